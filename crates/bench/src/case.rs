@@ -1,0 +1,190 @@
+//! One case of a comparison: a workload under certain load settings, turned into the load generator's plans.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::distribution::Distribution;
+use crate::error::BenchError;
+use crate::keys::KeyShape;
+use crate::load::{FlowPlan, Plan};
+use crate::pinning::CpuList;
+use crate::template::Template;
+use crate::values::{ValueSize, ValueSource};
+use crate::workload::Workload;
+
+/// Connections and pipeline of the filling: enough to keep any server busy.
+const FILL_CONNECTION_COUNT: usize = 8;
+const FILL_PIPELINE: u64 = 64;
+
+/// How load is put on a server.
+#[derive(Clone, Debug)]
+pub struct LoadSettings {
+    /// Load threads.
+    pub thread_count: usize,
+    /// Connections over all threads.
+    pub connection_count: usize,
+    /// Requests under way on a connection.
+    pub pipeline: u64,
+    /// Distinct keys.
+    pub key_count: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value.
+    pub value_size: ValueSize,
+    /// Which keys are asked for.
+    pub distribution: Distribution,
+    /// Requests a second in the open loop.
+    pub rate: Option<f64>,
+    /// Load before the measured window.
+    pub warmup: Duration,
+    /// Length of the window, unless `request_count` ends it.
+    pub length: Duration,
+    /// Requests of a window.
+    pub request_count: Option<u64>,
+    /// Start of the random numbers.
+    pub seed: u64,
+    /// Where load threads may run.
+    pub client_cpus: CpuList,
+}
+
+/// The settings as they are reported.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReportedSettings {
+    /// What is sent.
+    pub commands: Vec<String>,
+    /// Load threads.
+    pub thread_count: usize,
+    /// Connections.
+    pub connection_count: usize,
+    /// Requests under way on a connection.
+    pub pipeline: u64,
+    /// Distinct keys.
+    pub key_count: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value, as on the command line.
+    pub value_size: String,
+    /// As on the command line.
+    pub distribution: String,
+    /// Requests a second in the open loop.
+    pub rate: Option<f64>,
+}
+
+/// A workload under settings.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name in reports.
+    pub name: String,
+    /// What is sent.
+    pub workload: Workload,
+    /// How.
+    pub load: LoadSettings,
+}
+
+impl Case {
+    /// The plan of one measured run.
+    pub fn plan(&self, round: u64) -> Result<Plan, BenchError> {
+        let (keys, values) = self.shapes()?;
+        let commands = self.workload.commands.iter();
+        let templates = commands
+            .map(|weighted| Ok((weighted.weight, Template::parse(&weighted.command, &keys, &values)?)))
+            .collect::<Result<Vec<_>, BenchError>>()?;
+        let load = &self.load;
+        let quota = if self.workload.from_empty { Some(load.key_count) } else { load.request_count };
+        let flow = FlowPlan {
+            connection_count: load.connection_count,
+            pipeline: load.pipeline,
+            rate: load.rate,
+            quota,
+            templates,
+            distribution: self.distribution(),
+            key_count: load.key_count,
+            values,
+        };
+        Ok(Plan {
+            thread_count: load.thread_count.min(load.connection_count),
+            flows: vec![flow],
+            warmup: if quota.is_none() { load.warmup } else { Duration::ZERO },
+            length: quota.is_none().then_some(load.length),
+            seed: load.seed.wrapping_add(round),
+            client_cpus: load.client_cpus.clone(),
+        })
+    }
+
+    /// The plan of a separate warm-up, where the measured run can't begin with one since its requests are counted.
+    pub fn warmup_plan(&self) -> Result<Option<Plan>, BenchError> {
+        let load = &self.load;
+        if self.workload.from_empty || load.request_count.is_none() || load.warmup.is_zero() {
+            return Ok(None);
+        }
+        let load =
+            LoadSettings { request_count: None, warmup: Duration::ZERO, length: load.warmup, ..load.clone() };
+        Self { load, ..self.clone() }.plan(0).map(Some)
+    }
+
+    /// The plan that writes each key once, if the workload needs keys.
+    pub fn fill_plan(&self) -> Result<Option<Plan>, BenchError> {
+        let Some(command) = &self.workload.fill else {
+            return Ok(None);
+        };
+        let (keys, values) = self.shapes()?;
+        let flow = FlowPlan {
+            connection_count: FILL_CONNECTION_COUNT,
+            pipeline: FILL_PIPELINE,
+            rate: None,
+            quota: Some(self.load.key_count),
+            templates: vec![(1, Template::parse(command, &keys, &values)?)],
+            distribution: Distribution::Sequential,
+            key_count: self.load.key_count,
+            values,
+        };
+        Ok(Some(Plan {
+            thread_count: self.load.thread_count.min(FILL_CONNECTION_COUNT),
+            flows: vec![flow],
+            warmup: Duration::ZERO,
+            length: None,
+            seed: self.load.seed,
+            client_cpus: self.load.client_cpus.clone(),
+        }))
+    }
+
+    /// Tells fillings apart: cases with the same one share the keys.
+    #[must_use]
+    pub fn fill_content(&self) -> String {
+        let Self { workload, load, .. } = self;
+        let command = workload.fill.as_deref().unwrap_or_default();
+        format!("{command} {} {} {} {}", workload.key_prefix, load.key_count, load.key_size, load.value_size)
+    }
+
+    /// The settings as they are reported.
+    #[must_use]
+    pub fn reported(&self) -> ReportedSettings {
+        let load = &self.load;
+        let commands = self.workload.commands.iter();
+        let commands = commands.map(|weighted| match weighted.weight {
+            1 => weighted.command.clone(),
+            weight => format!("{weight}*{}", weighted.command),
+        });
+        ReportedSettings {
+            commands: commands.collect(),
+            thread_count: load.thread_count,
+            connection_count: load.connection_count,
+            pipeline: load.pipeline,
+            key_count: load.key_count,
+            key_size: load.key_size,
+            value_size: load.value_size.to_string(),
+            distribution: self.distribution().to_string(),
+            rate: load.rate,
+        }
+    }
+
+    fn distribution(&self) -> Distribution {
+        self.workload.distribution.unwrap_or(self.load.distribution)
+    }
+
+    fn shapes(&self) -> Result<(KeyShape, ValueSource), BenchError> {
+        let keys = KeyShape::new(&self.workload.key_prefix, self.load.key_size, self.load.key_count)?;
+        Ok((keys, ValueSource::new(self.load.value_size)))
+    }
+}

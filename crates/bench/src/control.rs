@@ -1,0 +1,153 @@
+//! A server to talk to, and a blocking connection for the few questions asked outside of the load.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::reply::{ReplySkipper, Tally};
+
+/// How long a question may take.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Who one is at the server, and in which database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// User name; the default user if absent.
+    pub user: Option<String>,
+    /// Password; no AUTH if absent.
+    pub password: Option<String>,
+    /// Database number.
+    pub database: u32,
+}
+
+/// A server under load.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Name in reports.
+    pub name: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its process, if it runs on this machine.
+    pub pid: Option<u32>,
+    /// For every connection.
+    pub login: Login,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A simple or bulk string, or a number as text.
+    Text(String),
+    /// An error.
+    Error(String),
+    /// Anything else.
+    Other,
+}
+
+impl Target {
+    /// A blocking connection that has logged in.
+    pub fn connect(&self) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
+        stream.set_write_timeout(Some(QUESTION_TIMEOUT))?;
+        let Login { user, password, database } = &self.login;
+        if let Some(password) = password {
+            let words = ["AUTH"].into_iter().chain(user.as_deref()).chain([password.as_str()]);
+            expect_no_error(ask(&mut stream, &words.collect::<Vec<_>>())?)?;
+        }
+        if *database != 0 {
+            expect_no_error(ask(&mut stream, &["SELECT", &database.to_string()])?)?;
+        }
+        Ok(stream)
+    }
+
+    /// Asks one question on a connection of its own.
+    pub fn ask(&self, words: &[&str]) -> io::Result<Answer> {
+        ask(&mut self.connect()?, words)
+    }
+
+    /// What INFO says; absent if it isn't a text.
+    #[must_use]
+    pub fn info(&self) -> Option<String> {
+        match self.ask(&["INFO"]) {
+            Ok(Answer::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// One line of an INFO text, such as `redis_version` or `process_id`.
+#[must_use]
+pub fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
+    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(name, _)| *name == field).map(|(_, value)| value.trim())
+}
+
+/// Sends one command and awaits its reply.
+pub fn ask(stream: &mut TcpStream, words: &[&str]) -> io::Result<Answer> {
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    stream.write_all(request.as_bytes())?;
+
+    let (mut skipper, mut tally) = (ReplySkipper::default(), Tally::default());
+    let (mut reply, mut skipped) = (Vec::new(), 0);
+    let mut piece = [0; 16 * 1024];
+    while tally.replies == 0 {
+        let size = stream.read(&mut piece)?;
+        if size == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        reply.extend_from_slice(&piece[..size]);
+        skipped += skipper
+            .skip(&reply[skipped..], &mut tally)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    }
+    Ok(interpret(&String::from_utf8_lossy(&reply)))
+}
+
+fn interpret(reply: &str) -> Answer {
+    let (line, rest) = reply.split_once("\r\n").unwrap_or((reply, ""));
+    match line.split_at_checked(1) {
+        Some(("+" | ":", text)) => Answer::Text(text.to_owned()),
+        Some(("-", text)) => Answer::Error(text.to_owned()),
+        Some(("$" | "=", size)) if size != "-1" => {
+            Answer::Text(rest.strip_suffix("\r\n").unwrap_or(rest).to_owned())
+        }
+        _ => Answer::Other,
+    }
+}
+
+fn expect_no_error(answer: Answer) -> io::Result<()> {
+    match answer {
+        Answer::Error(text) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text)),
+        Answer::Text(_) | Answer::Other => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_lines_are_found() {
+        let info = "# Server\r\nredis_version:7.2.4\r\nprocess_id:42\r\n";
+        assert_eq!(info_field(info, "process_id"), Some("42"));
+        assert_eq!(info_field(info, "valkey_version"), None);
+    }
+
+    #[test]
+    fn answers_are_understood() {
+        assert_eq!(interpret("+PONG\r\n"), Answer::Text("PONG".into()));
+        assert_eq!(interpret(":12\r\n"), Answer::Text("12".into()));
+        assert_eq!(interpret("$5\r\na\r\nbc\r\n"), Answer::Text("a\r\nbc".into()));
+        assert_eq!(interpret("-LOADING x\r\n"), Answer::Error("LOADING x".into()));
+        assert_eq!(interpret("$-1\r\n"), Answer::Other);
+        assert_eq!(interpret("*0\r\n"), Answer::Other);
+    }
+}

@@ -1,0 +1,199 @@
+//! The servers of a comparison, all running, of which one at a time is under load; and the rounds.
+
+use std::collections::HashSet;
+
+use crate::case::Case;
+use crate::control::Answer;
+use crate::error::BenchError;
+use crate::load::{self, Live};
+use crate::outcome::{CaseOutcome, Contender, ServerInfo};
+use crate::progress::RunProgress;
+use crate::sample::Sample;
+use crate::server::running::{RunningServer, StartOptions};
+use crate::server::spec::ServerSpec;
+
+/// Running servers, and what each was filled with.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    members: Vec<Member>,
+    failures: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    server: RunningServer,
+    filled: HashSet<String>,
+    /// Broke off: it isn't measured any more.
+    has_failed: bool,
+}
+
+/// How a comparison goes.
+#[derive(Clone, Debug)]
+pub struct RoundSettings {
+    /// Measured runs of each case on each server.
+    pub round_count: usize,
+    /// Servers that the others are compared with.
+    pub baselines: Vec<String>,
+    /// Whether servers that were not started here may be emptied.
+    pub may_flush: bool,
+    /// Whether keys are written before cases that need them.
+    pub fills: bool,
+    /// Whether a progress bar is drawn.
+    pub shows_progress: bool,
+}
+
+impl Fleet {
+    /// Starts one server more.
+    pub fn add(&mut self, spec: &ServerSpec, options: &StartOptions) -> Result<(), BenchError> {
+        if self.members.iter().any(|member| member.name() == spec.name) {
+            return Err(BenchError::usage(format!("two servers are named '{}'", spec.name)));
+        }
+        let server = RunningServer::start(spec, options)?;
+        self.members.push(Member { server, filled: HashSet::new(), has_failed: false });
+        Ok(())
+    }
+
+    /// The servers as they run.
+    #[must_use]
+    pub fn infos(&self) -> Vec<ServerInfo> {
+        self.members.iter().map(|member| member.server.info()).collect()
+    }
+
+    /// Whether no server was started.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// What broke off, once [`Fleet::compare`] is over.
+    #[must_use]
+    pub fn into_failures(self) -> Vec<String> {
+        self.failures
+    }
+
+    /// Measures each case on each server, round by round: servers take turns, and each round begins with another one,
+    /// so that what drifts on the machine meets them all. A server that fails is left out from then on.
+    pub fn compare(
+        &mut self,
+        cases: &[Case],
+        rounds: &RoundSettings,
+    ) -> Result<Vec<CaseOutcome>, BenchError> {
+        let server_count = self.members.len();
+        let mut progress =
+            RunProgress::new(cases.len() * server_count * rounds.round_count, rounds.shows_progress);
+        let mut outcomes = Vec::new();
+        for case in cases {
+            let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); server_count];
+            for round in 0..rounds.round_count {
+                for turn in 0..server_count {
+                    let index = (round + turn) % server_count;
+                    let member = &mut self.members[index];
+                    let what =
+                        format!("{} · {} · {}/{}", case.name, member.name(), round + 1, rounds.round_count);
+                    let show = |live: Live| progress.watch(&what, live);
+                    if !member.has_failed {
+                        match member.measure(case, round, rounds, &show) {
+                            Ok(sample) => samples[index].push(sample),
+                            Err(error @ BenchError::Server { .. }) => {
+                                member.has_failed = true;
+                                self.failures.push(format!("{}, round {}: {error}", case.name, round + 1));
+                            }
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    progress.finish_run();
+                }
+            }
+            outcomes.push(self.summarise(case, samples, rounds));
+        }
+        Ok(outcomes)
+    }
+
+    fn summarise(&self, case: &Case, samples: Vec<Vec<Sample>>, rounds: &RoundSettings) -> CaseOutcome {
+        let names = self.members.iter().map(Member::name);
+        let with_samples = names.clone().map(str::to_owned).zip(samples.iter().cloned());
+        let baseline_samples: Vec<_> =
+            with_samples.filter(|(name, _)| rounds.baselines.contains(name)).collect();
+        let contenders =
+            names.zip(samples).map(|(name, samples)| Contender::new(name, samples, &baseline_samples));
+        CaseOutcome {
+            name: case.name.clone(),
+            settings: case.reported(),
+            is_filled: rounds.fills && case.workload.fill.is_some(),
+            baselines: baseline_samples.iter().map(|(name, _)| name.clone()).collect(),
+            contenders: contenders.collect(),
+        }
+    }
+}
+
+impl Member {
+    fn name(&self) -> &str {
+        &self.server.target().name
+    }
+
+    fn measure(
+        &mut self,
+        case: &Case,
+        round: usize,
+        rounds: &RoundSettings,
+        show: &dyn Fn(Live),
+    ) -> Result<Sample, BenchError> {
+        if case.workload.from_empty {
+            self.empty(rounds.may_flush)?;
+        } else if rounds.fills {
+            self.fill(case, show)?;
+        }
+        let target = self.server.target();
+        if let Some(plan) = case.warmup_plan()? {
+            load::run(&plan, target, &mut |live| show(Live { done: 0.0, ..live }))?;
+        }
+        let outcome = load::run(&case.plan(round as u64)?, target, &mut |live| show(live))?;
+        Ok(Sample::of(round + 1, &outcome, &outcome.flows[0]))
+    }
+
+    /// Writes what the case reads, unless that was done for an earlier one.
+    fn fill(&mut self, case: &Case, show: &dyn Fn(Live)) -> Result<(), BenchError> {
+        let Some(plan) = case.fill_plan()? else {
+            return Ok(());
+        };
+        let content = case.fill_content();
+        if self.filled.contains(&content) {
+            return Ok(());
+        }
+        fill(&self.server, &plan, show)?;
+        self.filled.insert(content);
+        Ok(())
+    }
+
+    fn empty(&mut self, may_flush: bool) -> Result<(), BenchError> {
+        let target = self.server.target();
+        if !self.server.is_ours() && !may_flush {
+            return Err(BenchError::usage(format!(
+                "this workload begins with an empty store: --flush lets it delete everything on {}",
+                target.name
+            )));
+        }
+        match target.ask(&["FLUSHALL"]) {
+            Ok(Answer::Error(text)) => Err(BenchError::server(&target.name, format!("FLUSHALL: {text}"))),
+            Ok(_) => {
+                self.filled.clear();
+                Ok(())
+            }
+            Err(error) => Err(BenchError::server(&target.name, format!("FLUSHALL: {error}"))),
+        }
+    }
+}
+
+/// Carries out the plan of a filling; an error reply is the end of it, since everything later would be wrong.
+pub fn fill(server: &RunningServer, plan: &load::Plan, show: &dyn Fn(Live)) -> Result<(), BenchError> {
+    let target = server.target();
+    let outcome = load::run(plan, target, &mut |live| show(Live { done: 0.0, ..live }))?;
+    let tally = &outcome.flows[0].tally;
+    match &tally.first_error {
+        None => Ok(()),
+        Some(error) => Err(BenchError::server(
+            &target.name,
+            format!("{} of {} requests of the filling failed: {error}", tally.errors, tally.replies),
+        )),
+    }
+}

@@ -1,0 +1,306 @@
+//! The load generator: puts load on Redis-compatible servers, and compares them.
+//!
+//! Owns its sockets, its load threads and the servers that it starts; knows nothing of our own server but the protocol.
+//! Reading order: `cli` (what can be asked for), `case` (a workload under settings), `fleet` (servers and interleaved
+//! rounds), `load` (threads and connections), `template` and `reply` (the bytes), `sample`, `statistics` and `outcome`
+//! (the figures), `report` (how they are shown), `suite` (whole sets declared as data).
+//!
+//! Principles:
+//! 1. Servers are compared round by round and by CPU time a request; both cancel what the machine does meanwhile.
+//! 2. Latency of the open loop counts from the intended send time: a stall shows in all requests that it delays.
+//! 3. Nothing is dropped in silence: error replies, missing keys and unreached rates become remarks and an exit status.
+
+mod accounting;
+mod case;
+mod cli;
+mod control;
+mod distribution;
+mod echo;
+mod error;
+mod fleet;
+mod growth;
+mod interrupt;
+mod keys;
+mod load;
+mod machine;
+mod memory;
+mod outcome;
+mod pinning;
+mod progress;
+mod remarks;
+mod reply;
+mod report;
+mod sample;
+mod server;
+mod statistics;
+mod suite;
+mod template;
+mod values;
+mod workload;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::case::{Case, LoadSettings};
+use crate::cli::{Cli, CommonArgs, RunArgs, SuiteArgs, What};
+use crate::control::Login;
+use crate::error::BenchError;
+use crate::fleet::{Fleet, RoundSettings};
+use crate::machine::Machine;
+use crate::outcome::{Findings, Report, SectionOutcome};
+use crate::server::known;
+use crate::server::running::StartOptions;
+use crate::suite::SUITES;
+use crate::suite::runner::SuiteOptions;
+use crate::workload::Workload;
+
+/// Exit status if servers replied with errors, or the benchmark failed.
+const EXIT_FAILED: u8 = 1;
+
+/// Exit status if the command line makes no sense.
+const EXIT_USAGE: u8 = 2;
+
+/// Runs the benchmark as a program would.
+///
+/// `args` begin with the words that lead here, in one string: `broadloom bench`, or `broadloom-bench`. Call it on the
+/// main thread: started servers die with the thread that started them.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.is_empty() {
+        args.push("broadloom-bench".into());
+    }
+    let called_as = args[0].to_string_lossy().into_owned();
+    let command = Cli::command().name("bench").bin_name(called_as.clone());
+    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing is left to be done if even this can't be shown.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
+        }
+    };
+    interrupt::install();
+    let own_words = own_words(&called_as);
+    let result = match &cli.what {
+        None if cli.run.list => print(&list()),
+        None if cli.run.echo => {
+            echo::serve(cli.run.port, cli.run.server_threads as usize, &cli.run.io_backend)
+        }
+        None => run_load(&cli.run, own_words),
+        Some(What::Suite(suite)) => run_suite(suite, own_words),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{called_as}: {error}");
+            ExitCode::from(match error {
+                BenchError::Usage(_) => EXIT_USAGE,
+                BenchError::Interrupted => interrupt::EXIT_STATUS,
+                BenchError::Server { .. }
+                | BenchError::Echo(_)
+                | BenchError::Environment { .. }
+                | BenchError::Incomplete(_)
+                | BenchError::ErrorReplies(_) => EXIT_FAILED,
+            })
+        }
+    }
+}
+
+/// This program and the words after its name that lead to the benchmark.
+fn own_words(called_as: &str) -> Vec<String> {
+    let program = std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
+    let words = called_as.split_whitespace().skip(1).map(str::to_owned);
+    program.into_iter().chain(words).collect()
+}
+
+fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
+    let cases = cases(args)?;
+    let mut specs = args.server.clone();
+    if specs.is_empty() {
+        specs.push("127.0.0.1:6379".parse()?);
+    }
+    let baselines = match (&args.baseline[..], &specs[..]) {
+        ([], [_, .., last]) => vec![last.name.clone()],
+        (named, _) => named.to_vec(),
+    };
+    if let Some(unknown) = baselines.iter().find(|&name| specs.iter().all(|spec| spec.name != *name)) {
+        return Err(BenchError::usage(format!("the baseline '{unknown}' is no server")));
+    }
+    let start = StartOptions {
+        thread_count: args.server_threads as usize,
+        io_backend: args.io_backend.clone(),
+        own_words,
+        cpus: args.common.server_cpus.clone().unwrap_or_default(),
+        login: Login { user: args.user.clone(), password: args.password.clone(), database: args.db },
+    };
+    let mut report = new_report("Load");
+    let mut fleet = Fleet::default();
+    for spec in &specs {
+        fleet.add(spec, &start)?;
+    }
+    report.servers = fleet.infos();
+    let rounds = RoundSettings {
+        round_count: args.rounds as usize,
+        baselines,
+        may_flush: args.flush,
+        fills: !args.no_fill,
+        shows_progress: !args.common.no_progress,
+    };
+    let findings = Findings::Comparison(fleet.compare(&cases, &rounds)?);
+    let about = format!("{} interleaved rounds.", args.rounds);
+    report.sections.push(SectionOutcome { title: "Comparison".to_owned(), about, findings });
+    report.failures = fleet.into_failures();
+    finish(report, &args.common)
+}
+
+/// Each workload at each pipeline.
+fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
+    let workloads = if !args.command.is_empty() {
+        vec![Workload::free(&args.command, args.fill_command.as_deref())?]
+    } else if let Some(mix) = &args.mix {
+        vec![Workload::mix(mix)?]
+    } else {
+        args.workload.iter().map(|name| Workload::named(name)).collect::<Result<_, _>>()?
+    };
+    let mut cases = Vec::new();
+    for workload in workloads {
+        for &pipeline in &args.pipeline {
+            let load = LoadSettings {
+                thread_count: args.common.threads as usize,
+                connection_count: args.connections as usize,
+                pipeline,
+                key_count: args.keys,
+                key_size: args.key_size,
+                value_size: args.value_size,
+                distribution: args.distribution,
+                rate: args.rate,
+                warmup: args.warmup,
+                length: args.seconds,
+                request_count: args.requests,
+                seed: args.common.seed,
+                client_cpus: args.common.client_cpus.clone().unwrap_or_default(),
+            };
+            let name = format!("{} p{pipeline}", workload.name);
+            let case = Case { name, workload: workload.clone(), load };
+            // What can't be rendered is refused before any server is started.
+            case.plan(0)?;
+            case.fill_plan()?;
+            cases.push(case);
+        }
+    }
+    Ok(cases)
+}
+
+fn run_suite(args: &SuiteArgs, own_words: Vec<String>) -> Result<(), BenchError> {
+    let suite = suite::by_name(&args.name)?;
+    let options = SuiteOptions {
+        sections: args.section.clone(),
+        servers: args.server.clone(),
+        is_quick: args.quick,
+        round_count: args.rounds.map(|count| count as usize),
+        length: args.seconds,
+        load_thread_count: args.common.threads as usize,
+        seed: args.common.seed,
+        start: StartOptions {
+            thread_count: 1,
+            io_backend: String::new(),
+            own_words,
+            cpus: args.common.server_cpus.clone().unwrap_or_default(),
+            login: Login::default(),
+        },
+        client_cpus: args.common.client_cpus.clone().unwrap_or_default(),
+        shows_progress: !args.common.no_progress,
+    };
+    let outcome = suite::runner::run(suite, &options)?;
+    let mut report = new_report(suite.title);
+    report.servers = outcome.servers;
+    report.sections = outcome.sections;
+    report.remarks = outcome.remarks;
+    report.failures = outcome.failures;
+    if args.quick {
+        report.remarks.insert(0, "Measured at the quick scale: not to be quoted.".to_owned());
+    }
+    finish(report, &args.common)
+}
+
+fn new_report(title: &str) -> Report {
+    Report {
+        title: title.to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        machine: Machine::this(),
+        servers: Vec::new(),
+        sections: Vec::new(),
+        remarks: Vec::new(),
+        failures: Vec::new(),
+        error_count: 0,
+    }
+}
+
+/// Adds the remarks, and shows and writes the report.
+fn finish(mut report: Report, args: &CommonArgs) -> Result<(), BenchError> {
+    for section in &report.sections {
+        report.remarks.extend(remarks::of(&section.findings));
+        report.error_count += remarks::error_count(&section.findings);
+    }
+    report.remarks.extend(report.failures.iter().map(|failure| format!("BROKE OFF: {failure}")));
+    let on_stdout =
+        [&args.json, &args.csv, &args.markdown].into_iter().flatten().any(|path| path == Path::new("-"));
+    if !on_stdout {
+        print(&report::terminal(&report))?;
+    }
+    if let Some(path) = &args.json {
+        let json = report::json(&report).map_err(|error| BenchError::environment("JSON")(error.into()))?;
+        write(path, &json)?;
+    }
+    if let Some(path) = &args.csv {
+        write(path, &report::csv::csv(&report).map_err(BenchError::environment("CSV"))?)?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &report::markdown(&report))?;
+    }
+    if !report.failures.is_empty() {
+        return Err(BenchError::Incomplete(report.failures.len()));
+    }
+    if report.error_count > 0 && !args.allow_errors {
+        return Err(BenchError::ErrorReplies(report.error_count));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BenchError> {
+    if path == Path::new("-") {
+        return print(text);
+    }
+    std::fs::write(path, text).map_err(BenchError::environment(format!("writing {}", path.display())))
+}
+
+fn print(text: &str) -> Result<(), BenchError> {
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(BenchError::environment("writing to the standard output"))
+}
+
+fn list() -> String {
+    let mut text = "Workloads:\n".to_owned();
+    for named in workload::named() {
+        text.push_str(&format!("  {:<10} {}\n", named.name, named.about));
+    }
+    text.push_str("\nSuites:\n");
+    for suite in SUITES {
+        text.push_str(&format!("  {:<10} {}\n", suite.name, suite.about));
+        for section in suite.sections {
+            text.push_str(&format!("    {:<10} {}\n", section.name, section.title));
+        }
+    }
+    text.push_str("\nKnown servers:\n");
+    for known in known::known() {
+        text.push_str(&format!("  {:<10} {} {}\n", known.name, known.program, known.arguments));
+    }
+    text
+}

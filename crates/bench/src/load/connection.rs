@@ -1,0 +1,115 @@
+//! One connection of the load generator: what is still to be sent, and the place in the replies.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use crate::reply::{ReplySkipper, Tally};
+
+/// A nonblocking connection. The event loop calls [`Connection::flush`] and [`Connection::receive`].
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    outbox: Vec<u8>,
+    sent: usize,
+    skipper: ReplySkipper,
+    /// The beginning of a line whose rest hasn't arrived.
+    partial: Vec<u8>,
+    /// Requests without a reply so far.
+    awaited: u64,
+}
+
+/// What one read has brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Complete replies.
+    pub replies: u64,
+    /// Nothing is left in the socket for now.
+    pub drained: bool,
+}
+
+impl Connection {
+    /// Takes over a connected stream.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            outbox: Vec::new(),
+            sent: 0,
+            skipper: ReplySkipper::default(),
+            partial: Vec::new(),
+            awaited: 0,
+        })
+    }
+
+    /// The socket, to be registered with an event queue.
+    #[must_use]
+    pub const fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Requests rendered or sent, and not yet answered.
+    #[must_use]
+    pub const fn awaited(&self) -> u64 {
+        self.awaited
+    }
+
+    /// Lets `render` append `count` requests to what goes out with the next [`Connection::flush`].
+    #[inline]
+    pub fn enqueue(&mut self, count: u64, render: impl FnOnce(&mut Vec<u8>)) {
+        render(&mut self.outbox);
+        self.awaited += count;
+    }
+
+    /// Sends what the socket takes; the rest goes when it is writable again.
+    #[inline]
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.outbox.len() {
+            match self.stream.write(&self.outbox[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(size) => self.sent += size,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.outbox.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Reads once and skips the replies in it. `inbox` is scratch space, larger than any line.
+    #[inline]
+    pub fn receive(&mut self, inbox: &mut [u8], tally: &mut Tally) -> io::Result<Received> {
+        let before = self.partial.len();
+        inbox[..before].copy_from_slice(&self.partial);
+        let size = match self.stream.read(&mut inbox[before..]) {
+            Ok(0) => {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+            }
+            Ok(size) => size,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Received { replies: 0, drained: true });
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Received { replies: 0, drained: false });
+            }
+            Err(error) => return Err(error),
+        };
+        let input = &inbox[..before + size];
+        let replies_before = tally.replies;
+        let done = self.skipper.skip(input, tally).map_err(invalid_data)?;
+        self.partial.clear();
+        self.partial.extend_from_slice(&input[done..]);
+
+        let replies = tally.replies - replies_before;
+        self.awaited =
+            self.awaited.checked_sub(replies).ok_or_else(|| invalid_data("more replies than requests"))?;
+        // A short read of a stream socket means that there was no more; whatever comes later is a new edge.
+        Ok(Received { replies, drained: before + size < inbox.len() })
+    }
+}
+
+fn invalid_data(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

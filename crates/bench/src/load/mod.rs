@@ -1,0 +1,294 @@
+//! The load generator: threads, connections, pacing, and the coordinator that measures one run.
+//!
+//! Start reading at [`run`]; then `thread` (the event loop), `flow` (closed and open loop) and `connection`.
+
+pub mod connection;
+pub mod flow;
+pub mod schedule;
+pub mod source;
+pub mod thread;
+pub mod window;
+
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::accounting::{CpuMeter, CpuSample, machine_cpu_time};
+use crate::control::Target;
+use crate::distribution::{Distribution, KeyPicker, Share};
+use crate::error::BenchError;
+use crate::interrupt;
+use crate::load::connection::Connection;
+use crate::load::flow::{Flow, FlowOutcome};
+use crate::load::schedule::Schedule;
+use crate::load::source::RequestSource;
+use crate::load::window::{Clock, Progress, Window};
+use crate::pinning::{CpuList, pin_this_thread};
+use crate::template::{Draw, Template};
+use crate::values::ValueSource;
+
+/// How often the coordinator looks at the counters.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Without any reply for so long, the server counts as hung.
+const STALL_MAX: Duration = Duration::from_secs(60);
+
+/// Time for the threads to start before the clock does.
+const START_DELAY: Duration = Duration::from_millis(5);
+
+/// One run of load on one server.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Load threads.
+    pub thread_count: usize,
+    /// The kinds of load, side by side; each thread drives its share of each.
+    pub flows: Vec<FlowPlan>,
+    /// Load before the measured window. With a quota there is none, so that exactly the quota is counted.
+    pub warmup: Duration,
+    /// Length of the window; without it, the window ends when every flow with a quota is done.
+    pub length: Option<Duration>,
+    /// Start of the random numbers.
+    pub seed: u64,
+    /// Where load threads may run; anywhere if empty.
+    pub client_cpus: CpuList,
+}
+
+/// One kind of load.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// Connections over all threads.
+    pub connection_count: usize,
+    /// Requests under way on one connection.
+    pub pipeline: u64,
+    /// Requests a second over all threads in the open loop; closed loop if absent.
+    pub rate: Option<f64>,
+    /// Requests over all threads; unlimited if absent.
+    pub quota: Option<u64>,
+    /// What is sent, with relative frequencies.
+    pub templates: Vec<(u32, Template)>,
+    /// Which keys.
+    pub distribution: Distribution,
+    /// How many keys.
+    pub key_count: u64,
+    /// Which values.
+    pub values: ValueSource,
+}
+
+/// What one run has measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Length of the window.
+    pub window: Duration,
+    /// Replies that came inside the window.
+    pub replies: u64,
+    /// CPU time of the server inside the window; absent for servers elsewhere.
+    pub server_cpu: Option<Duration>,
+    /// CPU time of this process inside the window.
+    pub client_cpu: Option<Duration>,
+    /// CPU time of the whole machine inside the window.
+    pub machine_cpu: Option<Duration>,
+    /// One for each flow of the plan.
+    pub flows: Vec<FlowOutcome>,
+}
+
+/// What there is to show while a run is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    /// Replies since the start.
+    pub replies: u64,
+    /// Error replies since the start.
+    pub errors: u64,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Share of the run that is done, 0 to 1.
+    pub done: f64,
+}
+
+/// Puts load on `target` as planned. `watch` is called now and then.
+pub fn run(plan: &Plan, target: &Target, watch: &mut dyn FnMut(Live)) -> Result<Outcome, BenchError> {
+    let mut thread_flows = Vec::new();
+    for index in 0..plan.thread_count {
+        let flows = plan.flows.iter().enumerate();
+        let flows: Result<Vec<Flow>, BenchError> =
+            flows.map(|(flow_index, flow)| build_flow(plan, flow_index, flow, index, target)).collect();
+        thread_flows.push(flows?);
+    }
+    let window = Window::new(plan.warmup, plan.length);
+    let progress: Vec<Progress> = (0..plan.thread_count).map(|_| Progress::default()).collect();
+    let before = Snapshot::take(0, 0, target);
+    let clock = Clock::starting_at(Instant::now() + START_DELAY);
+
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = thread_flows
+            .into_iter()
+            .zip(&progress)
+            .map(|(flows, progress)| {
+                let (clock, window) = (&clock, &window);
+                scope.spawn(move || -> io::Result<Vec<FlowOutcome>> {
+                    pin_this_thread(&plan.client_cpus)?;
+                    thread::drive(flows, clock, window, progress)
+                })
+            })
+            .collect();
+        let has_died = || threads.iter().any(std::thread::ScopedJoinHandle::is_finished);
+        let mut coordinator =
+            Coordinator { plan, target, clock, window: &window, progress: &progress, watch };
+        let measured = coordinator.measure(before, &has_died);
+        if measured.is_err() {
+            window.abort();
+        }
+
+        let mut flows = vec![FlowOutcome::default(); plan.flows.len()];
+        for thread in threads {
+            let outcomes = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let outcomes = outcomes.map_err(|error| BenchError::server(&target.name, error.to_string()))?;
+            flows.iter_mut().zip(&outcomes).for_each(|(flow, outcome)| flow.merge(outcome));
+        }
+        Ok(Outcome { flows, ..measured? })
+    })
+}
+
+fn build_flow(
+    plan: &Plan,
+    flow_index: usize,
+    flow: &FlowPlan,
+    thread_index: usize,
+    target: &Target,
+) -> Result<Flow, BenchError> {
+    let share = Share { index: thread_index as u64, count: plan.thread_count as u64 };
+    let connection_count = share.of(flow.connection_count as u64);
+    let connections = (0..connection_count)
+        .map(|_| target.connect().and_then(|stream: TcpStream| Connection::new(stream)))
+        .collect::<io::Result<Vec<Connection>>>()
+        .map_err(|error| BenchError::server(&target.name, format!("connecting: {error}")))?;
+    let stream = (flow_index * plan.thread_count + thread_index) as u64;
+    let rng = SmallRng::seed_from_u64(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(stream));
+    let keys = KeyPicker::new(flow.distribution, flow.key_count, share)?;
+    let source = RequestSource::new(&flow.templates, Draw::new(rng, keys, flow.values.clone()));
+    let schedule = flow.rate.map(|rate| Schedule::new(rate, thread_index, plan.thread_count));
+    let quota = flow.quota.map(|quota| share.of(quota));
+    Ok(Flow::new(connections, source, flow.pipeline, schedule, quota))
+}
+
+struct Coordinator<'a> {
+    plan: &'a Plan,
+    target: &'a Target,
+    clock: Clock,
+    window: &'a Window,
+    progress: &'a [Progress],
+    watch: &'a mut dyn FnMut(Live),
+}
+
+/// The counters at one moment.
+struct Snapshot {
+    at_ns: u64,
+    replies: u64,
+    server: Option<CpuSample>,
+    client: Option<CpuSample>,
+    machine: Option<Duration>,
+}
+
+impl Snapshot {
+    fn take(at_ns: u64, replies: u64, target: &Target) -> Self {
+        let sample = |pid: Option<u32>| pid.and_then(|pid| CpuMeter::new(pid).sample().ok());
+        Self {
+            at_ns,
+            replies,
+            server: sample(target.pid),
+            client: sample(Some(std::process::id())),
+            machine: machine_cpu_time().ok(),
+        }
+    }
+}
+
+impl Coordinator<'_> {
+    /// Waits for the window's start and end and takes the difference of the counters, which are read together:
+    /// a late wake-up shifts the window, it doesn't distort it. The outcome lacks the flows, which the threads have.
+    fn measure(&mut self, before: Snapshot, has_died: &dyn Fn() -> bool) -> Result<Outcome, BenchError> {
+        let start = if self.window.start_ns() > 0 {
+            self.wait(has_died, |at| at.clock.now_ns() >= at.window.start_ns())?;
+            self.snapshot()
+        } else {
+            // Without a warm-up, what was read before the first request holds, so that none is missing.
+            before
+        };
+        match self.plan.length {
+            Some(_) => self.wait(has_died, |at| at.clock.now_ns() >= at.window.end_ns())?,
+            None => {
+                self.wait(has_died, |at| at.progress.iter().all(|thread| thread.finished_ns().is_some()))?
+            }
+        }
+        let mut end = self.snapshot();
+        if self.plan.length.is_none() {
+            self.window.close(end.at_ns);
+            // What the server did after the last reply is next to nothing, but the time would count.
+            let finished = self.progress.iter().filter_map(Progress::finished_ns).max();
+            end.at_ns = finished.map_or(end.at_ns, |finished_ns| finished_ns.max(start.at_ns + 1));
+        }
+        let difference = |end: &Option<CpuSample>, start: &Option<CpuSample>| {
+            end.as_ref().zip(start.as_ref()).map(|(end, start)| end.since(start))
+        };
+        Ok(Outcome {
+            window: Duration::from_nanos(end.at_ns - start.at_ns),
+            replies: end.replies - start.replies,
+            server_cpu: difference(&end.server, &start.server),
+            client_cpu: difference(&end.client, &start.client),
+            machine_cpu: end.machine.zip(start.machine).map(|(end, start)| end.saturating_sub(start)),
+            flows: Vec::new(),
+        })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::take(self.clock.now_ns(), self.replies(), self.target)
+    }
+
+    fn wait(
+        &mut self,
+        has_died: &dyn Fn() -> bool,
+        is_over: impl Fn(&Self) -> bool,
+    ) -> Result<(), BenchError> {
+        let (mut replies_seen, mut seen_at) = (self.replies(), Instant::now());
+        while !is_over(self) {
+            std::thread::sleep(self.nap());
+            interrupt::check()?;
+            let replies = self.replies();
+            if replies != replies_seen {
+                (replies_seen, seen_at) = (replies, Instant::now());
+            } else if seen_at.elapsed() > STALL_MAX {
+                return Err(BenchError::server(&self.target.name, "no reply for a minute"));
+            }
+            if has_died() && !is_over(self) {
+                return Err(BenchError::server(&self.target.name, "the connection broke off"));
+            }
+            self.show(replies);
+        }
+        Ok(())
+    }
+
+    /// Until the next tick, or exactly until the window begins or ends.
+    fn nap(&self) -> Duration {
+        let now_ns = self.clock.now_ns();
+        let edges = [self.window.start_ns(), self.window.end_ns()];
+        let next = edges.into_iter().filter(|&edge_ns| edge_ns > now_ns).min();
+        next.map_or(TICK, |edge_ns| Duration::from_nanos(edge_ns - now_ns).min(TICK))
+    }
+
+    fn replies(&self) -> u64 {
+        self.progress.iter().map(Progress::replies).sum()
+    }
+
+    fn show(&mut self, replies: u64) {
+        let now_ns = self.clock.now_ns();
+        let errors = self.progress.iter().map(Progress::errors).sum();
+        let quota: u64 = self.plan.flows.iter().filter_map(|flow| flow.quota).sum();
+        let done = match self.plan.length {
+            Some(_) => now_ns as f64 / self.window.end_ns() as f64,
+            None => replies as f64 / quota.max(1) as f64,
+        };
+        let elapsed = Duration::from_nanos(now_ns);
+        (self.watch)(Live { replies, errors, elapsed, done: done.min(1.0) });
+    }
+}

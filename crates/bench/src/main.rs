@@ -1,0 +1,8 @@
+//! The benchmark as a program of its own; `broadloom bench` is the same.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = std::env::args_os().skip(1);
+    bench::run(std::iter::once("broadloom-bench".into()).chain(args))
+}

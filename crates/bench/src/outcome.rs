@@ -1,0 +1,196 @@
+//! The result of a whole session: what the table, JSON, CSV and Markdown are made of.
+
+use serde::Serialize;
+
+use crate::case::ReportedSettings;
+use crate::machine::Machine;
+use crate::sample::{LatencySummary, Measure, Sample};
+use crate::statistics::Estimate;
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What it is about.
+    pub title: String,
+    /// Version of the benchmark.
+    pub version: &'static str,
+    /// When it began.
+    pub started_unix_s: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The servers.
+    pub servers: Vec<ServerInfo>,
+    /// The measured parts, in order.
+    pub sections: Vec<SectionOutcome>,
+    /// What a reader must know: errors, servers left out, rates not reached.
+    pub remarks: Vec<String>,
+    /// Measurements that broke off.
+    pub failures: Vec<String>,
+    /// Error replies in all.
+    pub error_count: u64,
+}
+
+/// A server as it ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerInfo {
+    /// Name in the tables.
+    pub name: String,
+    /// What it calls itself.
+    pub version: Option<String>,
+    /// How it was started, or where it runs.
+    pub origin: String,
+    /// Its process, if it runs on this machine.
+    pub pid: Option<u32>,
+}
+
+/// One part of a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct SectionOutcome {
+    /// Its heading.
+    pub title: String,
+    /// What was done.
+    pub about: String,
+    /// What was found.
+    pub findings: Findings,
+}
+
+/// What a part has found.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Findings {
+    /// Servers under the same load.
+    Comparison(Vec<CaseOutcome>),
+    /// Resident memory.
+    Memory(Vec<MemoryOutcome>),
+    /// Reads while the store grows.
+    Growth(Vec<GrowthOutcome>),
+}
+
+/// All servers in one case.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseOutcome {
+    /// Name of the case.
+    pub name: String,
+    /// The load.
+    pub settings: ReportedSettings,
+    /// Whether the keys were written beforehand, so that a null reply is a surprise.
+    pub is_filled: bool,
+    /// Names of the servers that the others are compared with.
+    pub baselines: Vec<String>,
+    /// Each server.
+    pub contenders: Vec<Contender>,
+}
+
+/// One server in one case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Contender {
+    /// The server's name.
+    pub server: String,
+    /// All rounds.
+    pub samples: Vec<Sample>,
+    /// Median and interval of each measure.
+    pub estimates: Vec<(Measure, Estimate)>,
+    /// The same as a ratio to each baseline, taken round by round.
+    pub ratios: Vec<Ratio>,
+}
+
+/// A measure in relation to a baseline.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// The server compared with.
+    pub baseline: String,
+    /// What is compared.
+    pub measure: Measure,
+    /// This server's value over the baseline's.
+    pub ratio: Estimate,
+}
+
+/// Resident memory of one server after filling it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryOutcome {
+    /// The server's name.
+    pub server: String,
+    /// Keys written.
+    pub key_count: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value, as on the command line.
+    pub value_size: String,
+    /// Bytes of key and value, on average.
+    pub payload_size_mean: f64,
+    /// Resident bytes before.
+    pub resident_size_before: u64,
+    /// Resident bytes after.
+    pub resident_size_after: u64,
+    /// The growth over the number of keys.
+    pub resident_size_per_key: f64,
+}
+
+/// Reads at a fixed rate while another connection fills the store.
+#[derive(Clone, Debug, Serialize)]
+pub struct GrowthOutcome {
+    /// The server's name.
+    pub server: String,
+    /// Which repetition, from 1 on.
+    pub round: usize,
+    /// Keys written meanwhile.
+    pub key_count: u64,
+    /// How long that took.
+    pub fill_seconds: f64,
+    /// Reads a second.
+    pub read_rate: f64,
+    /// From the intended sending of a read to its reply.
+    pub latency: LatencySummary,
+    /// The generator's own delay: from the intended to the actual sending.
+    pub lag: LatencySummary,
+    /// Error replies.
+    pub error_count: u64,
+    /// Reads given up.
+    pub unanswered_count: u64,
+}
+
+impl Contender {
+    /// With its estimates, and its ratios to each of `baselines` that is another server.
+    #[must_use]
+    pub fn new(server: &str, samples: Vec<Sample>, baselines: &[(String, Vec<Sample>)]) -> Self {
+        let series = |samples: &[Sample], measure: Measure| -> Vec<f64> {
+            samples.iter().filter_map(|sample| measure.of(sample)).collect()
+        };
+        let estimates = Measure::ALL
+            .into_iter()
+            .filter_map(|measure| Some((measure, Estimate::of(&series(&samples, measure))?)))
+            .collect();
+        let mut ratios = Vec::new();
+        for (baseline, theirs) in baselines.iter().filter(|(name, _)| name != server) {
+            for measure in Measure::ALL {
+                let of_same_round = |ours: &Sample| {
+                    let theirs = theirs.iter().find(|theirs| theirs.round == ours.round)?;
+                    Some((measure.of(ours)?, measure.of(theirs)?))
+                };
+                let (above, below): (Vec<f64>, Vec<f64>) = samples.iter().filter_map(of_same_round).unzip();
+                let ratio = Estimate::of_ratios(&above, &below);
+                ratios.extend(ratio.map(|ratio| Ratio { baseline: baseline.clone(), measure, ratio }));
+            }
+        }
+        Self { server: server.to_owned(), samples, estimates, ratios }
+    }
+
+    /// The estimate of one measure.
+    #[must_use]
+    pub fn estimate(&self, measure: Measure) -> Option<Estimate> {
+        self.estimates.iter().find(|(of, _)| *of == measure).map(|(_, estimate)| *estimate)
+    }
+
+    /// One measure in relation to a baseline.
+    #[must_use]
+    pub fn ratio(&self, measure: Measure, baseline: &str) -> Option<Estimate> {
+        let mut ratios = self.ratios.iter();
+        ratios.find(|ratio| ratio.measure == measure && ratio.baseline == baseline).map(|ratio| ratio.ratio)
+    }
+
+    /// Error replies of all rounds.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.error_count).sum()
+    }
+}

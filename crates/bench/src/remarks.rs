@@ -1,0 +1,118 @@
+//! What a reader of the figures must be told: replies that were errors, keys that weren't there, loads that weren't
+//! reached.
+
+use crate::outcome::{CaseOutcome, Contender, Findings};
+use crate::sample::Sample;
+
+/// A rate counts as reached from this share on.
+const RATE_REACHED_SHARE: f64 = 0.98;
+
+/// A load thread is the limit if it is busier, and the server less busy, than this.
+const CLIENT_BUSY_SHARE: f64 = 0.97;
+const SERVER_IDLE_SHARE: f64 = 0.9;
+
+/// Other programs disturb the figures from this many busy CPUs on.
+const OTHERS_BUSY_MAX: f64 = 0.15;
+
+/// Remarks on one part of a report.
+#[must_use]
+pub fn of(findings: &Findings) -> Vec<String> {
+    match findings {
+        Findings::Comparison(cases) => {
+            let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
+            let single = contenders.flat_map(|(case, contender)| of_contender(case, contender));
+            disturbance(cases).into_iter().chain(single).collect()
+        }
+        Findings::Growth(outcomes) => {
+            let failed = outcomes.iter().filter(|outcome| outcome.error_count + outcome.unanswered_count > 0);
+            failed
+                .map(|outcome| {
+                    format!(
+                        "growth on {}: {} error replies, {} reads given up",
+                        outcome.server, outcome.error_count, outcome.unanswered_count
+                    )
+                })
+                .collect()
+        }
+        Findings::Memory(_) => Vec::new(),
+    }
+}
+
+/// Error replies in one part of a report.
+#[must_use]
+pub fn error_count(findings: &Findings) -> u64 {
+    match findings {
+        Findings::Comparison(cases) => {
+            cases.iter().flat_map(|case| &case.contenders).map(Contender::error_count).sum()
+        }
+        Findings::Growth(outcomes) => outcomes.iter().map(|outcome| outcome.error_count).sum(),
+        Findings::Memory(_) => 0,
+    }
+}
+
+/// How busy others kept the machine, if that matters.
+fn disturbance(cases: &[CaseOutcome]) -> Option<String> {
+    let contenders = cases.iter().flat_map(|case| &case.contenders);
+    let busy: Vec<f64> = contenders
+        .flat_map(|contender| &contender.samples)
+        .filter_map(|sample| sample.others_cpus_busy)
+        .collect();
+    let mean = mean(&busy).filter(|&mean| mean > OTHERS_BUSY_MAX)?;
+    Some(format!(
+        "other programs, or the host, kept {mean:.2} CPUs busy meanwhile: CPU time a request is comparable, throughput \
+         and latency hardly"
+    ))
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
+    let what = format!("{} on {}", case.name, contender.server);
+    let sum = |count: fn(&Sample) -> u64| contender.samples.iter().map(count).sum::<u64>();
+    let mut remarks = Vec::new();
+    if contender.error_count() > 0 {
+        let text =
+            contender.samples.iter().find_map(|sample| sample.first_error.as_deref()).unwrap_or_default();
+        remarks.push(format!(
+            "ERRORS: {what}: {} error replies, the first one: {text}",
+            contender.error_count()
+        ));
+    }
+    let null_count = sum(|sample| sample.null_count);
+    if case.is_filled && null_count > 0 {
+        remarks.push(format!("{what}: {null_count} null replies, though every key was written"));
+    }
+    let unanswered_count = sum(|sample| sample.unanswered_count);
+    if unanswered_count > 0 {
+        remarks.push(format!(
+            "{what}: {unanswered_count} requests given up; latencies hold the time until then"
+        ));
+    }
+    if let Some(rate) = case.settings.rate {
+        let slow =
+            contender.samples.iter().filter(|sample| sample.requests_per_second < rate * RATE_REACHED_SHARE);
+        let slow_count = slow.count();
+        if slow_count > 0 {
+            remarks.push(format!("{what}: {rate} requests/s not reached in {slow_count} rounds"));
+        }
+    } else {
+        remarks.extend(client_limit(case, contender).map(|busy| {
+            format!("{what}: the load generator was the limit (server {busy:.2} CPUs busy); throughput is a lower bound")
+        }));
+    }
+    remarks
+}
+
+/// How busy the server was, if the load generator was at its limit and the server wasn't.
+fn client_limit(case: &CaseOutcome, contender: &Contender) -> Option<f64> {
+    let mean_of = |busy: fn(&Sample) -> Option<f64>| {
+        mean(&contender.samples.iter().filter_map(busy).collect::<Vec<f64>>())
+    };
+    let client = mean_of(|sample| sample.client_cpus_busy)?;
+    let server = mean_of(|sample| sample.server_cpus_busy)?;
+    let is_limit =
+        client > CLIENT_BUSY_SHARE * case.settings.thread_count as f64 && server < SERVER_IDLE_SHARE;
+    is_limit.then_some(server)
+}

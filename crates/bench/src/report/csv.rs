@@ -1,0 +1,111 @@
+//! A report as CSV: one line for each sample, empty where a figure doesn't apply.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::outcome::{Findings, Report};
+use crate::sample::LatencySummary;
+
+#[derive(Debug, Default, Serialize)]
+struct Row<'a> {
+    section: &'a str,
+    case: String,
+    server: &'a str,
+    round: Option<usize>,
+    requests: Option<u64>,
+    seconds: Option<f64>,
+    requests_per_second: Option<f64>,
+    server_cpu_ns_per_request: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    p999_ns: Option<u64>,
+    max_ns: Option<u64>,
+    lag_p999_ns: Option<u64>,
+    lag_max_ns: Option<u64>,
+    errors: Option<u64>,
+    nulls: Option<u64>,
+    unanswered: Option<u64>,
+    resident_size_per_key: Option<f64>,
+}
+
+/// The whole report.
+pub fn csv(report: &Report) -> io::Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for section in &report.sections {
+        for row in rows(&section.title, &section.findings) {
+            writer.serialize(row)?;
+        }
+    }
+    let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn rows<'a>(section: &'a str, findings: &'a Findings) -> Vec<Row<'a>> {
+    match findings {
+        Findings::Comparison(cases) => {
+            let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
+            let samples =
+                contenders.flat_map(|(case, one)| one.samples.iter().map(move |sample| (case, one, sample)));
+            samples
+                .map(|(case, contender, sample)| {
+                    Row {
+                        section,
+                        case: case.name.clone(),
+                        server: &contender.server,
+                        round: Some(sample.round),
+                        requests: Some(sample.request_count),
+                        seconds: Some(sample.seconds),
+                        requests_per_second: Some(sample.requests_per_second),
+                        server_cpu_ns_per_request: sample.server_cpu_ns_per_request,
+                        errors: Some(sample.error_count),
+                        nulls: Some(sample.null_count),
+                        unanswered: Some(sample.unanswered_count),
+                        ..Row::default()
+                    }
+                    .with_latency(Some(sample.latency), sample.lag)
+                })
+                .collect()
+        }
+        Findings::Memory(outcomes) => outcomes
+            .iter()
+            .map(|outcome| Row {
+                section,
+                case: format!("{} keys, values {}", outcome.key_count, outcome.value_size),
+                server: &outcome.server,
+                resident_size_per_key: Some(outcome.resident_size_per_key),
+                ..Row::default()
+            })
+            .collect(),
+        Findings::Growth(outcomes) => outcomes
+            .iter()
+            .map(|outcome| {
+                Row {
+                    section,
+                    case: format!("{} keys, {} reads/s", outcome.key_count, outcome.read_rate),
+                    server: &outcome.server,
+                    round: Some(outcome.round),
+                    seconds: Some(outcome.fill_seconds),
+                    errors: Some(outcome.error_count),
+                    unanswered: Some(outcome.unanswered_count),
+                    ..Row::default()
+                }
+                .with_latency(Some(outcome.latency), Some(outcome.lag))
+            })
+            .collect(),
+    }
+}
+
+impl Row<'_> {
+    fn with_latency(self, latency: Option<LatencySummary>, lag: Option<LatencySummary>) -> Self {
+        Self {
+            p50_ns: latency.map(|latency| latency.p50_ns),
+            p99_ns: latency.map(|latency| latency.p99_ns),
+            p999_ns: latency.map(|latency| latency.p999_ns),
+            max_ns: latency.map(|latency| latency.max_ns),
+            lag_p999_ns: lag.map(|lag| lag.p999_ns),
+            lag_max_ns: lag.map(|lag| lag.max_ns),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The tables of a report, independent of how they are drawn.
+
+use crate::outcome::{
+    CaseOutcome, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
+};
+use crate::report::figures::{self, NONE};
+use crate::sample::Measure;
+
+/// A heading, lines of text, and cells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Under what conditions; may be empty.
+    pub about: String,
+    /// Column headings.
+    pub header: Vec<String>,
+    /// Rows, each as wide as the header.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(title: impl Into<String>, about: impl Into<String>, header: &[&str]) -> Self {
+        let header = header.iter().map(|&text| text.to_owned()).collect();
+        Self { title: title.into(), about: about.into(), header, rows: Vec::new() }
+    }
+}
+
+/// The tables of one section.
+#[must_use]
+pub fn of_section(section: &SectionOutcome) -> Vec<Table> {
+    match &section.findings {
+        Findings::Comparison(cases) => {
+            let mut tables = overviews(cases);
+            tables.extend(cases.iter().map(case_table));
+            tables
+        }
+        Findings::Memory(outcomes) => vec![memory_table(outcomes)],
+        Findings::Growth(outcomes) => vec![growth_table(outcomes)],
+    }
+}
+
+/// The servers of a report.
+#[must_use]
+pub fn of_servers(report: &Report) -> Table {
+    let mut table = Table::new("Servers", "", &["server", "version", "how it ran"]);
+    for server in &report.servers {
+        let version = server.version.clone().unwrap_or_else(|| NONE.to_owned());
+        table.rows.push(vec![server.name.clone(), version, server.origin.clone()]);
+    }
+    table
+}
+
+/// For several cases: how all servers stand to each baseline in cost and speed, and how the first one does in
+/// everything.
+fn overviews(cases: &[CaseOutcome]) -> Vec<Table> {
+    let [first_case, _, ..] = cases else {
+        return Vec::new();
+    };
+    let servers = first_case.contenders.iter().map(|contender| contender.server.as_str());
+    let mut tables = Vec::new();
+    for baseline in &first_case.baselines {
+        let others: Vec<&str> = servers.clone().filter(|server| server != baseline).collect();
+        for (what, measure) in OVERVIEW_MEASURES {
+            let columns: Vec<_> = others.iter().map(|&server| (server, server, measure)).collect();
+            tables.push(ratio_table(format!("{what} in relation to {baseline}"), cases, baseline, &columns));
+        }
+    }
+    let subject = servers.clone().next().unwrap_or_default();
+    for baseline in first_case.baselines.iter().filter(|baseline| *baseline != subject) {
+        let columns = RATIO_MEASURES.map(|(heading, measure)| (heading, subject, measure));
+        tables.push(ratio_table(format!("{subject} in relation to {baseline}"), cases, baseline, &columns));
+    }
+    tables.retain(|table| table.rows.iter().flat_map(|row| &row[1..]).any(|cell| cell != NONE));
+    tables
+}
+
+/// What is shown of all servers.
+const OVERVIEW_MEASURES: [(&str, Measure); 2] =
+    [("CPU time a request", Measure::ServerCpu), ("Requests a second", Measure::Throughput)];
+
+/// What of a server is shown as a ratio. A maximum's ratio says nothing.
+const RATIO_MEASURES: [(&str, Measure); 5] = [
+    ("CPU/request", Measure::ServerCpu),
+    ("requests/s", Measure::Throughput),
+    ("p50", Measure::P50),
+    ("p99", Measure::P99),
+    ("p99.9", Measure::P999),
+];
+
+/// A row for each case; a column for each heading, server and measure.
+fn ratio_table(
+    title: String,
+    cases: &[CaseOutcome],
+    baseline: &str,
+    columns: &[(&str, &str, Measure)],
+) -> Table {
+    let header: Vec<&str> =
+        ["case"].into_iter().chain(columns.iter().map(|(heading, ..)| *heading)).collect();
+    let mut table = Table::new(title, "Median of the rounds' ratios, with its 95 % interval.", &header);
+    for case in cases {
+        let cell = |&(_, server, measure): &(&str, &str, Measure)| {
+            let contender = case.contenders.iter().find(|contender| contender.server == server);
+            figures::ratio(contender.and_then(|contender| contender.ratio(measure, baseline)))
+        };
+        table.rows.push([case.name.clone()].into_iter().chain(columns.iter().map(cell)).collect());
+    }
+    table
+}
+
+fn case_table(case: &CaseOutcome) -> Table {
+    let settings = &case.settings;
+    let rate = settings.rate.map(|rate| format!(", {rate} requests/s (open loop)")).unwrap_or_default();
+    let about = format!(
+        "{}: {} connections, pipeline {}, {} keys of {} bytes ({}), values of {} bytes{rate}",
+        settings.commands.join(" | "),
+        settings.connection_count,
+        settings.pipeline,
+        figures::grouped(settings.key_count),
+        settings.key_size,
+        settings.distribution,
+        settings.value_size,
+    );
+    let baselines: Vec<String> = case.baselines.iter().map(|baseline| format!("CPU / {baseline}")).collect();
+    let mut header = vec!["server", Measure::ServerCpu.title()];
+    header.extend(baselines.iter().map(String::as_str));
+    header.extend(Measure::ALL[1..].iter().map(|measure| measure.title()));
+    header.extend(["busy server/client", "errors"]);
+    let mut table = Table::new(&case.name, about, &header);
+    for contender in &case.contenders {
+        let estimate = |measure| figures::estimate(measure, contender.estimate(measure));
+        let median = |measure| figures::median(contender.estimate(measure));
+        let mut row = vec![contender.server.clone(), estimate(Measure::ServerCpu)];
+        row.extend(
+            case.baselines
+                .iter()
+                .map(|baseline| figures::ratio(contender.ratio(Measure::ServerCpu, baseline))),
+        );
+        row.push(estimate(Measure::Throughput));
+        row.extend([Measure::P50, Measure::P99, Measure::P999].map(median));
+        row.extend([longest(contender), busy(contender), errors(contender)]);
+        table.rows.push(row);
+    }
+    table
+}
+
+/// A maximum is not estimated: the longest of all rounds is what happened.
+fn longest(contender: &Contender) -> String {
+    contender
+        .samples
+        .iter()
+        .map(|sample| sample.latency.max_ns)
+        .max()
+        .map_or_else(|| NONE.to_owned(), figures::micros)
+}
+
+fn busy(contender: &Contender) -> String {
+    let mean = |values: Vec<f64>| {
+        if values.is_empty() {
+            NONE.to_owned()
+        } else {
+            format!("{:.2}", values.iter().sum::<f64>() / values.len() as f64)
+        }
+    };
+    let server = contender.samples.iter().filter_map(|sample| sample.server_cpus_busy).collect();
+    let client = contender.samples.iter().filter_map(|sample| sample.client_cpus_busy).collect();
+    format!("{} / {}", mean(server), mean(client))
+}
+
+fn errors(contender: &Contender) -> String {
+    match contender.error_count() {
+        0 => "0".to_owned(),
+        count => format!("**{}**", figures::grouped(count)),
+    }
+}
+
+fn memory_table(outcomes: &[MemoryOutcome]) -> Table {
+    let header = ["server", "keys", "value bytes", "RSS before", "RSS after", "bytes/key", "of it overhead"];
+    let mut table = Table::new("Resident memory a key", "(RSS after - RSS before) / keys", &header);
+    for outcome in outcomes {
+        let mib = |size: u64| format!("{:.1} MiB", size as f64 / (1 << 20) as f64);
+        table.rows.push(vec![
+            outcome.server.clone(),
+            figures::grouped(outcome.key_count),
+            outcome.value_size.clone(),
+            mib(outcome.resident_size_before),
+            mib(outcome.resident_size_after),
+            format!("{:.1}", outcome.resident_size_per_key),
+            format!("{:.1}", outcome.resident_size_per_key - outcome.payload_size_mean),
+        ]);
+    }
+    table
+}
+
+fn growth_table(outcomes: &[GrowthOutcome]) -> Table {
+    let header = [
+        "server",
+        "round",
+        "keys",
+        "filled in s",
+        "p50 µs",
+        "p99 µs",
+        "p99.9 µs",
+        "max µs",
+        "lag p99.9 µs",
+        "lag max µs",
+        "errors",
+    ];
+    let about = "Latency from the intended time of each read. Lag: how late the load generator itself sent.";
+    let mut table = Table::new("Reads while the store grows", about, &header);
+    for outcome in outcomes {
+        let latency = outcome.latency;
+        table.rows.push(vec![
+            outcome.server.clone(),
+            outcome.round.to_string(),
+            figures::grouped(outcome.key_count),
+            format!("{:.1}", outcome.fill_seconds),
+            figures::micros(latency.p50_ns),
+            figures::micros(latency.p99_ns),
+            figures::micros(latency.p999_ns),
+            figures::micros(latency.max_ns),
+            figures::micros(outcome.lag.p999_ns),
+            figures::micros(outcome.lag.max_ns),
+            figures::grouped(outcome.error_count),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,169 @@
+//! Suites: whole sets of measurements declared as data, run by one command.
+//!
+//! A suite is a `static` in a file of its own; `runner` carries it out. Start reading at `must_show`.
+
+pub mod must_show;
+pub mod runner;
+
+use crate::error::BenchError;
+
+/// A named set of measurements.
+#[derive(Debug)]
+pub struct Suite {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Title of the report.
+    pub title: &'static str,
+    /// One line for `--list`.
+    pub about: &'static str,
+    /// The servers, by their known names.
+    pub servers: &'static [&'static str],
+    /// Those of them that keep no data: nothing about memory and growth is asked of them.
+    pub dataless: &'static [&'static str],
+    /// Servers that the others are compared with.
+    pub baselines: &'static [&'static str],
+    /// The load where a section doesn't say otherwise.
+    pub load: SuiteLoad,
+    /// The parts, in order.
+    pub sections: &'static [Section],
+}
+
+/// The load common to a suite.
+#[derive(Debug)]
+pub struct SuiteLoad {
+    /// Connections of the load generator.
+    pub connection_count: usize,
+    /// Distinct keys.
+    pub key_count: u64,
+    /// Bytes of a key.
+    pub key_size: usize,
+    /// Bytes of a value, as on the command line.
+    pub value_size: &'static str,
+    /// Interleaved rounds.
+    pub round_count: usize,
+    /// Load before each measured window.
+    pub warmup_ms: u64,
+    /// Length of a window.
+    pub length_ms: u64,
+}
+
+/// One part of a suite.
+#[derive(Debug)]
+pub struct Section {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Heading in the report.
+    pub title: &'static str,
+    /// What is done, for the report.
+    pub about: &'static str,
+    /// What is done.
+    pub part: Part,
+}
+
+/// What a section measures.
+#[derive(Debug)]
+pub enum Part {
+    /// All servers of the suite, each with one thread, under the same loads.
+    Compare {
+        /// The loads.
+        cases: &'static [SuiteCase],
+    },
+    /// One server in several variants under the same loads. Nothing is pinned, since variants have more threads.
+    Variants {
+        /// The server's name.
+        server: &'static str,
+        /// The variants, of which the first that can be started is what the others are compared with.
+        variants: &'static [Variant],
+        /// The loads.
+        cases: &'static [SuiteCase],
+    },
+    /// Resident memory a key of all servers.
+    Memory {
+        /// Keys written.
+        key_count: u64,
+        /// Value sizes, as on the command line.
+        value_sizes: &'static [&'static str],
+    },
+    /// Reads while the store grows from empty.
+    Growth {
+        /// Keys written.
+        key_count: u64,
+        /// Repetitions.
+        round_count: usize,
+        /// Reads a second.
+        read_rate: f64,
+        /// Connections of the reader.
+        read_connection_count: usize,
+        /// Connections of the writer.
+        write_connection_count: usize,
+        /// Pipeline of the writer.
+        write_pipeline: u64,
+    },
+}
+
+/// One load of a suite.
+#[derive(Debug)]
+pub struct SuiteCase {
+    /// Name in the report.
+    pub name: &'static str,
+    /// A named workload.
+    pub workload: &'static str,
+    /// Requests under way on a connection.
+    pub pipeline: u64,
+}
+
+/// How a variant of a server is started.
+#[derive(Debug)]
+pub struct Variant {
+    /// Name in the report.
+    pub name: &'static str,
+    /// `{threads}`
+    pub thread_count: usize,
+    /// `{io}`
+    pub io_backend: &'static str,
+}
+
+/// All suites.
+pub static SUITES: &[&Suite] = &[&must_show::SUITE];
+
+/// The suite of this name.
+pub fn by_name(name: &str) -> Result<&'static Suite, BenchError> {
+    SUITES.iter().find(|suite| suite.name == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        BenchError::usage(format!("unknown suite '{name}'; there are {}", names.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::known;
+    use crate::values::ValueSize;
+    use crate::workload::Workload;
+
+    #[test]
+    fn suites_name_what_exists() {
+        for suite in SUITES {
+            assert!(suite.baselines.iter().all(|baseline| suite.servers.contains(baseline)));
+            assert!(suite.servers.iter().all(|server| known::by_name(server).is_some()));
+            assert!(suite.load.value_size.parse::<ValueSize>().is_ok());
+            for section in suite.sections {
+                let cases = match &section.part {
+                    Part::Compare { cases } => cases,
+                    Part::Variants { server, variants, cases } => {
+                        assert!(suite.servers.contains(server) && !variants.is_empty());
+                        cases
+                    }
+                    Part::Memory { value_sizes, .. } => {
+                        assert!(value_sizes.iter().all(|size| size.parse::<ValueSize>().is_ok()));
+                        continue;
+                    }
+                    Part::Growth { .. } => continue,
+                };
+                for case in *cases {
+                    Workload::named(case.workload).unwrap();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Carries out a suite, or those of its sections that were asked for.
+
+use std::time::Duration;
+
+use crate::case::{Case, LoadSettings};
+use crate::distribution::Distribution;
+use crate::error::BenchError;
+use crate::fleet::{Fleet, RoundSettings};
+use crate::growth::{GrowthSettings, measure_growth};
+use crate::load::Live;
+use crate::memory::measure_memory;
+use crate::outcome::{Findings, SectionOutcome, ServerInfo};
+use crate::pinning::CpuList;
+use crate::progress::RunProgress;
+use crate::server::known;
+use crate::server::running::StartOptions;
+use crate::server::spec::ServerSpec;
+use crate::suite::{Part, Section, Suite, SuiteCase, Variant};
+use crate::workload::Workload;
+
+/// What `--quick` divides numbers of keys by.
+const QUICK_KEY_DIVISOR: u64 = 20;
+
+/// Windows, warm-ups and rounds under `--quick`.
+const QUICK_LENGTH: Duration = Duration::from_millis(300);
+const QUICK_WARMUP: Duration = Duration::from_millis(100);
+const QUICK_ROUND_COUNT: usize = 3;
+
+/// How much is told of why a server couldn't be started.
+const REASON_LINE_COUNT: usize = 3;
+
+/// What the user can change about a suite.
+#[derive(Clone, Debug)]
+pub struct SuiteOptions {
+    /// The sections to run; all if empty.
+    pub sections: Vec<String>,
+    /// Other servers than the suite's.
+    pub servers: Vec<ServerSpec>,
+    /// A smaller scale, to see that everything works.
+    pub is_quick: bool,
+    /// Another number of rounds.
+    pub round_count: Option<usize>,
+    /// Another length of the windows.
+    pub length: Option<Duration>,
+    /// Load threads.
+    pub load_thread_count: usize,
+    /// Start of the random numbers.
+    pub seed: u64,
+    /// How servers are started; the number of threads and the backend are the suite's.
+    pub start: StartOptions,
+    /// Where load threads run.
+    pub client_cpus: CpuList,
+    /// Whether a progress bar is drawn.
+    pub shows_progress: bool,
+}
+
+/// What a suite has found.
+#[derive(Debug, Default)]
+pub struct SuiteOutcome {
+    /// The servers that took part.
+    pub servers: Vec<ServerInfo>,
+    /// One for each section.
+    pub sections: Vec<SectionOutcome>,
+    /// What was left out and why.
+    pub remarks: Vec<String>,
+    /// What broke off.
+    pub failures: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchError> {
+    for name in &options.sections {
+        if !suite.sections.iter().any(|section| section.name == name) {
+            let names: Vec<&str> = suite.sections.iter().map(|section| section.name).collect();
+            return Err(BenchError::usage(format!(
+                "unknown section '{name}'; there are {}",
+                names.join(", ")
+            )));
+        }
+    }
+    let mut runner = Runner { suite, options, servers: Vec::new(), outcome: SuiteOutcome::default() };
+    runner.choose_servers()?;
+    for section in suite.sections {
+        if !options.sections.is_empty() && !options.sections.iter().any(|name| name == section.name) {
+            continue;
+        }
+        if options.shows_progress {
+            eprintln!("{}: {}", section.name, section.title);
+        }
+        if let Some(findings) = runner.section(section)? {
+            let (title, about) = (section.title.to_owned(), section.about.to_owned());
+            runner.outcome.sections.push(SectionOutcome { title, about, findings });
+        }
+    }
+    Ok(runner.outcome)
+}
+
+/// The beginning of a text of several lines, such as a server's last words.
+fn on_one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.take(REASON_LINE_COUNT).collect::<Vec<&str>>().join("; ")
+}
+
+struct Runner<'a> {
+    suite: &'a Suite,
+    options: &'a SuiteOptions,
+    servers: Vec<ServerSpec>,
+    outcome: SuiteOutcome,
+}
+
+impl Runner<'_> {
+    /// The servers that the user names, or those of the suite that are installed.
+    fn choose_servers(&mut self) -> Result<(), BenchError> {
+        self.servers.clone_from(&self.options.servers);
+        if self.servers.is_empty() {
+            for name in self.suite.servers {
+                let spec: ServerSpec = name.parse()?;
+                if spec.is_available() {
+                    self.servers.push(spec);
+                } else {
+                    let program = known::by_name(name).map_or(*name, |known| known.program);
+                    self.remark(format!("{name} left out: no program '{program}'; name it with --server"));
+                }
+            }
+        }
+        if self.servers.is_empty() {
+            return Err(BenchError::usage("no server to measure; name some with --server"));
+        }
+        Ok(())
+    }
+
+    fn section(&mut self, section: &Section) -> Result<Option<Findings>, BenchError> {
+        match &section.part {
+            Part::Compare { cases } => self.compare(cases).map(Some),
+            Part::Variants { server, variants, cases } => self.variants(server, variants, cases),
+            Part::Memory { key_count, value_sizes } => self.memory(*key_count, value_sizes).map(Some),
+            Part::Growth {
+                key_count,
+                round_count,
+                read_rate,
+                read_connection_count,
+                write_connection_count,
+                write_pipeline,
+            } => {
+                let load = LoadSettings {
+                    connection_count: *write_connection_count,
+                    pipeline: *write_pipeline,
+                    key_count: self.scaled(*key_count),
+                    ..self.load()?
+                };
+                let (read_rate, read_connection_count) = (*read_rate, *read_connection_count);
+                let settings = GrowthSettings { load, read_rate, read_connection_count };
+                self.growth(&settings, self.options.round_count.unwrap_or(*round_count)).map(Some)
+            }
+        }
+    }
+
+    fn compare(&mut self, cases: &[SuiteCase]) -> Result<Findings, BenchError> {
+        let mut fleet = Fleet::default();
+        for spec in &self.servers.clone() {
+            let added = fleet.add(spec, &self.start(1, "auto"));
+            self.or_failure(spec, added)?;
+        }
+        let baselines = self.suite.baselines.iter().map(|&name| name.to_owned()).collect();
+        self.rounds(fleet, cases, baselines)
+    }
+
+    fn variants(
+        &mut self,
+        server: &str,
+        variants: &[Variant],
+        cases: &[SuiteCase],
+    ) -> Result<Option<Findings>, BenchError> {
+        let Some(spec) = self.servers.iter().find(|spec| spec.name == server).cloned() else {
+            self.remark(format!("no variants of {server}: it doesn't take part"));
+            return Ok(None);
+        };
+        let mut fleet = Fleet::default();
+        for variant in variants {
+            let start = StartOptions {
+                cpus: CpuList::default(),
+                ..self.start(variant.thread_count, variant.io_backend)
+            };
+            let variant = ServerSpec { name: variant.name.to_owned(), ..spec.clone() };
+            match fleet.add(&variant, &start) {
+                // A sandbox may forbid a backend: that is a property of the machine and no failure.
+                Err(error @ BenchError::Server { .. }) => {
+                    self.remark(format!("left out: {}", on_one_line(&error.to_string())));
+                }
+                added => added?,
+            }
+        }
+        if fleet.is_empty() {
+            return Ok(None);
+        }
+        let baselines = fleet.infos().into_iter().take(1).map(|info| info.name).collect();
+        self.rounds(fleet, cases, baselines).map(Some)
+    }
+
+    fn rounds(
+        &mut self,
+        mut fleet: Fleet,
+        cases: &[SuiteCase],
+        baselines: Vec<String>,
+    ) -> Result<Findings, BenchError> {
+        let load = self.load()?;
+        let cases = cases.iter().map(|case| {
+            let (name, workload) = (case.name.to_owned(), Workload::named(case.workload)?);
+            Ok(Case { name, workload, load: LoadSettings { pipeline: case.pipeline, ..load.clone() } })
+        });
+        let cases = cases.collect::<Result<Vec<Case>, BenchError>>()?;
+        let usual = if self.options.is_quick { QUICK_ROUND_COUNT } else { self.suite.load.round_count };
+        let rounds = RoundSettings {
+            round_count: self.options.round_count.unwrap_or(usual),
+            baselines,
+            may_flush: false,
+            fills: true,
+            shows_progress: self.options.shows_progress,
+        };
+        fleet.infos().into_iter().for_each(|info| self.note(info));
+        let outcomes = fleet.compare(&cases, &rounds)?;
+        self.outcome.failures.extend(fleet.into_failures());
+        Ok(Findings::Comparison(outcomes))
+    }
+
+    fn memory(&mut self, key_count: u64, value_sizes: &[&str]) -> Result<Findings, BenchError> {
+        let mut progress =
+            RunProgress::new(self.with_data().len() * value_sizes.len(), self.options.shows_progress);
+        let mut outcomes = Vec::new();
+        for value_size in value_sizes {
+            let load = LoadSettings {
+                key_count: self.scaled(key_count),
+                value_size: value_size.parse()?,
+                ..self.load()?
+            };
+            let case = Case { name: format!("values {value_size}"), workload: Workload::named("get")?, load };
+            for spec in &self.with_data() {
+                let what = format!("memory · {} · values {value_size}", spec.name);
+                let show = |live: Live| progress.watch(&what, live);
+                let measured = measure_memory(spec, &self.start(1, "auto"), &case, &show);
+                match self.or_failure(spec, measured)? {
+                    Some(Some((outcome, info))) => {
+                        outcomes.push(outcome);
+                        self.note(info);
+                    }
+                    Some(None) => self.remark(format!("no memory of {}: it was not started here", spec.name)),
+                    None => {}
+                }
+                progress.finish_run();
+            }
+        }
+        Ok(Findings::Memory(outcomes))
+    }
+
+    fn growth(&mut self, settings: &GrowthSettings, round_count: usize) -> Result<Findings, BenchError> {
+        let servers = self.with_data();
+        let mut progress = RunProgress::new(servers.len() * round_count, self.options.shows_progress);
+        let mut outcomes = Vec::new();
+        for round in 0..round_count {
+            for spec in &servers {
+                let what = format!("growth · {} · {}/{round_count}", spec.name, round + 1);
+                let show = |live: Live| progress.watch(&what, live);
+                let measured = measure_growth(spec, &self.start(1, "auto"), settings, round, &show);
+                if let Some((outcome, info)) = self.or_failure(spec, measured)? {
+                    outcomes.push(outcome);
+                    self.note(info);
+                }
+                progress.finish_run();
+            }
+        }
+        outcomes.sort_by_key(|outcome| servers.iter().position(|spec| spec.name == outcome.server));
+        Ok(Findings::Growth(outcomes))
+    }
+
+    fn with_data(&self) -> Vec<ServerSpec> {
+        let keeps_data = |spec: &&ServerSpec| !self.suite.dataless.contains(&spec.name.as_str());
+        self.servers.iter().filter(keeps_data).cloned().collect()
+    }
+
+    fn load(&self) -> Result<LoadSettings, BenchError> {
+        let load = &self.suite.load;
+        let (warmup, length) = if self.options.is_quick {
+            (QUICK_WARMUP, QUICK_LENGTH)
+        } else {
+            (Duration::from_millis(load.warmup_ms), Duration::from_millis(load.length_ms))
+        };
+        Ok(LoadSettings {
+            thread_count: self.options.load_thread_count,
+            connection_count: load.connection_count,
+            pipeline: 1,
+            key_count: self.scaled(load.key_count),
+            key_size: load.key_size,
+            value_size: load.value_size.parse()?,
+            distribution: Distribution::Uniform,
+            rate: None,
+            warmup,
+            length: self.options.length.unwrap_or(length),
+            request_count: None,
+            seed: self.options.seed,
+            client_cpus: self.options.client_cpus.clone(),
+        })
+    }
+
+    fn start(&self, thread_count: usize, io_backend: &str) -> StartOptions {
+        StartOptions { thread_count, io_backend: io_backend.to_owned(), ..self.options.start.clone() }
+    }
+
+    fn scaled(&self, key_count: u64) -> u64 {
+        if self.options.is_quick { key_count / QUICK_KEY_DIVISOR } else { key_count }
+    }
+
+    /// What went wrong with a server is told, and the others go on.
+    fn or_failure<T>(
+        &mut self,
+        spec: &ServerSpec,
+        result: Result<T, BenchError>,
+    ) -> Result<Option<T>, BenchError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ BenchError::Server { .. }) => {
+                self.outcome.failures.push(error.to_string());
+                if self.options.shows_progress {
+                    eprintln!("{} left out: {error}", spec.name);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A server took part.
+    fn note(&mut self, info: ServerInfo) {
+        let mut known = self.outcome.servers.iter();
+        if !known.any(|known| known.name == info.name && known.origin == info.origin) {
+            self.outcome.servers.push(info);
+        }
+    }
+
+    fn remark(&mut self, text: String) {
+        if self.options.shows_progress {
+            eprintln!("{text}");
+        }
+        self.outcome.remarks.push(text);
+    }
+}

@@ -1,0 +1,194 @@
+//! The named workloads, one line each, and what a workload consists of.
+
+use crate::distribution::Distribution;
+use crate::error::BenchError;
+
+/// A named workload: what is sent and what must be there before.
+#[derive(Debug)]
+pub struct Named {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The commands, with their relative frequency.
+    pub commands: &'static [(u32, &'static str)],
+    /// What every key's number is appended to.
+    pub key_prefix: &'static str,
+    /// The command that each key is filled with once, beforehand.
+    pub fill: Option<&'static str>,
+    /// The distribution, where the workload is about that.
+    pub distribution: Option<Distribution>,
+    /// Each run begins with an empty store and sends one request a key.
+    pub from_empty: bool,
+    /// One line for `--list`.
+    pub about: &'static str,
+}
+
+const STRINGS: &str = "key:";
+const SET: Option<&str> = Some("SET {key} {value}");
+const NUMBER: Option<&str> = Some("SET {key} 1000");
+const IN_ORDER: Option<Distribution> = Some(Distribution::Sequential);
+const HOT: Option<Distribution> = Some(Distribution::Hot { share: 1.0 });
+
+#[rustfmt::skip]
+static NAMED: &[Named] = &[
+    Named { name: "append",   key_prefix: "app:",  fill: None,   distribution: None, from_empty: false, commands: &[(1, "APPEND {key} {int:0..9}")],                             about: "one byte appended to a key: values grow" },
+    Named { name: "fill",     key_prefix: STRINGS, fill: None,   distribution: IN_ORDER, from_empty: true,  commands: &[(1, "SET {key} {value}")],                                   about: "SET of one new key after the other, from an empty store on" },
+    Named { name: "get",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "GET {key}")],                                           about: "GET of existing keys" },
+    Named { name: "get-hot",  key_prefix: STRINGS, fill: SET,    distribution: HOT,  from_empty: false, commands: &[(1, "GET {key}")],                                           about: "GET of one and the same key" },
+    Named { name: "getrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "GETRANGE {key} 0 7")],                                  about: "the first 8 bytes of existing values" },
+    Named { name: "incr",     key_prefix: "int:",  fill: NUMBER, distribution: None, from_empty: false, commands: &[(1, "INCR {key}")],                                          about: "INCR of existing numbers" },
+    Named { name: "incr-hot", key_prefix: "int:",  fill: NUMBER, distribution: HOT,  from_empty: false, commands: &[(1, "INCR {key}")],                                          about: "INCR of one and the same number" },
+    Named { name: "mget10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "MGET {key*10}")],                                       about: "MGET of 10 existing keys" },
+    Named { name: "mixed",    key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(80, "GET {key}"), (20, "SET {key} {value}")],               about: "80 % GET and 20 % SET (other shares: --mix get=95,set=5)" },
+    Named { name: "mset10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "MSET {pair*10}")],                                      about: "MSET of 10 existing keys" },
+    Named { name: "ping",     key_prefix: STRINGS, fill: None,   distribution: None, from_empty: false, commands: &[(1, "PING")],                                                about: "PING: the cost of a request without a key" },
+    Named { name: "set",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SET {key} {value}")],                                   about: "SET over existing keys" },
+    Named { name: "setex",    key_prefix: "exp:",  fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SET {key} {value} EX 3600")],                           about: "SET with an expiry over existing keys" },
+    Named { name: "setrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SETRANGE {key} 4 {int:1000..9999}")],                   about: "4 bytes overwritten inside existing values" },
+];
+
+/// All named workloads, sorted by name.
+#[must_use]
+pub fn named() -> &'static [Named] {
+    NAMED
+}
+
+/// A command and how often it is sent in relation to the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighted {
+    /// Relative frequency, at least 1.
+    pub weight: u32,
+    /// The command with its placeholders.
+    pub command: String,
+}
+
+/// What one measured case sends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Name in reports.
+    pub name: String,
+    /// The commands to choose from.
+    pub commands: Vec<Weighted>,
+    /// What every key's number is appended to.
+    pub key_prefix: String,
+    /// The command that fills each key once, beforehand.
+    pub fill: Option<String>,
+    /// Overrides the distribution that the user asked for.
+    pub distribution: Option<Distribution>,
+    /// Each run begins with an empty store and sends one request a key.
+    pub from_empty: bool,
+}
+
+impl Workload {
+    /// The named workload of this name.
+    pub fn named(name: &str) -> Result<Self, BenchError> {
+        let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
+            let names: Vec<&str> = NAMED.iter().map(|named| named.name).collect();
+            BenchError::usage(format!("unknown workload '{name}'; there are {}", names.join(", ")))
+        })?;
+        Ok(Self {
+            name: named.name.to_owned(),
+            commands: named
+                .commands
+                .iter()
+                .map(|&(weight, command)| Weighted { weight, command: command.to_owned() })
+                .collect(),
+            key_prefix: named.key_prefix.to_owned(),
+            fill: named.fill.map(str::to_owned),
+            distribution: named.distribution,
+            from_empty: named.from_empty,
+        })
+    }
+
+    /// A mix of named workloads, as in `get=95,set=5`. They share the keys and the filling of the first one.
+    pub fn mix(text: &str) -> Result<Self, BenchError> {
+        let mut mix: Option<Self> = None;
+        for part in text.split(',') {
+            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+            let weight = parse_weight(weight)?;
+            let mut one = Self::named(name.trim())?;
+            let inner: u32 = one.commands.iter().map(|command| command.weight).sum();
+            if inner > 1 || one.from_empty {
+                return Err(BenchError::usage(format!("'{name}' can't be part of a mix")));
+            }
+            one.commands.iter_mut().for_each(|command| command.weight = weight);
+            match &mut mix {
+                None => mix = Some(one),
+                Some(mix) if mix.key_prefix == one.key_prefix => mix.commands.append(&mut one.commands),
+                Some(mix) => {
+                    return Err(BenchError::usage(format!("'{name}' has other keys than '{}'", mix.name)));
+                }
+            }
+        }
+        let mut mix = mix.ok_or_else(|| BenchError::usage("an empty --mix"))?;
+        mix.name = text.to_owned();
+        mix.distribution = None;
+        Ok(mix)
+    }
+
+    /// Free commands, each `COMMAND` or `WEIGHT*COMMAND`.
+    pub fn free(commands: &[String], fill: Option<&str>) -> Result<Self, BenchError> {
+        let commands: Vec<Weighted> =
+            commands.iter().map(|text| parse_weighted(text)).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = commands.iter().map(|weighted| weighted.command.as_str()).collect();
+        Ok(Self {
+            name: names.join(" | "),
+            commands,
+            key_prefix: STRINGS.to_owned(),
+            fill: fill.map(str::to_owned),
+            distribution: None,
+            from_empty: false,
+        })
+    }
+}
+
+fn parse_weighted(text: &str) -> Result<Weighted, BenchError> {
+    match text.split_once('*') {
+        Some((weight, command)) if !weight.is_empty() && weight.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Weighted { weight: parse_weight(weight)?, command: command.to_owned() })
+        }
+        _ => Ok(Weighted { weight: 1, command: text.to_owned() }),
+    }
+}
+
+fn parse_weight(text: &str) -> Result<u32, BenchError> {
+    match text.trim().parse() {
+        Ok(weight) if (1..=1_000_000).contains(&weight) => Ok(weight),
+        _ => Err(BenchError::usage(format!("not a weight: '{text}'"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyShape;
+    use crate::template::Template;
+    use crate::values::ValueSource;
+
+    #[test]
+    fn the_table_is_sorted_and_compiles() {
+        assert!(NAMED.is_sorted_by(|a, b| a.name < b.name));
+        let values = ValueSource::new("64".parse().unwrap());
+        for named in NAMED {
+            let keys = KeyShape::new(named.key_prefix, 16, 1_000).unwrap();
+            assert!(!named.commands.is_empty() && !named.about.is_empty());
+            let commands = named.commands.iter().map(|(_, command)| *command);
+            for command in commands.chain(named.fill) {
+                Template::parse(command, &keys, &values).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn mixes_and_weights() {
+        let mix = Workload::mix("get=95,set=5").unwrap();
+        let weights: Vec<(u32, &str)> = mix.commands.iter().map(|c| (c.weight, c.command.as_str())).collect();
+        assert_eq!(weights, [(95, "GET {key}"), (5, "SET {key} {value}")]);
+        for wrong in ["", "get=0", "get=x", "nope", "get,incr", "mixed=3"] {
+            assert!(Workload::mix(wrong).is_err(), "{wrong}");
+        }
+
+        let free = Workload::free(&["3*GET {key}".into(), "MGET {key*2}".into()], None).unwrap();
+        assert_eq!(free.commands[0], Weighted { weight: 3, command: "GET {key}".into() });
+        assert_eq!(free.commands[1], Weighted { weight: 1, command: "MGET {key*2}".into() });
+    }
+}

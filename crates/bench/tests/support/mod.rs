@@ -1,0 +1,162 @@
+//! A tiny fake server inside the test, and the benchmark as a process.
+#![allow(clippy::unwrap_used, reason = "all of it is test code")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What a fake server does out of the ordinary.
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    /// At this request, counted over all connections, nobody is answered for a while.
+    pub stall: Option<(u64, Duration)>,
+    /// At this request, counted over all connections, the connection is closed without a reply.
+    pub hang_up: Option<u64>,
+    /// Told of the first request that is neither PING nor INFO.
+    pub first_request: Option<mpsc::Sender<()>>,
+    /// Gets the name at each accepted connection.
+    pub accepted: Option<(char, Arc<Mutex<String>>)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    strings: HashMap<Vec<u8>, Vec<u8>>,
+    request_count: u64,
+    command_counts: HashMap<String, u64>,
+}
+
+/// Knows GET, SET, PING and FLUSHALL; everything else is an error.
+#[derive(Debug)]
+pub struct FakeServer {
+    pub address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl FakeServer {
+    /// Listens on a free port until the test process ends.
+    pub fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if let Some((name, log)) = &behaviour.accepted {
+                    log.lock().unwrap().push(*name);
+                }
+                let (state, behaviour) = (shared.clone(), behaviour.clone());
+                std::thread::spawn(move || serve(stream.unwrap(), &state, &behaviour));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// How often a command was received.
+    pub fn command_count(&self, name: &str) -> u64 {
+        self.state.lock().unwrap().command_counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many keys there are.
+    pub fn key_count(&self) -> usize {
+        self.state.lock().unwrap().strings.len()
+    }
+}
+
+fn serve(stream: TcpStream, state: &Mutex<State>, behaviour: &Behaviour) {
+    stream.set_nodelay(true).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = read_request(&mut reader) {
+        let name = String::from_utf8(request[0].clone()).unwrap();
+        if name != "PING" && name != "INFO" {
+            let _ = behaviour.first_request.as_ref().map(|sender| sender.send(()));
+        }
+        let mut state = state.lock().unwrap();
+        state.request_count += 1;
+        *state.command_counts.entry(name.clone()).or_default() += 1;
+        if let Some((at, length)) = behaviour.stall
+            && state.request_count == at
+        {
+            // Holding the lock, so that no other connection is answered either.
+            let (_sender, nobody) = mpsc::channel::<()>();
+            let _ = nobody.recv_timeout(length);
+        }
+        if behaviour.hang_up == Some(state.request_count) {
+            return;
+        }
+        let reply = match (name.as_str(), &request[1..]) {
+            ("PING", []) => b"+PONG\r\n".to_vec(),
+            ("FLUSHALL", []) => {
+                state.strings.clear();
+                b"+OK\r\n".to_vec()
+            }
+            ("SET", [key, value]) => {
+                state.strings.insert(key.clone(), value.clone());
+                b"+OK\r\n".to_vec()
+            }
+            ("GET", [key]) => match state.strings.get(key) {
+                Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+                None => b"$-1\r\n".to_vec(),
+            },
+            _ => format!("-ERR the fake server knows no {name}\r\n").into_bytes(),
+        };
+        drop(state);
+        if writer.write_all(&reply).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Vec<Vec<u8>>> {
+    let count = read_number(reader, '*')?;
+    (0..count)
+        .map(|_| {
+            let size = read_number(reader, '$')?;
+            let mut argument = vec![0; size + 2];
+            reader.read_exact(&mut argument).ok()?;
+            argument.truncate(size);
+            Some(argument)
+        })
+        .collect()
+}
+
+fn read_number(reader: &mut BufReader<TcpStream>, mark: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim_end().strip_prefix(mark)?.parse().ok()
+}
+
+/// The benchmark with these arguments.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_broadloom-bench"));
+    command.args(args);
+    command
+}
+
+/// Runs the benchmark, and reads its report.
+pub fn report(args: &[&str]) -> (Output, Value) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("report.json");
+    let output = command(args).args([Path::new("--json"), &path]).output().unwrap();
+    let json = std::fs::read_to_string(&path).unwrap_or_else(|_| {
+        panic!(
+            "no report: {}\n{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    });
+    (output, serde_json::from_str(&json).unwrap())
+}
+
+/// The samples of one server in a report's first case.
+pub fn samples<'a>(report: &'a Value, server: &str) -> &'a [Value] {
+    let contenders = report["sections"][0]["findings"]["comparison"][0]["contenders"].as_array().unwrap();
+    let contender = contenders.iter().find(|contender| contender["server"] == server).unwrap();
+    contender["samples"].as_array().unwrap()
+}

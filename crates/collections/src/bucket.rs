@@ -1,0 +1,274 @@
+//! A bucket: seven entries' words and their metadata, in one cache line.
+//!
+//! ```text
+//! word      bits 63..48  upper 16 bits of the entry's position
+//!           bits 47..3   address of the entry's block (aligned to 8)
+//!           bit 0        the entry has an expiry ("volatile")
+//!           all zero     vacant
+//! metadata  bits 55..0   for each word the low 8 bits of the position; stale for a vacant word
+//!           bits 63..56  overflow count
+//! ```
+//! The overflow count is the number of entries that found this bucket full on the way from their home to where
+//! they are, as in F14: a search ends at the first bucket where it is zero. It saturates at 255 and then stays until
+//! the segment is rebuilt.
+//!
+//! All of it is atomic, accessed relaxed, because prefetches read buckets without the latch.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Entries of a bucket.
+pub(crate) const WIDTH: usize = 7;
+
+/// Bits of a position.
+pub(crate) const POSITION_BITS: u32 = 24;
+
+/// Where a key belongs in the order of a table: the 24 bits of its hash below those that may name the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position(u32);
+
+impl Position {
+    pub(crate) const END: u32 = 1 << POSITION_BITS;
+
+    #[inline]
+    pub(crate) const fn of_hash(hash: u64) -> Self {
+        Self((hash >> 26) as u32 & (Self::END - 1))
+    }
+
+    #[inline]
+    pub(crate) const fn new(position: u32) -> Self {
+        debug_assert!(position < Self::END);
+        Self(position)
+    }
+
+    #[inline]
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a bucket knows of an entry: position, address, and whether it has an expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) position: Position,
+    /// The word without the position: address and volatile bit.
+    tagged_address: u64,
+}
+
+/// Bits of an address in user space, as both x86-64 and aarch64 Linux hand them out unless asked for more.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
+const VOLATILE: u64 = 1;
+const OVERFLOW_SHIFT: u32 = 56;
+const OVERFLOW_MAX: u64 = 255;
+const OVERFLOW_ONE: u64 = 1 << OVERFLOW_SHIFT;
+const _: () = assert!(usize::BITS == 64);
+const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
+const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
+
+impl Item {
+    /// An item for an entry whose block is at `block`.
+    #[inline]
+    pub(crate) fn new(position: Position, block: NonNull<u8>, is_volatile: bool) -> Self {
+        let address = block.as_ptr().expose_provenance() as u64;
+        debug_assert_eq!(address & !ADDRESS_MASK, 0, "heaps check their addresses, blocks are aligned to 8");
+        Self { position, tagged_address: address | u64::from(is_volatile) }
+    }
+
+    #[inline]
+    pub(crate) fn is_volatile(self) -> bool {
+        self.tagged_address & VOLATILE != 0
+    }
+
+    /// The address of the entry's block.
+    #[inline]
+    pub(crate) fn address(self) -> usize {
+        (self.tagged_address & ADDRESS_MASK) as usize
+    }
+
+    /// The block of the entry.
+    #[inline]
+    pub(crate) fn block(self) -> NonNull<u8> {
+        let block = std::ptr::with_exposed_provenance_mut(self.address());
+        NonNull::new(block).expect("a vacant word makes no item")
+    }
+}
+
+#[repr(C, align(64))]
+pub(crate) struct Bucket {
+    words: [AtomicU64; WIDTH],
+    metadata: AtomicU64,
+}
+
+impl Bucket {
+    /// Calls `found` with the index and the item of each entry at `position` until it returns true; says whether
+    /// it did, and else whether the search has to go on in the next bucket.
+    #[inline]
+    pub(crate) fn search(&self, position: Position, mut found: impl FnMut(usize, Item) -> bool) -> Search {
+        let metadata = self.metadata.load(Ordering::Relaxed);
+        let difference = metadata ^ (LOW_BYTES * u64::from(position.0 & 0xFF));
+        // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out below.
+        let mut candidates = difference.wrapping_sub(LOW_BYTES) & !difference & LOW_BYTES_TOP_BITS;
+        while candidates != 0 {
+            let index = candidates.trailing_zeros() as usize / 8;
+            candidates &= candidates - 1;
+            if let Some(item) = self.item_with(index, metadata)
+                && item.position == position
+                && found(index, item)
+            {
+                return Search::Found;
+            }
+        }
+        if metadata >> OVERFLOW_SHIFT == 0 { Search::Absent } else { Search::Next }
+    }
+
+    /// The item at `index`, if it is not vacant.
+    #[inline]
+    pub(crate) fn item(&self, index: usize) -> Option<Item> {
+        self.item_with(index, self.metadata.load(Ordering::Relaxed))
+    }
+
+    /// All items, each with its index.
+    #[inline]
+    pub(crate) fn items(&self) -> impl Iterator<Item = (usize, Item)> + '_ {
+        let metadata = self.metadata.load(Ordering::Relaxed);
+        (0..WIDTH).filter_map(move |index| Some((index, self.item_with(index, metadata)?)))
+    }
+
+    /// Puts an item where there is room and returns its index, or returns `None` if the bucket is full.
+    #[inline]
+    pub(crate) fn insert(&self, item: Item) -> Option<usize> {
+        let index = self.words.iter().position(|word| word.load(Ordering::Relaxed) == 0)?;
+        let shift = 8 * index as u32;
+        let metadata = self.metadata.load(Ordering::Relaxed) & !(0xFF << shift);
+        let low = u64::from(item.position.0 & 0xFF);
+        self.metadata.store(metadata | low << shift, Ordering::Relaxed);
+        self.store(index, item);
+        Some(index)
+    }
+
+    /// Puts an item at a vacant index of a bucket that was never used there before.
+    #[inline]
+    pub(crate) fn fill(&self, index: usize, item: Item) {
+        let low = u64::from(item.position.0 & 0xFF);
+        let metadata = self.metadata.load(Ordering::Relaxed);
+        debug_assert_eq!(metadata >> (8 * index) & 0xFF, 0);
+        self.metadata.store(metadata | low << (8 * index), Ordering::Relaxed);
+        self.store(index, item);
+    }
+
+    /// Replaces an item by one at the same position.
+    #[inline]
+    pub(crate) fn store(&self, index: usize, item: Item) {
+        let high = u64::from(item.position.0 >> 8);
+        self.words[index].store(item.tagged_address | high << ADDRESS_BITS, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn clear(&self, index: usize) {
+        self.words[index].store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn overflow_count(&self) -> u64 {
+        self.metadata.load(Ordering::Relaxed) >> OVERFLOW_SHIFT
+    }
+
+    /// Counts an entry that went past.
+    #[inline]
+    pub(crate) fn add_overflow(&self) {
+        let metadata = self.metadata.load(Ordering::Relaxed);
+        if metadata >> OVERFLOW_SHIFT < OVERFLOW_MAX {
+            self.metadata.store(metadata + OVERFLOW_ONE, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets an entry that went past, unless the count is saturated.
+    #[inline]
+    pub(crate) fn remove_overflow(&self) {
+        let metadata = self.metadata.load(Ordering::Relaxed);
+        debug_assert_ne!(metadata >> OVERFLOW_SHIFT, 0);
+        if metadata >> OVERFLOW_SHIFT < OVERFLOW_MAX {
+            self.metadata.store(metadata - OVERFLOW_ONE, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn item_with(&self, index: usize, metadata: u64) -> Option<Item> {
+        let word = self.words[index].load(Ordering::Relaxed);
+        if word == 0 {
+            return None;
+        }
+        let high = (word >> ADDRESS_BITS) as u32;
+        let low = (metadata >> (8 * index)) as u32 & 0xFF;
+        let tagged_address = word & (ADDRESS_MASK | VOLATILE);
+        Some(Item { position: Position(high << 8 | low), tagged_address })
+    }
+}
+
+/// How a search in one bucket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    Found,
+    Absent,
+    Next,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vacant() -> Bucket {
+        Bucket { words: Default::default(), metadata: AtomicU64::new(0) }
+    }
+
+    fn item(position: u32, address: usize) -> Item {
+        Item {
+            position: Position::new(position),
+            tagged_address: address as u64 & ADDRESS_MASK | address as u64 & VOLATILE,
+        }
+    }
+
+    #[test]
+    fn finds_exactly_the_items_at_a_position() {
+        let bucket = vacant();
+        // Equal low bytes, neighbours (the classic false positive of the zero-byte trick), and extremes.
+        let positions = [0x00_0000, 0x00_0100, 0x00_0101, 0xFF_FFFF, 0xFF_FF00, 0x12_3456, 0x12_3457];
+        for (index, &position) in positions.iter().enumerate() {
+            assert_eq!(bucket.insert(item(position, 0x1000 + 16 * index)), Some(index));
+        }
+        assert_eq!(bucket.insert(item(1, 0x2000)), None);
+        for probe in (0..=0xFF_FFFFu32).step_by(if cfg!(miri) { 0x3_5555 } else { 0x55 }).chain(positions) {
+            let mut seen = Vec::new();
+            let search = bucket.search(Position::new(probe), |index, _| {
+                seen.push(index);
+                false
+            });
+            let expected: Vec<_> = (0..WIDTH).filter(|&index| positions[index] == probe).collect();
+            assert_eq!(seen, expected, "{probe:x}");
+            assert_eq!(search, Search::Absent);
+        }
+    }
+
+    #[test]
+    fn overflow_saturates_and_stays() {
+        let bucket = vacant();
+        for _ in 0..300 {
+            bucket.add_overflow();
+        }
+        for _ in 0..300 {
+            bucket.remove_overflow();
+        }
+        assert_eq!(bucket.overflow_count(), OVERFLOW_MAX);
+    }
+
+    #[test]
+    fn a_volatile_item_keeps_its_address() {
+        let bucket = vacant();
+        bucket.insert(item(0xAB_CDEF, 0x7FFF_FFFF_FFF8 | 1));
+        let stored = bucket.item(0).expect("inserted above");
+        assert!(stored.is_volatile());
+        assert_eq!(stored.tagged_address & ADDRESS_MASK, 0x7FFF_FFFF_FFF8);
+        assert_eq!(stored.position.get(), 0xAB_CDEF);
+    }
+}

@@ -1,0 +1,236 @@
+//! The invariants of a table repeated as code, and figures about its shape.
+
+use crate::bucket::{Item, Position, WIDTH};
+use crate::directory::Directory;
+use crate::segment::{Segment, capacity};
+use crate::table::Table;
+
+/// The shape of a table, as `DEBUG HTSTATS` reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Keys.
+    pub entry_count: usize,
+    /// Keys with an expiry.
+    pub volatile_count: usize,
+    /// Segments.
+    pub segment_count: usize,
+    /// Leading position bits that the directory is indexed by; 0 if there is none.
+    pub directory_depth: u32,
+    /// Buckets of all segments.
+    pub bucket_count: usize,
+    /// Buckets by the number of keys they hold.
+    pub bucket_count_by_fill: [usize; WIDTH + 1],
+    /// Keys by the number of buckets that a search for them reads, one to eight or more.
+    pub entry_count_by_reads: [usize; 8],
+    /// Bytes of segments and directory.
+    pub memory_bytes: usize,
+}
+
+impl Table {
+    /// Figures about the table's shape. O(keys), without touching an entry.
+    #[must_use]
+    pub fn stats(&self) -> TableStats {
+        let mut stats = TableStats {
+            entry_count: self.len(),
+            volatile_count: self.volatile_len(),
+            segment_count: self.segment_count as usize,
+            directory_depth: if self.root.is_directory() { self.root.depth() } else { 0 },
+            memory_bytes: self.memory_bytes(),
+            ..TableStats::default()
+        };
+        for (_, segment) in self.segments() {
+            stats.bucket_count += segment.buckets.len();
+            for (bucket_index, bucket) in segment.buckets.iter().enumerate() {
+                stats.bucket_count_by_fill[bucket.items().count()] += 1;
+                for (_, item) in bucket.items() {
+                    let read_count = 1 + buckets_before(segment, item, bucket_index).count();
+                    stats.entry_count_by_reads[read_count.min(8) - 1] += 1;
+                }
+            }
+        }
+        stats
+    }
+
+    /// Verifies the invariants in the header of `table.rs`. Says which one does not hold, and where.
+    pub fn check(&self) -> Result<(), String> {
+        if self.root.is_none() {
+            let is_zero = self.len == 0 && self.volatile_len == 0 && self.segment_count == 0;
+            return require(is_zero, "3: entries without a segment");
+        }
+        let mut next_start = 0;
+        let (mut len, mut volatile_len) = (0, 0);
+        let (mut segment_count, mut deepest_count) = (0, 0);
+        for (start, segment) in self.segments() {
+            let depth = segment.reference.depth();
+            require(start.get() == next_start, "1: ranges have a gap or overlap")?;
+            require(segment.range_start(start) == start.get(), "1: a range does not start at its depth")?;
+            next_start += Position::END >> depth;
+            self.check_directory_words(start, segment)?;
+            check_segment(segment, start.get()..next_start)?;
+            let segment_len = segment.items().count();
+            if self.root.is_directory() {
+                // SAFETY: the root is the table's directory, and the table is borrowed.
+                let counted = unsafe { Directory::view(self.root) }.len(start);
+                require(counted == segment_len, "3: a segment's counter is wrong")?;
+            }
+            let limit = capacity(segment.buckets.len());
+            require(segment_len <= limit, "6: a segment is too full")?;
+            len += segment_len;
+            segment_count += 1;
+            deepest_count += u32::from(self.root.is_directory() && depth == self.root.depth());
+            for item in segment.items() {
+                volatile_len += usize::from(item.is_volatile());
+                let has_expiry = self.entry_of(item).expiry().is_some();
+                require(item.is_volatile() == has_expiry, "4: a word and its entry disagree on expiry")?;
+            }
+        }
+        require(next_start == Position::END, "1: ranges do not cover all positions")?;
+        require(len == self.len, "3: len is wrong")?;
+        require(volatile_len == self.volatile_len, "4: volatile_len is wrong")?;
+        require(segment_count == self.segment_count, "5: segment_count is wrong")?;
+        let depth_is_used = !self.root.is_directory() || deepest_count > 0;
+        require(depth_is_used, "5: no segment is as deep as the directory")?;
+        require(!self.root.is_directory() || deepest_count == self.deepest_count, "5: deepest_count is wrong")
+    }
+
+    fn check_directory_words(&self, start: Position, segment: Segment<'_>) -> Result<(), String> {
+        if !self.root.is_directory() {
+            return Ok(());
+        }
+        let step = 1 << (24 - self.root.depth());
+        let end = start.get() + (Position::END >> segment.reference.depth());
+        let is_same = (start.get()..end)
+            .step_by(step)
+            .all(|position| self.segment(Position::new(position)).reference == segment.reference);
+        require(is_same, "1: a directory word of a range has another segment")
+    }
+}
+
+fn check_segment(segment: Segment<'_>, range: std::ops::Range<u32>) -> Result<(), String> {
+    let bucket_count = segment.buckets.len();
+    let mut passed = vec![0u64; bucket_count];
+    for (bucket_index, bucket) in segment.buckets.iter().enumerate() {
+        for (_, item) in bucket.items() {
+            let is_inside = range.contains(&item.position.get());
+            require(is_inside, "2: an entry is in a segment of other positions")?;
+            for full_index in buckets_before(segment, item, bucket_index) {
+                passed[full_index] += 1;
+            }
+        }
+    }
+    for (bucket, &passed) in segment.buckets.iter().zip(&passed) {
+        let counted = bucket.overflow_count();
+        require(counted == passed || counted == 255, "2: an overflow count is wrong")?;
+    }
+    Ok(())
+}
+
+/// The buckets that an item's path passes before the one it is in.
+fn buckets_before(segment: Segment<'_>, item: Item, bucket_index: usize) -> impl Iterator<Item = usize> {
+    let mut path = segment.path(item.position);
+    std::iter::from_fn(move || {
+        let passed = path.bucket_index();
+        (passed != bucket_index && path.advance()).then_some(passed)
+    })
+}
+
+fn require(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("table invariant {what}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heap::Heap;
+    use crate::removed::{ExpiryChange, NewValue};
+
+    /// A table with a directory, crowded buckets and some expiries.
+    fn table(heap: &Heap) -> Table {
+        let mut table = Table::new();
+        for number in 0..if cfg!(miri) { 450u64 } else { 2_000 } {
+            let hash = number
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                .rotate_left(17)
+                .wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let expiry = if number % 5 == 0 { ExpiryChange::At(number as i64) } else { ExpiryChange::Clear };
+            table.upsert(heap, hash, &number.to_le_bytes(), NewValue::Int(1), expiry);
+        }
+        assert_eq!(table.check(), Ok(()));
+        assert!(table.root.is_directory());
+        table
+    }
+
+    /// Plants a fault, sees that it is noticed as a violation of this invariant, and mends it.
+    fn check(invariant: &str, mut plant: impl FnMut(&mut Table), mut mend: impl FnMut(&mut Table)) {
+        let heap = Heap::new();
+        let mut table = table(&heap);
+        plant(&mut table);
+        let violation = table.check().expect_err("the fault is noticed");
+        assert!(violation.starts_with(&format!("table invariant {invariant}:")), "{violation}");
+        mend(&mut table);
+        assert_eq!(table.check(), Ok(()));
+    }
+
+    #[test]
+    fn planted_faults_are_noticed() {
+        check("3", |table| table.len += 1, |table| table.len -= 1);
+        check("4", |table| table.volatile_len -= 1, |table| table.volatile_len += 1);
+        check("5", |table| table.segment_count += 1, |table| table.segment_count -= 1);
+        check("5", |table| table.deepest_count += 1, |table| table.deepest_count -= 1);
+    }
+
+    #[test]
+    fn a_wrong_overflow_count_is_noticed() {
+        let bucket = |table: &Table| {
+            let (_, segment) = table.segments().next().expect("it is not empty");
+            segment.buckets[3].add_overflow();
+        };
+        let mend = |table: &Table| {
+            let (_, segment) = table.segments().next().expect("it is not empty");
+            segment.buckets[3].remove_overflow();
+        };
+        check("2", |table| bucket(table), |table| mend(table));
+    }
+
+    #[test]
+    fn an_entry_in_the_wrong_segment_is_noticed() {
+        let heap = Heap::new();
+        let table = table(&heap);
+        let [a, b] = [0, Position::END - 1].map(|position| {
+            let segment = table.segment(Position::new(position));
+            let item = segment.items().next().expect("no segment is empty");
+            segment.find(item.position, |found| found == item).expect("it is there")
+        });
+        a.bucket.clear(a.index);
+        b.bucket.clear(b.index);
+        a.bucket.insert(b.item);
+        b.bucket.insert(a.item);
+        let violation = table.check().expect_err("the fault is noticed");
+        assert!(violation.starts_with("table invariant 2:"), "{violation}");
+    }
+
+    #[test]
+    fn a_wrong_volatile_bit_is_noticed() {
+        let heap = Heap::new();
+        let table = table(&heap);
+        let (_, segment) = table.segments().next().expect("it is not empty");
+        let (bucket, index, item) = segment
+            .buckets
+            .iter()
+            .find_map(|bucket| bucket.items().next().map(|(index, item)| (bucket, index, item)))
+            .expect("it is not empty");
+        bucket.store(index, Item::new(item.position, item.block(), !item.is_volatile()));
+        assert!(table.check().expect_err("the fault is noticed").starts_with("table invariant 4:"));
+    }
+
+    #[test]
+    fn stats_count_every_key_once() {
+        let heap = Heap::new();
+        let table = table(&heap);
+        let stats = table.stats();
+        assert_eq!(stats.entry_count_by_reads.iter().sum::<usize>(), table.len());
+        let by_fill = stats.bucket_count_by_fill.iter().enumerate();
+        assert_eq!(by_fill.map(|(fill, count)| fill * count).sum::<usize>(), table.len());
+        assert_eq!(stats.bucket_count_by_fill.iter().sum::<usize>(), stats.bucket_count);
+    }
+}

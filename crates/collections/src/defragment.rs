@@ -1,0 +1,100 @@
+//! Giving memory back after many keys were deleted: what is left is moved out of sparsely used spans.
+//!
+//! A span returns to the pool only when its last block is freed, and random deletions leave a few blocks in each.
+//! Nothing but a bucket's word knows where an entry is, so under the write latch it can simply move; a segment is
+//! rebuilt at its size. Spans at most three quarters used are emptied into the one that the heap fills at the moment.
+//!
+//! Cost: a lock of the heap for each entry looked at, a copy for each one moved. When it is worth it is the caller's
+//! to judge ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
+
+use crate::bucket::Position;
+use crate::entry_mut::EntryMut;
+use crate::heap::Heap;
+use crate::segment::Segment;
+use crate::table::Table;
+use crate::walk::next_position;
+
+/// How far a defragmentation has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defragmented {
+    /// Where to go on; `None` at the end of the table.
+    pub next: Option<u32>,
+    /// Entries moved.
+    pub moved_count: usize,
+}
+
+impl Table {
+    /// Moves entries and segments out of sparsely used spans of `heap`, in up to `bucket_count_max` buckets from
+    /// position `from` on (below 2^24, 0 to begin).
+    pub fn defragment(&mut self, heap: &Heap, from: u32, bucket_count_max: usize) -> Defragmented {
+        let next = (from < Position::END && !self.is_empty()).then_some(from);
+        let mut done = Defragmented { next, moved_count: 0 };
+        for _ in 0..bucket_count_max {
+            let Some(position) = done.next.map(Position::new) else { break };
+            let reference = self.segment(position).reference;
+            // SAFETY: the table's segment, and live.
+            if unsafe { heap.is_sparse_at(reference.memory(), reference.size()) } {
+                self.rebuild(heap, position, reference.bucket_count());
+            }
+            // SAFETY: no segment is replaced until the view's last use.
+            let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
+            for place in segment.places_of_home(segment.reference.home(position)) {
+                let size = self.entry_of(place.item).shape().size();
+                // SAFETY: the table's entry, live and of this size.
+                if unsafe { heap.is_sparse_at(place.item.block(), size) } {
+                    EntryMut::new(self, heap, segment, place).relocate();
+                    done.moved_count += 1;
+                }
+            }
+            done.next = next_position(segment, position);
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::removed::{ExpiryChange, NewValue};
+
+    #[test]
+    fn what_random_deletions_leave_is_packed_again() {
+        let count = if cfg!(miri) { 600 } else { 20_000u64 };
+        let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ number << 30;
+        let (heap, mut table) = (Heap::new(), Table::new());
+        for number in 0..count {
+            let value = vec![number as u8; 64 + number as usize % 4];
+            table.upsert(
+                &heap,
+                hash(number),
+                &number.to_le_bytes(),
+                NewValue::Bytes(&value),
+                ExpiryChange::Clear,
+            );
+        }
+        for number in (0..count).filter(|number| !number.is_multiple_of(10)) {
+            assert!(table.remove(&heap, hash(number), &number.to_le_bytes()).is_some());
+        }
+        drop(heap.take_retired());
+        let mut next = Some(0);
+        let mut moved_count = 0;
+        while let Some(from) = next {
+            let done = table.defragment(&heap, from, 3);
+            moved_count += done.moved_count;
+            next = done.next;
+            drop(heap.take_retired());
+        }
+        assert_eq!(table.check(), Ok(()));
+        assert!(moved_count > 0);
+        assert_eq!(table.len() as u64, count / 10);
+        for number in (0..count).step_by(10) {
+            let entry = table.find(hash(number), &number.to_le_bytes()).expect("not deleted");
+            assert_eq!(entry.value().text_len(), Some(64 + number as usize % 4));
+        }
+        heap.trim();
+        if !cfg!(miri) {
+            // One span each of the two classes of entries and of a few of segments may be partly used.
+            assert!(heap.resident_bytes() < heap.used_bytes() + 5 * 32 * 1024, "{heap:?}");
+        }
+    }
+}

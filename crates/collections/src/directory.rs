@@ -1,0 +1,106 @@
+//! A directory: which segment has which range of positions, once a table has more than one.
+//!
+//! 2^depth words, indexed by the leading bits of a position; a segment of smaller depth stands in several
+//! consecutive words. Behind the words, one counter for each: the entries of the segment, kept at its first word.
+//! The words are atomics stored with release, because prefetches read them without the latch.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::bucket::{POSITION_BITS, Position};
+use crate::heap::Heap;
+use crate::segment::SegmentRef;
+use crate::size_class::LINE_SIZE;
+
+const WORD_SIZE: usize = size_of::<AtomicU64>() + size_of::<AtomicU32>();
+
+#[derive(Clone, Copy)]
+pub(crate) struct Directory<'a> {
+    words: &'a [AtomicU64],
+    counts: &'a [AtomicU32],
+    depth: u32,
+}
+
+impl<'a> Directory<'a> {
+    /// Bytes of a directory of this depth, a multiple of cache lines.
+    pub(crate) const fn size(depth: u32) -> usize {
+        (WORD_SIZE << depth).next_multiple_of(LINE_SIZE)
+    }
+
+    /// Allocates a directory without segments.
+    pub(crate) fn allocate(heap: &Heap, depth: u32) -> SegmentRef {
+        let size = Self::size(depth);
+        let memory: NonNull<u8> = heap.allocate(size);
+        // SAFETY: the block is at least `size` bytes, and this thread's.
+        unsafe { memory.write_bytes(0, size) };
+        SegmentRef::to_directory(memory, depth)
+    }
+
+    /// A view of a directory.
+    ///
+    /// # Safety
+    /// 1. It is a directory, and is not freed during `'a` (retiring it is no harm).
+    #[inline]
+    pub(crate) unsafe fn view(reference: SegmentRef) -> Self {
+        debug_assert!(reference.is_directory());
+        let depth = reference.depth();
+        let first = std::ptr::with_exposed_provenance::<AtomicU64>(reference.address());
+        let first_count = first.wrapping_add(1 << depth).cast::<AtomicU32>();
+        // SAFETY: (1) so many words are there, initialised with zeros.
+        let words = unsafe { std::slice::from_raw_parts(first, 1 << depth) };
+        // SAFETY: (1) as many counts follow them.
+        let counts = unsafe { std::slice::from_raw_parts(first_count, 1 << depth) };
+        Self { words, counts, depth }
+    }
+
+    #[inline]
+    pub(crate) fn segment(self, position: Position) -> SegmentRef {
+        // Acquire pairs with the release in `set`: who prefetches reads the segment's buckets next.
+        SegmentRef::from_bits(self.words[self.index(position)].load(Ordering::Acquire))
+    }
+
+    /// Number of entries of the segment that has this position.
+    pub(crate) fn len(self, position: Position) -> usize {
+        self.counts[self.first_index(position)].load(Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn set_len(self, position: Position, len: usize) {
+        self.counts[self.first_index(position)].store(len as u32, Ordering::Relaxed);
+    }
+
+    /// Makes `segment` the one that has this position, in all the words of its range.
+    pub(crate) fn set(self, position: Position, segment: SegmentRef) {
+        let spread = self.depth - segment.depth();
+        let start = self.index(position) >> spread << spread;
+        for word in &self.words[start..start + (1 << spread)] {
+            word.store(segment.bits(), Ordering::Release);
+        }
+    }
+
+    /// Each segment once with the first position of its range, in order.
+    pub(crate) fn segments(self) -> impl Iterator<Item = (Position, SegmentRef)> + 'a {
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            let position = index << (POSITION_BITS - self.depth);
+            let segment = SegmentRef::from_bits(self.words.get(index)?.load(Ordering::Relaxed));
+            index += 1 << (self.depth - segment.depth());
+            Some((Position::new(position as u32), segment))
+        })
+    }
+
+    /// The address of the word for a position.
+    #[inline]
+    pub(crate) fn word_address(reference: SegmentRef, position: Position) -> usize {
+        reference.address() + 8 * (position.get() >> (POSITION_BITS - reference.depth())) as usize
+    }
+
+    #[inline]
+    fn index(self, position: Position) -> usize {
+        (position.get() >> (POSITION_BITS - self.depth)) as usize
+    }
+
+    fn first_index(self, position: Position) -> usize {
+        let spread = self.depth - self.segment(position).depth();
+        self.index(position) >> spread << spread
+    }
+}

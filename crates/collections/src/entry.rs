@@ -1,0 +1,393 @@
+//! An entry: header, expiry, key and value of one key in a single allocation, and the shared view of it.
+//!
+//! ```text
+//! offset  size
+//! 0       4     type (4 bits), form (3 bits), has expiry (1 bit), access clock (24 bits)
+//! 4       4     key length (8 bits; 255: see below), stored value size in bytes (24 bits)
+//! 8       8     expiry, Unix time in ms, if there is one
+//!         4     key length, if the 8 bits say 255
+//!         n     key
+//!         n     value, by form: the integer (8), the bytes, a `LargeParts` (24) or a pointer to an `Object` (8)
+//! ```
+//! A key of 16 bytes with a value of 64 takes 88 bytes. Nothing after the header is aligned.
+//!
+//! Any number of threads may hold an [`Entry`] and set its access clock; everything else changes only through
+//! [`crate::Removed`], its unique owner.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::number::{DecimalBuffer, decimal_len};
+use crate::object::{Kind, Object};
+use crate::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
+
+/// Longest string value with encoding `embstr`.
+pub const EMBSTR_SIZE_MAX: usize = 44;
+
+/// Longest string value kept inside its entry; longer ones get a buffer of their own.
+pub const INLINE_SIZE_MAX: usize = 1024;
+
+/// Bits of the access clock.
+pub const ACCESS_BITS: u32 = 24;
+
+const HEAD_SIZE: usize = 8;
+const KEY_LEN_ESCAPE: u32 = 255;
+
+/// A stored value as `OBJECT ENCODING` sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// A string that is an integer.
+    Int,
+    /// A short string as it was set.
+    Embstr,
+    /// A string that is long, or was changed in place.
+    Raw,
+    /// Whatever the object says.
+    Object,
+}
+
+/// A stored value.
+#[derive(Clone, Copy, Debug)]
+pub enum ValueRef<'a> {
+    /// A string that is the decimal text of this integer.
+    Int(i64),
+    /// Any other string.
+    Bytes(&'a [u8]),
+    /// A collection.
+    Object(&'a Object),
+}
+
+impl<'a> ValueRef<'a> {
+    /// The bytes of a string value, where an integer is written to `buffer`; `None` for a collection.
+    #[must_use]
+    pub fn text<'b>(self, buffer: &'b mut DecimalBuffer) -> Option<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Int(value) => Some(buffer.format(value)),
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Object(_) => None,
+        }
+    }
+
+    /// The length of a string value's text in bytes; `None` for a collection.
+    #[must_use]
+    pub fn text_len(self) -> Option<usize> {
+        match self {
+            Self::Int(value) => Some(decimal_len(value)),
+            Self::Bytes(bytes) => Some(bytes.len()),
+            Self::Object(_) => None,
+        }
+    }
+}
+
+/// How the value bytes of an entry are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Form {
+    Int = 0,
+    Embstr = 1,
+    Raw = 2,
+    Large = 3,
+    Object = 4,
+}
+
+impl Form {
+    #[inline]
+    const fn from_bits(bits: u32) -> Self {
+        match bits & 7 {
+            0 => Self::Int,
+            1 => Self::Embstr,
+            2 => Self::Raw,
+            3 => Self::Large,
+            _ => Self::Object,
+        }
+    }
+}
+
+/// The buffer of a string longer than [`INLINE_SIZE_MAX`]: a `Vec<u8>` taken apart.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct LargeParts {
+    pub(crate) address: *mut u8,
+    pub(crate) len: usize,
+    pub(crate) capacity: usize,
+}
+
+/// The first eight bytes of an entry.
+#[repr(C)]
+pub(crate) struct Head {
+    flags: AtomicU32,
+    sizes: AtomicU32,
+}
+
+const FORM_SHIFT: u32 = 4;
+const HAS_EXPIRY: u32 = 1 << 7;
+const FLAG_BITS: u32 = 8;
+const FLAG_MASK: u32 = (1 << FLAG_BITS) - 1;
+
+impl Head {
+    pub(crate) fn new(kind: Kind, form: Form, access: u32, shape: Shape) -> Self {
+        let expiry = if shape.has_expiry { HAS_EXPIRY } else { 0 };
+        let flags = kind as u32 | (form as u32) << FORM_SHIFT | expiry | access << FLAG_BITS;
+        let key_len = if shape.key_len_is_long() { KEY_LEN_ESCAPE } else { shape.key_len as u32 };
+        let sizes = key_len | (shape.value_size as u32) << 8;
+        Self { flags: AtomicU32::new(flags), sizes: AtomicU32::new(sizes) }
+    }
+}
+
+/// What determines where things are in an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) has_expiry: bool,
+    pub(crate) key_len: usize,
+    /// Bytes of the stored value, below 2^24.
+    pub(crate) value_size: usize,
+}
+
+impl Shape {
+    #[inline]
+    const fn key_len_is_long(self) -> bool {
+        self.key_len >= KEY_LEN_ESCAPE as usize
+    }
+
+    #[inline]
+    pub(crate) const fn expiry_offset() -> usize {
+        HEAD_SIZE
+    }
+
+    /// Where the long key length is, if there is one.
+    #[inline]
+    pub(crate) const fn long_key_len_offset(self) -> Option<usize> {
+        if self.key_len_is_long() { Some(HEAD_SIZE + 8 * self.has_expiry as usize) } else { None }
+    }
+
+    #[inline]
+    pub(crate) const fn key_offset(self) -> usize {
+        HEAD_SIZE + 8 * self.has_expiry as usize + 4 * self.key_len_is_long() as usize
+    }
+
+    #[inline]
+    pub(crate) const fn value_offset(self) -> usize {
+        self.key_offset() + self.key_len
+    }
+
+    #[inline]
+    pub(crate) const fn size(self) -> usize {
+        self.value_offset() + self.value_size
+    }
+
+    /// Whether an entry of this shape can live in the block of one of `other`'s.
+    #[inline]
+    pub(crate) fn same_block(self, other: Self) -> bool {
+        let (size, other_size) = (self.size(), other.size());
+        if size > BLOCK_SIZE_MAX || other_size > BLOCK_SIZE_MAX {
+            return size == other_size;
+        }
+        class_of(size) == class_of(other_size)
+    }
+
+    /// The bytes of the block it lives in.
+    pub(crate) fn block_size(self) -> usize {
+        let size = self.size();
+        if size > BLOCK_SIZE_MAX { size } else { class_size(class_of(size)) }
+    }
+}
+
+/// A shared view of one key with its value, expiry and access clock. Two words, cheap to copy.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    block: NonNull<u8>,
+    lifetime: PhantomData<&'a Object>,
+}
+
+// SAFETY: an entry is plain data, an atomic, and an `Object`, which is Sync; nothing is changed through it but the
+// atomic.
+unsafe impl Send for Entry<'_> {}
+// SAFETY: likewise.
+unsafe impl Sync for Entry<'_> {}
+
+impl<'a> Entry<'a> {
+    /// # Safety
+    /// 1. `block` holds a complete entry for the whole of `'a`, and nobody changes it meanwhile but for the flags
+    ///    word through its atomic.
+    #[inline]
+    pub(crate) unsafe fn from_block(block: NonNull<u8>) -> Self {
+        Self { block, lifetime: PhantomData }
+    }
+
+    /// The key.
+    #[inline]
+    #[must_use]
+    pub fn key(self) -> &'a [u8] {
+        let shape = self.shape();
+        self.bytes(shape.key_offset(), shape.key_len)
+    }
+
+    /// Whether this is the entry of `key`.
+    #[inline]
+    #[must_use]
+    pub fn has_key(self, key: &[u8]) -> bool {
+        let stored = self.head().sizes.load(Ordering::Relaxed) & 0xFF;
+        if stored != KEY_LEN_ESCAPE && stored as usize != key.len() {
+            return false;
+        }
+        self.key() == key
+    }
+
+    /// When the key expires, as a Unix time in milliseconds.
+    #[inline]
+    #[must_use]
+    pub fn expiry(self) -> Option<i64> {
+        if self.flags() & HAS_EXPIRY == 0 {
+            return None;
+        }
+        // SAFETY: the flag says that an expiry is there.
+        Some(unsafe { self.at(Shape::expiry_offset()).cast::<i64>().read_unaligned() })
+    }
+
+    /// The value.
+    #[inline]
+    #[must_use]
+    pub fn value(self) -> ValueRef<'a> {
+        let shape = self.shape();
+        let offset = shape.value_offset();
+        match self.form() {
+            // SAFETY: the form says that an integer is there.
+            Form::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
+            Form::Embstr | Form::Raw => ValueRef::Bytes(self.bytes(offset, shape.value_size)),
+            Form::Large => {
+                let parts = self.large_parts();
+                // SAFETY: the parts are those of a vector that the entry owns.
+                ValueRef::Bytes(unsafe { std::slice::from_raw_parts(parts.address, parts.len) })
+            }
+            Form::Object => {
+                // SAFETY: the entry owns the object.
+                ValueRef::Object(unsafe { &*self.object_address() })
+            }
+        }
+    }
+
+    /// The type of the value.
+    #[inline]
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        Kind::from_bits(self.flags() & 0xF)
+    }
+
+    /// The encoding of the value.
+    #[must_use]
+    pub fn encoding(self) -> Encoding {
+        match self.form() {
+            Form::Int => Encoding::Int,
+            Form::Embstr => Encoding::Embstr,
+            Form::Raw | Form::Large => Encoding::Raw,
+            Form::Object => Encoding::Object,
+        }
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    #[must_use]
+    pub fn encoding_name(self) -> &'static str {
+        match (self.encoding(), self.value()) {
+            (_, ValueRef::Object(object)) => object.encoding_name(),
+            (Encoding::Int, _) => "int",
+            (Encoding::Embstr, _) => "embstr",
+            (Encoding::Raw | Encoding::Object, _) => "raw",
+        }
+    }
+
+    /// The 24 bits of access clock (LRU time, or LFU time and counter; the caller's affair).
+    #[inline]
+    #[must_use]
+    pub fn access(self) -> u32 {
+        self.flags() >> FLAG_BITS
+    }
+
+    /// Sets the access clock; only the low 24 bits of `access` count. Readers may do so side by side: the last wins.
+    #[inline]
+    pub fn set_access(self, access: u32) {
+        let flags = self.flags();
+        let new = flags & FLAG_MASK | access << FLAG_BITS;
+        // A line that is shared by readers on several cores is not dirtied for nothing.
+        if new != flags {
+            self.head().flags.store(new, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of memory the key takes: the entry's block and what it owns outside, without its place in the table.
+    #[must_use]
+    pub fn allocated_bytes(self) -> usize {
+        let outside = match (self.form(), self.value()) {
+            (Form::Large, _) => self.large_parts().capacity,
+            (_, ValueRef::Object(object)) => object.memory_bytes(),
+            _ => 0,
+        };
+        self.shape().block_size() + outside
+    }
+
+    #[inline]
+    pub(crate) fn shape(self) -> Shape {
+        let head = self.head();
+        let sizes = head.sizes.load(Ordering::Relaxed);
+        let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
+        let mut shape =
+            Shape { has_expiry, key_len: (sizes & 0xFF) as usize, value_size: (sizes >> 8) as usize };
+        if let Some(offset) = shape.long_key_len_offset() {
+            // SAFETY: the escape says that a long length is there.
+            shape.key_len = unsafe { self.at(offset).cast::<u32>().read_unaligned() } as usize;
+        }
+        shape
+    }
+
+    #[inline]
+    pub(crate) fn form(self) -> Form {
+        Form::from_bits(self.flags() >> FORM_SHIFT)
+    }
+
+    pub(crate) fn large_parts(self) -> LargeParts {
+        debug_assert_eq!(self.form(), Form::Large);
+        // SAFETY: every caller has seen the form `Large`, whose value this is.
+        unsafe { self.at(self.shape().value_offset()).cast::<LargeParts>().read_unaligned() }
+    }
+
+    pub(crate) fn object_address(self) -> *mut Object {
+        debug_assert_eq!(self.form(), Form::Object);
+        // SAFETY: every caller has seen the form `Object`, whose value this is.
+        unsafe { self.at(self.shape().value_offset()).cast::<*mut Object>().read_unaligned() }
+    }
+
+    #[inline]
+    fn flags(self) -> u32 {
+        self.head().flags.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn head(self) -> &'a Head {
+        // SAFETY: an entry starts with its head.
+        unsafe { self.block.cast::<Head>().as_ref() }
+    }
+
+    #[inline]
+    fn at(self, offset: usize) -> *const u8 {
+        self.block.as_ptr().wrapping_add(offset)
+    }
+
+    #[inline]
+    fn bytes(self, offset: usize, len: usize) -> &'a [u8] {
+        // SAFETY: every caller takes offset and length from the entry's own shape.
+        unsafe { std::slice::from_raw_parts(self.at(offset), len) }
+    }
+}
+
+impl std::fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key())
+            .field("expiry", &self.expiry())
+            .field("value", &self.value())
+            .finish()
+    }
+}

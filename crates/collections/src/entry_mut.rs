@@ -1,0 +1,239 @@
+//! An entry lent by its table to be changed: values may move to another block, and the table's word follows.
+
+use crate::bucket::Item;
+use crate::entry::{Entry, Form};
+use crate::heap::Heap;
+use crate::object::Object;
+use crate::removed::{ExpiryChange, NewValue, Removed};
+use crate::segment::{Place, Segment};
+use crate::table::{NotAString, Table};
+
+/// One key of a table, under the write latch.
+pub struct EntryMut<'a> {
+    table: &'a mut Table,
+    heap: &'a Heap,
+    segment: Segment<'a>,
+    place: Place<'a>,
+}
+
+impl<'a> EntryMut<'a> {
+    /// `place` is one of the table's, which must not replace segments before this is gone.
+    #[inline]
+    pub(crate) fn new(table: &'a mut Table, heap: &'a Heap, segment: Segment<'a>, place: Place<'a>) -> Self {
+        Self { table, heap, segment, place }
+    }
+
+    /// The key with its value and expiry.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        self.table.entry_of(self.place.item)
+    }
+
+    /// The same for as long as the table is borrowed.
+    #[inline]
+    #[must_use]
+    pub fn into_entry(self) -> Entry<'a> {
+        self.table.entry_of(self.place.item)
+    }
+
+    /// Sets value and expiry. Returns the old entry where dropping it is costly.
+    pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
+        let expiry = expiry.apply(self.entry().expiry());
+        let mut costly = None;
+        self.update(|old, heap| {
+            if !old.is_costly_to_drop() {
+                return old.with_value(heap, value, expiry);
+            }
+            let new = Removed::new(heap, old.entry().key(), value, expiry);
+            new.entry().set_access(old.entry().access());
+            costly = Some(old);
+            new
+        });
+        costly
+    }
+
+    /// Sets an integer and keeps the expiry.
+    pub fn set_int(&mut self, value: i64) -> Option<Removed> {
+        self.set(NewValue::Int(value), ExpiryChange::Keep)
+    }
+
+    /// Sets or clears the expiry.
+    pub fn set_expiry(&mut self, expiry: Option<i64>) {
+        self.update(|old, heap| old.with_expiry(heap, expiry));
+    }
+
+    /// Appends to a string. Returns its new length.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<usize, NotAString> {
+        self.require_string()?;
+        self.update(|old, heap| old.with_suffix(heap, bytes));
+        self.entry().value().text_len().ok_or(NotAString)
+    }
+
+    /// Gives a string this length, cutting it or filling it up with zeros, and lends its bytes.
+    pub fn resize(&mut self, len: usize) -> Result<&mut [u8], NotAString> {
+        self.require_string()?;
+        self.update(|old, heap| old.with_len(heap, len));
+        self.bytes_mut().ok_or(NotAString)
+    }
+
+    /// As [`Self::resize`], for as long as the table is borrowed.
+    pub fn into_resized(mut self, len: usize) -> Result<&'a mut [u8], NotAString> {
+        let bytes: *mut [u8] = self.resize(len)?;
+        // SAFETY: the entry is the table's, which stays borrowed for `'a`, and `self` with its access ends here.
+        Ok(unsafe { &mut *bytes })
+    }
+
+    /// The bytes of a string that is not stored as an integer.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        // SAFETY: the table owns the entry, and is borrowed mutably as long as the bytes.
+        unsafe { Removed::bytes_of_block(self.place.item.block()) }
+    }
+
+    /// The collection, if the value is one.
+    pub fn object_mut(&mut self) -> Option<&mut Object> {
+        // SAFETY: the table owns the entry, and is borrowed mutably as long as the object.
+        unsafe { Removed::object_of_block(self.place.item.block()) }
+    }
+
+    /// Takes the key out of the table.
+    pub fn remove(self) -> Removed {
+        let removed = self.table.take_out(self.segment, self.place);
+        self.table.make_compact(self.heap, self.place.item.position);
+        removed
+    }
+
+    /// Puts an entry of the same key in the place of this one.
+    pub(crate) fn replace(mut self, new: Removed) -> Removed {
+        let mut replaced = None;
+        self.update(|old, _| {
+            replaced = Some(old);
+            new
+        });
+        replaced.expect("the update has run")
+    }
+
+    /// Moves the entry to another block of the same size.
+    pub(crate) fn relocate(mut self) {
+        self.update(Removed::relocated);
+    }
+
+    fn require_string(&self) -> Result<(), NotAString> {
+        if self.entry().form() == Form::Object { Err(NotAString) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn update(&mut self, change: impl FnOnce(Removed, &Heap) -> Removed) {
+        let Item { position, .. } = self.place.item;
+        // Vacant meanwhile, so that a panic in `change` loses the key instead of leaving its word behind.
+        self.place.bucket.clear(self.place.index);
+        // SAFETY: the table owned the entry and has just forgotten it.
+        let old = unsafe { Removed::from_block(self.place.item.block()) };
+        let was_volatile = self.place.item.is_volatile();
+        let new = change(old, self.heap);
+        let is_volatile = new.entry().expiry().is_some();
+        self.place.item = Item::new(position, new.into_block(), is_volatile);
+        self.place.bucket.store(self.place.index, self.place.item);
+        self.table.volatile_len += usize::from(is_volatile);
+        self.table.volatile_len -= usize::from(was_volatile);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Encoding, ValueRef};
+    use crate::object::Kind;
+
+    fn probe(size: usize) -> NewValue<'static> {
+        NewValue::Object(Box::new(Object::Probe(vec![7; size])))
+    }
+
+    fn probe_len(entry: Entry<'_>) -> usize {
+        let ValueRef::Object(Object::Probe(bytes)) = entry.value() else { panic!("not a probe") };
+        bytes.len()
+    }
+
+    #[test]
+    fn objects_are_stored_changed_copied_and_moved() {
+        let (heap, mut table) = (Heap::new(), Table::new());
+        table.upsert(&heap, 1, b"object", probe(10), ExpiryChange::At(9));
+        let mut entry = table.find_mut(&heap, 1, b"object").expect("just set");
+        let Object::Probe(bytes) = entry.object_mut().expect("it is an object");
+        bytes.push(1);
+        entry.set_expiry(None);
+        assert_eq!((entry.entry().kind(), entry.entry().encoding()), (Kind::Hash, Encoding::Object));
+        assert_eq!(probe_len(entry.entry()), 11);
+        assert!(entry.entry().allocated_bytes() >= 11 + 8 + 6 + 8);
+        assert_eq!(entry.bytes_mut(), None);
+        assert_eq!(entry.append(b"x"), Err(NotAString));
+        assert_eq!(entry.resize(3), Err(NotAString));
+
+        let other_heap = Heap::new();
+        let mut other = Table::new();
+        let source = table.find(1, b"object").expect("still there");
+        assert!(other.insert_copy(&other_heap, 2, b"a longer name", source).is_none());
+        let moved = table.remove(&heap, 1, b"object").expect("still there");
+        let replaced =
+            other.insert_owned(&other_heap, 2, b"a longer name", moved).expect("the copy was there");
+        assert_eq!(probe_len(replaced.entry()), 11);
+        assert_eq!(other.find(2, b"a longer name").map(probe_len), Some(11));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn an_overwritten_object_is_handed_back() {
+        let (heap, mut table) = (Heap::new(), Table::new());
+        table.upsert(&heap, 1, b"key", probe(10), ExpiryChange::At(9));
+        let access = |table: &Table| table.find(1, b"key").map(Entry::access);
+        table.find(1, b"key").expect("just set").set_access(0x12_3456);
+        let upserted = table.upsert(&heap, 1, b"key", NewValue::Auto(b"12"), ExpiryChange::Keep);
+        assert_eq!((upserted.existed, upserted.old_expiry), (true, Some(9)));
+        assert_eq!(upserted.entry.expiry(), Some(9));
+        let old = upserted.old.expect("objects are costly to drop");
+        assert_eq!(probe_len(old.entry()), 10);
+        assert_eq!(access(&table), Some(0x12_3456));
+        assert_eq!(table.check(), Ok(()));
+        table.upsert(&heap, 1, b"key", probe(3), ExpiryChange::Clear);
+        assert_eq!(table.find(1, b"key").map(probe_len), Some(3));
+        assert_eq!(access(&table), Some(0x12_3456));
+    }
+
+    #[test]
+    fn strings_change_form_and_keep_their_bytes() {
+        let (heap, mut table) = (Heap::new(), Table::new());
+        let mut expected = b"-123".to_vec();
+        table.upsert_string(&heap, 1, b"key", &expected, ExpiryChange::At(5));
+        let mut entry = table.find_mut(&heap, 1, b"key").expect("just set");
+        assert_eq!((entry.entry().encoding(), entry.bytes_mut()), (Encoding::Int, None));
+        for size in [0usize, 1, 100, 900, 30, 5_000, 200_000, 1] {
+            let suffix = vec![size as u8; size];
+            expected.extend_from_slice(&suffix);
+            assert_eq!(entry.append(&suffix), Ok(expected.len()));
+            assert_eq!(entry.bytes_mut(), Some(&mut expected[..]));
+            assert_eq!(entry.entry().encoding(), Encoding::Raw);
+        }
+        for len in [210_000usize, 2_000, 3, 2_000, 500, 600, 10, 0] {
+            expected.resize(len, 0);
+            assert_eq!(entry.resize(len), Ok(&mut expected[..]));
+        }
+        assert_eq!(entry.entry().expiry(), Some(5));
+        assert_eq!(heap.used_bytes() as usize, entry.entry().allocated_bytes() + 64);
+        let removed = entry.remove();
+        assert_eq!(removed.entry().key(), b"key");
+        drop(removed);
+        assert_eq!(heap.used_bytes(), 64);
+    }
+
+    #[test]
+    fn a_panic_while_changing_loses_the_key_only() {
+        let (heap, mut table) = (Heap::new(), Table::new());
+        table.upsert(&heap, 1, b"key", NewValue::Int(3), ExpiryChange::Clear);
+        let mut entry = table.find_mut(&heap, 1, b"key").expect("just set");
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            entry.update(|_old, _| panic!("on purpose"));
+        }));
+        assert!(result.is_err());
+        assert!(table.find(1, b"key").is_none());
+    }
+}

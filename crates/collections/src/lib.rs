@@ -1,0 +1,42 @@
+//! Data structures that own their memory: the slot table with its entries, and the allocator beneath them.
+//!
+//! Owns: every key and value. Touches nothing else: no clock, no I/O, no threads, no randomness of its own; hashes,
+//! times and random bits are parameters. Never takes the slot's latch: callers hold it, and `&Table` and
+//! `&mut Table` say which way.
+//!
+//! Start reading at [`Table`], then `segment.rs` and `bucket.rs` for how it finds a key, `entry.rs` for what a key
+//! costs, and `heap.rs` for where that comes from.
+#![allow(unsafe_code)]
+
+mod bucket;
+mod check;
+mod defragment;
+mod directory;
+mod entry;
+mod entry_mut;
+mod heap;
+mod hint;
+mod number;
+mod object;
+mod prefetch;
+mod removed;
+mod segment;
+mod size_class;
+mod span;
+mod span_pool;
+mod spin;
+mod table;
+mod walk;
+
+pub use check::TableStats;
+pub use defragment::Defragmented;
+pub use entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
+pub use entry_mut::EntryMut;
+pub use heap::{Heap, Retired};
+pub use hint::Hint;
+pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
+pub use object::{Kind, Object};
+pub use removed::{ExpiryChange, NewValue, Removed};
+pub use span_pool::{PageHook, PageHooks};
+pub use table::{NotAString, Table, Upserted};
+pub use walk::ExpiryWalk;

@@ -1,0 +1,485 @@
+//! The unique owner of an entry: what a table's word stands for, what is left of a key taken out of it, and what a
+//! loader makes before it has the latch.
+//!
+//! Owns the entry's block and whatever the value owns outside. Frees both when dropped, on any thread, so a large
+//! value can be shipped elsewhere to be freed there.
+//!
+//! Changes are written as "old owner in, new owner out" ([`Removed::with_value`] and its like): they reuse the
+//! block where the size class stays the same, and else move to a new one.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::entry::{
+    EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, LargeParts, Shape, ValueRef,
+};
+use crate::heap::{self, Heap};
+use crate::number::{DecimalBuffer, parse_canonical};
+use crate::object::{Kind, Object};
+
+/// A value to be stored.
+#[derive(Debug)]
+pub enum NewValue<'v> {
+    /// A string, stored as an integer where it is the canonical text of one.
+    Auto(&'v [u8]),
+    /// A string, stored as these bytes.
+    Bytes(&'v [u8]),
+    /// A string whose encoding is `raw` whatever its length.
+    Raw(&'v [u8]),
+    /// A string that is the decimal text of this integer.
+    Int(i64),
+    /// A collection.
+    Object(Box<Object>),
+}
+
+/// What happens to the expiry of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiryChange {
+    /// It stays as it is.
+    Keep,
+    /// There is none afterwards.
+    Clear,
+    /// It is this Unix time in milliseconds afterwards.
+    At(i64),
+}
+
+impl ExpiryChange {
+    /// The expiry after the change.
+    #[must_use]
+    pub fn apply(self, old: Option<i64>) -> Option<i64> {
+        match self {
+            Self::Keep => old,
+            Self::Clear => None,
+            Self::At(at) => Some(at),
+        }
+    }
+}
+
+/// A value in the form in which it is going to be stored.
+enum Content<'v> {
+    Int(i64),
+    Inline(Form, &'v [u8]),
+    Large(Vec<u8>),
+    Object(Box<Object>),
+}
+
+impl<'v> Content<'v> {
+    fn of(value: NewValue<'v>) -> Self {
+        match value {
+            NewValue::Int(value) => Self::Int(value),
+            NewValue::Object(object) => Self::Object(object),
+            NewValue::Auto(text) => parse_canonical(text).map_or_else(|| Self::of_bytes(text), Self::Int),
+            NewValue::Bytes(bytes) => Self::of_bytes(bytes),
+            NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
+            NewValue::Raw(bytes) => Self::Large(bytes.to_vec()),
+        }
+    }
+
+    fn of_bytes(bytes: &'v [u8]) -> Self {
+        if bytes.len() <= EMBSTR_SIZE_MAX {
+            Self::Inline(Form::Embstr, bytes)
+        } else {
+            Self::of(NewValue::Raw(bytes))
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Int(_) => size_of::<i64>(),
+            Self::Inline(_, bytes) => bytes.len(),
+            Self::Large(_) => size_of::<LargeParts>(),
+            Self::Object(_) => size_of::<*mut Object>(),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        if let Self::Object(object) = self { object.kind() } else { Kind::String }
+    }
+
+    fn form(&self) -> Form {
+        match self {
+            Self::Int(_) => Form::Int,
+            Self::Inline(form, _) => *form,
+            Self::Large(_) => Form::Large,
+            Self::Object(_) => Form::Object,
+        }
+    }
+}
+
+/// An entry that belongs to no table. Dropping it frees the key and its value.
+pub struct Removed {
+    block: NonNull<u8>,
+}
+
+// SAFETY: it owns plain data and an `Object`, which is Send, and heaps take blocks back from any thread.
+unsafe impl Send for Removed {}
+// SAFETY: a shared reference gives out an `Entry`, which is Sync.
+unsafe impl Sync for Removed {}
+
+impl Removed {
+    /// The key, value and expiry.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        // SAFETY: the block holds a complete entry, borrowed for as long as `self` is.
+        unsafe { Entry::from_block(self.block) }
+    }
+
+    /// Makes an entry that is in no table yet, for [`crate::Table::insert_owned`].
+    #[must_use]
+    pub fn new(heap: &Heap, key: &[u8], value: NewValue<'_>, expiry: Option<i64>) -> Self {
+        Self::build(heap, key, Content::of(value), expiry, 0)
+    }
+
+    /// A deep copy with another key, in `heap`.
+    #[must_use]
+    pub fn copy_of(source: Entry<'_>, heap: &Heap, key: &[u8]) -> Self {
+        let content = match source.value() {
+            ValueRef::Int(value) => Content::Int(value),
+            ValueRef::Object(object) => Content::Object(object.to_boxed()),
+            ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::Large(bytes.to_vec()),
+            ValueRef::Bytes(bytes) => Content::Inline(source.form(), bytes),
+        };
+        Self::build(heap, key, content, source.expiry(), source.access())
+    }
+
+    /// The same value, expiry and access clock under another key and in another heap.
+    pub(crate) fn with_key(self, heap: &Heap, key: &[u8]) -> Self {
+        let shape = self.entry().shape();
+        // SAFETY: the block is live and of this size.
+        if self.entry().has_key(key) && unsafe { heap.owns(self.block, shape.size()) } {
+            return self;
+        }
+        self.moved(heap, Some(key), shape.has_expiry, shape.value_size)
+    }
+
+    /// The same in another block.
+    pub(crate) fn relocated(self, heap: &Heap) -> Self {
+        let shape = self.entry().shape();
+        self.moved(heap, None, shape.has_expiry, shape.value_size)
+    }
+
+    /// The same key with another value and expiry. The access clock stays.
+    pub(crate) fn with_value(mut self, heap: &Heap, value: NewValue<'_>, expiry: Option<i64>) -> Self {
+        let old = self.entry().shape();
+        let keeps_expiry_field = old.has_expiry == expiry.is_some();
+        if keeps_expiry_field
+            && self.entry().form() == Form::Large
+            && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
+            && bytes.len() > INLINE_SIZE_MAX
+        {
+            self.edit_large(heap, |buffer| overwrite(buffer, bytes));
+            return self.with_expiry(heap, expiry);
+        }
+        let content = Content::of(value);
+        let shape = Shape { value_size: content.size(), ..old };
+        if !keeps_expiry_field || !shape.same_block(old) {
+            let entry = self.entry();
+            return Self::build(heap, entry.key(), content, expiry, entry.access());
+        }
+        self.drop_value();
+        self.write_head(content.kind(), content.form(), self.entry().access(), shape);
+        self.write_content(heap, content, shape);
+        self.with_expiry(heap, expiry)
+    }
+
+    /// The same key and value with another expiry.
+    pub(crate) fn with_expiry(mut self, heap: &Heap, expiry: Option<i64>) -> Self {
+        let shape = self.entry().shape();
+        if expiry.is_some() != shape.has_expiry {
+            self = self.moved(heap, None, expiry.is_some(), shape.value_size);
+        }
+        if let Some(at) = expiry {
+            self.write_expiry(at);
+        }
+        self
+    }
+
+    /// The same string lengthened or cut to `len` bytes, new ones zero, as `raw`. Must not hold an object.
+    pub(crate) fn with_len(mut self, heap: &Heap, len: usize) -> Self {
+        let entry = self.entry();
+        let mut decimal = DecimalBuffer::new();
+        match entry.form() {
+            Form::Object => unreachable!("callers have checked that the value is a string"),
+            Form::Large => {
+                self.edit_large(heap, |buffer| {
+                    reserve_amortised(buffer, len);
+                    buffer.resize(len, 0);
+                });
+                self
+            }
+            Form::Int | Form::Embstr | Form::Raw if len > INLINE_SIZE_MAX => {
+                let text = entry.value().text(&mut decimal).expect("a string has text");
+                let mut buffer = Vec::with_capacity(len);
+                buffer.extend_from_slice(text);
+                buffer.resize(len, 0);
+                Self::build(heap, entry.key(), Content::Large(buffer), entry.expiry(), entry.access())
+            }
+            Form::Int => {
+                let ValueRef::Int(value) = entry.value() else { unreachable!("the form says so") };
+                let text = decimal.format(value);
+                let expiry = entry.expiry();
+                self.with_value(heap, NewValue::Raw(text), expiry).with_len(heap, len)
+            }
+            Form::Embstr | Form::Raw => self.with_inline_len(heap, len),
+        }
+    }
+
+    /// The same string with `bytes` after it, as `raw`. Must not hold an object.
+    pub(crate) fn with_suffix(mut self, heap: &Heap, bytes: &[u8]) -> Self {
+        if self.entry().form() == Form::Large {
+            self.edit_large(heap, |buffer| {
+                reserve_amortised(buffer, buffer.len() + bytes.len());
+                buffer.extend_from_slice(bytes);
+            });
+            return self;
+        }
+        let old_len =
+            self.entry().value().text_len().expect("callers have checked that the value is a string");
+        self = self.with_len(heap, old_len + bytes.len());
+        // SAFETY: `self` owns the entry and is not used meanwhile.
+        let text = unsafe { Self::bytes_of_block(self.block) }.expect("a resized string is not an integer");
+        text[old_len..].copy_from_slice(bytes);
+        self
+    }
+
+    /// The bytes of the string in an entry's block, unless it is stored as an integer.
+    ///
+    /// # Safety
+    /// 1. The caller has exclusive use of the entry for `'a`.
+    pub(crate) unsafe fn bytes_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut [u8]> {
+        // SAFETY: (1) nobody changes it meanwhile.
+        let entry = unsafe { Entry::from_block(block) };
+        let shape = entry.shape();
+        let (address, len) = match entry.form() {
+            Form::Embstr | Form::Raw => (block.as_ptr().wrapping_add(shape.value_offset()), shape.value_size),
+            Form::Large => (entry.large_parts().address, entry.large_parts().len),
+            Form::Int | Form::Object => return None,
+        };
+        // SAFETY: (1) these are the bytes of the value, and the caller's alone.
+        Some(unsafe { std::slice::from_raw_parts_mut(address, len) })
+    }
+
+    /// The object in an entry's block, if the value is one.
+    ///
+    /// # Safety
+    /// 1. The caller has exclusive use of the entry for `'a`.
+    pub(crate) unsafe fn object_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut Object> {
+        // SAFETY: (1) nobody changes it meanwhile.
+        let entry = unsafe { Entry::from_block(block) };
+        if entry.form() != Form::Object {
+            return None;
+        }
+        // SAFETY: (1) the entry owns the object, and is the caller's alone.
+        Some(unsafe { &mut *entry.object_address() })
+    }
+
+    /// Whether dropping it may take long, so that another thread had better do it.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        match self.entry().encoding() {
+            Encoding::Object => true,
+            Encoding::Raw => self.entry().allocated_bytes() > COSTLY_SIZE_MIN,
+            Encoding::Int | Encoding::Embstr => false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn into_block(self) -> NonNull<u8> {
+        ManuallyDrop::new(self).block
+    }
+
+    /// # Safety
+    /// 1. The block came from [`Self::into_block`], and nobody else becomes its owner.
+    #[inline]
+    pub(crate) unsafe fn from_block(block: NonNull<u8>) -> Self {
+        Self { block }
+    }
+
+    fn build(heap: &Heap, key: &[u8], content: Content<'_>, expiry: Option<i64>, access: u32) -> Self {
+        let shape = Shape { has_expiry: expiry.is_some(), key_len: key.len(), value_size: content.size() };
+        let mut new = Self { block: heap.allocate(shape.size()) };
+        new.write_head(content.kind(), content.form(), access, shape);
+        if let Some(at) = expiry {
+            new.write_expiry(at);
+        }
+        new.write_key(key, shape);
+        new.write_content(heap, content, shape);
+        new
+    }
+
+    /// Moves the first `value_size` stored bytes of the value to a block of another shape, under the same key
+    /// unless there is a new one. The expiry is copied if there is one before and after.
+    fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
+        let entry = self.entry();
+        let old = entry.shape();
+        let key = key.unwrap_or(entry.key());
+        let shape = Shape { has_expiry, key_len: key.len(), value_size };
+        let mut new = Self { block: heap.allocate(shape.size()) };
+        new.write_head(entry.kind(), entry.form(), entry.access(), shape);
+        if has_expiry {
+            new.write_expiry(entry.expiry().unwrap_or_default());
+        }
+        new.write_key(key, shape);
+        let source = self.at(old.value_offset());
+        let size = value_size.min(old.value_size);
+        // SAFETY: both ranges lie inside their entries, which are two.
+        unsafe { new.at(shape.value_offset()).copy_from_nonoverlapping(source, size) };
+        if entry.form() == Form::Large {
+            let capacity = entry.large_parts().capacity as isize;
+            heap.core().note_external(capacity);
+            self.core().note_external(-capacity);
+        }
+        self.free_block();
+        new
+    }
+
+    fn with_inline_len(mut self, heap: &Heap, len: usize) -> Self {
+        let old = self.entry().shape();
+        let shape = Shape { value_size: len, ..old };
+        if !shape.same_block(old) {
+            self = self.moved(heap, None, old.has_expiry, len);
+        }
+        self.write_head(Kind::String, Form::Raw, self.entry().access(), shape);
+        if len > old.value_size {
+            let tail = self.at(shape.value_offset() + old.value_size);
+            // SAFETY: the tail lies inside the entry, whose block holds the new shape.
+            unsafe { tail.write_bytes(0, len - old.value_size) };
+        }
+        self
+    }
+
+    fn edit_large(&mut self, heap: &Heap, edit: impl FnOnce(&mut Vec<u8>)) {
+        let parts = self.entry().large_parts();
+        // SAFETY: the parts are those of a vector, and are replaced below before anyone reads them again.
+        let mut buffer = unsafe { Vec::from_raw_parts(parts.address, parts.len, parts.capacity) };
+        edit(&mut buffer);
+        heap.core().note_external(buffer.capacity() as isize - parts.capacity as isize);
+        self.write_large(buffer, self.entry().shape());
+    }
+
+    fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: Shape) {
+        let target = self.at(shape.value_offset());
+        match content {
+            Content::Int(value) => {
+                // SAFETY: the block holds the shape, which has eight bytes here.
+                unsafe { target.cast::<i64>().write_unaligned(value) };
+            }
+            Content::Inline(_, bytes) => {
+                // SAFETY: the block holds the shape, which has room for these bytes here, and nobody else sees it.
+                unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            }
+            Content::Large(buffer) => {
+                heap.core().note_external(buffer.capacity() as isize);
+                self.write_large(buffer, shape);
+            }
+            Content::Object(object) => {
+                // SAFETY: the block holds the shape, which has room for a pointer here.
+                unsafe { target.cast::<*mut Object>().write_unaligned(Box::into_raw(object)) };
+            }
+        }
+    }
+
+    fn write_large(&mut self, buffer: Vec<u8>, shape: Shape) {
+        let mut buffer = ManuallyDrop::new(buffer);
+        let parts =
+            LargeParts { address: buffer.as_mut_ptr(), len: buffer.len(), capacity: buffer.capacity() };
+        let target = self.at(shape.value_offset()).cast::<LargeParts>();
+        // SAFETY: the block holds the shape, which has room for the parts here.
+        unsafe { target.write_unaligned(parts) };
+    }
+
+    fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: Shape) {
+        // SAFETY: a block is aligned to 8 and larger than a head.
+        unsafe { self.block.cast::<Head>().write(Head::new(kind, form, access, shape)) };
+    }
+
+    fn write_expiry(&mut self, at: i64) {
+        let target = self.at(Shape::expiry_offset()).cast::<i64>();
+        // SAFETY: every caller has made sure that the shape has an expiry.
+        unsafe { target.write_unaligned(at) };
+    }
+
+    fn write_key(&mut self, key: &[u8], shape: Shape) {
+        if let Some(offset) = shape.long_key_len_offset() {
+            let target = self.at(offset).cast::<u32>();
+            // SAFETY: the block holds the shape, which has a long key length here.
+            unsafe { target.write_unaligned(key.len() as u32) };
+        }
+        let target = self.at(shape.key_offset());
+        // SAFETY: the block holds the shape, which has room for the key here, and nobody else sees it.
+        unsafe { target.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
+    }
+
+    /// Frees what the value owns outside the block; its stored bytes are stale then.
+    fn drop_value(&mut self) {
+        match self.entry().form() {
+            Form::Int | Form::Embstr | Form::Raw => {}
+            Form::Large => {
+                let parts = self.entry().large_parts();
+                self.core().note_external(-(parts.capacity as isize));
+                // SAFETY: the parts are those of a vector, and every caller overwrites or frees them next.
+                drop(unsafe { Vec::from_raw_parts(parts.address, parts.len, parts.capacity) });
+            }
+            Form::Object => {
+                // SAFETY: made by `Box::into_raw`, and every caller overwrites or frees the pointer next.
+                drop(unsafe { Box::from_raw(self.entry().object_address()) });
+            }
+        }
+    }
+
+    /// Frees the block without what the value owns outside it.
+    fn free_block(self) {
+        let size = self.entry().shape().size();
+        let block = self.into_block();
+        // SAFETY: the block was allocated for an entry of the same class, and nobody owns it any more.
+        unsafe { heap::free(block, size) };
+    }
+
+    fn core(&self) -> &heap::HeapCore {
+        // SAFETY: the block is live and of this size.
+        unsafe { heap::core_of(self.block, self.entry().shape().size()) }
+    }
+
+    #[inline]
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.block.as_ptr().wrapping_add(offset)
+    }
+}
+
+/// Values larger than this are worth sending to another thread to be freed.
+const COSTLY_SIZE_MIN: usize = 64 * 1024;
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        self.drop_value();
+        let size = self.entry().shape().size();
+        // SAFETY: the block was allocated for an entry of the same class, and `self` was its only owner.
+        unsafe { heap::free(self.block, size) };
+    }
+}
+
+impl std::fmt::Debug for Removed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Removed").field(&self.entry()).finish()
+    }
+}
+
+/// Replaces the contents of a buffer.
+fn overwrite(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    // A buffer far too large would stay so for ever.
+    if buffer.capacity() / 2 > bytes.len() {
+        *buffer = Vec::new();
+    }
+    buffer.clear();
+    buffer.reserve_exact(bytes.len());
+    buffer.extend_from_slice(bytes);
+}
+
+/// Room for `len` bytes that doubles up to 1 MiB and then grows by 1 MiB at a time, as appending wants it.
+fn reserve_amortised(buffer: &mut Vec<u8>, len: usize) {
+    const SLACK_SIZE_MAX: usize = 1024 * 1024;
+    if len > buffer.capacity() {
+        buffer.reserve_exact(len + len.min(SLACK_SIZE_MAX) - buffer.len());
+    }
+}

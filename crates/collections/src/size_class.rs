@@ -1,0 +1,105 @@
+//! The block sizes that a span can be carved into.
+//!
+//! From 16 to 512 bytes in steps of 8, so that an entry wastes 3.5 bytes on average; to 2 KiB in steps of 3 to 6 %;
+//! then those of the larger segments of tables, which fill a span almost exactly. Every size that is a
+//! multiple of 64 yields blocks aligned to a cache line.
+
+/// Bytes of a cache line.
+pub(crate) const LINE_SIZE: usize = 64;
+
+/// Largest block that comes from a span; above it the global allocator is used.
+pub(crate) const BLOCK_SIZE_MAX: usize = 4096;
+
+/// Number of size classes.
+pub(crate) const CLASS_COUNT: usize = COARSE_START + 16 + SEGMENT_SIZES.len();
+
+/// Classes whose freed blocks may be lent, that is carved for smaller ones: from 1152 bytes on.
+pub(crate) const LENDER_START: usize = class_of(1152);
+
+/// Number of classes that may lend.
+pub(crate) const LENDER_COUNT: usize = CLASS_COUNT - LENDER_START;
+
+/// Classes that may borrow: up to 256 bytes.
+pub(crate) const BORROWER_END: usize = class_of(256) + 1;
+
+const BLOCK_SIZE_MIN: usize = 16;
+const FINE_MAX: usize = 512;
+const MIDDLE_MAX: usize = 1024;
+const COARSE_MAX: usize = 2048;
+const MIDDLE_START: usize = (FINE_MAX - BLOCK_SIZE_MIN) / 8 + 1;
+const COARSE_START: usize = MIDDLE_START + 16;
+const SEGMENT_START: usize = COARSE_START + 16;
+const SEGMENT_SIZES: [usize; 6] =
+    [36 * LINE_SIZE, 42 * LINE_SIZE, 46 * LINE_SIZE, 51 * LINE_SIZE, 56 * LINE_SIZE, 64 * LINE_SIZE];
+
+/// The class of the smallest blocks that hold `size` bytes. `size` is at most [`BLOCK_SIZE_MAX`].
+#[inline]
+pub(crate) const fn class_of(size: usize) -> usize {
+    debug_assert!(size <= BLOCK_SIZE_MAX);
+    if size <= FINE_MAX {
+        let size = if size < BLOCK_SIZE_MIN { BLOCK_SIZE_MIN } else { size };
+        (size - BLOCK_SIZE_MIN).div_ceil(8)
+    } else if size <= MIDDLE_MAX {
+        MIDDLE_START - 1 + (size - FINE_MAX).div_ceil(32)
+    } else if size <= COARSE_MAX {
+        COARSE_START - 1 + (size - MIDDLE_MAX).div_ceil(64)
+    } else {
+        let mut index = 0;
+        while SEGMENT_SIZES[index] < size {
+            index += 1;
+        }
+        SEGMENT_START + index
+    }
+}
+
+/// The bytes of a block of this class.
+#[inline]
+pub(crate) const fn class_size(class: usize) -> usize {
+    CLASS_SIZES[class] as usize
+}
+
+const CLASS_SIZES: [u16; CLASS_COUNT] = {
+    let mut sizes = [0u16; CLASS_COUNT];
+    let mut class = 0;
+    while class < CLASS_COUNT {
+        let size = if class < MIDDLE_START {
+            BLOCK_SIZE_MIN + class * 8
+        } else if class < COARSE_START {
+            FINE_MAX + (class - MIDDLE_START + 1) * 32
+        } else if class < SEGMENT_START {
+            MIDDLE_MAX + (class - COARSE_START + 1) * 64
+        } else {
+            SEGMENT_SIZES[class - SEGMENT_START]
+        };
+        sizes[class] = size as u16;
+        class += 1;
+    }
+    sizes
+};
+
+const _: () = assert!(SEGMENT_SIZES[SEGMENT_SIZES.len() - 1] == BLOCK_SIZE_MAX);
+const _: () = assert!(CLASS_COUNT <= u8::MAX as usize);
+// A block's class and its outer span's tell whether it lies in a lent one (`span.rs`).
+const _: () = assert!(BORROWER_END <= LENDER_START);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_smallest_class_that_holds_it() {
+        for size in 1..=BLOCK_SIZE_MAX {
+            let class = class_of(size);
+            assert!(class_size(class) >= size, "{size}");
+            assert!(class == 0 || class_size(class - 1) < size, "{size}");
+        }
+    }
+
+    #[test]
+    fn sizes_ascend_and_are_multiples_of_eight() {
+        for class in 1..CLASS_COUNT {
+            assert!(class_size(class) > class_size(class - 1));
+            assert_eq!(class_size(class) % 8, 0);
+        }
+    }
+}

@@ -1,0 +1,532 @@
+//! The map of one slot for one logical database: from key to entry, ordered by hash.
+//!
+//! Owns: its entries and segments. A table with up to about 400 keys is one segment; a larger one has a directory
+//! (extendible hashing): a full segment is rebuilt a step larger or, at 4 KiB, split in two by one more bit of the
+//! position. So no step moves more than one segment, at any size, and none touches an entry.
+//!
+//! Touches: memory of a [`Heap`], which the caller picks; the same one for the life of a table is fastest, but none
+//! is wrong. Segments that are replaced go to that heap's retired list, never straight back to the allocator:
+//! prefetches may be reading them ([`crate::Hint`]).
+//!
+//! Used under the slot's latch, which makes `&Table` and `&mut Table` true. Hashes are the caller's: 64 bits, seeded;
+//! the table looks at bits 49..26 only.
+//!
+//! Invariants ([`Table::check`])
+//! 1. The segments' ranges cover all positions without overlap, each in every directory word of its range.
+//! 2. Every entry is in the segment of its position, reachable from its home (`segment.rs`, invariants 1 to 3).
+//! 3. `len` is the number of entries; the directory's counter of a segment is the number of entries in it.
+//! 4. A word is volatile exactly if its entry has an expiry; `volatile_len` is their number.
+//! 5. `segment_count` and `deepest_count` are the numbers of segments, and of those as deep as the directory.
+//! 6. No segment has more entries than its capacity, which is 93 % of its words.
+//!
+//! Cost: a search reads 1.25 buckets on average and one entry; growth moves at most 416 words.
+//!
+//! Start reading at [`Table::find`], then [`Table::upsert`].
+
+use crate::bucket::{Item, POSITION_BITS, Position};
+use crate::directory::Directory;
+use crate::entry::Entry;
+use crate::entry_mut::EntryMut;
+use crate::heap::Heap;
+use crate::removed::{ExpiryChange, NewValue, Removed};
+use crate::segment::{
+    BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
+};
+
+/// The map of one slot for one logical database.
+///
+/// Dropping it frees its entries and retires its segments.
+pub struct Table {
+    pub(crate) root: SegmentRef,
+    pub(crate) len: usize,
+    pub(crate) volatile_len: usize,
+    pub(crate) segment_count: u32,
+    pub(crate) deepest_count: u32,
+}
+
+// With its latch, hint and flags a slot has to fit a cache line.
+const _: () = assert!(size_of::<Table>() <= 32);
+
+// A table is Send and Sync because it looks like an integer; what it stands for has to be so too.
+const _: () = {
+    const fn may_be_shared_and_sent<T: Send + Sync>() {}
+    may_be_shared_and_sent::<Removed>();
+    may_be_shared_and_sent::<crate::Object>();
+};
+
+/// What [`Table::upsert`] found and left.
+#[derive(Debug)]
+pub struct Upserted<'a> {
+    /// The entry as it is now.
+    pub entry: Entry<'a>,
+    /// Whether the key was there before.
+    pub existed: bool,
+    /// The expiry it had then.
+    pub old_expiry: Option<i64>,
+    /// The old entry, where dropping it is costly and the caller may want another thread to do it.
+    pub old: Option<Removed>,
+}
+
+/// The value is a collection where a string is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAString;
+
+impl Table {
+    /// An empty table. Allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { root: SegmentRef::NONE, len: 0, volatile_len: 0, segment_count: 0, deepest_count: 0 }
+    }
+
+    /// Number of keys.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no key.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of keys with an expiry.
+    #[inline]
+    #[must_use]
+    pub const fn volatile_len(&self) -> usize {
+        self.volatile_len
+    }
+
+    /// The entry of a key.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
+        let position = Position::of_hash(hash);
+        let place = self.segment(position).find(position, |item| self.entry_of(item).has_key(key))?;
+        Some(self.entry_of(place.item))
+    }
+
+    /// The entry of a key, to be changed.
+    #[inline]
+    #[must_use]
+    pub fn find_mut<'a>(&'a mut self, heap: &'a Heap, hash: u64, key: &[u8]) -> Option<EntryMut<'a>> {
+        let (segment, place) = self.find_place(hash, key)?;
+        Some(EntryMut::new(self, heap, segment, place))
+    }
+
+    /// Sets the value and expiry of a key, which is added if it isn't there. The access clock of a new key is zero.
+    pub fn upsert<'a>(
+        &'a mut self,
+        heap: &'a Heap,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_>,
+        expiry: ExpiryChange,
+    ) -> Upserted<'a> {
+        let Some((segment, place)) = self.find_place(hash, key) else {
+            let new = Removed::new(heap, key, value, expiry.apply(None));
+            let entry = self.add(heap, Position::of_hash(hash), new);
+            return Upserted { entry, existed: false, old_expiry: None, old: None };
+        };
+        let mut entry = EntryMut::new(self, heap, segment, place);
+        let old_expiry = entry.entry().expiry();
+        let old = entry.set(value, expiry);
+        Upserted { entry: entry.into_entry(), existed: true, old_expiry, old }
+    }
+
+    /// Sets a string, as an integer where it is the text of one.
+    pub fn upsert_string<'a>(
+        &'a mut self,
+        heap: &'a Heap,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+    ) -> Upserted<'a> {
+        self.upsert(heap, hash, key, NewValue::Auto(value), expiry)
+    }
+
+    /// Sets an integer and keeps the expiry.
+    pub fn set_int(&mut self, heap: &Heap, hash: u64, key: &[u8], value: i64) {
+        self.upsert(heap, hash, key, NewValue::Int(value), ExpiryChange::Keep);
+    }
+
+    /// Sets or clears the expiry of a key. Returns whether the key is there.
+    pub fn set_expiry(&mut self, heap: &Heap, hash: u64, key: &[u8], expiry: Option<i64>) -> bool {
+        self.find_mut(heap, hash, key).map(|mut entry| entry.set_expiry(expiry)).is_some()
+    }
+
+    /// Appends to a string, or sets it. Returns its new length.
+    pub fn append(&mut self, heap: &Heap, hash: u64, key: &[u8], bytes: &[u8]) -> Result<usize, NotAString> {
+        if let Some(mut entry) = self.find_mut(heap, hash, key) {
+            return entry.append(bytes);
+        }
+        self.upsert_string(heap, hash, key, bytes, ExpiryChange::Clear);
+        Ok(bytes.len())
+    }
+
+    /// Gives a string this length, cutting it or filling it up with zeros, and lends its bytes. A missing key is
+    /// an empty string.
+    pub fn resize_string<'a>(
+        &'a mut self,
+        heap: &'a Heap,
+        hash: u64,
+        key: &[u8],
+        len: usize,
+    ) -> Result<&'a mut [u8], NotAString> {
+        if self.find_place(hash, key).is_none() {
+            let new = Removed::new(heap, key, NewValue::Raw(&[]), None);
+            self.add(heap, Position::of_hash(hash), new);
+        }
+        let entry = self.find_mut(heap, hash, key).expect("added if it was missing");
+        entry.into_resized(len)
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, heap: &Heap, hash: u64, key: &[u8]) -> Option<Removed> {
+        let (segment, place) = self.find_place(hash, key)?;
+        let removed = self.take_out(segment, place);
+        self.make_compact(heap, place.item.position);
+        Some(removed)
+    }
+
+    /// Puts an entry in under `key`, with its value, expiry and access clock. Returns the one that it replaces.
+    pub fn insert_owned(&mut self, heap: &Heap, hash: u64, key: &[u8], owned: Removed) -> Option<Removed> {
+        let new = owned.with_key(heap, key);
+        self.replace_or_add(heap, hash, new)
+    }
+
+    /// Puts a deep copy of an entry in under `key`. Returns the one that it replaces.
+    pub fn insert_copy(&mut self, heap: &Heap, hash: u64, key: &[u8], source: Entry<'_>) -> Option<Removed> {
+        let new = Removed::copy_of(source, heap, key);
+        self.replace_or_add(heap, hash, new)
+    }
+
+    /// Frees all entries and retires the segments; the table is as new.
+    pub fn clear(&mut self) {
+        drop(self.take());
+    }
+
+    /// Moves everything out, so that another thread can drop it.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// Bytes of memory of the segments and the directory; the entries' are counted by the heap.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let directory = if self.root.is_directory() { Directory::size(self.root.depth()) } else { 0 };
+        directory + self.segments().map(|(_, segment)| segment.reference.size()).sum::<usize>()
+    }
+
+    /// The bits that a [`crate::Hint`] keeps.
+    pub(crate) fn hint_bits(&self) -> u64 {
+        self.root.bits()
+    }
+
+    /// Each segment with the first position of its range, in order.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (Position, Segment<'_>)> {
+        let directory = self.directory().into_iter().flat_map(Directory::segments);
+        let only =
+            (!self.root.is_directory() && !self.root.is_none()).then_some((Position::new(0), self.root));
+        // SAFETY: the table owns its segments, and is borrowed as long as the views.
+        only.into_iter().chain(directory).map(|(start, reference)| (start, unsafe { reference.view() }))
+    }
+
+    /// The segment that has this position; one without buckets if the table has none.
+    #[inline]
+    pub(crate) fn segment(&self, position: Position) -> Segment<'_> {
+        // SAFETY: the table owns its segments, and is borrowed as long as the view.
+        unsafe { self.segment_ref(position).view() }
+    }
+
+    #[inline]
+    pub(crate) fn entry_of(&self, item: Item) -> Entry<'_> {
+        // SAFETY: the table owns the entries that its items stand for, and is borrowed as long as the view.
+        unsafe { Entry::from_block(item.block()) }
+    }
+
+    /// Takes the entry at a place of this table out of it, without making it more compact.
+    pub(crate) fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> Removed {
+        segment.remove(place);
+        self.len -= 1;
+        self.volatile_len -= usize::from(place.item.is_volatile());
+        if let Some(directory) = self.directory() {
+            directory.set_len(place.item.position, directory.len(place.item.position) - 1);
+        }
+        // SAFETY: the table owned the entry and has just forgotten it.
+        unsafe { Removed::from_block(place.item.block()) }
+    }
+
+    /// Shrinks or merges the segment that has this position, if it has become too empty.
+    pub(crate) fn make_compact(&mut self, heap: &Heap, position: Position) {
+        let segment = self.segment_ref(position);
+        let bucket_count = segment.bucket_count();
+        let len = self.segment_len(position);
+        if segment.is_none() || (bucket_count > 2 && len >= capacity(bucket_count) / 2) {
+            return;
+        }
+        if self.try_merge(heap, position) {
+            return;
+        }
+        let smaller = bucket_count_for(len + len / 4);
+        if smaller < bucket_count {
+            self.rebuild(heap, position, smaller);
+        }
+    }
+
+    fn directory(&self) -> Option<Directory<'_>> {
+        // SAFETY: the table owns its directory, and is borrowed as long as the view.
+        self.root.is_directory().then(|| unsafe { Directory::view(self.root) })
+    }
+
+    #[inline]
+    fn segment_ref(&self, position: Position) -> SegmentRef {
+        self.directory().map_or(self.root, |directory| directory.segment(position))
+    }
+
+    /// Number of entries of the segment that has this position.
+    fn segment_len(&self, position: Position) -> usize {
+        self.directory().map_or(self.len, |directory| directory.len(position))
+    }
+
+    /// The place of a key. It is good until segments are replaced, which no borrow tells.
+    #[inline]
+    fn find_place<'a>(&mut self, hash: u64, key: &[u8]) -> Option<(Segment<'a>, Place<'a>)> {
+        let position = Position::of_hash(hash);
+        // SAFETY: the table owns its segments; callers are done with the place before they replace any.
+        let segment: Segment<'a> = unsafe { self.segment_ref(position).view() };
+        let place = segment.find(position, |item| self.entry_of(item).has_key(key))?;
+        Some((segment, place))
+    }
+
+    fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: Removed) -> Option<Removed> {
+        match self.find_place(hash, new.entry().key()) {
+            Some((segment, place)) => Some(EntryMut::new(self, heap, segment, place).replace(new)),
+            None => {
+                self.add(heap, Position::of_hash(hash), new);
+                None
+            }
+        }
+    }
+
+    /// Adds an entry whose key is not there.
+    fn add(&mut self, heap: &Heap, position: Position, new: Removed) -> Entry<'_> {
+        self.make_room(heap, position);
+        let is_volatile = new.entry().expiry().is_some();
+        let item = Item::new(position, new.into_block(), is_volatile);
+        self.segment(position).insert(item);
+        self.len += 1;
+        self.volatile_len += usize::from(is_volatile);
+        if let Some(directory) = self.directory() {
+            directory.set_len(position, directory.len(position) + 1);
+        }
+        self.entry_of(item)
+    }
+
+    /// Grows or splits segments until the one that has this position has room.
+    #[inline]
+    fn make_room(&mut self, heap: &Heap, position: Position) {
+        loop {
+            let segment = self.segment_ref(position);
+            if segment.is_none() {
+                self.root = SegmentRef::allocate(heap, 1, 0);
+                self.segment_count = 1;
+                return;
+            }
+            if self.segment_len(position) < capacity(segment.bucket_count()) {
+                return;
+            }
+            self.grow(heap, position, segment);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, heap: &Heap, position: Position, segment: SegmentRef) {
+        if segment.bucket_count() < BUCKET_COUNT_SPLIT || !self.may_split(segment) {
+            self.rebuild(heap, position, bucket_count_after(segment.bucket_count()));
+        } else {
+            if segment.depth() == self.directory_depth() {
+                self.double_directory(heap);
+            }
+            self.split(heap, position);
+        }
+    }
+
+    /// Splitting wants another bit of the position, and enough entries to be worth the directory that it takes.
+    /// (With hashes worth the name they always are; but a crowd at one position must not double it again and again.)
+    fn may_split(&self, segment: SegmentRef) -> bool {
+        let depth = segment.depth();
+        depth < POSITION_BITS && (depth < self.directory_depth() || self.len >> depth >= SPLIT_LEN_MIN)
+    }
+
+    fn directory_depth(&self) -> u32 {
+        if self.root.is_directory() { self.root.depth() } else { 0 }
+    }
+
+    /// Replaces the segment that has this position by one of another size.
+    pub(crate) fn rebuild(&mut self, heap: &Heap, position: Position, bucket_count: usize) {
+        let old = self.segment_ref(position);
+        let new = SegmentRef::allocate(heap, bucket_count, old.depth());
+        // SAFETY: nobody but this table frees it.
+        let mut filler = Filler::new(unsafe { new.view() });
+        // SAFETY: retired below at the earliest.
+        let items = unsafe { old.view() }.items();
+        items.for_each(|item| filler.insert(item));
+        match self.directory() {
+            Some(directory) => directory.set(position, new),
+            None => self.root = new,
+        }
+        retire_segment(old);
+    }
+
+    /// Splits the segment that has this position by one more bit. Its depth is below the directory's.
+    fn split(&mut self, heap: &Heap, position: Position) {
+        let directory = self.directory().expect("made before the first split");
+        let old = directory.segment(position);
+        // SAFETY: retired below at the earliest.
+        let segment: Segment<'_> = unsafe { old.view() };
+        let depth = old.depth() + 1;
+        let bit = 1 << (POSITION_BITS - depth);
+        let left_start = segment.range_start(position);
+        let left_len = segment.items().filter(|item| item.position.get() & bit == 0).count();
+        let right_len = directory.len(position) - left_len;
+        let halves = [(left_start, left_len), (left_start + bit, right_len)];
+        let halves = halves.map(|(start, len)| {
+            let half = SegmentRef::allocate(heap, bucket_count_for(len + len / 16), depth);
+            (Position::new(start), len, half)
+        });
+        // SAFETY: nobody but this table frees them.
+        let mut fillers = halves.map(|(_, _, half)| Filler::new(unsafe { half.view() }));
+        for item in segment.items() {
+            fillers[usize::from(item.position.get() & bit != 0)].insert(item);
+        }
+        for (start, len, half) in halves {
+            directory.set(start, half);
+            directory.set_len(start, len);
+        }
+        self.segment_count += 1;
+        self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
+        retire_segment(old);
+    }
+
+    /// Merges the segment that has this position with the other half of what was split, if both are small.
+    fn try_merge(&mut self, heap: &Heap, position: Position) -> bool {
+        let Some(directory) = self.directory() else { return false };
+        let depth = directory.segment(position).depth();
+        if depth == 0 {
+            return false;
+        }
+        let bit = 1 << (POSITION_BITS - depth);
+        let halves = [Position::new(position.get() & !bit), Position::new(position.get() | bit)];
+        let [left, right] = halves.map(|half| directory.segment(half));
+        let len = directory.len(halves[0]) + directory.len(halves[1]);
+        if left.depth() != right.depth() || len > MERGED_LEN_MAX {
+            return false;
+        }
+        let merged = SegmentRef::allocate(heap, bucket_count_for(len + len / 4), depth - 1);
+        // SAFETY: nobody but this table frees it.
+        let mut filler = Filler::new(unsafe { merged.view() });
+        for half in [left, right] {
+            // SAFETY: retired below at the earliest.
+            let items = unsafe { half.view() }.items();
+            items.for_each(|item| filler.insert(item));
+        }
+        directory.set(position, merged);
+        directory.set_len(position, len);
+        self.segment_count -= 1;
+        self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
+        retire_segment(left);
+        retire_segment(right);
+        if self.deepest_count == 0 {
+            self.halve_directory(heap);
+        }
+        true
+    }
+
+    /// Makes room for splits of the deepest segments; also makes the first directory.
+    fn double_directory(&mut self, heap: &Heap) {
+        let depth = self.directory_depth() + 1;
+        self.replace_directory(heap, depth);
+        self.deepest_count = 0;
+    }
+
+    /// Makes the directory as small as its deepest segment allows; a single segment needs none.
+    fn halve_directory(&mut self, heap: &Heap) {
+        let depth = self.segments().map(|(_, segment)| segment.reference.depth()).max().unwrap_or(0);
+        if depth == 0 {
+            let directory = self.root;
+            self.root = self.segment_ref(Position::new(0));
+            retire_directory(directory);
+        } else {
+            self.replace_directory(heap, depth);
+            let is_deepest = |segment: &Segment<'_>| segment.reference.depth() == depth;
+            self.deepest_count = self.segments().filter(|(_, segment)| is_deepest(segment)).count() as u32;
+        }
+    }
+
+    fn replace_directory(&mut self, heap: &Heap, depth: u32) {
+        let new = Directory::allocate(heap, depth);
+        // SAFETY: nobody but this table frees it.
+        let directory: Directory<'_> = unsafe { Directory::view(new) };
+        for (start, segment) in self.segments() {
+            directory.set(start, segment.reference);
+            directory.set_len(start, self.segment_len(start));
+        }
+        let old = std::mem::replace(&mut self.root, new);
+        if old.is_directory() {
+            retire_directory(old);
+        }
+    }
+}
+
+/// Entries for each directory word below which a directory is not doubled.
+const SPLIT_LEN_MIN: usize = 128;
+
+/// Entries up to which two segments become one: well below what splits it again.
+const MERGED_LEN_MAX: usize = capacity(BUCKET_COUNT_SPLIT) * 5 / 8;
+
+fn retire_segment(segment: SegmentRef) {
+    // SAFETY: it is of this size, and the table that owned it has just let it go.
+    unsafe { Heap::retire(segment.memory(), segment.size()) };
+}
+
+fn retire_directory(directory: SegmentRef) {
+    // SAFETY: it is of this size, and the table that owned it has just let it go.
+    unsafe { Heap::retire(directory.memory(), Directory::size(directory.depth())) };
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        for (_, segment) in self.segments() {
+            for item in segment.items() {
+                // SAFETY: the table owned the entry, and nobody asks the table again.
+                drop(unsafe { Removed::from_block(item.block()) });
+            }
+            retire_segment(segment.reference);
+        }
+        if self.root.is_directory() {
+            retire_directory(self.root);
+        }
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("len", &self.len)
+            .field("volatile_len", &self.volatile_len)
+            .field("segment_count", &self.segment_count)
+            .field("depth", &self.directory_depth())
+            .finish()
+    }
+}

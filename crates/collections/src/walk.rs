@@ -1,0 +1,179 @@
+//! Going through a table: SCAN, iteration, sampling for eviction, and the search for expired keys.
+//!
+//! A cursor is a position. Positions are bits of the hash, so a cursor means the same place whatever segments the
+//! table has by now: what lies before it has been visited and what lies after it has not, and an entry that stays
+//! is visited exactly once in a full walk. (One that is deleted and set again may be visited twice.)
+
+use crate::bucket::{POSITION_BITS, Position, WIDTH};
+use crate::entry::Entry;
+use crate::heap::Heap;
+use crate::removed::Removed;
+use crate::segment::Segment;
+use crate::table::Table;
+
+/// How far a walk for expired keys has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpiryWalk {
+    /// Where to go on; `None` at the end of the table.
+    pub next: Option<u32>,
+    /// Keys with an expiry that were looked at.
+    pub volatile_count: usize,
+    /// Those of them that had expired.
+    pub expired_count: usize,
+}
+
+impl Table {
+    /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin). Returns where
+    /// to go on, or `None` at the end.
+    pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(Entry<'a>)) -> Option<u32> {
+        if from >= Position::END || self.root.is_none() {
+            return None;
+        }
+        let from = Position::new(from);
+        let segment = self.segment(from);
+        for place in segment.places_of_home(segment.reference.home(from)) {
+            if place.item.position >= from {
+                visit(self.entry_of(place.item));
+            }
+        }
+        next_position(segment, from)
+    }
+
+    /// All entries, in the order in which they are stored.
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.segments().flat_map(|(_, segment)| segment.items()).map(|item| self.entry_of(item))
+    }
+
+    /// A random entry, close to uniformly chosen, given 64 random bits; `None` if the table is empty.
+    #[must_use]
+    pub fn sample(&self, random: u64) -> Option<Entry<'_>> {
+        if self.is_empty() {
+            return None;
+        }
+        // A try hits one word of one segment: entries of a segment are equally likely, and segments are as likely
+        // as they have entries on average.
+        let mut random = random;
+        for _ in 0..SAMPLE_TRY_COUNT_MAX {
+            random = mix(random);
+            let segment = self.segment(Position::new((random >> 40) as u32));
+            let word = scale(random as u32, segment.buckets.len() * WIDTH);
+            if let Some(item) = segment.buckets[word / WIDTH].item(word % WIDTH) {
+                return Some(self.entry_of(item));
+            }
+        }
+        // Nearly empty: the first entry from a random place on.
+        let start = Position::new((mix(random) >> 40) as u32);
+        let (before, after): (Vec<_>, Vec<_>) =
+            self.segments().flat_map(|(_, segment)| segment.items()).partition(|item| item.position < start);
+        after.first().or(before.first()).map(|&item| self.entry_of(item))
+    }
+
+    /// An entry with an expiry from a random place on, found within `bucket_count_max` buckets, given 64 random bits.
+    #[must_use]
+    pub fn sample_volatile(&self, random: u64, bucket_count_max: usize) -> Option<Entry<'_>> {
+        if self.volatile_len() == 0 {
+            return None;
+        }
+        let mut position = Position::new((mix(random) >> 40) as u32);
+        for _ in 0..bucket_count_max {
+            let segment = self.segment(position);
+            let mut volatile = segment
+                .places_of_home(segment.reference.home(position))
+                .filter(|place| place.item.is_volatile());
+            if let Some(place) = volatile.next() {
+                return Some(self.entry_of(place.item));
+            }
+            position = Position::new(next_position(segment, position).unwrap_or(0));
+        }
+        None
+    }
+
+    /// Visits the entries that have expired at `now` (Unix time in ms) in up to `bucket_count_max` buckets from
+    /// position `from` on. Reads no entry without an expiry.
+    pub fn expire_walk<'a>(
+        &'a self,
+        from: u32,
+        bucket_count_max: usize,
+        now: i64,
+        mut visit: impl FnMut(Entry<'a>),
+    ) -> ExpiryWalk {
+        let mut walk = ExpiryWalk { next: Some(from), ..ExpiryWalk::default() };
+        if self.volatile_len() == 0 || from >= Position::END {
+            walk.next = None;
+        }
+        for _ in 0..bucket_count_max {
+            let Some(position) = walk.next.map(Position::new) else { break };
+            let segment = self.segment(position);
+            for place in segment.places_of_home(segment.reference.home(position)) {
+                if !place.item.is_volatile() {
+                    continue;
+                }
+                walk.volatile_count += 1;
+                let entry = self.entry_of(place.item);
+                if entry.expiry().is_some_and(|at| at <= now) {
+                    walk.expired_count += 1;
+                    visit(entry);
+                }
+            }
+            walk.next = next_position(segment, position);
+        }
+        walk
+    }
+
+    /// As [`Self::expire_walk`], and takes the expired entries out.
+    pub fn remove_expired(
+        &mut self,
+        heap: &Heap,
+        from: u32,
+        bucket_count_max: usize,
+        now: i64,
+        mut expired: impl FnMut(Removed),
+    ) -> ExpiryWalk {
+        let mut walk = ExpiryWalk { next: Some(from), ..ExpiryWalk::default() };
+        if self.volatile_len() == 0 || from >= Position::END {
+            walk.next = None;
+        }
+        for _ in 0..bucket_count_max {
+            let Some(position) = walk.next.map(Position::new) else { break };
+            // SAFETY: segments are replaced at the end of the round, when the view is not used any more.
+            let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
+            for place in segment.places_of_home(segment.reference.home(position)) {
+                if !place.item.is_volatile() {
+                    continue;
+                }
+                walk.volatile_count += 1;
+                if self.entry_of(place.item).expiry().is_some_and(|at| at <= now) {
+                    walk.expired_count += 1;
+                    expired(self.take_out(segment, place));
+                }
+            }
+            walk.next = next_position(segment, position);
+            self.make_compact(heap, position);
+        }
+        walk
+    }
+}
+
+/// Tries before sampling falls back to a walk: a table of one bucket and one entry then misses one time in 20.
+const SAMPLE_TRY_COUNT_MAX: usize = 20;
+
+/// Where the positions go on whose home is the next bucket; `None` at the end of the table.
+pub(crate) fn next_position(segment: Segment<'_>, position: Position) -> Option<u32> {
+    let next = segment.position_after_home(position);
+    (next < Position::END).then_some(next)
+}
+
+/// A number below `bound` from 32 random bits.
+fn scale(random: u32, bound: usize) -> usize {
+    ((u64::from(random) * bound as u64) >> 32) as usize
+}
+
+/// Spreads the bits of a number (the finaliser of SplitMix64).
+fn mix(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+const _: () = assert!(POSITION_BITS == 24, "24 random bits make a position");

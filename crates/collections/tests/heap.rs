@@ -1,0 +1,151 @@
+//! The heap by what its owner can see: nothing is lost, whoever frees and in whatever order things are dropped.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use collections::{ExpiryChange, Heap, Hint, NewValue, Removed, Table};
+
+fn hash_of(number: u64) -> u64 {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+fn fill(heap: &Heap, table: &mut Table, count: u64, value_size: impl Fn(u64) -> usize) {
+    let bytes = vec![b'v'; 10_000];
+    for number in 0..count {
+        let value = NewValue::Bytes(&bytes[..value_size(number)]);
+        table.upsert(heap, hash_of(number), &number.to_le_bytes(), value, ExpiryChange::Clear);
+    }
+}
+
+/// Fewer under Miri.
+fn scaled(count: u64) -> u64 {
+    if cfg!(miri) { count / 50 } else { count }
+}
+
+#[test]
+fn sixteen_byte_keys_with_64_byte_values_take_88_bytes() {
+    let (heap, mut table) = (Heap::new(), Table::new());
+    let upserted = table.upsert_string(&heap, 1, &[7; 16], &[8; 64], ExpiryChange::Clear);
+    assert_eq!(upserted.entry.allocated_bytes(), 88);
+    assert_eq!(heap.used_bytes(), 88 + table.memory_bytes() as u64);
+}
+
+#[test]
+fn an_overwrite_of_the_same_size_class_keeps_the_block() {
+    let (heap, mut table) = (Heap::new(), Table::new());
+    let address = |table: &Table| table.find(1, b"key").map(|entry| entry.key().as_ptr());
+    table.upsert_string(&heap, 1, b"key", &[b'a'; 60], ExpiryChange::At(5));
+    let before = address(&table);
+    for len in [60, 57, 58, 60] {
+        table.upsert_string(&heap, 1, b"key", &vec![b'b'; len], ExpiryChange::At(len as i64));
+        assert_eq!(address(&table), before);
+    }
+    table.upsert_string(&heap, 1, b"key", &[b'a'; 80], ExpiryChange::Keep);
+    assert_ne!(address(&table), before);
+    assert_eq!(table.find(1, b"key").and_then(|entry| entry.expiry()), Some(60));
+}
+
+#[test]
+fn entries_and_tables_may_outlive_their_heap() {
+    let heap = Heap::new();
+    let mut table = Table::new();
+    fill(&heap, &mut table, scaled(3_000), |number| number as usize % 300);
+    let other_heap = Heap::new();
+    let removed = table.remove(&other_heap, hash_of(0), &0u64.to_le_bytes()).expect("key 0 is there");
+    drop(heap);
+    table.check().expect("the invariants hold");
+    // Changes use the other heap, and move what they touch.
+    fill(&other_heap, &mut table, scaled(2_000), |_| 5_000);
+    table.check().expect("the invariants hold");
+    drop(table);
+    assert_eq!(removed.entry().key(), 0u64.to_le_bytes());
+}
+
+#[test]
+fn all_memory_comes_back() {
+    let heaps = Heap::family(3);
+    let mut tables: Vec<_> = (0..6).map(|_| Table::new()).collect();
+    for (index, table) in tables.iter_mut().enumerate() {
+        fill(&heaps[index % 3], table, scaled(2_000), |number| (number * 7 + index as u64) as usize % 1_300);
+    }
+    for heap in &heaps {
+        assert!(heap.used_bytes() > 0 && heap.used_bytes() <= heap.resident_bytes());
+    }
+    drop(tables);
+    for heap in &heaps {
+        drop(heap.take_retired());
+        assert_eq!(heap.used_bytes(), 0);
+        heap.trim();
+        assert_eq!(heap.resident_bytes(), 0);
+    }
+    assert_eq!((heaps[0].family_mapped_bytes(), heaps[0].family_vacant_bytes()), (0, 0));
+}
+
+#[test]
+fn threads_may_free_what_others_allocated() {
+    let heaps = Heap::family(2);
+    let (sender, receiver) = mpsc::channel::<Removed>();
+    let round_count = scaled(10_000);
+    std::thread::scope(|scope| {
+        for heap in &heaps {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let mut table = Table::new();
+                for round in 0..round_count {
+                    let (hash, key) = (hash_of(round % 100), (round % 100).to_le_bytes());
+                    let value = vec![1; (round * 31 % 2_000) as usize];
+                    table.upsert(heap, hash, &key, NewValue::Bytes(&value), ExpiryChange::Clear);
+                    if let Some(removed) = table.remove(heap, hash, &key) {
+                        sender.send(removed).expect("the receiver is alive");
+                    }
+                }
+            });
+        }
+        drop(sender);
+        scope.spawn(move || receiver.into_iter().for_each(drop));
+    });
+    for heap in &heaps {
+        drop(heap.take_retired());
+        assert_eq!(heap.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn prefetches_may_run_while_a_table_changes() {
+    let (heap, hint) = (Heap::new(), Hint::new());
+    let key_count = scaled(3_000);
+    let done = AtomicBool::new(false);
+    // The writer keeps what is retired until the readers are gone, as an epoch would.
+    std::thread::scope(|scope| {
+        for seed in 0..2u64 {
+            let (hint, done) = (&hint, &done);
+            scope.spawn(move || {
+                let mut number = seed;
+                while !done.load(Ordering::Relaxed) {
+                    number = number.wrapping_add(1);
+                    let hash = hash_of(number % key_count);
+                    hint.prefetch_directory(hash);
+                    hint.prefetch_bucket(hash);
+                    hint.prefetch_entry(hash);
+                }
+            });
+        }
+        let mut table = Table::new();
+        for round in 0..2 {
+            for number in 0..key_count {
+                let (hash, key) = (hash_of(number), number.to_le_bytes());
+                if round == 0 {
+                    table.upsert_string(&heap, hash, &key, b"value", ExpiryChange::Clear);
+                } else {
+                    table.remove(&heap, hash, &key);
+                }
+                hint.publish(&table);
+            }
+        }
+        table.clear();
+        hint.publish(&table);
+        done.store(true, Ordering::Relaxed);
+    });
+    drop(heap.take_retired());
+    assert_eq!(heap.used_bytes(), 0);
+}

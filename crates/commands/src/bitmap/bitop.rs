@@ -1,0 +1,182 @@
+//! `BITOP`
+
+use collections::{DecimalBuffer, ExpiryChange, NewValue};
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key [key ...]`
+pub const COMMAND: Command = Command {
+    name: "bitop",
+    arity: -4,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::BITMAP,
+    access: Access::Write,
+    keys: &[
+        KeySpec::at(2, KeyFlags::OW.union(KeyFlags::UPDATE)),
+        KeySpec::range(3, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
+    ],
+    tips: &[],
+    doc: Doc::new(Group::Bitmap, "2.6.0", "Combines strings bit by bit, and stores the result.")
+        .complexity("O(N) where N is the length of all strings together.")
+        .history(&[("8.2.0", "Added `DIFF`, `DIFF1`, `ANDOR` and `ONE`.")])
+        .args(&[Arg::one_of("operation", OPERATIONS), Arg::key("destkey", 0), Arg::key("key", 1).multiple()]),
+    subcommands: &[],
+    run,
+};
+
+const OPERATIONS: &[Arg] = &[
+    Arg::word("and", "AND"),
+    Arg::word("or", "OR"),
+    Arg::word("xor", "XOR"),
+    Arg::word("not", "NOT"),
+    Arg::word("diff", "DIFF").since("8.2.0"),
+    Arg::word("diff1", "DIFF1").since("8.2.0"),
+    Arg::word("andor", "ANDOR").since("8.2.0"),
+    Arg::word("one", "ONE").since("8.2.0"),
+];
+
+const NOT_OF_ONE: CommandError = CommandError::new("ERR BITOP NOT must be called with a single source key.");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    Not,
+    /// In the first string and in none of the others.
+    Diff,
+    /// In any of the others and not in the first.
+    Diff1,
+    /// In the first and in any of the others.
+    AndOr,
+    /// In exactly one of all.
+    One,
+}
+
+impl Operation {
+    fn parse(word: &[u8], source_count: usize) -> Result<Self, CommandError> {
+        let operation = match word {
+            _ if word.eq_ignore_ascii_case(b"and") => Self::And,
+            _ if word.eq_ignore_ascii_case(b"or") => Self::Or,
+            _ if word.eq_ignore_ascii_case(b"xor") => Self::Xor,
+            _ if word.eq_ignore_ascii_case(b"not") => Self::Not,
+            _ if word.eq_ignore_ascii_case(b"diff") => Self::Diff,
+            _ if word.eq_ignore_ascii_case(b"diff1") => Self::Diff1,
+            _ if word.eq_ignore_ascii_case(b"andor") => Self::AndOr,
+            _ if word.eq_ignore_ascii_case(b"one") => Self::One,
+            _ => return Err(CommandError::SYNTAX),
+        };
+        match operation {
+            Self::Not if source_count != 1 => Err(NOT_OF_ONE),
+            Self::Diff | Self::Diff1 | Self::AndOr if source_count < 2 => {
+                let name = String::from_utf8_lossy(word).to_ascii_uppercase();
+                let text = format!("ERR BITOP {name} must be called with at least two source keys.");
+                Err(CommandError::owned(text))
+            }
+            _ => Ok(operation),
+        }
+    }
+
+    /// The result, as long as the longest of the strings.
+    fn of(self, sources: &[&[u8]]) -> Vec<u8> {
+        let Some((first, others)) = sources.split_first() else { return Vec::new() };
+        let size = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+        let mut result = first.to_vec();
+        result.resize(size, 0);
+        match self {
+            Self::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+            Self::And => others.iter().for_each(|other| {
+                combine(&mut result, other, |a, b| a & b);
+                result[other.len()..].fill(0);
+            }),
+            Self::Or => others.iter().for_each(|other| combine(&mut result, other, |a, b| a | b)),
+            Self::Xor => others.iter().for_each(|other| combine(&mut result, other, |a, b| a ^ b)),
+            Self::Diff => combine(&mut result, &union(others, size), |a, b| a & !b),
+            Self::Diff1 => combine(&mut result, &union(others, size), |a, b| !a & b),
+            Self::AndOr => combine(&mut result, &union(others, size), |a, b| a & b),
+            Self::One => {
+                let mut several = vec![0; size];
+                for other in others {
+                    let twice = several.iter_mut().zip(&result).zip(*other);
+                    twice.for_each(|((several, one), new)| *several |= one & new);
+                    combine(&mut result, other, |a, b| a | b);
+                }
+                combine(&mut result, &several, |a, b| a & !b);
+            }
+        }
+        result
+    }
+}
+
+/// What is in any of the strings, in `size` bytes.
+fn union(strings: &[&[u8]], size: usize) -> Vec<u8> {
+    let mut result = vec![0; size];
+    strings.iter().for_each(|string| combine(&mut result, string, |a, b| a | b));
+    result
+}
+
+/// Changes as many bytes as `other` has. Simple enough to become vector instructions.
+#[inline]
+fn combine(result: &mut [u8], other: &[u8], operation: impl Fn(u8, u8) -> u8) {
+    result.iter_mut().zip(other).for_each(|(byte, other)| *byte = operation(*byte, *other));
+}
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let operation = Operation::parse(args.at(1), args.len() - 3)?;
+    let result = combined(ctx, operation)?;
+    let destination = ctx.key(0);
+    if !result.is_empty() {
+        ctx.data.set(destination, NewValue::Raw(&result), ExpiryChange::Clear);
+        ctx.changed(EventClass::String, "set", destination);
+    } else if !ctx.data.expire_if_due(destination) && ctx.data.remove(destination).is_some() {
+        ctx.changed(EventClass::Generic, "del", destination);
+    }
+    Ok(reply.integer(result.len() as i64))
+}
+
+fn combined(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, CommandError> {
+    let sources: Vec<_> = ctx.keys().skip(1).map(|key| ctx.find_string(key)).collect::<Result<_, _>>()?;
+    let mut decimals = vec![DecimalBuffer::new(); sources.len()];
+    let texts: Vec<&[u8]> = sources
+        .iter()
+        .zip(&mut decimals)
+        .map(|(source, decimal)| source.and_then(|value| value.text(decimal)).unwrap_or_default())
+        .collect();
+    Ok(operation.of(&texts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Rule = fn(bool, usize) -> bool;
+
+    #[test]
+    fn like_one_bit_at_a_time() {
+        let sources: [&[u8]; 3] = [&[0b1111_0000, 0xAA, 0x0F], &[0b1100_1100, 0xFF], &[0b1010_1010]];
+        let bit = |source: &[u8], at: usize| super::super::bits::is_set(source, at);
+        let cases: &[(Operation, Rule)] = &[
+            (Operation::And, |first, others| first && others == 2),
+            (Operation::Or, |first, others| first || others > 0),
+            (Operation::Xor, |first, others| (usize::from(first) + others) % 2 == 1),
+            (Operation::Diff, |first, others| first && others == 0),
+            (Operation::Diff1, |first, others| !first && others > 0),
+            (Operation::AndOr, |first, others| first && others > 0),
+            (Operation::One, |first, others| usize::from(first) + others == 1),
+        ];
+        for (operation, expected) in cases {
+            let result = operation.of(&sources);
+            assert_eq!(result.len(), 3);
+            for at in 0..24 {
+                let others = sources[1..].iter().filter(|source| bit(source, at)).count();
+                assert_eq!(bit(&result, at), expected(bit(sources[0], at), others), "{operation:?} {at}");
+            }
+        }
+        assert_eq!(Operation::Not.of(&sources[1..2]), [0b0011_0011, 0]);
+    }
+}

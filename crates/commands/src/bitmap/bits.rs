@@ -1,0 +1,224 @@
+//! Bits of byte strings: counting and finding them, and integers of any width at any offset.
+//!
+//! Bit 0 is the highest of the first byte. Knows no keys and no requests.
+
+use std::ops::Range;
+
+/// Bytes that are counted by one carry-save round.
+const BLOCK_SIZE: usize = 64;
+
+/// Number of bits set.
+///
+/// Eight words at a time are added up bit by bit (carry-save), so that only one of eight is really counted: machine code for
+/// every processor has no instruction for that.
+pub fn count_ones(bytes: &[u8]) -> u64 {
+    let mut eights_count = 0;
+    let (mut ones, mut twos, mut fours) = (0, 0, 0);
+    let blocks = bytes.chunks_exact(BLOCK_SIZE);
+    let rest = blocks.remainder();
+    for block in blocks {
+        let mut words = block.chunks_exact(8).map(word);
+        let mut next = || words.next().unwrap_or(0);
+        let (twos_a, twos_b, twos_c, twos_d, fours_a, fours_b, eights);
+        (ones, twos_a) = add(ones, next(), next());
+        (ones, twos_b) = add(ones, next(), next());
+        (twos, fours_a) = add(twos, twos_a, twos_b);
+        (ones, twos_c) = add(ones, next(), next());
+        (ones, twos_d) = add(ones, next(), next());
+        (twos, fours_b) = add(twos, twos_c, twos_d);
+        (fours, eights) = add(fours, fours_a, fours_b);
+        eights_count += u64::from(eights.count_ones());
+    }
+    let rest_words = rest.chunks_exact(8);
+    let last: u32 = rest_words.remainder().iter().map(|byte| byte.count_ones()).sum();
+    let rest_count: u32 = rest_words.map(|chunk| word(chunk).count_ones()).sum();
+    8 * eights_count
+        + 4 * u64::from(fours.count_ones())
+        + 2 * u64::from(twos.count_ones())
+        + u64::from(ones.count_ones())
+        + u64::from(rest_count + last)
+}
+
+/// Adds three bits in each place: their sum's low and high bits.
+#[inline]
+fn add(a: u64, b: u64, c: u64) -> (u64, u64) {
+    let half = a ^ b;
+    (half ^ c, a & b | half & c)
+}
+
+#[inline]
+fn word(chunk: &[u8]) -> u64 {
+    chunk.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+/// Number of bits set among those of a range of bit numbers, which lies in `bytes`.
+pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
+    if range.is_empty() {
+        return 0;
+    }
+    let (first, last) = (range.start / 8, (range.end - 1) / 8);
+    let before = bytes[first] & !low_bits(8 - range.start % 8);
+    let behind = bytes[last] & low_bits(7 - (range.end - 1) % 8);
+    count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+}
+
+/// The lowest `count` bits of a byte, set.
+fn low_bits(count: usize) -> u8 {
+    ((1_u32 << count) - 1) as u8
+}
+
+/// The first bit that is as wanted among those of a range of bit numbers, which lies in `bytes`.
+pub fn find_bit(bytes: &[u8], wanted: bool, range: Range<usize>) -> Option<usize> {
+    if range.is_empty() {
+        return None;
+    }
+    // Turned so that a set bit is looked for.
+    let turn = if wanted { 0 } else { u8::MAX };
+    let first_byte = range.start / 8;
+    let first = (bytes[first_byte] ^ turn) & low_bits(8 - range.start % 8);
+    let position = if first != 0 {
+        8 * first_byte + first.leading_zeros() as usize
+    } else {
+        let rest = &bytes[first_byte + 1..range.end.div_ceil(8)];
+        8 * (first_byte + 1) + find_set_bit(rest, turn)?
+    };
+    (position < range.end).then_some(position)
+}
+
+/// The first bit set in `bytes`, each of them first changed by `turn`.
+fn find_set_bit(bytes: &[u8], turn: u8) -> Option<usize> {
+    let turn_word = u64::from_ne_bytes([turn; 8]);
+    let whole_words = bytes.chunks_exact(8);
+    let skipped = whole_words.map(word).take_while(|word| *word == turn_word).count();
+    let (place, byte) = bytes.iter().enumerate().skip(8 * skipped).find(|(_, byte)| **byte != turn)?;
+    Some(8 * place + (byte ^ turn).leading_zeros() as usize)
+}
+
+/// Whether bit `offset` is set; beyond the end it is not.
+pub fn is_set(bytes: &[u8], offset: usize) -> bool {
+    bytes.get(offset / 8).is_some_and(|byte| byte & 0x80 >> (offset % 8) != 0)
+}
+
+/// Sets or clears bit `offset`, which lies in `bytes`. Returns how it was.
+pub fn put(bytes: &mut [u8], offset: usize, bit: bool) -> bool {
+    let byte = &mut bytes[offset / 8];
+    let mask = 0x80 >> (offset % 8);
+    let before = *byte & mask != 0;
+    if bit {
+        *byte |= mask;
+    } else {
+        *byte &= !mask;
+    }
+    before
+}
+
+/// Bytes that 64 bits at any offset may touch.
+const WINDOW_SIZE: usize = 9;
+
+/// The integer of `width` bits (1 to 64) at bit `offset`; beyond the end all bits are 0.
+pub fn unsigned_at(bytes: &[u8], offset: usize, width: u32) -> u64 {
+    let tail = bytes.get(offset / 8..).unwrap_or_default();
+    let tail = &tail[..tail.len().min(WINDOW_SIZE)];
+    let mut window = [0; 16];
+    window[..tail.len()].copy_from_slice(tail);
+    let shifted = u128::from_be_bytes(window) << (offset % 8);
+    (shifted >> (128 - width)) as u64
+}
+
+/// The same as two's complement.
+pub fn signed_at(bytes: &[u8], offset: usize, width: u32) -> i64 {
+    sign_extended(unsigned_at(bytes, offset, width), width)
+}
+
+/// The lowest `width` bits (1 to 64) of `bits` as two's complement.
+pub fn sign_extended(bits: u64, width: u32) -> i64 {
+    (bits << (64 - width)).cast_signed() >> (64 - width)
+}
+
+/// Stores the lowest `width` bits (1 to 64) of `value` at bit `offset`; they lie in `bytes`.
+pub fn put_unsigned(bytes: &mut [u8], offset: usize, width: u32, value: u64) {
+    let end = offset + width as usize;
+    let part = &mut bytes[offset / 8..end.div_ceil(8)];
+    let mut window = [0; 16];
+    window[..part.len()].copy_from_slice(part);
+    let shift = 128 - width - (offset % 8) as u32;
+    let mask = (u128::MAX >> (128 - width)) << shift;
+    let new = u128::from_be_bytes(window) & !mask | u128::from(value) << shift & mask;
+    part.copy_from_slice(&new.to_be_bytes()[..part.len()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some bytes without much of a pattern, and some with long runs.
+    fn samples() -> Vec<Vec<u8>> {
+        let mut state = 0x1234_5678_u32;
+        let mut noise = |len: usize| -> Vec<u8> {
+            let mut next = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            };
+            (0..len).map(|_| next()).collect()
+        };
+        let mut samples: Vec<Vec<u8>> =
+            [0, 1, 7, 8, 9, 63, 64, 65, 130, 200].into_iter().map(&mut noise).collect();
+        samples.push([vec![0; 70], noise(5), vec![0xFF; 40]].concat());
+        samples.push([vec![0xFF; 71], vec![0x7F], vec![0; 9]].concat());
+        samples
+    }
+
+    fn bits_of(bytes: &[u8]) -> Vec<bool> {
+        bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte & 0x80 >> bit != 0)).collect()
+    }
+
+    #[test]
+    fn counts_and_finds_like_one_bit_at_a_time() {
+        for bytes in samples() {
+            let bits = bits_of(&bytes);
+            assert_eq!(count_ones(&bytes), bits.iter().filter(|bit| **bit).count() as u64);
+            for start in (0..=bits.len()).step_by(5) {
+                for end in (start..=bits.len()).step_by(7).chain([bits.len()]) {
+                    let range = start..end;
+                    let ones = bits[range.clone()].iter().filter(|bit| **bit).count();
+                    assert_eq!(count_ones_in(&bytes, range.clone()), ones as u64, "{range:?}");
+                    for wanted in [false, true] {
+                        let expected = range.clone().find(|at| bits[*at] == wanted);
+                        assert_eq!(find_bit(&bytes, wanted, range.clone()), expected, "{wanted} {range:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_at_any_offset() {
+        for bytes in samples() {
+            let bits = bits_of(&bytes);
+            for offset in 0..bits.len() + 3 {
+                for width in [1, 2, 7, 8, 9, 31, 63, 64] {
+                    let bit = |at: usize| bits.get(at).copied().unwrap_or(false);
+                    let expected =
+                        (0..width).fold(0, |sum, at| sum << 1 | u64::from(bit(offset + at as usize)));
+                    assert_eq!(unsigned_at(&bytes, offset, width), expected, "{offset} {width}");
+                    if offset + width as usize > bits.len() {
+                        continue;
+                    }
+                    let mut changed = bytes.clone();
+                    put_unsigned(&mut changed, offset, width, !expected);
+                    let mut expected_bits = bits.clone();
+                    expected_bits[offset..offset + width as usize].iter_mut().for_each(|bit| *bit = !*bit);
+                    assert_eq!(bits_of(&changed), expected_bits, "{offset} {width}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_complements() {
+        assert_eq!(signed_at(&[0xFE], 0, 8), -2);
+        assert_eq!(signed_at(&[0x7F], 0, 8), 127);
+        assert_eq!(signed_at(&[0x40], 1, 1), -1);
+        assert_eq!(signed_at(&[0xFF; 8], 0, 64), -1);
+    }
+}

@@ -1,0 +1,66 @@
+//! `AUTH`
+
+use wire::request::Args;
+
+use crate::command::{Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `AUTH [username] password`
+pub const COMMAND: Command = Command::keyless(
+    "auth",
+    -2,
+    Flags::NOSCRIPT
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::FAST)
+        .union(Flags::NO_AUTH)
+        .union(Flags::ALLOW_BUSY)
+        .union(Flags::SESSION),
+    Doc::new(Group::Connection, "1.0.0", "Authenticates the connection.")
+        .complexity("O(N) where N is the number of passwords of the user")
+        .history(&[("6.0.0", "Takes a user's name before the password.")])
+        .args(&[Arg::string("username").optional().since("6.0.0"), Arg::string("password")]),
+    run,
+)
+.categories_too(Categories::CONNECTION);
+
+const NO_PASSWORD_SET: CommandError = CommandError::new(
+    "ERR AUTH <password> called without any password configured for the default user. \
+     Are you sure your configuration is correct?",
+);
+const WRONG: CommandError =
+    CommandError::new("WRONGPASS invalid username-password pair or user is disabled.");
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    match args.len() {
+        2 if ctx.config.requirepass.reveal().is_none() => return Err(NO_PASSWORD_SET),
+        2 => authenticate(ctx, b"default", args.at(1))?,
+        3 => authenticate(ctx, args.at(1), args.at(2))?,
+        _ => return Err(CommandError::SYNTAX),
+    }
+    Ok(reply.ok())
+}
+
+/// Makes the connection the user's, if the password is right. The default user without a password takes any.
+pub(super) fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    let is_right = ctx.config.requirepass.reveal().is_none_or(|expected| same_bytes(expected, password));
+    if user != b"default" || !is_right {
+        return Err(WRONG);
+    }
+    ctx.session.user = "default".to_owned();
+    ctx.session.authenticated = true;
+    ctx.host.publish(ctx.session);
+    Ok(())
+}
+
+/// Compares in a time that tells nothing but the length of what was given.
+fn same_bytes(expected: &[u8], given: &[u8]) -> bool {
+    let mut difference = u8::from(expected.len() != given.len());
+    for (index, byte) in given.iter().enumerate() {
+        difference |= byte ^ expected[index % expected.len()];
+    }
+    difference == 0
+}

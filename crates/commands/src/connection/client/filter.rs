@@ -1,0 +1,319 @@
+//! Which connections `CLIENT LIST` and `CLIENT KILL` mean.
+//!
+//! Each criterion comes in two forms, `NAME x` and `NOT-NAME x`: a connection is meant if it meets all of the first
+//! kind and none of the second. Of a criterion that is given twice the last one holds.
+
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use crate::doc::Arg;
+use crate::error::CommandError;
+use crate::host::{ClientFacts, ClientFilter, ClientKind};
+
+/// One of each criterion, or none.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Criteria {
+    pub ids: Option<Vec<u64>>,
+    pub kind: Option<ClientKind>,
+    pub address: Option<Vec<u8>>,
+    pub local_address: Option<Vec<u8>>,
+    pub ip: Option<Vec<u8>>,
+    pub user: Option<Vec<u8>>,
+    pub name: Option<Vec<u8>>,
+    pub lib_name: Option<Vec<u8>>,
+    pub lib_version: Option<Vec<u8>>,
+    pub db: Option<u16>,
+    pub flags: Option<Vec<u8>>,
+    pub capa: Option<Vec<u8>>,
+}
+
+/// The flag letters that there are, some of which nobody can have yet.
+const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+
+/// Which connections `SKIPME` leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipMe {
+    /// The asking one, unless the request says otherwise.
+    Yes,
+    /// None, likewise.
+    No,
+}
+
+/// The filter that the arguments from `at` on describe.
+pub fn parse(
+    args: Args<'_>,
+    mut at: usize,
+    own_id: u64,
+    default: SkipMe,
+    db_count: u32,
+) -> Result<ClientFilter, CommandError> {
+    let mut filter = ClientFilter::default();
+    let mut skip = default;
+    while let Some(word) = args.get(at) {
+        let word = word.to_ascii_lowercase();
+        let (criterion, criteria, inverted) = match word.strip_prefix(b"not-") {
+            Some(rest) => (rest, &mut filter.drop, true),
+            None => (word.as_slice(), &mut filter.keep, false),
+        };
+        if criterion == b"id" {
+            at += 1 + parse_ids(args, at + 1, criteria.ids.get_or_insert_default())?;
+            continue;
+        }
+        let value = args.get(at + 1).ok_or(CommandError::SYNTAX)?;
+        match (criterion, inverted) {
+            (b"maxage", false) => filter.age_seconds_min = Some(positive("maxage", value)?),
+            (b"idle", false) => filter.idle_seconds_min = Some(positive("idle", value)?),
+            (b"skipme", false) => {
+                skip = match value.to_ascii_lowercase().as_slice() {
+                    b"yes" => SkipMe::Yes,
+                    b"no" => SkipMe::No,
+                    _ => return Err(CommandError::SYNTAX),
+                };
+            }
+            _ => parse_criterion(criteria, criterion, inverted, value, db_count)?,
+        }
+        at += 2;
+    }
+    filter.skip_id = (skip == SkipMe::Yes).then_some(own_id);
+    Ok(filter)
+}
+
+/// The ids at `at`; returns how many arguments they are.
+fn parse_ids(args: Args<'_>, at: usize, ids: &mut Vec<u64>) -> Result<usize, CommandError> {
+    let mut count = 0;
+    while let Some(id) = args.get(at + count).and_then(parse_i64_strict) {
+        let id = u64::try_from(id).ok().filter(|id| *id > 0);
+        ids.push(id.ok_or(CommandError::new("ERR client-id should be greater than 0"))?);
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn positive(what: &str, value: &[u8]) -> Result<u64, CommandError> {
+    let number = parse_i64_strict(value)
+        .ok_or_else(|| CommandError::owned(format!("ERR {what} is not an integer or out of range")))?;
+    u64::try_from(number)
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| CommandError::owned(format!("ERR {what} should be greater than 0")))
+}
+
+fn parse_criterion(
+    criteria: &mut Criteria,
+    criterion: &[u8],
+    inverted: bool,
+    value: &[u8],
+    db_count: u32,
+) -> Result<(), CommandError> {
+    let text = Some(value.to_vec());
+    let quoted = || String::from_utf8_lossy(value).into_owned();
+    match criterion {
+        b"type" => {
+            criteria.kind = Some(
+                ClientKind::from_name(value)
+                    .ok_or_else(|| CommandError::quote("ERR Unknown client type '", value, "'"))?,
+            );
+        }
+        b"addr" => criteria.address = text,
+        b"laddr" => criteria.local_address = text,
+        b"ip" => criteria.ip = text,
+        b"name" => criteria.name = text,
+        b"lib-name" => criteria.lib_name = text,
+        b"lib-ver" => criteria.lib_version = text,
+        b"user" => {
+            if value != b"default" {
+                return Err(CommandError::owned(format!("ERR No such user '{}'", quoted())));
+            }
+            criteria.user = text;
+        }
+        b"db" => criteria.db = Some(parse_db(inverted, value, db_count)?),
+        b"flags" => {
+            check_letters("flags", if inverted { "NOT-FLAGS" } else { "provided" }, FLAG_LETTERS, value)?;
+            criteria.flags = text;
+        }
+        b"capa" => {
+            check_letters("capa", if inverted { "NOT-CAPA" } else { "provided" }, b"r", value)?;
+            criteria.capa = text;
+        }
+        _ => return Err(CommandError::SYNTAX),
+    }
+    Ok(())
+}
+
+fn parse_db(inverted: bool, value: &[u8], db_count: u32) -> Result<u16, CommandError> {
+    let name = if inverted { "NOT-DB" } else { "DB" };
+    let number = parse_i64_strict(value)
+        .filter(|number| i32::try_from(*number).is_ok())
+        .ok_or_else(|| CommandError::owned(format!("ERR {name} is not an integer or out of range")))?;
+    u16::try_from(number).ok().filter(|db| u32::from(*db) < db_count).ok_or_else(|| {
+        CommandError::owned(format!("ERR {name} number should be between 0 and {}", db_count - 1))
+    })
+}
+
+fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result<(), CommandError> {
+    if value.iter().all(|letter| known.contains(letter)) {
+        return Ok(());
+    }
+    Err(CommandError::quote(&format!("ERR Unknown {what} found in the {filter} filter: "), value, ""))
+}
+
+impl ClientFilter {
+    /// Whether a connection is meant.
+    #[must_use]
+    pub fn keeps(&self, facts: &ClientFacts) -> bool {
+        self.skip_id != Some(facts.id)
+            && self.idle_seconds_min.is_none_or(|least| facts.idle_seconds >= least)
+            && self.age_seconds_min.is_none_or(|least| facts.age_seconds >= least)
+            && self.keep.answers(facts).all(|met| met)
+            && !self.drop.answers(facts).any(|met| met)
+    }
+}
+
+impl Criteria {
+    /// For each criterion that is given, whether the connection meets it.
+    fn answers<'a>(&'a self, facts: &'a ClientFacts) -> impl Iterator<Item = bool> + 'a {
+        let same = |wanted: &Option<Vec<u8>>, is: &[u8]| wanted.as_ref().map(|wanted| wanted == is);
+        let has_all = |wanted: &Option<Vec<u8>>, is: &str| {
+            wanted.as_ref().map(|wanted| wanted.iter().all(|letter| is.as_bytes().contains(letter)))
+        };
+        [
+            self.ids.as_ref().map(|ids| ids.contains(&facts.id)),
+            self.kind.map(|kind| kind == facts.kind),
+            same(&self.address, facts.peer.as_bytes()),
+            same(&self.local_address, facts.local.as_bytes()),
+            self.ip.as_ref().map(|ip| facts.has_ip(ip)),
+            same(&self.user, facts.user.as_bytes()),
+            same(&self.name, &facts.name),
+            same(&self.lib_name, &facts.lib_name),
+            same(&self.lib_version, &facts.lib_version),
+            self.db.map(|db| db == facts.db),
+            has_all(&self.flags, &facts.flags),
+            has_all(&self.capa, &facts.capa),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+const TYPES: &[Arg] = &[
+    Arg::word("normal", "NORMAL"),
+    Arg::word("master", "MASTER"),
+    Arg::word("replica", "REPLICA"),
+    Arg::word("pubsub", "PUBSUB"),
+];
+
+/// The criteria as documentation has them.
+pub const KEEP_DOC: &[Arg] = &[
+    Arg::one_of("client-type", TYPES).token("TYPE").optional().since("5.0.0"),
+    Arg::integer("client-id").token("ID").optional().multiple().since("6.2.0"),
+    Arg::string("username").token("USER").optional().since("8.1.0"),
+    Arg::string("addr").token("ADDR").optional().since("8.1.0"),
+    Arg::string("laddr").token("LADDR").optional().since("8.1.0"),
+    Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])
+        .token("SKIPME")
+        .optional()
+        .since("8.1.0"),
+    Arg::integer("maxage").token("MAXAGE").optional().since("8.1.0"),
+    Arg::string("name").token("NAME").optional().since("9.0.0"),
+    Arg::integer("idle").token("IDLE").optional().since("9.0.0"),
+    Arg::string("flags").token("FLAGS").optional().since("9.0.0"),
+    Arg::string("lib-name").token("LIB-NAME").optional().since("9.0.0"),
+    Arg::string("lib-ver").token("LIB-VER").optional().since("9.0.0"),
+    Arg::integer("db").token("DB").optional().since("9.0.0"),
+    Arg::string("capa").token("CAPA").optional().since("9.0.0"),
+    Arg::string("ip").token("IP").optional().since("9.0.0"),
+    Arg::one_of("not-client-type", TYPES).token("NOT-TYPE").optional().since("9.0.0"),
+    Arg::integer("not-client-id").token("NOT-ID").optional().multiple().since("9.0.0"),
+    Arg::string("not-username").token("NOT-USER").optional().since("9.0.0"),
+    Arg::string("not-addr").token("NOT-ADDR").optional().since("9.0.0"),
+    Arg::string("not-laddr").token("NOT-LADDR").optional().since("9.0.0"),
+    Arg::string("not-name").token("NOT-NAME").optional().since("9.0.0"),
+    Arg::string("not-flags").token("NOT-FLAGS").optional().since("9.0.0"),
+    Arg::string("not-lib-name").token("NOT-LIB-NAME").optional().since("9.0.0"),
+    Arg::string("not-lib-ver").token("NOT-LIB-VER").optional().since("9.0.0"),
+    Arg::integer("not-db").token("NOT-DB").optional().since("9.0.0"),
+    Arg::string("not-capa").token("NOT-CAPA").optional().since("9.0.0"),
+    Arg::string("not-ip").token("NOT-IP").optional().since("9.0.0"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> ClientFacts {
+        ClientFacts {
+            id: 7,
+            kind: ClientKind::Normal,
+            peer: "[::1]:5000".to_owned(),
+            local: "[::1]:6379".to_owned(),
+            user: "default".to_owned(),
+            name: b"worker".to_vec(),
+            lib_name: b"lib".to_vec(),
+            lib_version: b"1.0".to_vec(),
+            db: 9,
+            flags: "xU".to_owned(),
+            capa: "r".to_owned(),
+            idle_seconds: 5,
+            age_seconds: 50,
+        }
+    }
+
+    fn keeps(words: &str) -> Result<bool, String> {
+        let args: wire::request::ArgsBuf = words.split(' ').map(str::as_bytes).collect();
+        parse(args.args(), 0, 7, SkipMe::No, 16)
+            .map(|filter| filter.keeps(&facts()))
+            .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
+    }
+
+    #[test]
+    fn each_criterion_and_its_inverse() {
+        let met = [
+            "TYPE normal",
+            "ADDR [::1]:5000",
+            "LADDR [::1]:6379",
+            "IP ::1",
+            "USER default",
+            "NAME worker",
+            "LIB-NAME lib",
+            "LIB-VER 1.0",
+            "DB 9",
+            "FLAGS U",
+            "CAPA r",
+            "ID 3 7",
+        ];
+        for words in met {
+            assert_eq!(keeps(words), Ok(true), "{words}");
+            assert_eq!(keeps(&format!("NOT-{words}")), Ok(false), "NOT-{words}");
+        }
+        for words in ["TYPE pubsub", "ADDR x", "IP ::", "NAME w", "DB 8", "FLAGS Ud", "ID 3", "FLAGS N"] {
+            assert_eq!(keeps(words), Ok(false), "{words}");
+            assert_eq!(keeps(&format!("NOT-{words}")), Ok(true), "NOT-{words}");
+        }
+        assert_eq!(keeps("MAXAGE 50 IDLE 5"), Ok(true));
+        assert_eq!(keeps("MAXAGE 51"), Ok(false));
+        assert_eq!(keeps("IDLE 6"), Ok(false));
+        assert_eq!(keeps("SKIPME yes"), Ok(false));
+        assert_eq!(keeps("NAME a NAME worker"), Ok(true));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (words, error) in [
+            ("ID 0", "ERR client-id should be greater than 0"),
+            ("ID x", "ERR syntax error"),
+            ("NAME", "ERR syntax error"),
+            ("TYPE wrong", "ERR Unknown client type 'wrong'"),
+            ("USER bob", "ERR No such user 'bob'"),
+            ("MAXAGE x", "ERR maxage is not an integer or out of range"),
+            ("IDLE 0", "ERR idle should be greater than 0"),
+            ("FLAGS Q", "ERR Unknown flags found in the provided filter: Q"),
+            ("NOT-FLAGS Q", "ERR Unknown flags found in the NOT-FLAGS filter: Q"),
+            ("DB 16", "ERR DB number should be between 0 and 15"),
+            ("NOT-DB x", "ERR NOT-DB is not an integer or out of range"),
+            ("NOT-MAXAGE 1", "ERR syntax error"),
+        ] {
+            assert_eq!(keeps(words), Err(error.to_owned()), "{words}");
+        }
+    }
+}

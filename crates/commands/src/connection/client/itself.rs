@@ -1,0 +1,212 @@
+//! What a connection sets and asks of itself.
+
+use wire::request::Args;
+
+use super::{ITSELF, on_or_off};
+use crate::command::{Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::{CommandError, up_to_nul};
+use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
+
+const ON_OFF: Arg = Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
+const EVERYWHERE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+/// `CLIENT ID`
+pub const ID: Command = Command::keyless(
+    "id",
+    2,
+    ITSELF,
+    Doc::new(Group::Connection, "5.0.0", "Returns the number of the connection."),
+    |ctx, _, reply| Ok(reply.integer(ctx.session.id as i64)),
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT INFO`
+pub const INFO: Command = Command::keyless(
+    "info",
+    2,
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Doc::new(Group::Connection, "6.2.0", "Returns the connection's own line of CLIENT LIST."),
+    |ctx, _, reply| {
+        let line = format!("{}\n", ctx.host.client_info(ctx.session));
+        Ok(reply.verbatim(b"txt", line.as_bytes()))
+    },
+)
+.categories_too(Categories::CONNECTION)
+.tips(&["nondeterministic_output"]);
+
+/// `CLIENT GETNAME`
+pub const GETNAME: Command = Command::keyless(
+    "getname",
+    2,
+    ITSELF,
+    Doc::new(Group::Connection, "2.6.9", "Returns the name of the connection."),
+    |ctx, _, reply| {
+        Ok(if ctx.session.name.is_empty() { reply.null() } else { reply.bulk(&ctx.session.name) })
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT SETNAME connection-name`
+pub const SETNAME: Command = Command::keyless(
+    "setname",
+    3,
+    ITSELF,
+    Doc::new(Group::Connection, "2.6.9", "Names the connection.").args(&[Arg::string("connection-name")]),
+    |ctx, args, reply| {
+        check_name(args.at(2))?;
+        ctx.session.name = args.at(2).to_vec();
+        ctx.host.publish(ctx.session);
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION)
+.tips(EVERYWHERE);
+
+/// `CLIENT SETINFO LIB-NAME|LIB-VER value`
+pub const SETINFO: Command = Command::keyless(
+    "setinfo",
+    4,
+    ITSELF,
+    Doc::new(Group::Connection, "7.2.0", "Tells the name or version of the client's library.").args(&[
+        Arg::one_of(
+            "attr",
+            &[Arg::string("libname").token("LIB-NAME"), Arg::string("libver").token("LIB-VER")],
+        ),
+    ]),
+    set_info,
+)
+.categories_too(Categories::CONNECTION)
+.tips(EVERYWHERE);
+
+fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (attribute, value) = (args.at(2), args.at(3));
+    let field = if attribute.eq_ignore_ascii_case(b"lib-name") {
+        &mut ctx.session.lib_name
+    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+        &mut ctx.session.lib_version
+    } else {
+        return Err(CommandError::quote("ERR Unrecognized option '", attribute, "'"));
+    };
+    if !is_one_word(value) {
+        let attribute = String::from_utf8_lossy(attribute);
+        return Err(CommandError::owned(format!(
+            "ERR {attribute} cannot contain spaces, newlines or special characters."
+        )));
+    }
+    *field = value.to_vec();
+    ctx.host.publish(ctx.session);
+    Ok(reply.ok())
+}
+
+/// `CLIENT REPLY ON|OFF|SKIP`
+pub const REPLY: Command = Command::keyless(
+    "reply",
+    3,
+    ITSELF.union(Flags::NO_MULTI),
+    Doc::new(Group::Connection, "3.2.0", "Tells the server whether to reply.").args(&[Arg::one_of(
+        "action",
+        &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
+    )]),
+    set_reply,
+)
+.categories_too(Categories::CONNECTION);
+
+fn set_reply(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let flags = &mut ctx.session.flags;
+    match args.at(2).to_ascii_lowercase().as_slice() {
+        b"on" => {
+            flags.remove(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP | SessionFlags::REPLY_SKIP_NEXT);
+            Ok(reply.ok())
+        }
+        b"off" => {
+            flags.insert(SessionFlags::REPLY_OFF);
+            Ok(reply.nothing())
+        }
+        b"skip" => {
+            if !flags.contains(SessionFlags::REPLY_OFF) {
+                flags.insert(SessionFlags::REPLY_SKIP_NEXT);
+            }
+            Ok(reply.nothing())
+        }
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+/// `CLIENT NO-EVICT ON|OFF`
+pub const NO_EVICT: Command = Command::keyless(
+    "no-evict",
+    3,
+    ITSELF.union(Flags::ADMIN),
+    Doc::new(Group::Connection, "7.0.0", "Protects the connection from being closed to free memory.")
+        .args(&[ON_OFF]),
+    |ctx, args, reply| {
+        ctx.session.flags.set(SessionFlags::NO_EVICT, on_or_off(args.at(2))?);
+        ctx.host.publish(ctx.session);
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT NO-TOUCH ON|OFF`
+pub const NO_TOUCH: Command = Command::keyless(
+    "no-touch",
+    3,
+    ITSELF,
+    Doc::new(Group::Connection, "7.2.0", "Lets the connection read keys without making them recently used.")
+        .args(&[ON_OFF]),
+    |ctx, args, reply| {
+        ctx.session.flags.set(SessionFlags::NO_TOUCH, on_or_off(args.at(2))?);
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT CAPA capability ...`
+pub const CAPA: Command = Command::keyless(
+    "capa",
+    -3,
+    ITSELF,
+    Doc::new(Group::Connection, "8.0.0", "Tells what the client is capable of; unknown words mean nothing.")
+        .args(&[Arg::string("capability").multiple()]),
+    |ctx, args, reply| {
+        if args.tail(2).iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
+            ctx.session.follows_redirects = true;
+        }
+        ctx.host.publish(ctx.session);
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT IMPORT-SOURCE ON|OFF`
+pub const IMPORT_SOURCE: Command = Command::keyless(
+    "import-source",
+    3,
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
+    Doc::new(Group::Connection, "8.1.0", "Marks the connection as one that imports another server's data.")
+        .args(&[ON_OFF]),
+    |ctx, args, reply| {
+        if !ctx.config.import_mode && !args.at(2).eq_ignore_ascii_case(b"off") {
+            return Err(CommandError::new("ERR Server is not in import mode"));
+        }
+        ctx.session.is_import_source = on_or_off(args.at(2))?;
+        ctx.host.publish(ctx.session);
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// Refuses a name that would break the lines of `CLIENT LIST`.
+pub(in crate::connection) fn check_name(name: &[u8]) -> Result<(), CommandError> {
+    if is_one_word(name) {
+        return Ok(());
+    }
+    Err(CommandError::new("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+fn is_one_word(text: &[u8]) -> bool {
+    up_to_nul(text).iter().all(u8::is_ascii_graphic)
+}

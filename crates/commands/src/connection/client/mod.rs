@@ -1,0 +1,75 @@
+//! `CLIENT`: what a connection tells and asks of itself and of the others.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `itself.rs` | what it sets and asks of itself |
+//! | `others.rs` | listing, closing, pausing and unblocking connections |
+//! | `filter.rs` | which connections `LIST` and `KILL` mean |
+//! | `tracking.rs` | client-side caching, which is off |
+
+mod filter;
+mod itself;
+mod others;
+mod tracking;
+
+pub use filter::Criteria;
+pub(super) use itself::check_name;
+
+use wire::request::Args;
+
+use crate::command::{Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Doc, Group};
+use crate::error::CommandError;
+use crate::help;
+use crate::reply::{Replied, Reply};
+
+/// `CLIENT subcommand ...`
+pub const COMMAND: Command = Command::container(
+    "client",
+    Doc::new(Group::Connection, "2.4.0", "Commands about connections.").complexity("Depends on subcommand."),
+    &[
+        tracking::CACHING,
+        itself::CAPA,
+        itself::GETNAME,
+        tracking::GETREDIR,
+        help::command(Group::Connection, "5.0.0", run_help),
+        itself::ID,
+        itself::IMPORT_SOURCE,
+        itself::INFO,
+        others::KILL,
+        others::LIST,
+        itself::NO_EVICT,
+        itself::NO_TOUCH,
+        others::PAUSE,
+        itself::REPLY,
+        itself::SETINFO,
+        itself::SETNAME,
+        tracking::TRACKING,
+        tracking::TRACKINGINFO,
+        others::UNBLOCK,
+        others::UNPAUSE,
+    ],
+);
+
+/// Flags of what a connection does to itself.
+const ITSELF: Flags =
+    Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::SESSION);
+
+/// Flags of what it does to others.
+const OTHERS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+
+fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    help::answer(&COMMAND, reply)
+}
+
+/// `ON` or `OFF`.
+fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
+    if word.eq_ignore_ascii_case(b"on") {
+        Ok(true)
+    } else if word.eq_ignore_ascii_case(b"off") {
+        Ok(false)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}

@@ -1,0 +1,163 @@
+//! Listing, closing, pausing and unblocking connections.
+
+use base::Millis;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::OTHERS;
+use super::filter::{KEEP_DOC, SkipMe, parse};
+use crate::command::{Categories, Command};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::host::ClientFilter;
+use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
+
+/// `CLIENT LIST [criterion value ...]`
+pub const LIST: Command = Command::keyless(
+    "list",
+    -2,
+    OTHERS,
+    Doc::new(
+        Group::Connection,
+        "2.4.0",
+        "Returns a line for each connection, or for those that meet the criteria.",
+    )
+    .complexity("O(N) where N is the number of client connections")
+    .args(KEEP_DOC),
+    list,
+)
+.categories_too(Categories::CONNECTION)
+.tips(&["nondeterministic_output"]);
+
+fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if args.len() == 3 {
+        return Err(CommandError::SYNTAX);
+    }
+    let filter = parse(args, 2, ctx.session.id, SkipMe::No, ctx.config.databases)?;
+    ctx.host.publish(ctx.session);
+    let mut text = String::new();
+    for line in ctx.host.client_list(&filter, ctx.session) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok(reply.verbatim(b"txt", text.as_bytes()))
+}
+
+/// `CLIENT KILL address`, `CLIENT KILL criterion value ...`
+pub const KILL: Command = Command::keyless(
+    "kill",
+    -3,
+    OTHERS,
+    Doc::new(Group::Connection, "2.4.0", "Closes connections.")
+        .complexity("O(N) where N is the number of client connections")
+        .history(&[
+            ("2.8.12", "Takes criteria."),
+            ("8.0.0", "Takes MAXAGE."),
+            ("9.0.0", "Takes all criteria of CLIENT LIST."),
+        ])
+        .args(&[Arg::one_of(
+            "filter",
+            &[Arg::string("old-format"), Arg::block("new-format", KEEP_DOC).multiple()],
+        )]),
+    kill,
+)
+.categories_too(Categories::CONNECTION);
+
+fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let is_old_form = args.len() == 3;
+    let filter = if is_old_form {
+        let mut filter = ClientFilter::default();
+        filter.keep.address = Some(args.at(2).to_vec());
+        filter
+    } else {
+        parse(args, 2, ctx.session.id, SkipMe::Yes, ctx.config.databases)?
+    };
+    ctx.host.publish(ctx.session);
+    let (count, own_too) = ctx.host.client_kill(&filter, ctx.session);
+    if own_too {
+        ctx.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+    }
+    match (is_old_form, count) {
+        (true, 0) => Err(CommandError::new("ERR No such client")),
+        (true, _) => Ok(reply.ok()),
+        (false, _) => Ok(reply.integer(count as i64)),
+    }
+}
+
+/// `CLIENT PAUSE timeout [WRITE|ALL]`
+pub const PAUSE: Command = Command::keyless(
+    "pause",
+    -3,
+    OTHERS,
+    Doc::new(Group::Connection, "3.0.0", "Makes all connections, or those that write, wait.")
+        .history(&[("6.2.0", "Takes WRITE and ALL.")])
+        .args(&[
+            Arg::integer("timeout"),
+            Arg::one_of("mode", &[Arg::word("write", "WRITE"), Arg::word("all", "ALL")])
+                .optional()
+                .since("6.2.0"),
+        ]),
+    pause,
+)
+.categories_too(Categories::CONNECTION);
+
+fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let writes_only = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+        None | Some(b"all") => false,
+        Some(b"write") if args.len() == 4 => true,
+        _ => return Err(CommandError::new("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let ms = parse_i64_strict(args.at(2))
+        .ok_or(CommandError::new("ERR timeout is not an integer or out of range"))?;
+    if ms < 0 {
+        return Err(CommandError::new("ERR timeout is negative"));
+    }
+    let until = ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
+    ctx.host.client_pause(Millis(until), writes_only);
+    Ok(reply.ok())
+}
+
+/// `CLIENT UNPAUSE`
+pub const UNPAUSE: Command = Command::keyless(
+    "unpause",
+    2,
+    OTHERS,
+    Doc::new(Group::Connection, "6.2.0", "Ends a pause.")
+        .complexity("O(N) where N is the number of paused clients"),
+    |ctx, _, reply| {
+        ctx.host.client_unpause();
+        Ok(reply.ok())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `CLIENT UNBLOCK client-id [TIMEOUT|ERROR]`
+pub const UNBLOCK: Command = Command::keyless(
+    "unblock",
+    -3,
+    OTHERS,
+    Doc::new(Group::Connection, "5.0.0", "Ends the wait of a connection that a blocking command made wait.")
+        .complexity("O(log N) where N is the number of client connections")
+        .args(&[
+            Arg::integer("client-id"),
+            Arg::one_of("unblock-type", &[Arg::word("timeout", "TIMEOUT"), Arg::word("error", "ERROR")])
+                .optional(),
+        ]),
+    unblock,
+)
+.categories_too(Categories::CONNECTION);
+
+fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    // As Redis has it, the reason counts only where nothing follows it.
+    let with_error = match args.get(3).filter(|_| args.len() == 4).map(<[u8]>::to_ascii_lowercase).as_deref()
+    {
+        None | Some(b"timeout") => false,
+        Some(b"error") => true,
+        Some(_) => return Err(CommandError::new("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let was_blocked = u64::try_from(id).is_ok_and(|id| ctx.host.client_unblock(id, with_error));
+    Ok(reply.flag(was_blocked))
+}

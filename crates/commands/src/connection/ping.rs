@@ -1,0 +1,32 @@
+//! `PING`
+
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `PING [message]`
+pub const COMMAND: Command = Command {
+    name: "ping",
+    arity: -1,
+    flags: Flags::FAST,
+    categories: Categories::CONNECTION,
+    access: Access::None,
+    keys: &[],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    doc: Doc::new(Group::Connection, "1.0.0", "Answers PONG, or the message it is given.")
+        .args(&[Arg::string("message").optional()]),
+    subcommands: &[],
+    run,
+};
+
+fn run(_ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    match args.len() {
+        1 => Ok(reply.simple("PONG")),
+        2 => Ok(reply.bulk(args.at(1))),
+        _ => Err(CommandError::wrong_arity("ping")),
+    }
+}

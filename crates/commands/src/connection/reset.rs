@@ -1,0 +1,40 @@
+//! `RESET`
+
+use wire::reply::Protocol;
+use wire::request::Args;
+
+use crate::command::{Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
+
+/// `RESET`
+pub const COMMAND: Command = Command::keyless(
+    "reset",
+    1,
+    Flags::NOSCRIPT
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::FAST)
+        .union(Flags::NO_AUTH)
+        .union(Flags::NO_QUEUE)
+        .union(Flags::ALLOW_BUSY)
+        .union(Flags::SESSION),
+    Doc::new(Group::Connection, "6.2.0", "Brings the connection back to the state of a new one."),
+    run,
+)
+.categories_too(Categories::CONNECTION);
+
+fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if ctx.session.flags.contains(SessionFlags::MONITOR) {
+        ctx.host.monitor(ctx.session, false);
+    }
+    ctx.session.reset(ctx.config.requirepass.reveal().is_some());
+    ctx.host.publish(ctx.session);
+    let mut reply = reply.parts();
+    reply.set_protocol(Protocol::Resp2);
+    reply.simple("RESET");
+    Ok(reply.done())
+}

@@ -1,0 +1,217 @@
+//! What a handler is given: the keys of its request, the latched data, its session, the server, and one place to
+//! report what it changed.
+//!
+//! Never hands out a latch, a socket or a file. Start reading at [`Ctx`].
+
+use base::{DbIndex, Millis};
+use collections::{Kind, ValueRef};
+use config::Config;
+use keyspace::{Key, KeyHasher, View, slot_of_hash};
+use wire::number::parse_i64_strict;
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use crate::command::Command;
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::reply::{Replied, Reply};
+use crate::session::{BlockReason, Blocked, Session};
+
+/// A key of the request, as the planner found it.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedKey {
+    /// Its hash.
+    pub hash: u64,
+    /// Which argument it is.
+    pub arg: u32,
+}
+
+/// The surroundings of one command.
+pub struct Ctx<'a> {
+    /// The latched data. Everything read or changed goes through it.
+    pub data: &'a mut View<'static>,
+    /// The connection that asks.
+    pub session: &'a mut Session,
+    /// Configuration as of the beginning of the batch.
+    pub config: &'a Config,
+    /// The server around.
+    pub host: &'a dyn Host,
+    /// The command that runs (the subcommand where there is one).
+    pub command: &'static Command,
+    /// The keys of the request, in the order of the table's key specs.
+    pub planned: &'a [PlannedKey],
+    /// The arguments the keys are in.
+    pub args: Args<'a>,
+    /// What it changed.
+    pub effects: &'a mut Effects,
+    /// Hashes keys that are no arguments.
+    pub hasher: &'a KeyHasher,
+}
+
+/// What a command changed, reported in one place. Feeds log, notifications, tracking, WATCH and blocked clients.
+#[derive(Default)]
+pub struct Effects {
+    /// Number of changes, as Redis counts `dirty`.
+    pub dirty: u64,
+}
+
+/// Classes of keyspace events, with the letters of `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum EventClass {
+    Generic,
+    String,
+    List,
+    Set,
+    Hash,
+    SortedSet,
+    Stream,
+    Expired,
+    Evicted,
+    New,
+}
+
+impl<'a> Ctx<'a> {
+    /// Unix time of this command: the same for everything it does.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.data.now
+    }
+
+    /// The database of the session.
+    #[must_use]
+    pub fn db(&self) -> DbIndex {
+        self.session.db
+    }
+
+    /// The database with this number.
+    pub fn db_index(&self, number: i64) -> Result<DbIndex, CommandError> {
+        let is_there = |index: &u16| usize::from(*index) < self.data.keyspace().db_count();
+        u16::try_from(number).ok().filter(is_there).map(DbIndex).ok_or(CommandError::DB_OUT_OF_RANGE)
+    }
+
+    /// The database that an argument names.
+    pub fn parse_db_index(&self, text: &[u8]) -> Result<DbIndex, CommandError> {
+        let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+        if i32::try_from(number).is_err() {
+            return Err(CommandError::NOT_AN_I32);
+        }
+        self.db_index(number)
+    }
+
+    /// The request's `index`-th key. Panics if the command's key specs do not give so many.
+    #[must_use]
+    #[inline]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        self.planned_key(self.planned[index])
+    }
+
+    /// The request's keys, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
+        let (args, db) = (self.args, self.session.db);
+        self.planned.iter().map(move |planned| key_of(*planned, args, db))
+    }
+
+    #[inline]
+    fn planned_key(&self, planned: PlannedKey) -> Key<'a> {
+        key_of(planned, self.args, self.session.db)
+    }
+
+    /// The text of a string value for reading; `None`: no such key.
+    #[inline]
+    pub fn find_string(&self, key: Key<'_>) -> Result<Option<ValueRef<'_>>, CommandError> {
+        match self.data.find(key) {
+            None => Ok(None),
+            Some(entry) if entry.kind() == Kind::String => Ok(Some(entry.value())),
+            Some(_) => Err(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// The text of a string value for changing it, which is deleted first if its time is over; `None`: no such key.
+    #[inline]
+    pub fn find_string_for_write(&mut self, key: Key<'_>) -> Result<Option<ValueRef<'_>>, CommandError> {
+        match self.data.find_for_write(key) {
+            None => Ok(None),
+            Some(entry) if entry.kind() == Kind::String => Ok(Some(entry.value())),
+            Some(_) => Err(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Answers a string value as a bulk string, or null.
+    #[inline]
+    pub fn reply_string(&self, key: Key<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+        let mut out = reply.parts();
+        self.write_string(key, &mut out)?;
+        Ok(out.done())
+    }
+
+    /// The same as a part of a reply.
+    #[inline]
+    pub fn write_string(&self, key: Key<'_>, out: &mut ReplyBuffer<'_>) -> Result<(), CommandError> {
+        match self.find_string(key)? {
+            None => out.null(),
+            Some(ValueRef::Int(value)) => out.bulk_int(value),
+            Some(ValueRef::Bytes(bytes)) => out.bulk(bytes),
+            Some(ValueRef::Object(_)) => return Err(CommandError::WRONG_TYPE),
+        }
+        Ok(())
+    }
+
+    /// Refuses a string that would become longer than `proto-max-bulk-len`: `len` bytes and `more`.
+    pub fn check_string_len(&self, len: usize, more: usize) -> Result<(), CommandError> {
+        let allowed = len.checked_add(more).is_some_and(|sum| sum as u64 <= self.config.proto_max_bulk_len);
+        if allowed { Ok(()) } else { Err(CommandError::STRING_TOO_LONG) }
+    }
+
+    /// Reports a change of a key: `event` is the keyspace event's name. Call it once per change, after it is made.
+    #[inline]
+    pub fn changed(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
+        self.effects.dirty += 1;
+        self.also_changed(key);
+        self.announce(class, event, key);
+    }
+
+    /// Reports one more key of a change that [`Self::changed`] has counted.
+    #[inline]
+    pub fn also_changed(&mut self, key: Key<'_>) {
+        self.data.note_change(key);
+    }
+
+    /// Forgets what the session watches.
+    pub fn unwatch(&mut self) {
+        if let Some(watching) = self.session.watching.take() {
+            self.data.unwatch(*watching);
+        }
+    }
+
+    /// Reports one more keyspace event of a change that [`Self::changed`] has counted.
+    #[inline]
+    pub fn announce(&mut self, _class: EventClass, _event: &'static str, _key: Key<'_>) {}
+
+    /// Whether a key that is given this expiry is to be deleted instead. While data is imported, deleting is for whoever
+    /// it comes from.
+    #[must_use]
+    pub fn is_over(&self, expiry: i64) -> bool {
+        expiry <= self.now().0 && !self.config.import_mode
+    }
+
+    /// Deletes a key that has been given an expiry in the past, and reports it as expired. Whether it was there.
+    pub fn delete_as_expired(&mut self, key: Key<'_>) -> bool {
+        if self.data.expire_if_due(key) || self.data.remove(key).is_none() {
+            return false;
+        }
+        self.data.counters.expired_keys.add(1);
+        self.changed(EventClass::Expired, "expired", key);
+        true
+    }
+
+    /// The connection waits; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).
+    pub fn block(&mut self, until: Option<Millis>, reason: BlockReason) {
+        self.session.blocked = Some(Blocked { until, reason });
+    }
+}
+
+#[inline]
+fn key_of<'a>(planned: PlannedKey, args: Args<'a>, db: DbIndex) -> Key<'a> {
+    Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot: slot_of_hash(planned.hash), db }
+}

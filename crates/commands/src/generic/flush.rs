@@ -1,0 +1,68 @@
+//! `FLUSHDB` and `FLUSHALL`
+
+use base::DbIndex;
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `FLUSHDB [ASYNC | SYNC]`
+pub const FLUSHDB: Command = Command {
+    name: "flushdb",
+    arity: -1,
+    flags: Flags::WRITE,
+    categories: Categories::KEYSPACE.union(Categories::DANGEROUS),
+    access: Access::WriteAll,
+    keys: &[],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    doc: Doc::new(Group::Server, "1.0.0", "Deletes all keys of the database.")
+        .complexity("O(N) where N is the number of keys of the database.")
+        .history(HISTORY)
+        .args(ARGS),
+    subcommands: &[],
+    run: |ctx, args, reply| flush(ctx, Some(ctx.db()), args, reply),
+};
+
+/// `FLUSHALL [ASYNC | SYNC]`
+pub const FLUSHALL: Command = Command {
+    name: "flushall",
+    doc: Doc::new(Group::Server, "1.0.0", "Deletes all keys of all databases.")
+        .complexity("O(N) where N is the number of keys of all databases.")
+        .history(HISTORY)
+        .args(ARGS),
+    run: |ctx, args, reply| flush(ctx, None, args, reply),
+    ..FLUSHDB
+};
+
+const HISTORY: &[(&str, &str)] = &[("4.0.0", "Added `ASYNC`."), ("6.2.0", "Added `SYNC`.")];
+
+const ARGS: &[Arg] = &[Arg::one_of(
+    "flush-type",
+    &[Arg::word("async", "ASYNC").since("4.0.0"), Arg::word("sync", "SYNC").since("6.2.0")],
+)
+.optional()];
+
+fn flush(
+    ctx: &mut Ctx<'_>,
+    db: Option<DbIndex>,
+    args: Args<'_>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let in_background = match (args.get(1), args.len()) {
+        (None, _) => ctx.config.lazyfree_lazy_user_flush,
+        (Some(word), 2) if word.eq_ignore_ascii_case(b"async") => true,
+        (Some(word), 2) if word.eq_ignore_ascii_case(b"sync") => false,
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let cleared = ctx.data.clear(db);
+    ctx.effects.dirty += cleared.key_count;
+    if in_background {
+        ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
+    } else {
+        cleared.free();
+    }
+    Ok(reply.ok())
+}

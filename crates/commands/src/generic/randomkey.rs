@@ -1,0 +1,31 @@
+//! `RANDOMKEY`
+
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `RANDOMKEY`
+pub const COMMAND: Command = Command {
+    name: "randomkey",
+    arity: 1,
+    flags: Flags::READONLY,
+    categories: Categories::KEYSPACE,
+    access: Access::None,
+    keys: &[],
+    tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+    doc: Doc::new(Group::Generic, "1.0.0", "Returns a random key of the database."),
+    subcommands: &[],
+    run,
+};
+
+fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let mut out = reply.parts();
+    if ctx.data.with_random_entry(ctx.db(), |entry| out.bulk(entry.key())).is_none() {
+        out.null();
+    }
+    Ok(out.done())
+}

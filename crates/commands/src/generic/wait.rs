@@ -1,0 +1,95 @@
+//! `WAIT` and `WAITAOF`
+//!
+//! There is no replica yet, so nobody ever acknowledges: the time limit is what ends the wait.
+
+use base::Millis;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::session::{BlockReason, SessionFlags};
+
+/// `WAIT numreplicas timeout`
+pub const WAIT: Command = Command {
+    name: "wait",
+    arity: 3,
+    flags: Flags::BLOCKING,
+    categories: Categories::CONNECTION,
+    access: Access::None,
+    keys: &[],
+    tips: &["request_policy:all_shards", "response_policy:agg_min"],
+    doc: Doc::new(
+        Group::Generic,
+        "3.0.0",
+        "Waits until replicas have what the connection has written so far.",
+    )
+    .args(&[Arg::integer("numreplicas"), Arg::integer("timeout")]),
+    subcommands: &[],
+    run: wait,
+};
+
+/// `WAITAOF numlocal numreplicas timeout`
+pub const WAITAOF: Command = Command {
+    name: "waitaof",
+    arity: 4,
+    doc: Doc::new(
+        Group::Generic,
+        "7.2.0",
+        "Waits until what the connection has written so far is on disk here or on replicas.",
+    )
+    .args(&[Arg::integer("numlocal"), Arg::integer("numreplicas"), Arg::integer("timeout")]),
+    run: waitaof,
+    ..WAIT
+};
+
+const BAD_NUMLOCAL: CommandError = CommandError::new("ERR value is out of range, value must between 0 and 1");
+const BAD_NUMREPLICAS: CommandError = CommandError::new("ERR value is out of range, must be positive");
+const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
+const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negative");
+const LATE_TIMEOUT: CommandError = CommandError::new("ERR timeout is out of range");
+const NO_AOF: CommandError =
+    CommandError::new("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+
+fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let wanted = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let until = parse_timeout(ctx, args.at(2))?;
+    if wanted <= 0 || ctx.session.flags.contains(SessionFlags::IN_EXEC) {
+        return Ok(reply.integer(0));
+    }
+    ctx.block(until, BlockReason::Replicas { acknowledged: 0 });
+    Ok(reply.nothing())
+}
+
+fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let local = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    if !(0..=1).contains(&local) {
+        return Err(BAD_NUMLOCAL);
+    }
+    let replicas = parse_i64_strict(args.at(2)).filter(|count| *count >= 0).ok_or(BAD_NUMREPLICAS)?;
+    let until = parse_timeout(ctx, args.at(3))?;
+    if local > 0 {
+        return Err(NO_AOF);
+    }
+    if replicas == 0 || ctx.session.flags.contains(SessionFlags::IN_EXEC) {
+        let mut out = reply.array(2);
+        out.integer(0);
+        out.integer(0);
+        return Ok(out.done());
+    }
+    ctx.block(until, BlockReason::Disk);
+    Ok(reply.nothing())
+}
+
+/// The end of a wait that is given in milliseconds; `None`: there is none.
+fn parse_timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Millis>, CommandError> {
+    let timeout = parse_i64_strict(text).ok_or(BAD_TIMEOUT)?;
+    match timeout {
+        ..0 => Err(NEGATIVE_TIMEOUT),
+        0 => Ok(None),
+        _ => timeout.checked_add(ctx.now().0).map(|until| Some(Millis(until))).ok_or(LATE_TIMEOUT),
+    }
+}

@@ -1,0 +1,71 @@
+//! `HELP` subcommands: a line for each subcommand's form and one for what it does, made from the table.
+
+use crate::command::{Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use wire::request::Args;
+
+/// The `HELP` subcommand of a container: `run` calls [`answer`] with that container.
+#[must_use]
+pub const fn command(
+    group: Group,
+    since: &'static str,
+    run: fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>,
+) -> Command {
+    let doc = Doc::new(group, since, "Describes the subcommands.");
+    let mut command = Command::keyless("help", 2, Flags::LOADING.union(Flags::STALE), doc, run);
+    if matches!(group, Group::Connection) {
+        command.categories = Categories::CONNECTION;
+    }
+    command
+}
+
+/// Answers the help text of a container.
+pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let lines = lines(container);
+    let mut out = reply.array(lines.len());
+    for line in lines {
+        out.simple(line);
+    }
+    Ok(out.done())
+}
+
+fn lines(container: &Command) -> Vec<String> {
+    let name = container.name.to_ascii_uppercase();
+    let mut lines = vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
+    for command in container.subcommands.iter().filter(|command| command.name != "help") {
+        let mut form = command.name.to_ascii_uppercase();
+        for arg in command.doc.args {
+            form.push(' ');
+            form.push_str(&form_of(arg));
+        }
+        lines.push(form);
+        lines.push(format!("    {}", command.doc.summary));
+    }
+    lines.push("HELP".to_owned());
+    lines.push("    Print this help.".to_owned());
+    lines
+}
+
+/// An argument as a form shows it: `<name>`, `WORD <name>`, `(A|B)`, `[optional]`.
+fn form_of(arg: &Arg) -> String {
+    let all = |separator: &str| arg.children.iter().map(form_of).collect::<Vec<_>>().join(separator);
+    let value = match arg.kind {
+        ArgType::PureToken => String::new(),
+        ArgType::OneOf => format!("({})", all("|")),
+        ArgType::Block => all(" "),
+        _ => format!("<{}>", arg.name),
+    };
+    let mut form = match (arg.token, value.is_empty()) {
+        (Some(token), true) => token.to_owned(),
+        (Some(token), false) => format!("{token} {value}"),
+        (None, _) => value.clone(),
+    };
+    if arg.multiple {
+        let again = if arg.multiple_token { &form } else { &value };
+        form = format!("{form} [{again} ...]");
+    }
+    if arg.optional { format!("[{form}]") } else { form }
+}

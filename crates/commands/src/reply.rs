@@ -1,0 +1,134 @@
+//! A reply that can't be forgotten: a handler returns [`Replied`], and only a consumed [`Reply`] makes one.
+//!
+//! Never writes to a socket: bytes go to the connection's output buffer. On `Err` the dispatcher cuts the buffer
+//! back to where the reply began and writes the error instead.
+
+use std::ops::{Deref, DerefMut};
+
+use wire::reply::ReplyBuffer;
+
+/// Proof that exactly one reply was written.
+#[must_use]
+#[derive(Debug)]
+pub struct Replied(());
+
+/// The right to write one reply.
+pub struct Reply<'a> {
+    out: ReplyBuffer<'a>,
+}
+
+impl<'a> Reply<'a> {
+    /// The right to write one reply to `out`.
+    #[must_use]
+    pub fn new(out: ReplyBuffer<'a>) -> Self {
+        Self { out }
+    }
+
+    /// `+OK`
+    pub fn ok(mut self) -> Replied {
+        self.out.ok();
+        Replied(())
+    }
+
+    /// A simple string; `text` has no line end.
+    pub fn simple(mut self, text: &str) -> Replied {
+        self.out.simple(text);
+        Replied(())
+    }
+
+    /// A bulk string.
+    pub fn bulk(mut self, bytes: &[u8]) -> Replied {
+        self.out.bulk(bytes);
+        Replied(())
+    }
+
+    /// A bulk string with the decimal digits of `value`.
+    pub fn bulk_integer(mut self, value: i64) -> Replied {
+        self.out.bulk_int(value);
+        Replied(())
+    }
+
+    /// An integer.
+    pub fn integer(mut self, value: i64) -> Replied {
+        self.out.integer(value);
+        Replied(())
+    }
+
+    /// An integer: 1 or 0.
+    pub fn flag(self, value: bool) -> Replied {
+        self.integer(i64::from(value))
+    }
+
+    /// Null: `$-1` in RESP2, `_` in RESP3.
+    pub fn null(mut self) -> Replied {
+        self.out.null();
+        Replied(())
+    }
+
+    /// Null where an array is expected: `*-1` in RESP2, `_` in RESP3.
+    pub fn null_array(mut self) -> Replied {
+        self.out.null_array();
+        Replied(())
+    }
+
+    /// A double.
+    pub fn double(mut self, value: f64) -> Replied {
+        self.out.double(value);
+        Replied(())
+    }
+
+    /// A verbatim string (RESP3) or bulk string (RESP2); `format` has three letters.
+    pub fn verbatim(mut self, format: &[u8; 3], text: &[u8]) -> Replied {
+        self.out.verbatim(format, text);
+        Replied(())
+    }
+
+    /// Opens a reply of several parts: write them, then call [`Parts::done`].
+    pub fn parts(self) -> Parts<'a> {
+        Parts { out: self.out }
+    }
+
+    /// Opens an array of `count` parts.
+    pub fn array(mut self, count: usize) -> Parts<'a> {
+        self.out.array(count);
+        self.parts()
+    }
+
+    /// Opens a map of `count` pairs.
+    pub fn map(mut self, count: usize) -> Parts<'a> {
+        self.out.map(count);
+        self.parts()
+    }
+
+    /// Writes nothing at all (`CLIENT REPLY OFF`, replies that come later).
+    pub fn nothing(self) -> Replied {
+        Replied(())
+    }
+}
+
+/// An opened reply: everything of [`ReplyBuffer`], closed by [`Parts::done`].
+#[must_use]
+pub struct Parts<'a> {
+    out: ReplyBuffer<'a>,
+}
+
+impl Parts<'_> {
+    /// The reply is complete.
+    pub fn done(self) -> Replied {
+        Replied(())
+    }
+}
+
+impl<'a> Deref for Parts<'a> {
+    type Target = ReplyBuffer<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.out
+    }
+}
+
+impl DerefMut for Parts<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.out
+    }
+}

@@ -1,0 +1,148 @@
+//! `ACL`, as far as there is only the default user: who one is, what users and categories there are.
+
+use wire::request::Args;
+
+use crate::command::{Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::help;
+use crate::reply::{Replied, Reply};
+use crate::table::NUMBERED;
+
+/// `ACL subcommand ...`
+pub const COMMAND: Command = Command::container(
+    "acl",
+    Doc::new(Group::Server, "6.0.0", "Commands about users and what they may do.")
+        .complexity("Depends on subcommand."),
+    &[
+        CAT,
+        refused("deluser", -3, "Deletes users.").tips(EVERYWHERE),
+        GETUSER,
+        help::command(Group::Server, "6.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
+        LIST,
+        refused("setuser", -3, "Makes or changes a user.").tips(EVERYWHERE),
+        USERS,
+        WHOAMI,
+    ],
+);
+
+const EVERYWHERE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+const FLAGS: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+const ADMIN: Flags = FLAGS.union(Flags::ADMIN);
+
+const CAT: Command = Command::keyless(
+    "cat",
+    -2,
+    FLAGS,
+    Doc::new(Group::Server, "6.0.0", "Returns the categories of commands, or the commands of one.")
+        .complexity("O(1) since the categories and commands are a fixed set.")
+        .args(&[Arg::string("category").optional()]),
+    cat,
+);
+
+fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let Some(wanted) = args.get(2) else {
+        let mut out = reply.array(Categories::all().iter().count());
+        for (name, _) in Categories::all().iter_names() {
+            out.bulk(name.to_ascii_lowercase().as_bytes());
+        }
+        return Ok(out.done());
+    };
+    if args.len() > 3 {
+        return Err(CommandError::wrong_arity("acl|cat"));
+    }
+    let category = Categories::all()
+        .iter_names()
+        .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(wanted))
+        .map(|(_, category)| category)
+        .ok_or_else(|| CommandError::quote("ERR Unknown category '", wanted, "'"))?;
+    let members: Vec<&str> = NUMBERED
+        .iter()
+        .filter(|(_, command)| command.categories().contains(category))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut out = reply.array(members.len());
+    members.iter().for_each(|name| out.bulk(name.as_bytes()));
+    Ok(out.done())
+}
+
+const WHOAMI: Command = Command::keyless(
+    "whoami",
+    2,
+    FLAGS,
+    Doc::new(Group::Server, "6.0.0", "Returns the name of the connection's user."),
+    |ctx, _, reply| Ok(reply.bulk(ctx.session.user.as_bytes())),
+);
+
+const USERS: Command = Command::keyless(
+    "users",
+    2,
+    ADMIN,
+    Doc::new(Group::Server, "6.0.0", "Returns the names of all users.")
+        .complexity("O(N) where N is the number of users"),
+    |_, _, reply| {
+        let mut out = reply.array(1);
+        out.bulk(b"default");
+        Ok(out.done())
+    },
+);
+
+const LIST: Command = Command::keyless(
+    "list",
+    2,
+    ADMIN,
+    Doc::new(Group::Server, "6.0.0", "Returns the rules of all users, as configuration files have them.")
+        .complexity("O(N) where N is the number of users"),
+    |ctx, _, reply| {
+        let password = match ctx.config.requirepass.reveal() {
+            None => "nopass",
+            Some(_) => "#<hidden>",
+        };
+        let mut out = reply.array(1);
+        out.bulk(format!("user default on {password} ~* &* +@all").as_bytes());
+        Ok(out.done())
+    },
+);
+
+const GETUSER: Command = Command::keyless(
+    "getuser",
+    3,
+    ADMIN,
+    Doc::new(Group::Server, "6.0.0", "Returns the rules of a user.")
+        .complexity("O(N) where N is the number of the user's rules")
+        .args(&[Arg::string("username")]),
+    get_user,
+);
+
+fn get_user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if args.at(2) != b"default" {
+        return Ok(reply.null());
+    }
+    let flags: &[&[u8]] = match ctx.config.requirepass.reveal() {
+        None => &[b"on", b"nopass"],
+        Some(_) => &[b"on"],
+    };
+    let mut out = reply.map(6);
+    out.bulk(b"flags");
+    out.set(flags.len());
+    flags.iter().for_each(|flag| out.bulk(flag));
+    out.bulk(b"passwords");
+    out.array(0);
+    for (name, rule) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*")] {
+        out.bulk(name.as_bytes());
+        out.bulk(rule.as_bytes());
+    }
+    out.bulk(b"selectors");
+    out.array(0);
+    Ok(out.done())
+}
+
+const fn refused(name: &'static str, arity: i32, summary: &'static str) -> Command {
+    const ARGS: &[Arg] = &[Arg::string("username")];
+    let doc = Doc::new(Group::Server, "6.0.0", summary).args(ARGS);
+    Command::keyless(name, arity, ADMIN, doc, |_, _, _| {
+        Err(CommandError::new("ERR This version of Broadloom knows the default user only"))
+    })
+}

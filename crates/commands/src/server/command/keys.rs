@@ -1,0 +1,92 @@
+//! `COMMAND GETKEYS` and `COMMAND GETKEYSANDFLAGS`: the keys of a request, without running it.
+
+use wire::request::Args;
+
+use super::FLAGS;
+use super::info::write_key_flags;
+use crate::command::{Categories, Command, KeyFlags, KeySpec, find_spec_keys};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::table::find;
+
+const ARGS: &[Arg] = &[Arg::string("command"), Arg::string("arg").optional().multiple()];
+
+/// `COMMAND GETKEYS command [arg ...]`
+pub const GETKEYS: Command = Command::keyless(
+    "getkeys",
+    -3,
+    FLAGS,
+    Doc::new(Group::Server, "2.8.13", "Returns the keys of a request.")
+        .complexity("O(N) where N is the number of arguments of the request")
+        .args(ARGS),
+    |_, args, reply| {
+        let keys = keys_of(args.tail(2))?;
+        let mut out = reply.array(keys.len());
+        keys.iter().for_each(|(key, _)| out.bulk(key));
+        Ok(out.done())
+    },
+)
+.categories_too(Categories::CONNECTION);
+
+/// `COMMAND GETKEYSANDFLAGS command [arg ...]`
+pub const GETKEYSANDFLAGS: Command = Command::keyless(
+    "getkeysandflags",
+    -3,
+    FLAGS,
+    Doc::new(Group::Server, "7.0.0", "Returns the keys of a request, and what it does to each.")
+        .complexity("O(N) where N is the number of arguments of the request")
+        .args(ARGS),
+    keys_and_flags,
+)
+.categories_too(Categories::CONNECTION);
+
+fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let keys = keys_of(args.tail(2))?;
+    let mut out = reply.array(keys.len());
+    for (key, flags) in keys {
+        out.array(2);
+        out.bulk(key);
+        write_key_flags(&mut out, flags);
+    }
+    Ok(out.done())
+}
+
+/// What a request does to the keys of a spec; where that depends on its options, they are looked at.
+fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
+    let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
+    let has = |word: &str| request.tail(2).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    match command.name {
+        "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
+            KeyFlags::OW | KeyFlags::UPDATE
+        }
+        "bitfield" if !has("set") && !has("incrby") => KeyFlags::RO | KeyFlags::ACCESS,
+        _ => flags,
+    }
+}
+
+/// Each key of a request, with what happens to it.
+fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
+    let command = find(request).ok_or(CommandError::new("ERR Invalid command specified"))?;
+    if command.keys.is_empty() {
+        return Err(CommandError::new("ERR The command has no key arguments"));
+    }
+    if !command.accepts(request.len()) {
+        return Err(CommandError::new("ERR Invalid number of arguments specified for command"));
+    }
+    let mut keys = Vec::new();
+    let mut indexes = Vec::new();
+    for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
+        indexes.clear();
+        if !find_spec_keys(spec, request, &mut indexes) {
+            return Err(CommandError::new("ERR Invalid arguments specified for command"));
+        }
+        let flags = flags_of(command, spec, request);
+        keys.extend(indexes.iter().map(|index| (request.at(*index as usize), flags)));
+    }
+    if keys.is_empty() {
+        return Err(CommandError::new("ERR Invalid arguments specified for command"));
+    }
+    Ok(keys)
+}

@@ -1,0 +1,142 @@
+//! `DEBUG` subcommands that look at keys, and the one that makes many of them.
+
+use base::DbIndex;
+use collections::{DecimalBuffer, Encoding, Entry, ExpiryChange, NewValue, ValueRef};
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use crate::context::Ctx;
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `DEBUG OBJECT key`
+pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
+    let encoding = match entry.encoding() {
+        Encoding::Int => "int",
+        Encoding::Embstr => "embstr",
+        Encoding::Raw => "raw",
+        Encoding::Object => "object",
+    };
+    let text = format!(
+        "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        entry.key().as_ptr(),
+        text_of(entry).len(),
+        entry.access(),
+        ctx.data.aging.idle_seconds(entry.access()),
+    );
+    Ok(reply.simple(&text))
+}
+
+/// `DEBUG SDSLEN key`
+pub(super) fn lengths(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
+    let size = match entry.value() {
+        ValueRef::Bytes(bytes) => bytes.len(),
+        ValueRef::Int(_) | ValueRef::Object(_) => {
+            return Err(CommandError::new("ERR Not an sds encoded string."));
+        }
+    };
+    let allocated = entry.allocated_bytes();
+    let text = format!(
+        "key_sds_len:{} key_sds_avail:0 obj_alloc:{allocated} val_sds_len:{size} val_sds_avail:0 val_alloc:{allocated}",
+        entry.key().len(),
+    );
+    Ok(reply.simple(&text))
+}
+
+/// `DEBUG POPULATE count [prefix] [size] [RAND]`
+pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let number = |text: &[u8]| parse_i64_strict(text).and_then(|number| u64::try_from(number).ok());
+    const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
+    let count = number(args.at(2)).ok_or(NOT_POSITIVE)?;
+    let prefix = args.get(3).unwrap_or(b"key");
+    let size = args.get(4).map_or(Ok(0), |text| number(text).ok_or(NOT_POSITIVE))? as usize;
+    let is_random = match args.get(5) {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"rand") && args.len() == 6 => true,
+        Some(_) => return Err(CommandError::SYNTAX),
+    };
+    let db = ctx.db();
+    let mut name = Vec::new();
+    let mut value = Vec::new();
+    for index in 0..count {
+        name.clear();
+        name.extend_from_slice(prefix);
+        name.extend_from_slice(format!(":{index}").as_bytes());
+        let key = ctx.hasher.key(&name, db);
+        ctx.data.expire_if_due(key);
+        if ctx.data.peek(key).is_some() {
+            continue;
+        }
+        value.clear();
+        value.extend_from_slice(format!("value:{index}").as_bytes());
+        if size > 0 {
+            value.resize(size, 0);
+        }
+        if is_random {
+            value.iter_mut().for_each(|byte| *byte = b'a' + ctx.data.random().below(26) as u8);
+        }
+        ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
+        ctx.effects.dirty += 1;
+    }
+    Ok(())
+}
+
+/// The text of a string value.
+fn text_of(entry: Entry<'_>) -> Vec<u8> {
+    let mut buffer = DecimalBuffer::new();
+    entry.value().text(&mut buffer).unwrap_or_default().to_vec()
+}
+
+/// 40 hexadecimal digits that stand for a value.
+fn digest_of(entry: Entry<'_>) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(&text_of(entry))
+}
+
+/// `DEBUG DIGEST`: the same for the same data, in whatever order it came; zero for none.
+pub(super) fn digest(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let mut digest = 0;
+    for db in 0..ctx.data.keyspace().db_count() {
+        ctx.data.for_each(DbIndex(db as u16), |entry| {
+            let mut text = format!("{db} {:?} {:032x} ", entry.expiry(), digest_of(entry)).into_bytes();
+            text.extend_from_slice(entry.key());
+            digest ^= xxhash_rust::xxh3::xxh3_128(&text);
+        });
+    }
+    Ok(reply.simple(&format!("{digest:040x}")))
+}
+
+/// `DEBUG DIGEST-VALUE key ...`
+pub(super) fn digest_values(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let mut out = reply.array(ctx.planned.len());
+    for key in ctx.keys() {
+        let digest = ctx.data.peek(key).map_or(0, digest_of);
+        out.simple(format!("{digest:040x}"));
+    }
+    Ok(out.done())
+}
+
+/// `DEBUG HTSTATS db`
+pub(super) fn table_stats(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let db = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let keyspace = ctx.data.keyspace();
+    let db = usize::try_from(db)
+        .ok()
+        .filter(|db| *db < keyspace.db_count())
+        .ok_or(CommandError::new("ERR Out of range database"))?;
+    let population = keyspace.counters.population(db);
+    let of = |title: &str, count: u64| {
+        // As many places as buckets of seven that are three quarters full would have.
+        let places = (count * 4 / 3).next_power_of_two();
+        format!(
+            "[{title} HT]\nHash table 0 stats (main hash table):\n table size: {places}\n number of elements: {count}\n"
+        )
+    };
+    let text = format!("{}{}", of("Dictionary", population.keys), of("Expires", population.volatile));
+    Ok(reply.verbatim(b"txt", text.as_bytes()))
+}

@@ -1,0 +1,157 @@
+//! `DEBUG`: what tests and the curious need, for those whom `enable-debug-command` allows it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `keys.rs` | looking at keys, making many of them |
+//! | `protocol.rs` | replies of every type |
+//! | here | everything else |
+//!
+//! Invariant: every subcommand runs through [`run`], which asks for permission.
+
+mod keys;
+mod protocol;
+
+use wire::number::{parse_f64, parse_i64_strict};
+use wire::request::Args;
+
+use crate::command::{Access, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::help;
+use crate::reply::{Replied, Reply};
+
+/// `DEBUG subcommand ...`
+pub const COMMAND: Command = Command {
+    flags: FLAGS.union(Flags::PRIVATE_SUBCOMMANDS),
+    ..Command::container(
+        "debug",
+        Doc::new(Group::Server, "1.0.0", "Commands for tests and for looking inside.")
+            .complexity("Depends on subcommand."),
+        &[
+            sub("change-repl-id", 2, "Not offered: needs replication.", &[]),
+            sub("client-enforce-reply-list", 3, "Has no effect here.", &[SWITCH]),
+            sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
+            sub("dict-resizing", 3, "Has no effect here: tables always grow and shrink.", &[SWITCH]),
+            sub("digest", 2, "Returns a digest of all data.", &[]).access(Access::ReadAll),
+            sub("digest-value", -3, "Returns a digest of each key's value.", &[KEY.multiple()])
+                .access(Access::Read)
+                .keys(&[KeySpec::range(2, -1, 1, KeyFlags::RO)]),
+            sub("error", 3, "Answers with this error.", &[Arg::string("text")]),
+            help::command(Group::Server, "1.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
+            sub("htstats", -3, "Returns figures about a database's tables.", &[Arg::integer("db"), FULL]),
+            sub("htstats-key", -3, "Returns figures about a key's table.", &[KEY, FULL])
+                .access(Access::Read)
+                .keys(ONE),
+            sub("jmap", 2, "Not offered: there is no Java heap to map.", &[]),
+            sub("loadaof", 2, "Not offered: needs persistence.", &[]),
+            sub("log", 3, "Writes a line to the log.", &[Arg::string("message")]),
+            sub("object", -3, "Returns how a key's value is stored.", &[KEY]).access(Access::Read).keys(ONE),
+            sub("panic", 2, "Ends the process by a fault, with a crash report.", &[]),
+            sub("pause-cron", 3, "Suspends the periodic work, or takes it up again.", &[SWITCH]),
+            sub("populate", -3, "Makes keys that are not there yet.", POPULATE_ARGS).access(Access::WriteAll),
+            sub("protocol", 3, "Answers with a reply of this type.", &[Arg::string("type")]),
+            sub("quicklist-packed-threshold", 3, "Has no effect here.", &[Arg::integer("size")]),
+            sub("reload", -2, "Not offered: needs persistence.", &[]),
+            sub(
+                "replybuffer",
+                -3,
+                "Has no effect here: reply buffers follow what is in them.",
+                &[Arg::string("what")],
+            ),
+            sub("sdslen", 3, "Returns the lengths of a key and its string.", &[KEY])
+                .access(Access::Read)
+                .keys(ONE),
+            sub("segfault", 2, "Ends the process by a fault, with a crash report.", &[]),
+            sub("set-active-expire", 3, "Turns the expiry cycle on or off.", &[SWITCH]),
+            sub(
+                "sleep",
+                3,
+                "Stops the thread for so many seconds.",
+                &[Arg::new("seconds", crate::doc::ArgType::Double)],
+            ),
+            sub(
+                "stringmatch-len",
+                4,
+                "Matches a text of this length with a pattern.",
+                &[Arg::integer("length"), Arg::new("pattern", crate::doc::ArgType::Pattern)],
+            ),
+            sub("structsize", 2, "Returns the sizes of structures.", &[]),
+        ],
+    )
+};
+
+const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const ONE: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
+const KEY: Arg = Arg::key("key", 0);
+const SWITCH: Arg = Arg::one_of("switch", &[Arg::word("off", "0"), Arg::word("on", "1")]);
+const FULL: Arg = Arg::word("full", "FULL").optional();
+const POPULATE_ARGS: &[Arg] = &[
+    Arg::integer("count"),
+    Arg::string("prefix").optional(),
+    Arg::integer("size").optional(),
+    Arg::word("rand", "RAND").optional(),
+];
+
+const fn sub(name: &'static str, arity: i32, summary: &'static str, args: &'static [Arg]) -> Command {
+    Command::keyless(name, arity, FLAGS, Doc::new(Group::Server, "1.0.0", summary).args(args), run)
+}
+
+const NOT_ALLOWED: CommandError = CommandError::new(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let is_local = ctx.session.from_local || ctx.session.by_unix_socket;
+    if !ctx.config.enable_debug_command.allows(is_local) {
+        return Err(NOT_ALLOWED);
+    }
+    match ctx.command.name {
+        "object" => return keys::object(ctx, reply),
+        "sdslen" => return keys::lengths(ctx, reply),
+        "populate" => keys::populate(ctx, args)?,
+        "digest" => return keys::digest(ctx, reply),
+        "digest-value" => return keys::digest_values(ctx, reply),
+        "htstats" => return keys::table_stats(ctx, args, reply),
+        "protocol" => return protocol::example(args.at(2), reply),
+        "sleep" => sleep(ctx, args)?,
+        "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
+        "pause-cron" => ctx.host.pause_cron(is_on(args.at(2))?),
+        "log" => {
+            let text = String::from_utf8_lossy(args.at(2)).into_owned();
+            ctx.host.log(&format!("DEBUG LOG: {text}"));
+        }
+        "error" => {
+            let text = String::from_utf8_lossy(args.at(2)).replace(['\r', '\n'], " ");
+            return Err(CommandError::owned(text));
+        }
+        "config-rewrite-force-all" => ctx.host.config_rewrite(true)?,
+        "panic" | "segfault" => ctx.host.crash(),
+        "structsize" => return Ok(reply.simple("bits:64 robj:0 dictentry:9 sdshdr5:0 sdshdr8:0 sdshdr16:0")),
+        "stringmatch-len" => {
+            let length = parse_i64_strict(args.at(2)).and_then(|length| usize::try_from(length).ok());
+            let text = vec![b'a'; length.ok_or(CommandError::NOT_AN_INTEGER)?];
+            // Only how long it takes is of interest.
+            std::hint::black_box(base::glob::matches(args.at(3), &text));
+        }
+        "client-enforce-reply-list" | "dict-resizing" | "quicklist-packed-threshold" | "replybuffer" => {}
+        name => {
+            return Err(CommandError::owned(format!(
+                "ERR DEBUG {} is not supported by this version of Broadloom",
+                name.to_ascii_uppercase()
+            )));
+        }
+    }
+    Ok(reply.ok())
+}
+
+fn is_on(switch: &[u8]) -> Result<bool, CommandError> {
+    parse_i64_strict(switch).map(|number| number != 0).ok_or(CommandError::NOT_AN_INTEGER)
+}
+
+fn sleep(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
+    let seconds = parse_f64(args.at(2)).ok_or(CommandError::NOT_A_FLOAT)?;
+    ctx.host.sleep((seconds.max(0.0) * 1e6) as u64);
+    Ok(())
+}

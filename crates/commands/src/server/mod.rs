@@ -1,0 +1,18 @@
+//! Commands about the server.
+
+pub mod acl;
+pub mod cluster;
+pub mod command;
+pub mod command_log;
+pub mod config;
+pub mod debug;
+pub mod function;
+pub mod info;
+pub mod latency;
+pub mod lolwut;
+pub mod memory;
+pub mod monitor;
+pub mod role;
+pub mod saving;
+pub mod shutdown;
+pub mod time;

@@ -1,0 +1,31 @@
+//! `TIME`
+
+use wire::request::Args;
+
+use crate::command::{Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `TIME`
+pub const COMMAND: Command = Command::keyless(
+    "time",
+    1,
+    Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    Doc::new(
+        Group::Server,
+        "2.6.0",
+        "Returns the Unix time in seconds and the microseconds within the second.",
+    ),
+    run,
+)
+.tips(&["nondeterministic_output"]);
+
+fn run(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let micros = ctx.host.unix_micros();
+    let mut out = reply.array(2);
+    out.bulk_int(micros / 1_000_000);
+    out.bulk_int(micros % 1_000_000);
+    Ok(out.done())
+}

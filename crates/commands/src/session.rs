@@ -1,0 +1,205 @@
+//! What a connection means: the state that commands read and change. Plain data of one connection, touched only by
+//! the thread that serves it.
+//!
+//! Never holds a socket, a buffer or a latch: those belong to the server's connection around it.
+
+use base::{DbIndex, Millis};
+use bitflags::bitflags;
+use keyspace::Watching;
+use wire::reply::Protocol;
+use wire::request::{Args, ArgsBuf};
+
+use crate::context::PlannedKey;
+use crate::table::CommandId;
+use crate::table::Found;
+
+/// State of one connection.
+pub struct Session {
+    /// Unique since the start of the process, ascending.
+    pub id: u64,
+    /// Database chosen by `SELECT`.
+    pub db: DbIndex,
+    /// RESP version.
+    pub protocol: Protocol,
+    /// What is switched on.
+    pub flags: SessionFlags,
+    /// Name set by `CLIENT SETNAME`; empty: none.
+    pub name: Vec<u8>,
+    /// Library name set by `CLIENT SETINFO`.
+    pub lib_name: Vec<u8>,
+    /// Library version set by `CLIENT SETINFO`.
+    pub lib_version: Vec<u8>,
+    /// Name of the user it authenticated as.
+    pub user: String,
+    /// Whether it may run commands that need authentication.
+    pub authenticated: bool,
+    /// Peer address as Redis prints it.
+    pub peer: String,
+    /// Local address as Redis prints it.
+    pub local: String,
+    /// File descriptor number, for `CLIENT LIST`.
+    pub fd: i32,
+    /// Connected by a unix socket.
+    pub by_unix_socket: bool,
+    /// Connected from this machine.
+    pub from_local: bool,
+    /// When it connected.
+    pub connected_at: Millis,
+    /// It follows redirections (`CLIENT CAPA redirect`).
+    pub follows_redirects: bool,
+    /// It imports data from another server (`CLIENT IMPORT-SOURCE`).
+    pub is_import_source: bool,
+    /// The command that ran last, or runs.
+    pub last_command: Option<CommandId>,
+    /// Commands run so far.
+    pub command_count: u64,
+    /// Commands queued since `MULTI`.
+    pub multi: Option<Box<Queue>>,
+    /// Keys that `WATCH` was given.
+    pub watching: Option<Box<Watching>>,
+    /// Why and until when it waits; set by a handler, cleared by the server.
+    pub blocked: Option<Blocked>,
+}
+
+bitflags! {
+    /// What is switched on for a connection. Empty on the fast path.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SessionFlags: u32 {
+        /// `CLIENT NO-EVICT on`
+        const NO_EVICT = 1 << 0;
+        /// `CLIENT NO-TOUCH on`
+        const NO_TOUCH = 1 << 1;
+        /// `CLIENT REPLY OFF`
+        const REPLY_OFF = 1 << 2;
+        /// `CLIENT REPLY SKIP`: the next reply is not sent.
+        const REPLY_SKIP_NEXT = 1 << 3;
+        /// This reply is not sent.
+        const REPLY_SKIP = 1 << 4;
+        /// Receives every command that the server runs.
+        const MONITOR = 1 << 5;
+        /// Is closed when its replies are out.
+        const CLOSE_AFTER_REPLY = 1 << 6;
+        /// Its transaction must fail: a command was refused while it was queued.
+        const DIRTY_EXEC = 1 << 8;
+        /// A watched key changed.
+        const DIRTY_CAS = 1 << 9;
+        /// Runs the commands of a transaction just now.
+        const IN_EXEC = 1 << 11;
+    }
+}
+
+/// Commands queued by `MULTI`.
+#[derive(Default)]
+pub struct Queue {
+    /// In order.
+    pub requests: Vec<Queued>,
+    /// Bytes that the arguments take.
+    pub size: usize,
+}
+
+/// A request in a queue, planned already.
+pub struct Queued {
+    /// What is to be run.
+    pub found: Found,
+    /// With what.
+    pub args: ArgsBuf,
+    /// Its keys.
+    pub keys: Vec<PlannedKey>,
+}
+
+impl Queue {
+    /// Adds a request.
+    pub fn push(&mut self, found: Found, args: Args<'_>, keys: &[PlannedKey]) {
+        let args = ArgsBuf::from(args);
+        self.size += args.allocated_size() + size_of::<Queued>() + size_of_val(keys);
+        self.requests.push(Queued { found, args, keys: keys.to_vec() });
+    }
+}
+
+/// Why a connection waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// When it stops waiting; `None`: never.
+    pub until: Option<Millis>,
+    /// For what it waits.
+    pub reason: BlockReason,
+}
+
+/// For what a connection waits, and so what it is answered when its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockReason {
+    /// Replicas' acknowledgements (`WAIT`): answered with the number of those that have come.
+    Replicas {
+        /// How many acknowledged so far.
+        acknowledged: i64,
+    },
+    /// The disk, here or on replicas (`WAITAOF`): answered with how many have written it.
+    Disk,
+    /// The end of `CLIENT PAUSE`: the request is then run.
+    Pause,
+    /// The server's shutdown (`SHUTDOWN` waits for it).
+    Shutdown,
+}
+
+impl Session {
+    /// A new connection's session.
+    #[must_use]
+    pub fn new(id: u64, peer: String, local: String, connected_at: Millis, needs_password: bool) -> Self {
+        Self {
+            id,
+            db: DbIndex(0),
+            protocol: Protocol::Resp2,
+            flags: SessionFlags::empty(),
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            user: "default".to_owned(),
+            authenticated: !needs_password,
+            peer,
+            local,
+            fd: -1,
+            by_unix_socket: false,
+            from_local: false,
+            connected_at,
+            follows_redirects: false,
+            is_import_source: false,
+            last_command: None,
+            command_count: 0,
+            multi: None,
+            watching: None,
+            blocked: None,
+        }
+    }
+
+    /// Back to the state of a new connection (`RESET`): database 0, RESP2, nothing queued or switched on.
+    pub fn reset(&mut self, needs_password: bool) {
+        self.db = DbIndex(0);
+        self.protocol = Protocol::Resp2;
+        // A reply that is being skipped is that of `RESET` itself.
+        self.flags &= SessionFlags::REPLY_SKIP;
+        self.name.clear();
+        self.is_import_source = false;
+        self.multi = None;
+        self.watching = None;
+        self.user = "default".to_owned();
+        self.authenticated = !needs_password;
+    }
+
+    /// Whether the transaction can only fail: there was a refusal, or a watched key is known to have changed.
+    #[must_use]
+    pub fn is_doomed(&self) -> bool {
+        self.flags.contains(SessionFlags::DIRTY_EXEC) || self.has_watched_change()
+    }
+
+    /// Whether a watched key is known to have changed.
+    #[must_use]
+    pub fn has_watched_change(&self) -> bool {
+        self.watching.as_ref().is_some_and(|watching| watching.has_changed())
+    }
+
+    /// Whether a transaction is being queued.
+    #[must_use]
+    pub fn in_multi(&self) -> bool {
+        self.multi.is_some()
+    }
+}

@@ -1,0 +1,47 @@
+//! Setting a string key on a condition, with or without an expiry: what `SET`, its older relatives and `MSETEX` do.
+
+use collections::{ExpiryChange, NewValue};
+use keyspace::Key;
+
+use super::options::Condition;
+use crate::context::{Ctx, EventClass};
+use crate::error::CommandError;
+
+/// A key, and what is to become of it.
+pub(super) struct Assignment<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Its new value.
+    pub value: &'a [u8],
+    /// When it is set at all.
+    pub condition: Condition<'a>,
+    /// Its expiry afterwards. One in the past deletes the key instead.
+    pub expiry: ExpiryChange,
+}
+
+/// Carries out an assignment. Whether its condition held.
+pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<bool, CommandError> {
+    let Assignment { key, value, condition, expiry } = *assignment;
+    if !condition.holds(ctx, key)? {
+        return Ok(false);
+    }
+    match expiry {
+        ExpiryChange::At(at) if ctx.is_over(at) => {
+            ctx.delete_as_expired(key);
+        }
+        _ => put(ctx, key, value, expiry),
+    }
+    Ok(true)
+}
+
+/// Sets value and expiry of a key, even an expiry in the past.
+pub(super) fn put(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
+    if expiry == ExpiryChange::Keep {
+        ctx.data.expire_if_due(key);
+    }
+    ctx.data.set(key, NewValue::Auto(value), expiry);
+    ctx.changed(EventClass::String, "set", key);
+    if matches!(expiry, ExpiryChange::At(_)) {
+        ctx.announce(EventClass::Generic, "expire", key);
+    }
+}

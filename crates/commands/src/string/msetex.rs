@@ -1,0 +1,85 @@
+//! `MSETEX`
+
+use collections::ExpiryChange;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::assignment::put;
+use super::options::{Grammar, Options};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `MSETEX numkeys key value [key value ...] [NX | XX]
+/// [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time | KEEPTTL]`
+pub const COMMAND: Command = Command {
+    name: "msetex",
+    arity: -4,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::STRING,
+    access: Access::Write,
+    keys: &[KeySpec {
+        custom: Some(find_keys),
+        ..KeySpec::counted(1, 2, KeyFlags::OW.union(KeyFlags::UPDATE))
+    }],
+    tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+    doc: Doc::new(
+        Group::String,
+        "8.4.0",
+        "Sets the string values and the expiry of several keys at one instant.",
+    )
+    .complexity("O(N) where N is the number of keys.")
+    .args(&[
+        Arg::integer("numkeys"),
+        Arg::block("data", &[Arg::key("key", 0), Arg::string("value")]).multiple(),
+        Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional(),
+        Arg::one_of("expiration", EXPIRATIONS).optional(),
+    ]),
+    subcommands: &[],
+    run,
+};
+
+const EXPIRATIONS: &[Arg] = &[
+    Arg::integer("seconds").token("EX"),
+    Arg::integer("milliseconds").token("PX"),
+    Arg::new("unix-time-seconds", ArgType::UnixTime).token("EXAT"),
+    Arg::new("unix-time-milliseconds", ArgType::UnixTime).token("PXAT"),
+    Arg::word("keepttl", "KEEPTTL"),
+];
+
+/// Where the first key is.
+const FIRST_KEY: usize = 2;
+
+const BAD_COUNT: CommandError = CommandError::new("ERR invalid numkeys value or out of range");
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let options = Options::parse(args.tail(options_start(args)?), Grammar::Msetex)?;
+    let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
+    for key in ctx.keys() {
+        if !options.condition.holds(ctx, key)? {
+            return Ok(reply.flag(false));
+        }
+    }
+    for (key, value) in ctx.keys().zip(args.tail(FIRST_KEY + 1).iter().step_by(2)) {
+        // Unlike SET, with an expiry in the past too: the keys are there until somebody comes upon them.
+        put(ctx, key, value, expiry);
+    }
+    Ok(reply.flag(true))
+}
+
+/// Finds no keys in a malformed request: the handler then says what is wrong with it.
+fn find_keys(args: Args<'_>, found: &mut Vec<u32>) {
+    if let Ok(end) = options_start(args) {
+        found.extend((FIRST_KEY..end).step_by(2).map(|index| index as u32));
+    }
+}
+
+/// Where the keys and values end.
+fn options_start(args: Args<'_>) -> Result<usize, CommandError> {
+    let count = parse_i64_strict(args.at(1)).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| (1..=i32::MAX as usize).contains(count)).ok_or(BAD_COUNT)?;
+    let end = FIRST_KEY + count * 2;
+    if end > args.len() { Err(CommandError::SYNTAX) } else { Ok(end) }
+}

@@ -1,0 +1,189 @@
+//! The options that `SET`, `GETEX` and `MSETEX` share: on what condition a key is set, and how long it lives.
+
+use std::mem::discriminant;
+
+use collections::ExpiryChange;
+use keyspace::Key;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::comparison::Comparison;
+use crate::context::Ctx;
+use crate::error::CommandError;
+
+/// Longest word that is an option.
+const WORD_SIZE_MAX: usize = 7;
+
+/// Which options a command has beside the timed expiries, which all have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grammar {
+    /// `SET`: conditions, comparisons, `GET` and `KEEPTTL`.
+    Set,
+    /// `MSETEX`: conditions and `KEEPTTL`.
+    Msetex,
+    /// `GETEX`: `PERSIST`.
+    Getex,
+}
+
+/// What the options of a request say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    /// When keys are set at all.
+    pub condition: Condition<'a>,
+    /// How long they live.
+    pub lifetime: Lifetime<'a>,
+    /// `GET`: the old value is answered.
+    pub get: bool,
+}
+
+/// When a key is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Condition<'a> {
+    /// Whatever there is.
+    Always,
+    /// `NX`: only if it is not there.
+    Absent,
+    /// `XX`: only if it is there.
+    Present,
+    /// Only if its value compares as wanted.
+    Compared(Comparison<'a>),
+}
+
+/// What a request says about the expiry of its keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lifetime<'a> {
+    /// Nothing.
+    Unsaid,
+    /// `KEEPTTL`: stays.
+    Keep,
+    /// `PERSIST`: goes.
+    Persist,
+    /// Comes, at a time not read yet.
+    Timed(TimeKind, &'a [u8]),
+}
+
+/// How an expiry is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeKind {
+    /// `EX`: seconds from now.
+    Seconds,
+    /// `PX`: milliseconds from now.
+    Millis,
+    /// `EXAT`: Unix time in seconds.
+    UnixSeconds,
+    /// `PXAT`: Unix time in milliseconds.
+    UnixMillis,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the options of a request; `args` starts behind its keys and values.
+    pub fn parse(args: Args<'a>, grammar: Grammar) -> Result<Self, CommandError> {
+        let mut options = Self { condition: Condition::Always, lifetime: Lifetime::Unsaid, get: false };
+        let mut rest = args.iter();
+        while let Some(word) = rest.next() {
+            options.take(word, &mut rest, grammar)?;
+        }
+        Ok(options)
+    }
+
+    /// Takes one option and its operand, if it has one.
+    fn take(
+        &mut self,
+        word: &'a [u8],
+        operands: &mut impl Iterator<Item = &'a [u8]>,
+        grammar: Grammar,
+    ) -> Result<(), CommandError> {
+        let mut operand = || operands.next().ok_or(CommandError::SYNTAX);
+        let mut upper = [0; WORD_SIZE_MAX];
+        let upper = upper.get_mut(..word.len()).ok_or(CommandError::SYNTAX)?;
+        upper.copy_from_slice(word);
+        upper.make_ascii_uppercase();
+        let sets = grammar != Grammar::Getex;
+        match &*upper {
+            b"EX" => self.live(Lifetime::Timed(TimeKind::Seconds, operand()?)),
+            b"PX" => self.live(Lifetime::Timed(TimeKind::Millis, operand()?)),
+            b"EXAT" => self.live(Lifetime::Timed(TimeKind::UnixSeconds, operand()?)),
+            b"PXAT" => self.live(Lifetime::Timed(TimeKind::UnixMillis, operand()?)),
+            b"KEEPTTL" if sets => self.live(Lifetime::Keep),
+            b"PERSIST" if grammar == Grammar::Getex => self.live(Lifetime::Persist),
+            b"NX" if sets => self.demand(Condition::Absent),
+            b"XX" if sets => self.demand(Condition::Present),
+            b"GET" if grammar == Grammar::Set => {
+                self.get = true;
+                Ok(())
+            }
+            _ if grammar == Grammar::Set => {
+                let comparison = Comparison::named(word, operand()?).ok_or(CommandError::SYNTAX)?;
+                self.demand(Condition::Compared(comparison))
+            }
+            _ => Err(CommandError::SYNTAX),
+        }
+    }
+
+    /// A lifetime may be said again in the same way: the last one counts.
+    fn live(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
+        let agrees = match (self.lifetime, lifetime) {
+            (Lifetime::Unsaid, _) => true,
+            (Lifetime::Timed(before, _), Lifetime::Timed(now, _)) => before == now,
+            (before, now) => discriminant(&before) == discriminant(&now),
+        };
+        self.lifetime = lifetime;
+        if agrees { Ok(()) } else { Err(CommandError::SYNTAX) }
+    }
+
+    /// `NX` and `XX` may be said again, comparisons may not.
+    fn demand(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
+        let agrees = matches!(
+            (self.condition, condition),
+            (Condition::Always, _)
+                | (Condition::Absent, Condition::Absent)
+                | (Condition::Present, Condition::Present)
+        );
+        self.condition = condition;
+        if agrees { Ok(()) } else { Err(CommandError::SYNTAX) }
+    }
+}
+
+impl Condition<'_> {
+    /// Whether a key that is held for writing may be set.
+    #[inline]
+    pub fn holds(self, ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, CommandError> {
+        match self {
+            Self::Always => Ok(true),
+            Self::Absent => Ok(ctx.data.find_for_write(key).is_none()),
+            Self::Present => Ok(ctx.data.find_for_write(key).is_some()),
+            Self::Compared(comparison) => match ctx.find_string_for_write(key)? {
+                None => Ok(comparison.holds_without_value()),
+                Some(value) => comparison.holds(value),
+            },
+        }
+    }
+}
+
+impl Lifetime<'_> {
+    /// What it means for the expiry of a key; `None` if nothing was said.
+    pub fn change(self, ctx: &Ctx<'_>) -> Result<Option<ExpiryChange>, CommandError> {
+        Ok(match self {
+            Self::Unsaid => None,
+            Self::Keep => Some(ExpiryChange::Keep),
+            Self::Persist => Some(ExpiryChange::Clear),
+            Self::Timed(kind, text) => Some(ExpiryChange::At(kind.read(text, ctx)?)),
+        })
+    }
+}
+
+impl TimeKind {
+    /// The Unix time in milliseconds that `text` means, positive in any case.
+    pub fn read(self, text: &[u8], ctx: &Ctx<'_>) -> Result<i64, CommandError> {
+        let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+        let now = ctx.now().0;
+        let at = match self {
+            _ if number <= 0 => None,
+            Self::Seconds => number.checked_mul(1000).and_then(|ms| ms.checked_add(now)),
+            Self::Millis => number.checked_add(now),
+            Self::UnixSeconds => number.checked_mul(1000),
+            Self::UnixMillis => Some(number),
+        };
+        at.ok_or_else(|| CommandError::invalid_expire(ctx.command.name))
+    }
+}

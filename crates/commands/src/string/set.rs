@@ -1,0 +1,94 @@
+//! `SET`
+
+use collections::{ExpiryChange, NewValue};
+use wire::request::Args;
+
+use super::assignment::{Assignment, assign};
+use super::options::{Grammar, Options};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
+/// [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time | KEEPTTL]`
+pub const COMMAND: Command = Command {
+    name: "set",
+    arity: -3,
+    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::BRIEF),
+    categories: Categories::STRING,
+    access: Access::Write,
+    keys: &[KeySpec {
+        notes: Some("Reads the value only where GET or a comparison asks for it"),
+        ..KeySpec::first(
+            KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS),
+        )
+    }],
+    tips: &[],
+    doc: Doc::new(Group::String, "1.0.0", "Sets the string value of a key, whatever it held before.")
+        .complexity("O(1); with IFDEQ or IFDNE O(N), where N is the length of the old value.")
+        .history(&[
+            ("2.6.12", "Added `EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "Added `KEEPTTL`."),
+            ("6.2.0", "Added `GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` and `GET` go together."),
+            ("8.1.0", "Added `IFEQ`."),
+            ("8.4.0", "Added `IFNE`, `IFDEQ` and `IFDNE`."),
+        ])
+        .args(&[
+            Arg::key("key", 0),
+            Arg::string("value"),
+            Arg::one_of("condition", CONDITIONS).optional(),
+            Arg::word("get", "GET").since("6.2.0").optional(),
+            Arg::one_of("expiration", EXPIRATIONS).optional(),
+        ]),
+    subcommands: &[],
+    run,
+};
+
+const CONDITIONS: &[Arg] = &[
+    Arg::word("nx", "NX").since("2.6.12"),
+    Arg::word("xx", "XX").since("2.6.12"),
+    Arg::string("comparison-value").token("IFEQ").since("8.1.0"),
+    Arg::string("ifne-value").token("IFNE").since("8.4.0"),
+    Arg::string("ifdeq-digest").token("IFDEQ").since("8.4.0"),
+    Arg::string("ifdne-digest").token("IFDNE").since("8.4.0"),
+];
+
+const EXPIRATIONS: &[Arg] = &[
+    Arg::integer("seconds").token("EX").since("2.6.12"),
+    Arg::integer("milliseconds").token("PX").since("2.6.12"),
+    Arg::new("unix-time-seconds", ArgType::UnixTime).token("EXAT").since("6.2.0"),
+    Arg::new("unix-time-milliseconds", ArgType::UnixTime).token("PXAT").since("6.2.0"),
+    Arg::word("keepttl", "KEEPTTL").since("6.0.0"),
+];
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (key, value) = (ctx.key(0), args.at(2));
+    if args.len() == 3 {
+        ctx.data.set(key, NewValue::Auto(value), ExpiryChange::Clear);
+        ctx.changed(EventClass::String, "set", key);
+        return Ok(reply.ok());
+    }
+    let options = Options::parse(args.tail(3), Grammar::Set)?;
+    let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
+    let assignment = Assignment { key, value, condition: options.condition, expiry };
+    if options.get {
+        return set_and_get(ctx, &assignment, reply);
+    }
+    Ok(if assign(ctx, &assignment)? { reply.ok() } else { reply.null() })
+}
+
+/// Carries out an assignment, and answers the value from before whether its condition held or not.
+pub(super) fn set_and_get(
+    ctx: &mut Ctx<'_>,
+    assignment: &Assignment<'_>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    ctx.data.expire_if_due(assignment.key);
+    let mut out = reply.parts();
+    ctx.write_string(assignment.key, &mut out)?;
+    assign(ctx, assignment)?;
+    Ok(out.done())
+}

@@ -1,0 +1,43 @@
+//! `SETEX` and `PSETEX`
+
+use collections::ExpiryChange;
+use wire::request::Args;
+
+use super::assignment::{Assignment, assign};
+use super::options::{Condition, TimeKind};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `SETEX key seconds value`
+pub const SETEX: Command = Command {
+    name: "setex",
+    doc: Doc::new(Group::String, "2.0.0", "Sets the string value of a key that lives for some seconds.")
+        .args(&[Arg::key("key", 0), Arg::integer("seconds"), Arg::string("value")]),
+    run: |ctx, args, reply| run(ctx, args, reply, TimeKind::Seconds),
+    ..PSETEX
+};
+
+/// `PSETEX key milliseconds value`
+pub const PSETEX: Command = Command {
+    name: "psetex",
+    arity: 4,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::STRING,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE))],
+    tips: &[],
+    doc: Doc::new(Group::String, "2.6.0", "Sets the string value of a key that lives for some milliseconds.")
+        .args(&[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")]),
+    subcommands: &[],
+    run: |ctx, args, reply| run(ctx, args, reply, TimeKind::Millis),
+};
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, kind: TimeKind) -> Result<Replied, CommandError> {
+    let expiry = ExpiryChange::At(kind.read(args.at(2), ctx)?);
+    let assignment = Assignment { key: ctx.key(0), value: args.at(3), condition: Condition::Always, expiry };
+    assign(ctx, &assignment)?;
+    Ok(reply.ok())
+}

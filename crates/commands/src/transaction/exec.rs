@@ -1,0 +1,88 @@
+//! `EXEC`
+//!
+//! Runs under the latches of all queued commands and watched keys, so nobody sees or does anything in between. A queued
+//! command that fails answers its error in its place and stops nothing.
+
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags};
+use crate::context::Ctx;
+use crate::doc::{Doc, Group};
+use crate::error::CommandError;
+use crate::host::QueuedCost;
+use crate::reply::{Replied, Reply};
+use crate::session::{Queued, SessionFlags};
+
+/// `EXEC`
+pub const COMMAND: Command = Command {
+    name: "exec",
+    arity: 1,
+    flags: Flags::NOSCRIPT
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::NO_QUEUE)
+        .union(Flags::SKIP_COMMANDLOG),
+    categories: Categories::TRANSACTION,
+    access: Access::Queued,
+    keys: &[],
+    tips: &[],
+    doc: Doc::new(Group::Transactions, "1.2.0", "Runs the queued commands of a transaction.")
+        .complexity("Depends on the commands of the transaction."),
+    subcommands: &[],
+    run,
+};
+
+const NOT_BEGUN: CommandError = CommandError::new("ERR EXEC without MULTI");
+const REFUSED_BEFORE: CommandError =
+    CommandError::new("EXECABORT Transaction discarded because of previous errors.");
+
+fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let queue = ctx.session.multi.take().ok_or(NOT_BEGUN)?;
+    if ctx.session.flags.contains(SessionFlags::DIRTY_EXEC) {
+        ctx.session.flags.remove(SessionFlags::DIRTY_EXEC);
+        ctx.unwatch();
+        return Err(REFUSED_BEFORE);
+    }
+    let has_changed = ctx.session.watching.as_ref().is_some_and(|watching| ctx.data.has_changed(watching));
+    ctx.unwatch();
+    if has_changed {
+        return Ok(reply.null_array());
+    }
+    ctx.session.flags.insert(SessionFlags::IN_EXEC);
+    let mut out = reply.array(queue.requests.len());
+    for queued in &queue.requests {
+        run_queued(ctx, queued, &mut out);
+    }
+    ctx.session.flags.remove(SessionFlags::IN_EXEC);
+    Ok(out.done())
+}
+
+/// Runs one command of the transaction, and answers it.
+fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
+    let mark = out.mark();
+    let args = queued.args.args();
+    let started = ctx.host.unix_micros();
+    let mut inner = Ctx {
+        data: &mut *ctx.data,
+        session: &mut *ctx.session,
+        config: ctx.config,
+        host: ctx.host,
+        command: queued.found.command,
+        planned: &queued.keys,
+        args,
+        effects: &mut *ctx.effects,
+        hasher: ctx.hasher,
+    };
+    let result = (queued.found.command.run)(&mut inner, args, Reply::new(out.reborrow()));
+    // A queued HELLO changes how the rest is written.
+    out.set_protocol(ctx.session.protocol);
+    let error = result.err();
+    if let Some(error) = &error {
+        out.truncate(mark);
+        out.error(error.text());
+    }
+    let micros = ctx.host.unix_micros().saturating_sub(started).max(0) as u64;
+    let cost = QueuedCost { micros, reply_size: out.written_since(mark).len() };
+    ctx.host.ran_queued(ctx.session, queued, cost, error.as_ref());
+}

@@ -1,0 +1,6 @@
+//! Dialogues with bitmaps.
+
+mod bitfield;
+mod bitop;
+mod bits;
+mod count;

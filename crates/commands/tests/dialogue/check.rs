@@ -1,0 +1,142 @@
+//! The one helper of all dialogues: holds one, and compares.
+//!
+//! Notation, by the first characters of a line:
+//!
+//! | line | means |
+//! |---|---|
+//! | `> SET k "a\x00b" {xy*1000}` | a request, with the quotes of inline requests; `{xy*1000}` is `xy` 1000 times |
+//! | `@resp3`, `@resp2` | the protocol from here on (first is RESP2) |
+//! | `@wait 20` | so many milliseconds go by |
+//! | `@config maxmemory 100mb` | sets a directive |
+//! | `@inspect k` | the encoding of a key and how long it lives, on the line below |
+//! | `@ours` | this dialogue is not for a real server: it has other ways here |
+//! | `@valkey` | likewise, but Valkey answers the same and only Redis does not; `@redis` the other way round |
+//! | `# ...` | a remark |
+//! | anything else | a reply as [`show`](crate::show) has it; these are compared |
+
+use expect_test::Expect;
+use wire::reply::Protocol;
+use wire::request::{Batch, Limits, Parser};
+use wire::response::Reply;
+
+use crate::ours::Ours;
+use crate::peer::Peer;
+use crate::show::show;
+
+/// The server in a dialogue.
+pub trait Server {
+    /// Answers a request; `None`: no reply.
+    fn request(&mut self, args: &[Vec<u8>]) -> Option<Reply>;
+    /// Switches the protocol.
+    fn set_protocol(&mut self, protocol: Protocol);
+    /// Lets time go by.
+    fn wait(&mut self, ms: u64);
+    /// Encoding of a key, and the milliseconds it lives; `None`: no such key.
+    fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)>;
+    /// Sets a directive.
+    fn configure(&mut self, name: &str, value: &str);
+}
+
+/// Which real servers a dialogue can be held with as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    Ours,
+    Valkey,
+    Redis,
+}
+
+/// Holds the dialogue whose requests are in `script`, and compares the replies.
+#[track_caller]
+pub fn check(script: Expect) {
+    let text = dedented(&script);
+    let only = text.lines().find_map(|line| match line {
+        "@ours" => Some(Only::Ours),
+        "@valkey" => Some(Only::Valkey),
+        "@redis" => Some(Only::Redis),
+        _ => None,
+    });
+    match std::env::var("DIALOGUE_PEER") {
+        Ok(address) => {
+            if let Some(mut peer) = Peer::connect(&address, only) {
+                script.assert_eq(&held(&text, &mut peer));
+            }
+        }
+        Err(_) => script.assert_eq(&held(&text, &mut Ours::new())),
+    }
+}
+
+/// The dialogue with the replies that `server` gives.
+fn held(text: &str, server: &mut dyn Server) -> String {
+    let mut transcript = String::new();
+    for line in text.lines() {
+        if !line.starts_with(['>', '@', '#']) && !line.is_empty() {
+            continue;
+        }
+        transcript.push_str(line);
+        transcript.push('\n');
+        if let Some(request) = line.strip_prefix("> ") {
+            if let Some(reply) = server.request(&split(request)) {
+                transcript.push_str(&show(&reply));
+            } else {
+                transcript.push_str("(no reply)");
+            }
+            transcript.push('\n');
+        } else if let Some(key) = line.strip_prefix("@inspect ") {
+            transcript.push_str(&inspected(&split(key)[0], server));
+            transcript.push('\n');
+        } else if let Some(directive) = line.strip_prefix('@') {
+            direct(directive, server);
+        }
+    }
+    transcript
+}
+
+/// What `@inspect` shows. Up to 100 ms of a life may have gone by at a real server.
+fn inspected(key: &[u8], server: &mut dyn Server) -> String {
+    match server.inspect(key) {
+        None => "no key".to_owned(),
+        Some((encoding, None)) => encoding,
+        Some((encoding, Some(ms))) => format!("{encoding}, {} ms", (ms + 99) / 100 * 100),
+    }
+}
+
+fn direct(directive: &str, server: &mut dyn Server) {
+    let words: Vec<&str> = directive.split(' ').collect();
+    match words[..] {
+        ["resp2"] => server.set_protocol(Protocol::Resp2),
+        ["resp3"] => server.set_protocol(Protocol::Resp3),
+        ["wait", ms] => server.wait(ms.parse().expect("a number of milliseconds")),
+        ["config", name, value] => server.configure(name, value),
+        ["ours" | "valkey" | "redis"] => {}
+        _ => panic!("no such directive: @{directive}"),
+    }
+}
+
+/// The text without the indentation of the source that it stands in, as `expect-test` compares it.
+fn dedented(script: &Expect) -> String {
+    let text = script.data.trim_start_matches('\n');
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let common = text.lines().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    let dedented = |line| if indent(line) < common { line.trim_start_matches(' ') } else { &line[common..] };
+    text.split_inclusive('\n').map(dedented).collect()
+}
+
+/// The words of a request.
+fn split(request: &str) -> Vec<Vec<u8>> {
+    let line = format!("{request}\r\n");
+    let mut batch = Batch::new();
+    let parsed = Parser::default().parse(line.as_bytes(), &Limits::default(), &mut batch, 1);
+    assert!(parsed.error.is_none() && batch.len() == 1, "not a request: {request}");
+    batch.args(0, line.as_bytes()).iter().map(repeated).collect()
+}
+
+/// `{text*count}` written out; other words as they are.
+fn repeated(word: &[u8]) -> Vec<u8> {
+    let written_out = || {
+        let inner = word.strip_prefix(b"{")?.strip_suffix(b"}")?;
+        let star = inner.iter().rposition(|byte| *byte == b'*')?;
+        let count = std::str::from_utf8(&inner[star + 1..]).ok()?.parse().ok()?;
+        Some(inner[..star].repeat(count))
+    };
+    written_out().unwrap_or_else(|| word.to_vec())
+}

@@ -1,0 +1,8 @@
+//! Dialogues with the commands on keys and databases.
+
+mod databases;
+mod delete;
+mod expire;
+mod keys;
+mod object;
+mod rename;

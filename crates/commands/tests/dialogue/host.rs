@@ -1,0 +1,138 @@
+//! The little of a server that commands find around them in a dialogue. What makes no sense there panics.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use base::Millis;
+use commands::error::CommandError;
+use commands::host::{
+    ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
+    ShutdownOptions,
+};
+use commands::session::{Queued, Session};
+use config::{Config, SetCaller};
+
+/// A host with a clock and a configuration, and nothing else going on.
+pub struct TestHost {
+    /// Unix time in milliseconds.
+    pub clock: Rc<Cell<i64>>,
+    pub config: Rc<RefCell<Config>>,
+}
+
+impl Host for TestHost {
+    fn unix_micros(&self) -> i64 {
+        self.clock.get() * 1000
+    }
+
+    fn started_at(&self) -> Millis {
+        Millis(0)
+    }
+
+    fn info(&self, sections: &[&[u8]]) -> String {
+        let names: Vec<_> = sections.iter().map(|name| name.escape_ascii().to_string()).collect();
+        format!("# sections: {}\r\n", names.join(" "))
+    }
+
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        let config = self.config.borrow();
+        config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
+    }
+
+    fn config_set(&self, arguments: &[&[u8]], _: &Session) -> Result<(), CommandError> {
+        let caller = SetCaller { is_local: true, is_loading: false };
+        let change = self.config.borrow().with_changes(arguments, caller);
+        let change = change.map_err(|error| CommandError::owned(format!("ERR {error}")))?;
+        *self.config.borrow_mut() = change.config;
+        Ok(())
+    }
+
+    fn config_rewrite(&self, _: bool) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR The server is running without a config file"))
+    }
+
+    fn reset_stats(&self) {}
+
+    fn client_list(&self, _: &ClientFilter, _: &Session) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn client_info(&self, session: &Session) -> String {
+        format!("id={} name={}", session.id, session.name.escape_ascii())
+    }
+
+    fn client_kill(&self, _: &ClientFilter, _: &Session) -> (u64, bool) {
+        (0, false)
+    }
+
+    fn client_unblock(&self, _: u64, _: bool) -> bool {
+        false
+    }
+
+    fn client_pause(&self, _: Millis, _: bool) {}
+
+    fn client_unpause(&self) {}
+
+    fn command_log(&self, _: CommandLog, _: usize) -> Vec<LoggedCommand> {
+        Vec::new()
+    }
+
+    fn command_log_len(&self, _: CommandLog) -> usize {
+        0
+    }
+
+    fn command_log_reset(&self, _: CommandLog) {}
+
+    fn latency_events(&self) -> Vec<LatencyEvent> {
+        Vec::new()
+    }
+
+    fn latency_reset(&self, _: &[&[u8]]) -> usize {
+        0
+    }
+
+    fn latency_add(&self, _: &'static str, _: u64) {}
+
+    fn latency_histograms(&self) -> Vec<CommandHistogram> {
+        Vec::new()
+    }
+
+    fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
+        Vec::new()
+    }
+
+    fn used_memory(&self) -> usize {
+        0
+    }
+
+    fn memory_purge(&self) {}
+
+    fn ran_queued(&self, _: &Session, _: &Queued, _: QueuedCost, _: Option<&CommandError>) {}
+
+    fn free_later(&self, _: u64, free: Box<dyn FnOnce() + Send>) {
+        free();
+    }
+
+    fn shutdown(&self, _: ShutdownOptions) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."))
+    }
+
+    fn shutdown_abort(&self) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR No shutdown in progress."))
+    }
+
+    fn set_active_expire(&self, _: bool) {}
+
+    fn pause_cron(&self, _: bool) {}
+
+    fn sleep(&self, _: u64) {}
+
+    fn log(&self, _: &str) {}
+
+    fn crash(&self) -> ! {
+        panic!("a command asked for a crash");
+    }
+
+    fn monitor(&self, _: &Session, _: bool) {}
+
+    fn publish(&self, _: &Session) {}
+}

@@ -1,0 +1,17 @@
+//! Dialogues with the commands: requests and the replies they must get, command family by command family.
+//!
+//! A dialogue is a text: each request behind `> `, its reply below. `UPDATE_EXPECT=1` fills in the replies.
+//! With `DIALOGUE_PEER=host:port` the same dialogues are held with a real Redis or Valkey server instead, which is
+//! how the expectations here were verified: a dialogue that can't be held there says `@ours`.
+//!
+//! Start reading at [`check::check`], which has the notation.
+
+mod bitmap;
+mod check;
+mod generic;
+mod host;
+mod ours;
+mod peer;
+mod show;
+mod string;
+mod transaction;

@@ -1,0 +1,106 @@
+//! The other side of a dialogue as a real Redis or Valkey server, at the address in `DIALOGUE_PEER`.
+//!
+//! Dialogues take turns: each empties the server first and puts its directives back when it is over.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wire::reply::Protocol;
+use wire::response::{Reply, encode_command};
+
+use crate::check::{Only, Server};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A connection to a real server.
+pub struct Peer {
+    stream: TcpStream,
+    received: Vec<u8>,
+    /// Directives and their values from before.
+    changed: Vec<(String, Vec<u8>)>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Peer {
+    /// Connects, unless the dialogue is not for this server.
+    pub fn connect(address: &str, only: Option<Only>) -> Option<Self> {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = TcpStream::connect(address).expect("the server of DIALOGUE_PEER answers");
+        let mut peer = Self { stream, received: Vec::new(), changed: Vec::new(), _turn: turn };
+        let info = peer.ask(&["INFO", "server"]);
+        let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
+        let is_valkey = info.contains("valkey_version");
+        let fits = match only {
+            None => true,
+            Some(Only::Ours) => false,
+            Some(Only::Valkey) => is_valkey,
+            Some(Only::Redis) => !is_valkey,
+        };
+        if !fits {
+            return None;
+        }
+        peer.ask(&["FLUSHALL"]);
+        Some(peer)
+    }
+
+    fn ask(&mut self, args: &[&str]) -> Reply {
+        let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+        self.request(&args).expect("every one of these is answered")
+    }
+}
+
+impl Server for Peer {
+    fn request(&mut self, args: &[Vec<u8>]) -> Option<Reply> {
+        let mut request = Vec::new();
+        encode_command(args, &mut request);
+        self.stream.write_all(&request).expect("the connection holds");
+        loop {
+            if let Some((reply, size)) = Reply::parse(&self.received).expect("a well-formed reply") {
+                self.received.drain(..size);
+                return Some(reply);
+            }
+            let mut chunk = [0; 64 * 1024];
+            let size = self.stream.read(&mut chunk).expect("the connection holds");
+            assert!(size > 0, "the server closed the connection");
+            self.received.extend_from_slice(&chunk[..size]);
+        }
+    }
+
+    fn set_protocol(&mut self, protocol: Protocol) {
+        self.ask(&["HELLO", if protocol == Protocol::Resp3 { "3" } else { "2" }]);
+    }
+
+    fn wait(&mut self, ms: u64) {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+
+    fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)> {
+        let encoding = self.request(&[b"OBJECT".to_vec(), b"ENCODING".to_vec(), key.to_vec()]);
+        let encoding = String::from_utf8_lossy(encoding?.text()?).into_owned();
+        match self.request(&[b"PTTL".to_vec(), key.to_vec()]) {
+            Some(Reply::Integer(ms)) => Some((encoding, (ms >= 0).then_some(ms))),
+            other => panic!("PTTL answered {other:?}"),
+        }
+    }
+
+    fn configure(&mut self, name: &str, value: &str) {
+        let before = match self.ask(&["CONFIG", "GET", name]) {
+            Reply::Array(mut pair) if pair.len() == 2 => pair.remove(1),
+            Reply::Map(mut pairs) if pairs.len() == 1 => pairs.remove(0).1,
+            other => panic!("the directive {name} is {other:?}"),
+        };
+        let before = before.text().expect("a value is a string").to_vec();
+        self.changed.push((name.to_owned(), before));
+        self.ask(&["CONFIG", "SET", name, value]);
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        for (name, value) in std::mem::take(&mut self.changed).into_iter().rev() {
+            self.request(&[b"CONFIG".to_vec(), b"SET".to_vec(), name.into_bytes(), value]);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Dialogues with transactions.
+
+mod multi;
+mod watch;

@@ -1,0 +1,163 @@
+//! One entry of the table, and finding it by name.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::quote::split_arguments;
+use crate::rule::{Reason, Rule};
+use crate::setting::{Before, FileLines, Setting, Turn};
+use crate::table::{Config, DIRECTIVES, Id};
+
+/// What distinguishes a directive besides its value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Can't be changed while the server runs.
+    pub immutable: bool,
+    /// `CONFIG GET` shows it by its exact name only.
+    pub hidden: bool,
+    /// Its value is kept out of logs.
+    pub sensitive: bool,
+    /// `CONFIG SET` changes it only where `enable-protected-configs` allows.
+    pub protected: bool,
+    /// A new setting counts as a change even if the value is the same: it names a file, whose content may differ.
+    pub volatile: bool,
+    /// Can't be changed while the server loads its data.
+    pub deny_loading: bool,
+    /// Can't be changed while the server runs, but `CONFIG SET` takes the value that it has: tools that write back
+    /// all that they read know which of Redis's directives are immutable, and don't know ours.
+    pub fixed: bool,
+}
+
+impl Marks {
+    pub(crate) const NONE: Self = Self {
+        immutable: false,
+        hidden: false,
+        sensitive: false,
+        protected: false,
+        volatile: false,
+        deny_loading: false,
+        fixed: false,
+    };
+}
+
+/// Gives a directive's field the value that the arguments mean; returns whether it is a new one.
+pub(crate) type Assign = fn(&mut Config, &Rule, &[&[u8]], Turn) -> Result<bool, Reason>;
+
+/// A directive: everything that is known of it without a value.
+pub struct Directive {
+    /// Which one it is.
+    pub id: Id,
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// Other names for it, in lower case.
+    pub aliases: &'static [&'static str],
+    /// What it does, or why it does nothing.
+    pub doc: &'static str,
+    /// Why it has no effect here; `None` if it has.
+    pub inert: Option<&'static str>,
+    /// How it may be seen and changed.
+    pub marks: Marks,
+    /// What it accepts, beyond what its type says.
+    pub rule: Rule,
+    pub(crate) is_list: bool,
+    pub(crate) assign: Assign,
+    pub(crate) print: fn(&Config, &Rule) -> Vec<u8>,
+    pub(crate) file_lines: fn(&Config, &Rule, &Config) -> FileLines,
+    pub(crate) describe: fn(&Rule) -> String,
+}
+
+impl Directive {
+    /// The value in this configuration, as `CONFIG GET` has it.
+    #[must_use]
+    pub fn value(&self, config: &Config) -> Vec<u8> {
+        (self.print)(config, &self.rule)
+    }
+
+    /// What it accepts, in words that follow "takes".
+    #[must_use]
+    pub fn accepts(&self) -> String {
+        (self.describe)(&self.rule)
+    }
+
+    /// Gives the directive the value that `args` mean; returns whether it is a new one.
+    pub(crate) fn set(&self, config: &mut Config, args: &[&[u8]], turn: Turn) -> Result<bool, Reason> {
+        if !self.is_list && args.len() != 1 {
+            return Err("wrong number of arguments".into());
+        }
+        (self.assign)(config, &self.rule, args, turn).map(|changed| changed || self.marks.volatile)
+    }
+
+    /// The same from a line of a file, where a list may also stand in quotes, as one argument.
+    pub(crate) fn set_from_line(
+        &self,
+        config: &mut Config,
+        args: &[Vec<u8>],
+        turn: Turn,
+    ) -> Result<bool, Reason> {
+        match args {
+            [only] if self.is_list && !only.is_empty() => {
+                let parts = split_arguments(only).map_err(|_| "Unbalanced quotes in configuration line")?;
+                self.set(config, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>(), turn)
+            }
+            _ => self.set(config, &args.iter().map(Vec::as_slice).collect::<Vec<_>>(), turn),
+        }
+    }
+}
+
+/// The body of every [`Directive::assign`].
+pub(crate) fn assign<T: Setting>(
+    field: &mut T,
+    rule: &Rule,
+    args: &[&[u8]],
+    turn: Turn,
+) -> Result<bool, Reason> {
+    let value = T::parse(rule, args, Before { current: field, turn })?;
+    let changed = value != *field;
+    *field = value;
+    Ok(changed)
+}
+
+/// A name that a directive answers to.
+#[derive(Clone, Copy)]
+pub(crate) struct Name {
+    pub text: &'static str,
+    pub directive: &'static Directive,
+}
+
+/// Every name and alias, in alphabetical order.
+pub(crate) static NAMES: LazyLock<Vec<Name>> = LazyLock::new(|| {
+    let names = |directive: &'static Directive| {
+        let texts = std::iter::once(&directive.name).chain(directive.aliases);
+        texts.map(move |text| Name { text, directive })
+    };
+    let mut names: Vec<Name> = DIRECTIVES.iter().flat_map(names).collect();
+    names.sort_unstable_by_key(|name| name.text);
+    names
+});
+
+static BY_NAME: LazyLock<HashMap<&'static str, Name>> =
+    LazyLock::new(|| NAMES.iter().map(|name| (name.text, *name)).collect());
+
+/// The directive of this name or alias, in any case.
+#[must_use]
+pub fn find(name: &[u8]) -> Option<&'static Directive> {
+    find_name(name).map(|name| name.directive)
+}
+
+pub(crate) fn find_name(name: &[u8]) -> Option<Name> {
+    let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
+    BY_NAME.get(name.as_str()).copied()
+}
+
+/// The known name that an unknown one was probably meant to be.
+pub(crate) fn suggest(unknown: &str) -> Option<&'static str> {
+    let unknown = unknown.to_ascii_lowercase().replace('_', "-");
+    // About one slip in four letters: more would guess at names that merely look alike.
+    let distance_max = (unknown.len() / 4).clamp(1, 4);
+    NAMES
+        .iter()
+        .map(|name| (strsim::osa_distance(&unknown, name.text), name.text))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, _)| *distance <= distance_max)
+        .map(|(_, name)| name)
+}

@@ -1,0 +1,36 @@
+//! The configuration: `redis.conf` text, command line and `CONFIG GET/SET/REWRITE`, as Redis and Valkey have them.
+//!
+//! Owns the one table of directives ([`table`]) and the struct of plain fields generated from it, [`Config`].
+//! The server publishes a `Config` as a snapshot behind an `Arc`; nobody changes one in place.
+//!
+//! Never: does I/O outside [`disk`], starts a thread, knows what a directive does. What a change means is the
+//! business of whoever reads the field; this crate says which fields changed.
+//! Start reading at `table.rs`, then `load.rs`, `set.rs`, `get.rs`, `rewrite.rs`, `command_line.rs`.
+
+mod checks;
+mod choices;
+mod command_line;
+mod directive;
+pub mod disk;
+mod get;
+mod load;
+mod quote;
+mod rewrite;
+mod rule;
+mod set;
+mod setting;
+mod table;
+mod title;
+mod values;
+
+pub use choices::*;
+pub use command_line::{CommandLine, Invocation, UsageError, usage};
+pub use directive::{Directive, Marks, find};
+pub use load::{CommandRename, Files, LoadError, Loaded, NoFiles, Place, UserLine, load, load_text};
+pub use quote::{UnbalancedQuotes, quoted, split_arguments};
+pub use rewrite::{rewrite, rewrite_everything};
+pub use rule::Rule;
+pub use set::{Change, SetCaller, SetError, is_sensitive};
+pub use table::{Config, DIRECTIVES, Id};
+pub use title::expand_title;
+pub use values::*;

@@ -1,0 +1,383 @@
+//! Start-up: the text of files, standard input and options to a [`Config`].
+//!
+//! Later lines win over earlier ones. Files are read through [`Files`], so that nothing here does I/O itself.
+
+use std::collections::HashSet;
+use std::{fmt, io};
+
+use crate::command_line::CommandLine;
+use crate::directive::{Directive, find, suggest};
+use crate::quote::split_arguments;
+use crate::setting::Turn;
+use crate::table::{Config, Id};
+
+/// How deep files may include files, so that one that includes itself is an error and not the end of the stack.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Names that older versions had, still found in files, without a meaning in Redis either.
+const OBSOLETE: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+
+/// Directives that only files have, with the fewest and most arguments.
+const FILE_ONLY: [(&str, usize, usize); 4] =
+    [("include", 1, 1), ("loadmodule", 1, usize::MAX), ("rename-command", 2, 2), ("user", 1, usize::MAX)];
+
+/// Whether a line of this name belongs into a file though it is no directive of the table.
+pub(crate) fn is_file_only(name: &[u8]) -> bool {
+    FILE_ONLY.iter().any(|(known, ..)| name.eq_ignore_ascii_case(known.as_bytes())) || name.contains(&b'.')
+}
+
+/// Where configuration text comes from.
+pub trait Files {
+    /// The content of a file.
+    fn read(&mut self, path: &str) -> io::Result<Vec<u8>>;
+    /// The files that a pattern names, in alphabetical order.
+    fn matching(&mut self, pattern: &str) -> io::Result<Vec<String>>;
+    /// All of standard input.
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>>;
+}
+
+/// No files and no input: for text that stands alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&mut self, _: &str) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn matching(&mut self, _: &str) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn read_stdin(&mut self) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A line of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The included file; `None` for the main text.
+    pub file: Option<String>,
+    /// Counted from 1. Options of the command line count on from the file's last line.
+    pub line: usize,
+    /// The line, without its value where that must not be shown.
+    pub text: String,
+}
+
+/// A `rename-command` line. Whether there is such a command is for the server to see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandRename {
+    /// The command's own name.
+    pub from: Vec<u8>,
+    /// Its new name; empty removes the command.
+    pub to: Vec<u8>,
+    /// Where it stands, for an error about it.
+    pub place: Place,
+}
+
+/// A `user` line, for the ACL to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserLine {
+    /// The user's name, then its rules.
+    pub arguments: Vec<Vec<u8>>,
+    /// Where it stands, for an error about it.
+    pub place: Place,
+}
+
+/// Everything that start-up text says.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The values of all directives.
+    pub config: Config,
+    /// Commands to rename, in order.
+    pub renames: Vec<CommandRename>,
+    /// ACL users, in order.
+    pub users: Vec<UserLine>,
+    /// Directives that were given another value than their default and have no effect.
+    pub inert: Vec<Id>,
+    /// Modules and their options that were asked for, and are not loaded.
+    pub modules: Vec<String>,
+}
+
+/// Why the configuration can't be used. Its text is for standard error; the process is to end.
+#[derive(Debug)]
+pub enum LoadError {
+    /// A file can't be read.
+    CannotOpen {
+        /// The file, or `standard input`.
+        path: String,
+        /// What stood in the way.
+        error: io::Error,
+    },
+    /// A line is wrong.
+    Line {
+        /// The line.
+        place: Place,
+        /// What is wrong with it, in Redis's words.
+        reason: String,
+        /// What would be right.
+        help: Option<String>,
+    },
+    /// Lines that are right by themselves contradict each other.
+    Contradiction {
+        /// How they do.
+        reason: String,
+    },
+}
+
+impl LoadError {
+    /// An error that the server finds in a line: a command that isn't there, a rule that isn't one.
+    #[must_use]
+    pub fn at(place: Place, reason: impl Into<String>) -> Self {
+        Self::Line { place, reason: reason.into(), help: None }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headline = |out: &mut fmt::Formatter<'_>| {
+            writeln!(out, "\n*** FATAL CONFIG FILE ERROR (Broadloom {}) ***", env!("CARGO_PKG_VERSION"))
+        };
+        match self {
+            Self::CannotOpen { path, error } => {
+                write!(out, "Fatal error, can't open config file '{path}': {error}")
+            }
+            Self::Contradiction { reason } => {
+                headline(out)?;
+                write!(out, "{reason}")
+            }
+            Self::Line { place, reason, help } => {
+                headline(out)?;
+                write!(out, "Reading the configuration file, at line {}", place.line)?;
+                if let Some(file) = &place.file {
+                    write!(out, " of {file}")?;
+                }
+                write!(out, "\n>>> '{}'\n{reason}", place.text)?;
+                help.as_ref().map_or(Ok(()), |help| write!(out, "\n{help}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::CannotOpen { error, .. } => Some(error),
+            Self::Line { .. } | Self::Contradiction { .. } => None,
+        }
+    }
+}
+
+/// The configuration that a command line asks for: its file, then standard input, then its options.
+pub fn load(command_line: &CommandLine, files: &mut dyn Files) -> Result<Loaded, LoadError> {
+    let mut text = match &command_line.config_path {
+        Some(path) => files.read(path).map_err(|error| cannot_open(path, error))?,
+        None => Vec::new(),
+    };
+    if command_line.reads_stdin {
+        end_line(&mut text);
+        text.extend(files.read_stdin().map_err(|error| cannot_open("standard input", error))?);
+    }
+    end_line(&mut text);
+    text.extend_from_slice(&command_line.options);
+    load_text(&text, files)
+}
+
+/// The configuration that a text gives.
+pub fn load_text(text: &[u8], files: &mut dyn Files) -> Result<Loaded, LoadError> {
+    let mut loader = Loader { loaded: Loaded::default(), files, seen: HashSet::new() };
+    loader.read_text(text, None, 0)?;
+    loader.finish()
+}
+
+fn cannot_open(path: &str, error: io::Error) -> LoadError {
+    LoadError::CannotOpen { path: path.to_owned(), error }
+}
+
+fn end_line(text: &mut Vec<u8>) {
+    if text.last().is_some_and(|last| *last != b'\n') {
+        text.push(b'\n');
+    }
+}
+
+/// What is wrong with a line, before it is known where it stands.
+struct Problem {
+    reason: String,
+    help: Option<String>,
+}
+
+impl Problem {
+    fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: None }
+    }
+}
+
+struct Loader<'f> {
+    loaded: Loaded,
+    files: &'f mut dyn Files,
+    /// The directives that a line has given, here or in an included file.
+    seen: HashSet<Id>,
+}
+
+impl Loader<'_> {
+    fn read_text(&mut self, text: &[u8], file: Option<&str>, depth: usize) -> Result<(), LoadError> {
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() || line[0] == b'#' {
+                continue;
+            }
+            let place = Place { file: file.map(str::to_owned), line: index + 1, text: shown(line) };
+            let at_place = |problem: Problem| LoadError::Line {
+                place: place.clone(),
+                reason: problem.reason,
+                help: problem.help,
+            };
+            let mut arguments = split_arguments(line)
+                .map_err(|_| at_place(Problem::new("Unbalanced quotes in configuration line")))?;
+            let name = arguments.remove(0).to_ascii_lowercase();
+            if name == b"include" && arguments.len() == 1 {
+                if depth == INCLUDE_DEPTH_MAX {
+                    return Err(at_place(Problem::new("Files include each other too deeply")));
+                }
+                self.include(&String::from_utf8_lossy(&arguments[0]), depth)?;
+            } else {
+                self.read_line(&name, arguments, &place).map_err(at_place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the file, or every file that matches the pattern. No match is no error, so that a directory of
+    /// additions may be empty. As in Redis, a relative path starts at the `dir` given so far.
+    fn include(&mut self, path: &str, depth: usize) -> Result<(), LoadError> {
+        let dir = &self.loaded.config.dir;
+        let path = match dir.as_str() {
+            "" => path.to_owned(),
+            _ if path.starts_with('/') => path.to_owned(),
+            dir => format!("{}/{path}", dir.trim_end_matches('/')),
+        };
+        let paths = if path.contains(['*', '?', '[']) {
+            self.files.matching(&path).map_err(|error| cannot_open(&path, error))?
+        } else {
+            vec![path]
+        };
+        for path in paths {
+            let text = self.files.read(&path).map_err(|error| cannot_open(&path, error))?;
+            self.read_text(&text, Some(&path), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, name: &[u8], arguments: Vec<Vec<u8>>, place: &Place) -> Result<(), Problem> {
+        let text = String::from_utf8_lossy(name);
+        if let Some(directive) = find(name) {
+            return self.set(directive, &arguments);
+        }
+        if OBSOLETE.contains(&&*text) && arguments.len() == 1 {
+            return Ok(());
+        }
+        let counts = FILE_ONLY.iter().find(|(known, ..)| *known == text);
+        if counts.is_some_and(|(_, min, max)| (min..=max).contains(&&arguments.len())) {
+            self.read_file_only(&text, arguments, place);
+            return Ok(());
+        }
+        if text == "sentinel" {
+            return Err(Problem::new("sentinel directive while not in sentinel mode"));
+        }
+        if text.contains('.') {
+            if arguments.is_empty() {
+                return Err(Problem::new("Module config specified without value"));
+            }
+            self.loaded.modules.push(text.into_owned());
+            return Ok(());
+        }
+        let known = counts.map(|(known, ..)| *known);
+        let help = suggest(&text).filter(|_| known.is_none()).map(|meant| format!("Did you mean '{meant}'?"));
+        Err(Problem { reason: "Bad directive or wrong number of arguments".into(), help })
+    }
+
+    fn set(&mut self, directive: &'static Directive, arguments: &[Vec<u8>]) -> Result<(), Problem> {
+        let turn = if self.seen.contains(&directive.id) { Turn::Further } else { Turn::First };
+        match directive.set_from_line(&mut self.loaded.config, arguments, turn) {
+            Ok(_) => {
+                self.seen.insert(directive.id);
+                Ok(())
+            }
+            Err(reason) => {
+                let given =
+                    arguments.iter().map(|argument| String::from_utf8_lossy(argument)).collect::<Vec<_>>();
+                let given = match directive.marks.sensitive {
+                    true => "a secret".to_owned(),
+                    false => format!("'{}'", given.join(" ")),
+                };
+                let help =
+                    format!("'{}' was given {given}; it takes {}.", directive.name, directive.accepts());
+                Err(Problem { reason: reason.into_owned(), help: Some(help) })
+            }
+        }
+    }
+
+    /// Keeps a line whose number of arguments is right.
+    fn read_file_only(&mut self, name: &str, mut arguments: Vec<Vec<u8>>, place: &Place) {
+        let place = place.clone();
+        match name {
+            "user" => self.loaded.users.push(UserLine { arguments, place }),
+            "loadmodule" => self.loaded.modules.push(String::from_utf8_lossy(&arguments[0]).into_owned()),
+            _ => {
+                let to = arguments.swap_remove(1);
+                let from = arguments.swap_remove(0);
+                self.loaded.renames.push(CommandRename { from, to, place });
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Loaded, LoadError> {
+        let default = Config::default();
+        let config = &mut self.loaded.config;
+        config.settle();
+        if config.cluster_enabled && config.replicaof.0.is_some() {
+            let reason = "replicaof directive not allowed in cluster mode".into();
+            return Err(LoadError::Contradiction { reason });
+        }
+        let is_idle = |id: &Id| {
+            let directive = id.directive();
+            directive.inert.is_some() && directive.value(config) != directive.value(&default)
+        };
+        self.loaded.inert = self.seen.iter().copied().filter(is_idle).collect();
+        self.loaded.inert.sort_unstable();
+        Ok(self.loaded)
+    }
+}
+
+/// The line as an error may show it.
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let name = text.split(|char: char| char.is_ascii_whitespace()).next().unwrap_or_default();
+    match find(name.as_bytes()) {
+        Some(directive) if directive.marks.sensitive => format!("{name} (redacted)"),
+        _ => text.into_owned(),
+    }
+}
+
+impl Loaded {
+    /// The line that tells the operator what was asked for and has no effect; `None` if all of it has.
+    #[must_use]
+    pub fn inert_notice(&self) -> Option<String> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut add = |reason, name| match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        };
+        for directive in self.inert.iter().map(|id| id.directive()) {
+            add(directive.inert.unwrap_or_default(), directive.name);
+        }
+        for module in &self.modules {
+            add("there are no modules", module);
+        }
+        let parts: Vec<String> =
+            reasons.iter().map(|(reason, names)| format!("{} ({reason})", names.join(", "))).collect();
+        (!parts.is_empty())
+            .then(|| format!("These settings are accepted but have no effect: {}", parts.join("; ")))
+    }
+}

@@ -1,0 +1,588 @@
+//! The table of directives: the single source of [`Config`], [`Id`] and [`DIRECTIVES`].
+//!
+//! A line is `field: type = default, what it accepts, [marks], alias "other" "names";`. The directive's name is the
+//! field's with dashes for underscores: `maxmemory_policy` is `maxmemory-policy`. Where Redis and Valkey call it
+//! differently, the name that both know is the directive's, so that a rewritten file still starts either of them.
+//!
+//! Two kinds of blocks: `honoured` ones, each with its meaning, and `inert` ones, whose directives are read, checked,
+//! answered and rewritten, but change nothing, for the reason given; start-up tells the operator. A directive that
+//! gains a meaning moves from one to the other and gets its doc line.
+//!
+//! Defaults are Redis's; where Valkey 8 chose otherwise, Valkey's.
+//!
+//! Invariants, tested at the end:
+//! 1. In each block the fields are in alphabetical order; no name or alias stands twice.
+//! 2. Every default is accepted by its own rule.
+
+use crate::checks::{
+    check_announced_ip, check_append_dir_name, check_append_file_name, check_cluster_file_name,
+    check_dump_file_name, check_hash_seed, check_host_name, check_ipv4, check_ipv6, check_node_name,
+    check_title_template,
+};
+use crate::choices::{
+    AclPubsubDefault, Appendfsync, ClusterConfigSaveBehavior, ClusterPreferredEndpointType, IoBackend,
+    LogFormat, LogLevel, LogTimestampFormat, MaxmemoryPolicy, OomScoreAdj, PropagationErrorBehavior,
+    ProtectedAction, RdbVersionCheck, ReplDisklessLoad, SanitizeDumpPayload, Supervised, SyslogFacility,
+    TlsAuthClients, TlsAuthClientsUser,
+};
+use crate::directive::{Directive, Marks, assign};
+use crate::rule::{
+    INT_MAX, LONG_MAX, Rule, bytes, checked_text, checked_text_or_unset, int, memory, microseconds,
+    milliseconds, octal, seconds, text, text_or_unset,
+};
+use crate::setting::Setting;
+use crate::values::{
+    BindAddresses, ClientMemoryLimit, NotifyEvents, OomScores, OutputBufferLimits, Percentiles,
+    PrimaryAddress, SavePoints, Secret, ShutdownFlags, ThreadCount, check_cpu_list,
+};
+
+const ANY: Rule = Rule::ByType;
+const THREAD_COUNT_MAX: i128 = base::limits::THREAD_COUNT_MAX as i128;
+const INT_MIN: i128 = i32::MIN as i128;
+const UINT_MAX: i128 = u32::MAX as i128;
+const ULONG_MAX: i128 = u64::MAX as i128;
+const HZ_MIN: u32 = 1;
+const HZ_MAX: u32 = 500;
+
+macro_rules! directives {
+    (
+        honoured { $(
+            $(#[doc = $doc:literal])+
+            $field:ident: $type:ty = $default:expr, $rule:expr
+            $(, [$($mark:ident)+])? $(, alias $($alias:literal)+)? ;
+        )* }
+        $( inert $reason:literal { $(
+            $inert_field:ident: $inert_type:ty = $inert_default:expr, $inert_rule:expr
+            $(, [$($inert_mark:ident)+])? $(, alias $($inert_alias:literal)+)? ;
+        )* } )*
+    ) => {
+        /// Every directive's value. A snapshot: a change makes a new one.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Config {
+            $( $(#[doc = $doc])+ pub $field: $type, )*
+            $($(
+                #[doc = concat!("Has no effect: ", $reason, ".")]
+                pub $inert_field: $inert_type,
+            )*)*
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self { $( $field: $default, )* $($( $inert_field: $inert_default, )*)* }
+            }
+        }
+
+        /// Names a directive, in the spelling of its field.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(non_camel_case_types)]
+        pub enum Id {
+            $( $(#[doc = $doc])+ $field, )*
+            $($( #[doc = concat!("Has no effect: ", $reason, ".")] $inert_field, )*)*
+        }
+
+        /// Every directive, in the order of [`Id`].
+        pub static DIRECTIVES: &[Directive] = &[
+            $( directive!(
+                $field, $type, concat!($($doc),+), None, $rule, [$($($mark)+)?], [$($($alias),+)?]
+            ), )*
+            $($( directive!(
+                $inert_field, $inert_type, concat!("Has no effect: ", $reason, "."), Some($reason), $inert_rule,
+                [$($($inert_mark)+)?], [$($($inert_alias),+)?]
+            ), )*)*
+        ];
+    };
+}
+
+macro_rules! directive {
+    (
+        $field:ident, $type:ty, $doc:expr, $inert:expr, $rule:expr, [$($mark:ident)*], [$($alias:literal),*]
+    ) => {
+        Directive {
+            id: Id::$field,
+            name: {
+                const NAME: [u8; stringify!($field).len()] = with_dashes(stringify!($field));
+                ascii(&NAME)
+            },
+            aliases: &[$($alias),*],
+            doc: $doc,
+            inert: $inert,
+            marks: Marks { $($mark: true,)* ..Marks::NONE },
+            rule: $rule,
+            is_list: <$type as Setting>::IS_LIST,
+            assign: |config, rule, args, turn| assign(&mut config.$field, rule, args, turn),
+            print: |config, rule| config.$field.print(rule),
+            file_lines: |config, rule, default| config.$field.file_lines(rule, &default.$field),
+            describe: <$type as Setting>::describe,
+        }
+    };
+}
+
+directives! {
+    honoured {
+        /// Which channels a new ACL user may use.
+        acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
+        /// The file of ACL users, instead of `user` lines.
+        aclfile: String = String::new(), text(), [immutable];
+        /// Entries kept by `ACL LOG`.
+        acllog_max_len: u64 = 128, int(0, LONG_MAX);
+        /// How much work goes into finding expired keys.
+        active_expire_effort: u8 = 1, int(1, 10);
+        /// Whether the log starts with the logo even where it is not a terminal.
+        always_show_logo: bool = false, ANY, [immutable];
+        /// The availability zone told to clients.
+        availability_zone: String = String::new(), text();
+        /// Addresses to listen on.
+        bind: BindAddresses = BindAddresses::default(), ANY;
+        /// Milliseconds after which a running script makes others answer `BUSY`; zero is never.
+        busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
+        /// How much may wait for a client of each class.
+        client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
+        /// Most bytes of a client's unfinished input.
+        client_query_buffer_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX);
+        /// Entries kept of replies that were too large.
+        commandlog_large_reply_max_len: u64 = 128, int(0, LONG_MAX);
+        /// Entries kept of requests that were too large.
+        commandlog_large_request_max_len: u64 = 128, int(0, LONG_MAX);
+        /// Bytes of reply from which a command is logged; -1 is never.
+        commandlog_reply_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
+        /// Bytes of request from which a command is logged; -1 is never.
+        commandlog_request_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
+        /// Whether a crash is reported in the log.
+        crash_log_enabled: bool = true, ANY;
+        /// Whether the process goes into the background.
+        daemonize: bool = false, ANY, [immutable];
+        /// Number of logical databases.
+        databases: u32 = 16, int(1, INT_MAX), [immutable];
+        /// The working directory.
+        dir: String = String::new(), text(), [protected deny_loading];
+        /// Whether transparent huge pages are turned off for the process.
+        disable_thp: bool = true, ANY, [immutable];
+        /// Whether `hz` follows the number of clients.
+        dynamic_hz: bool = true, ANY;
+        /// Who may use `DEBUG`.
+        enable_debug_command: ProtectedAction = ProtectedAction::No, ANY, [immutable];
+        /// Who may change protected directives.
+        enable_protected_configs: ProtectedAction = ProtectedAction::No, ANY, [immutable];
+        /// Whether errors and `HELLO` name Redis where a client may depend on it.
+        extended_redis_compatibility: bool = false, ANY;
+        /// Most fields of a hash kept as a listpack.
+        hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
+        /// Longest field or value, in bytes, of a hash kept as a listpack.
+        hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
+        /// Whether the log leaves out what clients stored.
+        hide_user_data_from_log: bool = true, ANY;
+        /// Most bytes of a HyperLogLog in the sparse encoding.
+        hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
+        /// Rounds of background work a second, between 1 and 500 whatever is given.
+        hz: u32 = 10, int(0, INT_MAX);
+        /// Which system calls carry the network.
+        io_backend: IoBackend = IoBackend::Auto, ANY, [fixed];
+        /// Threads of the server; 0 is one a core.
+        io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
+            alias "server-threads" "threads" "proactor_threads";
+        /// Milliseconds from which an event enters the latency monitor; 0 turns it off.
+        latency_monitor_threshold: u64 = 0, milliseconds(0, LONG_MAX);
+        /// Whether a histogram of each command's latency is kept.
+        latency_tracking: bool = true, ANY;
+        /// The percentiles that `INFO latencystats` shows.
+        latency_tracking_info_percentiles: Percentiles = Percentiles(vec![50.0, 99.0, 99.9]), ANY;
+        /// Whether evicted values are freed in the background.
+        lazyfree_lazy_eviction: bool = true, ANY;
+        /// Whether expired values are freed in the background.
+        lazyfree_lazy_expire: bool = true, ANY;
+        /// Whether overwritten values are freed in the background.
+        lazyfree_lazy_server_del: bool = true, ANY;
+        /// Whether `DEL` frees in the background, as `UNLINK` does.
+        lazyfree_lazy_user_del: bool = true, ANY;
+        /// Whether `FLUSHALL` and its like free in the background unless told otherwise.
+        lazyfree_lazy_user_flush: bool = true, ANY;
+        /// Minutes after which an unused key's frequency counter is decremented; 0 is at each look.
+        lfu_decay_time: u32 = 1, int(0, INT_MAX);
+        /// How slowly a key's frequency counter grows.
+        lfu_log_factor: u32 = 10, int(0, INT_MAX);
+        /// Nodes at each end of a list that are not compressed; 0 turns compression off.
+        list_compress_depth: u32 = 0, int(0, INT_MAX);
+        /// Most entries of a list node; -1 to -5 limit its bytes instead: 4, 8, 16, 32, 64 kB.
+        list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
+        /// The log file; empty is standard output.
+        logfile: String = String::new(), text(), [immutable];
+        /// How much is logged.
+        loglevel: LogLevel = LogLevel::Notice, ANY;
+        /// Connections accepted by a thread before it turns to others again.
+        max_new_connections_per_cycle: u32 = 10, int(1, 1000);
+        /// Most clients at a time.
+        maxclients: u32 = 10_000, int(1, UINT_MAX);
+        /// Most bytes for data and buffers; 0 is no limit.
+        maxmemory: u64 = 0, memory(0, ULONG_MAX);
+        /// Most memory for the buffers of all clients together.
+        maxmemory_clients: ClientMemoryLimit = ClientMemoryLimit::Bytes(0), ANY;
+        /// How long eviction may delay commands: 0 hardly, 100 as long as it takes.
+        maxmemory_eviction_tenacity: u8 = 10, int(0, 100);
+        /// What is evicted when `maxmemory` is reached.
+        maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::Noeviction, ANY;
+        /// Keys looked at to find one to evict.
+        maxmemory_samples: u8 = 5, int(1, 64);
+        /// The classes of keyspace events that are published.
+        notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
+        /// How the process's out-of-memory score is set.
+        oom_score_adj: OomScoreAdj = OomScoreAdj::No, ANY;
+        /// The scores of a primary, a replica and a background child.
+        oom_score_adj_values: OomScores = OomScores([0, 200, 800]), ANY;
+        /// The file that the process's number is written to.
+        pidfile: String = String::new(), text_or_unset(), [immutable];
+        /// The TCP port; 0 is none.
+        port: u16 = 6379, int(0, 65_535);
+        /// The form of the process's title.
+        proc_title_template: String = "{title} {listen-addr} {server-mode}".into(),
+            checked_text(check_title_template);
+        /// Whether other machines are refused while the default user has no password.
+        protected_mode: bool = true, ANY;
+        /// Largest argument of a request, in bytes.
+        proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
+        /// The password of the default user.
+        requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        /// The CPUs that the server's threads may use.
+        server_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable],
+            alias "server_cpulist";
+        /// Whether each thread stays on a CPU of its own.
+        server_thread_affinity: bool = false, ANY, [fixed];
+        /// Most members of a set of integers kept as an intset.
+        set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
+        /// Most members of a set kept as a listpack.
+        set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
+        /// Longest member, in bytes, of a set kept as a listpack.
+        set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
+        /// Whether the process's title is set.
+        set_proc_title: bool = true, ANY, [immutable];
+        /// How the process goes down on `SIGINT`.
+        shutdown_on_sigint: ShutdownFlags = ShutdownFlags::default(), ANY;
+        /// How the process goes down on `SIGTERM`.
+        shutdown_on_sigterm: ShutdownFlags = ShutdownFlags::default(), ANY;
+        /// Microseconds from which a command is logged as slow; 0 logs all, -1 none.
+        slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
+        /// Entries kept of slow commands.
+        slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
+        /// The mark put on the sockets' packets; 0 is none.
+        socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
+        /// Most bytes of a stream node; 0 is no limit.
+        stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
+        /// Most entries of a stream node; 0 is no limit.
+        stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
+        /// Who supervises the process.
+        supervised: Supervised = Supervised::No, ANY, [immutable];
+        /// Connections that may wait to be accepted.
+        tcp_backlog: u32 = 511, int(0, INT_MAX), [immutable];
+        /// Seconds between probes of a silent connection; 0 is no probes.
+        tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
+        /// Seconds after which an idle client is closed; 0 is never.
+        timeout: u32 = 0, seconds(0, INT_MAX);
+        /// Most keys remembered for client-side caching; 0 is no limit.
+        tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
+        /// The Unix socket; empty is none.
+        unixsocket: String = String::new(), text_or_unset(), [immutable];
+        /// The group that owns the Unix socket.
+        unixsocketgroup: String = String::new(), text_or_unset(), [immutable];
+        /// The permissions of the Unix socket; 0 leaves them to the umask.
+        unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
+        /// Most members of a sorted set kept as a listpack.
+        zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
+        /// Longest member, in bytes, of a sorted set kept as a listpack.
+        zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
+    }
+
+    inert "nothing is written to disk yet" {
+        aof_disable_auto_gc: bool = false, ANY, [hidden];
+        aof_load_truncated: bool = true, ANY;
+        aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
+        aof_rewrite_incremental_fsync: bool = true, ANY;
+        aof_timestamp_enabled: bool = false, ANY;
+        aof_use_rdb_preamble: bool = true, ANY;
+        appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
+        appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
+        appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
+        appendonly: bool = false, ANY, [deny_loading];
+        auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
+        auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
+        bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
+        dbfilename: String = "dump.rdb".into(), checked_text(check_dump_file_name), [protected];
+        key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
+        loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
+        no_appendfsync_on_rewrite: bool = false, ANY;
+        rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
+        rdb_save_incremental_fsync: bool = true, ANY;
+        rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
+        rdbchecksum: bool = true, ANY, [immutable];
+        rdbcompression: bool = true, ANY;
+        sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
+        save: SavePoints = SavePoints::default(), ANY;
+        stop_writes_on_bgsave_error: bool = true, ANY;
+    }
+
+    inert "there is no replication yet" {
+        bind_source_addr: String = String::new(), text_or_unset();
+        dual_channel_replication_enabled: bool = false, ANY;
+        import_mode: bool = false, ANY;
+        masterauth: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryauth";
+        masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
+        min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
+        min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
+        propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
+        rdb_del_sync_files: bool = false, ANY;
+        repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
+        repl_backlog_ttl: u64 = 3600, seconds(0, LONG_MAX);
+        repl_disable_tcp_nodelay: bool = false, ANY;
+        repl_diskless_load: ReplDisklessLoad = ReplDisklessLoad::Disabled, ANY, [deny_loading];
+        repl_diskless_sync: bool = true, ANY;
+        repl_diskless_sync_delay: u32 = 5, seconds(0, INT_MAX);
+        repl_diskless_sync_max_replicas: u32 = 0, int(0, INT_MAX);
+        repl_mptcp: bool = false, ANY, [immutable];
+        repl_ping_replica_period: u32 = 10, seconds(1, INT_MAX), alias "repl-ping-slave-period";
+        repl_rdb_channel: bool = true, ANY, [hidden];
+        repl_timeout: u32 = 60, seconds(1, INT_MAX);
+        replica_announce_ip: String = String::new(), text_or_unset(), alias "slave-announce-ip";
+        replica_announce_port: u16 = 0, int(0, 65_535), alias "slave-announce-port";
+        replica_announced: bool = true, ANY;
+        replica_full_sync_buffer_limit: u64 = 0, memory(0, LONG_MAX);
+        replica_ignore_disk_write_errors: bool = false, ANY;
+        replica_ignore_maxmemory: bool = true, ANY, alias "slave-ignore-maxmemory";
+        replica_lazy_flush: bool = true, ANY, alias "slave-lazy-flush";
+        replica_priority: u32 = 100, int(0, INT_MAX), alias "slave-priority";
+        replica_read_only: bool = true, ANY, alias "slave-read-only";
+        replica_serve_stale_data: bool = true, ANY, alias "slave-serve-stale-data";
+        replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof";
+        shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
+    }
+
+    inert "there is no cluster mode yet" {
+        cluster_allow_pubsubshard_when_down: bool = true, ANY;
+        cluster_allow_reads_when_down: bool = false, ANY;
+        cluster_allow_replica_migration: bool = true, ANY;
+        cluster_announce_bus_port: u16 = 0, int(0, 65_535);
+        cluster_announce_client_ipv4: String = String::new(), checked_text_or_unset(check_ipv4);
+        cluster_announce_client_ipv6: String = String::new(), checked_text_or_unset(check_ipv6);
+        cluster_announce_client_port: u16 = 0, int(0, 65_535);
+        cluster_announce_client_tls_port: u16 = 0, int(0, 65_535);
+        cluster_announce_hostname: String = String::new(), checked_text_or_unset(check_host_name);
+        cluster_announce_human_nodename: String = String::new(), checked_text_or_unset(check_node_name);
+        cluster_announce_ip: String = String::new(), checked_text_or_unset(check_announced_ip);
+        cluster_announce_port: u16 = 0, int(0, 65_535);
+        cluster_announce_tls_port: u16 = 0, int(0, 65_535);
+        cluster_blacklist_ttl: u64 = 60, seconds(0, LONG_MAX);
+        cluster_compatibility_sample_ratio: u8 = 0, int(0, 100);
+        cluster_config_file: String = "nodes.conf".into(), checked_text(check_cluster_file_name), [immutable];
+        cluster_config_save_behavior: ClusterConfigSaveBehavior = ClusterConfigSaveBehavior::Sync, ANY;
+        cluster_databases: u32 = 1, int(1, INT_MAX), [immutable];
+        cluster_enabled: bool = false, ANY, [immutable];
+        cluster_link_sendbuf_limit: u64 = 0, memory(0, ULONG_MAX);
+        cluster_manual_failover_timeout: u32 = 5000, milliseconds(1, INT_MAX);
+        cluster_message_gossip_perc: u32 = 10, int(1, 100), [hidden];
+        cluster_migration_barrier: u32 = 1, int(0, INT_MAX);
+        cluster_node_timeout: u64 = 15_000, milliseconds(0, LONG_MAX);
+        cluster_ping_interval: u64 = 0, milliseconds(0, LONG_MAX), [hidden];
+        cluster_port: u16 = 0, int(0, 65_535), [immutable];
+        cluster_preferred_endpoint_type: ClusterPreferredEndpointType = ClusterPreferredEndpointType::Ip, ANY;
+        cluster_replica_no_failover: bool = false, ANY, alias "cluster-slave-no-failover";
+        cluster_replica_validity_factor: u32 = 10, int(0, INT_MAX), alias "cluster-slave-validity-factor";
+        cluster_require_full_coverage: bool = true, ANY;
+        cluster_slot_migration_handoff_max_lag_bytes: u64 = 1 << 20, memory(0, LONG_MAX);
+        cluster_slot_migration_log_max_len: u64 = 1000, int(0, LONG_MAX);
+        cluster_slot_migration_max_archived_tasks: u32 = 32, int(1, INT_MAX), [hidden];
+        cluster_slot_migration_write_pause_timeout: u64 = 10_000, milliseconds(0, LONG_MAX);
+        cluster_slot_stats_enabled: bool = false, ANY;
+        slot_migration_max_failover_repl_bytes: i64 = 0, memory(-1, LONG_MAX);
+    }
+
+    inert "there is no TLS yet" {
+        max_new_tls_connections_per_cycle: u32 = 1, int(1, 1000);
+        tls_auth_clients: TlsAuthClients = TlsAuthClients::Yes, ANY;
+        tls_auth_clients_user: TlsAuthClientsUser = TlsAuthClientsUser::Off, ANY;
+        tls_auto_reload_interval: u32 = 0, seconds(0, INT_MAX);
+        tls_ca_cert_dir: String = String::new(), text_or_unset(), [volatile];
+        tls_ca_cert_file: String = String::new(), text_or_unset(), [volatile];
+        tls_cert_file: String = String::new(), text_or_unset(), [volatile];
+        tls_ciphers: String = String::new(), text_or_unset();
+        tls_ciphersuites: String = String::new(), text_or_unset();
+        tls_client_cert_file: String = String::new(), text_or_unset(), [volatile];
+        tls_client_key_file: String = String::new(), text_or_unset(), [volatile];
+        tls_client_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        tls_cluster: bool = false, ANY;
+        tls_dh_params_file: String = String::new(), text_or_unset(), [volatile];
+        tls_key_file: String = String::new(), text_or_unset(), [volatile];
+        tls_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        tls_port: u16 = 0, int(0, 65_535);
+        tls_prefer_server_ciphers: bool = false, ANY;
+        tls_protocols: String = String::new(), text_or_unset();
+        tls_replication: bool = false, ANY;
+        tls_session_cache_size: u32 = 20 * 1024, int(0, INT_MAX);
+        tls_session_cache_timeout: u32 = 300, seconds(0, INT_MAX);
+        tls_session_caching: bool = true, ANY;
+    }
+
+    inert "there are no modules" {
+        enable_module_command: ProtectedAction = ProtectedAction::No, ANY, [immutable];
+    }
+
+    inert "the server needs no such tuning" {
+        active_defrag_cycle_max: u8 = 25, int(1, 99);
+        active_defrag_cycle_min: u8 = 1, int(1, 99);
+        active_defrag_cycle_us: u32 = 500, microseconds(0, 100_000);
+        active_defrag_ignore_bytes: u64 = 100 << 20, memory(1, LONG_MAX);
+        active_defrag_max_scan_fields: u64 = 1000, int(1, LONG_MAX);
+        active_defrag_threshold_lower: u32 = 10, int(0, 1000);
+        active_defrag_threshold_upper: u32 = 100, int(0, 1000);
+        activedefrag: bool = false, ANY;
+        activerehashing: bool = true, ANY;
+        bio_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bio_cpulist";
+        events_per_io_thread: u32 = 2, int(0, INT_MAX);
+        io_threads_always_active: bool = false, ANY, [hidden];
+        io_threads_do_reads: bool = false, ANY;
+        jemalloc_bg_thread: bool = true, ANY;
+        lookahead: u32 = 16, int(1, INT_MAX);
+        min_io_threads_avoid_copy_reply: u32 = 7, int(0, INT_MAX), [hidden];
+        min_string_size_avoid_copy_reply: u32 = 16_384, int(0, INT_MAX), [hidden];
+        min_string_size_avoid_copy_reply_threaded: u32 = 65_536, int(0, INT_MAX), [hidden];
+        prefetch_batch_max_size: u32 = 16, int(0, 128);
+    }
+
+    inert "the server has no such thing" {
+        crash_memcheck_enabled: bool = true, ANY;
+        debug_context: String = String::new(), text(), [hidden];
+        enable_debug_assert: bool = false, ANY, [immutable hidden];
+        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
+        ignore_warnings: String = String::new(), text();
+        key_memory_histograms: bool = false, ANY;
+        locale_collate: String = String::new(), text();
+        log_format: LogFormat = LogFormat::Legacy, ANY;
+        log_timestamp_format: LogTimestampFormat = LogTimestampFormat::Legacy, ANY;
+        lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
+        mptcp: bool = false, ANY, [immutable];
+        rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY;
+        rdma_completion_vector: i32 = -1, int(-1, 1024), [immutable];
+        rdma_port: u16 = 0, int(0, 65_535);
+        rdma_rx_size: u64 = 1 << 20, bytes(64 << 10, 16 << 20), [immutable];
+        slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
+        slowlog_entry_max_string_len: u64 = 128, int(1, LONG_MAX);
+        stream_idmp_duration: u32 = 100, seconds(1, 86_400);
+        stream_idmp_maxsize: u32 = 100, int(1, 10_000);
+        syslog_enabled: bool = false, ANY, [immutable];
+        syslog_facility: SyslogFacility = SyslogFacility::Local0, ANY, [immutable];
+        syslog_ident: String = "broadloom".into(), text(), [immutable];
+        use_exit_on_panic: bool = false, ANY, [hidden];
+        vset_force_single_threaded_execution: bool = false, ANY;
+        watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
+    }
+}
+
+impl Config {
+    /// Brings values that may be given freely into the bounds that they have: done after loading and each change.
+    pub(crate) fn settle(&mut self) {
+        self.hz = self.hz.clamp(HZ_MIN, HZ_MAX);
+    }
+}
+
+/// A field's name as the directive's.
+const fn with_dashes<const SIZE: usize>(field: &str) -> [u8; SIZE] {
+    let mut name = [0; SIZE];
+    let mut at = 0;
+    while at < SIZE {
+        let byte = field.as_bytes()[at];
+        name[at] = if byte == b'_' { b'-' } else { byte };
+        at += 1;
+    }
+    name
+}
+
+const fn ascii(name: &[u8]) -> &str {
+    match std::str::from_utf8(name) {
+        Ok(name) => name,
+        Err(_) => panic!("a field's name is ASCII"),
+    }
+}
+
+impl Id {
+    /// The directive itself.
+    #[must_use]
+    pub fn directive(self) -> &'static Directive {
+        &DIRECTIVES[self as usize]
+    }
+
+    /// The directive's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.directive().name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::directive::NAMES;
+    use crate::setting::Turn;
+
+    #[test]
+    fn blocks_are_in_alphabetical_order() {
+        for pair in DIRECTIVES.windows(2) {
+            let in_one_block = pair[0].inert == pair[1].inert;
+            assert!(!in_one_block || pair[0].name < pair[1].name, "{} and {}", pair[0].name, pair[1].name);
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_lower_case() {
+        let mut seen = HashSet::new();
+        for name in NAMES.iter() {
+            assert!(seen.insert(name.text), "{} stands twice", name.text);
+            assert_eq!(name.text, name.text.to_ascii_lowercase());
+        }
+    }
+
+    #[test]
+    fn ids_index_the_table() {
+        for (index, directive) in DIRECTIVES.iter().enumerate() {
+            assert_eq!(directive.id as usize, index);
+            assert_eq!(directive.id.directive().name, directive.name);
+        }
+    }
+
+    #[test]
+    fn every_default_is_accepted_and_changes_nothing() {
+        for directive in DIRECTIVES {
+            let mut config = Config::default();
+            let printed = directive.value(&config);
+            let args: Vec<&[u8]> = match directive.is_list {
+                true if printed.is_empty() => vec![],
+                true => printed.split(|byte| *byte == b' ').collect(),
+                false => vec![&printed],
+            };
+            match directive.set(&mut config, &args, Turn::First) {
+                Ok(changed) => assert_eq!(changed, directive.marks.volatile, "{}", directive.name),
+                // The one directive that has no words for its default.
+                Err(_) => assert_eq!(directive.name, "replicaof"),
+            }
+            assert_eq!(config, Config::default(), "{}", directive.name);
+        }
+    }
+
+    #[test]
+    fn every_directive_says_what_it_is_for() {
+        for directive in DIRECTIVES {
+            assert!(directive.doc.trim().ends_with('.'), "{}", directive.name);
+            assert!(!directive.accepts().is_empty(), "{}", directive.name);
+        }
+    }
+
+    #[test]
+    fn bounds_fit_the_types() {
+        for directive in DIRECTIVES {
+            let (Rule::Int { min, max, .. } | Rule::Memory { min, max }) = directive.rule else { continue };
+            for bound in [min, max] {
+                let text = bound.to_string();
+                let set = directive.set(&mut Config::default(), &[text.as_bytes()], Turn::First);
+                // Only 64-bit integers are read without a unit, so the largest unsigned one needs a memory rule.
+                assert!(set.is_ok(), "{} refuses its bound {bound}", directive.name);
+            }
+        }
+    }
+}

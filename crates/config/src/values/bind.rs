@@ -1,0 +1,48 @@
+//! `bind`: the addresses to listen on.
+
+use crate::rule::{Reason, Rule};
+use crate::setting::{Before, FileLines, Setting, utf8};
+use crate::values::join;
+
+/// Most addresses that can be given, as in Redis.
+const ADDRESS_COUNT_MAX: usize = 16;
+
+/// Addresses to listen on: `*` is every IPv4 address, `::*` every IPv6 one; a leading `-` lets one be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindAddresses(pub Vec<String>);
+
+impl Default for BindAddresses {
+    fn default() -> Self {
+        Self(vec!["*".into(), "-::*".into()])
+    }
+}
+
+impl Setting for BindAddresses {
+    const IS_LIST: bool = true;
+
+    fn parse(_: &Rule, args: &[&[u8]], _: Before<'_, Self>) -> Result<Self, Reason> {
+        if args.len() > ADDRESS_COUNT_MAX {
+            return Err("Too many bind addresses specified.".into());
+        }
+        let given = if args == [b""] { &[] } else { args };
+        given.iter().map(|arg| utf8(arg).map(str::to_owned)).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn print(&self, _: &Rule) -> Vec<u8> {
+        join(self.0.iter().cloned())
+    }
+
+    fn file_lines(&self, rule: &Rule, default: &Self) -> FileLines {
+        if self == default {
+            FileLines::Remove
+        } else if self.0.is_empty() {
+            FileLines::one(b"\"\"".to_vec(), true)
+        } else {
+            FileLines::one(self.print(rule), true)
+        }
+    }
+
+    fn describe(_: &Rule) -> String {
+        format!("up to {ADDRESS_COUNT_MAX} addresses, such as 127.0.0.1 -::1")
+    }
+}

@@ -1,0 +1,84 @@
+//! `maxmemory-clients`: bytes, or a share of `maxmemory`.
+
+use crate::rule::{LONG_MAX, Reason, Rule, format_memory, parse_integer, parse_memory};
+use crate::setting::{Before, FileLines, Setting};
+
+/// What all clients' buffers together may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMemoryLimit {
+    /// So many bytes; zero is no limit.
+    Bytes(u64),
+    /// So many hundredths of `maxmemory`.
+    Percent(u8),
+}
+
+impl ClientMemoryLimit {
+    /// The limit in bytes under this `maxmemory`; `None` where there is none.
+    #[must_use]
+    pub fn size(self, maxmemory: u64) -> Option<u64> {
+        match self {
+            Self::Bytes(0) | Self::Percent(0) => None,
+            Self::Bytes(size) => Some(size),
+            Self::Percent(_) if maxmemory == 0 => None,
+            // Divided first where the product could overflow; the error is below 100 bytes of at least 2^57.
+            Self::Percent(percent) => Some(match maxmemory.checked_mul(u64::from(percent)) {
+                Some(product) => product / 100,
+                None => maxmemory / 100 * u64::from(percent),
+            }),
+        }
+    }
+}
+
+impl Setting for ClientMemoryLimit {
+    fn parse(_: &Rule, args: &[&[u8]], _: Before<'_, Self>) -> Result<Self, Reason> {
+        if let Some(size) = parse_memory(args[0]) {
+            return match u64::try_from(size) {
+                Ok(size) if i128::from(size) <= LONG_MAX => Ok(Self::Bytes(size)),
+                _ => Err(format!("argument must be between -100 and {LONG_MAX} inclusive").into()),
+            };
+        }
+        match args[0].strip_suffix(b"%").and_then(parse_integer) {
+            // As in Redis, none of it is no limit.
+            Some(0) => Ok(Self::Bytes(0)),
+            Some(percent @ 1..) => match u8::try_from(percent) {
+                Ok(percent @ ..=100) => Ok(Self::Percent(percent)),
+                _ => Err("percentage argument must be less or equal to 100".into()),
+            },
+            _ => Err("argument must be a memory or percent value".into()),
+        }
+    }
+
+    fn print(&self, _: &Rule) -> Vec<u8> {
+        match self {
+            Self::Bytes(size) => size.to_string(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+        .into_bytes()
+    }
+
+    fn file_lines(&self, rule: &Rule, default: &Self) -> FileLines {
+        let value = match *self {
+            Self::Bytes(size) => format_memory(i128::from(size)).into_bytes(),
+            Self::Percent(_) => self.print(rule),
+        };
+        FileLines::one(value, self != default)
+    }
+
+    fn describe(_: &Rule) -> String {
+        "a number of bytes such as 1gb, or a share of maxmemory such as 5%".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_of_a_share() {
+        assert_eq!(ClientMemoryLimit::Bytes(0).size(1000), None);
+        assert_eq!(ClientMemoryLimit::Bytes(7).size(0), Some(7));
+        assert_eq!(ClientMemoryLimit::Percent(5).size(0), None);
+        assert_eq!(ClientMemoryLimit::Percent(5).size(1010), Some(50));
+        assert_eq!(ClientMemoryLimit::Percent(100).size(u64::MAX), Some(u64::MAX / 100 * 100));
+    }
+}

@@ -1,0 +1,123 @@
+//! What one thread counts of the keyspace: written by its thread only, read by everybody.
+//!
+//! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One thread's
+//! share may be negative: it may delete what another inserted.
+
+use base::limits::THREAD_COUNT_MAX;
+use sync::{Padded, ThreadCounter as Counter};
+
+/// One thread's counters.
+#[derive(Default)]
+pub struct Counters {
+    /// Lookups for reading that found a key.
+    pub hits: Counter,
+    /// Lookups for reading that found none.
+    pub misses: Counter,
+    /// Keys deleted because their time was over.
+    pub expired_keys: Counter,
+    /// Keys deleted by the active expiry cycle, a part of `expired_keys`.
+    pub expired_keys_active: Counter,
+    /// Keys evicted to free memory.
+    pub evicted_keys: Counter,
+    /// Changes since the start, as Redis counts `dirty`.
+    pub dirty: Counter,
+    per_db: Box<[PerDb]>,
+}
+
+/// One thread's share of a database.
+#[derive(Default)]
+struct PerDb {
+    keys: Counter,
+    volatile: Counter,
+    expiry_sum: Counter,
+}
+
+/// The counters of every thread there can be.
+pub struct AllCounters {
+    threads: Box<[Padded<Counters>]>,
+}
+
+/// Totals of one database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Population {
+    /// Entries, the expired ones that are not deleted yet included.
+    pub keys: u64,
+    /// Entries with an expiry.
+    pub volatile: u64,
+    /// Sum of the expiry times of the volatile ones, in Unix milliseconds, wrapping.
+    pub expiry_sum: u64,
+}
+
+impl Counters {
+    fn new(db_count: usize) -> Self {
+        Self { per_db: (0..db_count).map(|_| PerDb::default()).collect(), ..Self::default() }
+    }
+
+    /// An entry came (`1`) or went (`-1`), with this expiry.
+    #[inline]
+    pub(crate) fn population(&self, db: usize, change: i64, expiry: Option<i64>) {
+        let part = &self.per_db[db];
+        part.keys.add(change as u64);
+        if let Some(at) = expiry {
+            part.volatile.add(change as u64);
+            part.expiry_sum.add((change * at) as u64);
+        }
+    }
+
+    /// An entry's expiry changed.
+    #[inline]
+    pub(crate) fn expiry(&self, db: usize, before: Option<i64>, after: Option<i64>) {
+        if before == after {
+            return;
+        }
+        let part = &self.per_db[db];
+        part.volatile.add((i64::from(after.is_some()) - i64::from(before.is_some())) as u64);
+        part.expiry_sum.add((after.unwrap_or(0) - before.unwrap_or(0)) as u64);
+    }
+
+    /// A whole table of entries went.
+    pub(crate) fn cleared(&self, db: usize, gone: Population) {
+        let part = &self.per_db[db];
+        part.keys.add(gone.keys.wrapping_neg());
+        part.volatile.add(gone.volatile.wrapping_neg());
+        part.expiry_sum.add(gone.expiry_sum.wrapping_neg());
+    }
+}
+
+impl AllCounters {
+    pub(crate) fn new(db_count: usize) -> Self {
+        Self { threads: (0..THREAD_COUNT_MAX).map(|_| Padded(Counters::new(db_count))).collect() }
+    }
+
+    /// The counters of one thread.
+    #[must_use]
+    pub fn thread(&self, index: usize) -> &Counters {
+        &self.threads[index]
+    }
+
+    /// Totals of one database.
+    #[must_use]
+    pub fn population(&self, db: usize) -> Population {
+        let mut total = Population::default();
+        for thread in &self.threads {
+            let part = &thread.per_db[db];
+            total.keys = total.keys.wrapping_add(part.keys.value());
+            total.volatile = total.volatile.wrapping_add(part.volatile.value());
+            total.expiry_sum = total.expiry_sum.wrapping_add(part.expiry_sum.value());
+        }
+        total
+    }
+
+    /// The sum of one counter over all threads.
+    #[must_use]
+    pub fn sum(&self, of: impl Fn(&Counters) -> &Counter) -> u64 {
+        self.threads.iter().map(|thread| of(thread).value()).fold(0, u64::wrapping_add)
+    }
+
+    /// Sets one counter to zero for all threads (`CONFIG RESETSTAT`); an increment at the same instant may survive.
+    pub fn reset(&self, of: impl Fn(&Counters) -> &Counter) {
+        for thread in &self.threads {
+            of(thread).set(0);
+        }
+    }
+}

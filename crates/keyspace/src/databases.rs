@@ -1,0 +1,234 @@
+//! Whole databases: scanning, sampling, clearing and swapping them.
+//!
+//! Scanning and sampling latch one slot after the other by themselves where it is not held, and only try: a slot that is taken too long
+//! ends the step early or is passed over, so that nobody waits inside a handler. Clearing and swapping run under all
+//! latches, which the planner has taken.
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{Entry, Table};
+
+use crate::counters::Population;
+use crate::view::View;
+
+/// Bits of a position inside a slot.
+const POSITION_BITS: u32 = 24;
+
+/// Where a scan goes on: slot and position in hash order. One more than its number is the cursor of `SCAN`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ScanPosition(u64);
+
+impl ScanPosition {
+    /// The beginning.
+    pub const START: Self = Self(0);
+
+    /// The position with this cursor; `None` if no scan ever gave such a cursor.
+    #[must_use]
+    pub fn from_cursor(cursor: u64) -> Option<Self> {
+        let position = cursor.saturating_sub(1);
+        (position < (SLOT_COUNT as u64) << POSITION_BITS).then_some(Self(position))
+    }
+
+    /// Its number, never 0: that is for a beginning and for an end.
+    #[must_use]
+    pub fn cursor(self) -> u64 {
+        self.0 + 1
+    }
+
+    fn new(slot: usize, position: u32) -> Option<Self> {
+        (slot < SLOT_COUNT).then_some(Self((slot as u64) << POSITION_BITS | u64::from(position)))
+    }
+
+    fn slot(self) -> usize {
+        (self.0 >> POSITION_BITS) as usize
+    }
+
+    fn position(self) -> u32 {
+        (self.0 & ((1 << POSITION_BITS) - 1)) as u32
+    }
+}
+
+/// Tables taken out of a database, to be dropped where it disturbs nobody.
+pub struct Cleared {
+    tables: Vec<Table>,
+    /// Number of entries in them.
+    pub key_count: u64,
+}
+
+impl Cleared {
+    /// Frees the entries. O(number of entries).
+    pub fn free(self) {
+        drop(self.tables);
+    }
+}
+
+impl View<'_> {
+    /// Visits live entries from a position on until `enough` says so (asked after each bucket's worth) or the
+    /// database ends. Returns where to go on; `None` at the end. Latches what is not held, and lets it go again; a slot
+    /// that can't be had now ends the step.
+    pub fn scan(
+        &mut self,
+        db: DbIndex,
+        from: ScanPosition,
+        mut visit: impl FnMut(Entry<'_>),
+        mut enough: impl FnMut() -> bool,
+    ) -> Option<ScanPosition> {
+        let db = db.0 as usize;
+        let mut visit_live = |entry: Entry<'_>| {
+            if !self.is_expired(entry) {
+                visit(entry);
+            }
+        };
+        let mut at = from;
+        loop {
+            let slot = at.slot();
+            let stopped_at = if let Some(data) = self.held_data(Slot::new(slot as u16)) {
+                scan_table(data.table(db), at.position(), &mut visit_live, &mut enough)
+            } else {
+                let guard = self.keyspace.slots().try_read(slot);
+                let Some(guard) = guard else { return Some(at) };
+                scan_table(guard.table(db), at.position(), &mut visit_live, &mut enough)
+            };
+            match stopped_at {
+                Stopped::Within(position) => return ScanPosition::new(slot, position),
+                Stopped::BehindLast => return ScanPosition::new(slot + 1, 0),
+                Stopped::Not => at = ScanPosition::new(slot + 1, 0)?,
+            }
+        }
+    }
+
+    /// Visits every live entry of a database. All slots must be held.
+    pub fn for_each(&self, db: DbIndex, mut visit: impl FnMut(Entry<'_>)) {
+        for slot in 0..SLOT_COUNT as u16 {
+            let Some(table) = self.slot_data(Slot::new(slot)).table(db.0 as usize) else { continue };
+            table.iter().filter(|entry| !self.is_expired(*entry)).for_each(&mut visit);
+        }
+    }
+
+    /// Calls `see` with a random live entry of a database; `None` if there is none to be found.
+    pub fn with_random_entry<R>(&self, db: DbIndex, see: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let db = db.0 as usize;
+        if self.keyspace.counters.population(db).keys == 0 {
+            return None;
+        }
+        let start = self.random.below(SLOT_COUNT as u64) as usize;
+        // Large databases are hit at once; in a small one the next slot that has anything will do.
+        for tries in 0..2 * SLOT_COUNT {
+            let slot = (start + tries) % SLOT_COUNT;
+            let guard;
+            let data = match self.held_data(Slot::new(slot as u16)) {
+                Some(data) => data,
+                None => {
+                    let Some(read) = self.keyspace.slots().try_read_now(slot) else { continue };
+                    guard = read;
+                    &guard
+                }
+            };
+            let Some(table) = data.table(db) else { continue };
+            if let Some(entry) = table.sample(self.random.next_u64())
+                && !self.is_expired(entry)
+            {
+                return Some(see(entry));
+            }
+        }
+        None
+    }
+
+    /// Takes everything out of a database (`None`: of all). All slots must be held for writing.
+    #[must_use]
+    pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
+        let keyspace = self.keyspace;
+        let mut cleared = Cleared { tables: Vec::new(), key_count: 0 };
+        let dbs = match db {
+            Some(db) => db.0 as usize..db.0 as usize + 1,
+            None => 0..keyspace.db_count(),
+        };
+        let now = self.now.0;
+        for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
+            let data = self.slot_data_mut(slot);
+            for db in dbs.clone() {
+                if !data_has(data, db) {
+                    continue;
+                }
+                if data.is_watched() {
+                    data.note_replacement(DbIndex(db as u16), None, now);
+                }
+                cleared.tables.push(data.table_mut(db, keyspace.db_count()).take());
+            }
+            keyspace.slots().shared(slot.index()).publish(data.table_mut(0, keyspace.db_count()));
+        }
+        for db in dbs {
+            let gone = keyspace.counters.population(db);
+            cleared.key_count += gone.keys;
+            self.counters.cleared(db, gone);
+        }
+        cleared
+    }
+
+    /// Exchanges two databases. All slots must be held for writing.
+    pub fn swap(&mut self, one: DbIndex, other: DbIndex) {
+        let (one, other) = (one.0 as usize, other.0 as usize);
+        if one == other {
+            return;
+        }
+        let keyspace = self.keyspace;
+        let count = keyspace.db_count();
+        let now = self.now.0;
+        for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
+            let data = self.slot_data_mut(slot);
+            if !data_has(data, one) && !data_has(data, other) {
+                continue;
+            }
+            if data.is_watched() {
+                let (one, other) = (DbIndex(one as u16), DbIndex(other as u16));
+                data.note_replacement(one, Some(other), now);
+                data.note_replacement(other, Some(one), now);
+            }
+            let first = data.table_mut(one, count).take();
+            let second = std::mem::replace(data.table_mut(other, count), first);
+            *data.table_mut(one, count) = second;
+            keyspace.slots().shared(slot.index()).publish(data.table_mut(0, count));
+        }
+        let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
+        self.counters.cleared(one, difference(of_one, of_other));
+        self.counters.cleared(other, difference(of_other, of_one));
+    }
+}
+
+/// Where a scan has had enough in a table.
+enum Stopped {
+    Within(u32),
+    BehindLast,
+    Not,
+}
+
+fn scan_table(
+    table: Option<&Table>,
+    from: u32,
+    visit: &mut impl FnMut(Entry<'_>),
+    enough: &mut impl FnMut() -> bool,
+) -> Stopped {
+    let Some(table) = table.filter(|table| !table.is_empty()) else { return Stopped::Not };
+    let mut position = from;
+    loop {
+        let next = table.scan(position, &mut *visit);
+        match (next, enough()) {
+            (Some(next), true) => return Stopped::Within(next),
+            (Some(next), false) => position = next,
+            (None, true) => return Stopped::BehindLast,
+            (None, false) => return Stopped::Not,
+        }
+    }
+}
+
+fn data_has(data: &crate::keyspace::SlotData, db: usize) -> bool {
+    data.table(db).is_some_and(|table| !table.is_empty())
+}
+
+fn difference(from: Population, to: Population) -> Population {
+    Population {
+        keys: from.keys.wrapping_sub(to.keys),
+        volatile: from.volatile.wrapping_sub(to.volatile),
+        expiry_sum: from.expiry_sum.wrapping_sub(to.expiry_sum),
+    }
+}

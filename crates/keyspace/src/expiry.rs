@@ -1,0 +1,115 @@
+//! The active expiry cycle: each thread walks its share of the slots and deletes keys whose time is over, in steps
+//! that a budget can end at any time. The next cycle goes on there.
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::Removed;
+
+use crate::view::View;
+
+/// Buckets walked under one latch, and so the longest it is held: a few microseconds.
+const STEP_BUCKET_COUNT: usize = 16;
+
+/// Where a thread's walk has got to.
+pub struct ExpiryCycle {
+    thread: usize,
+    slot: usize,
+    db: usize,
+    position: u32,
+}
+
+/// A key that the cycle deleted.
+pub struct Expired {
+    /// The database it was in.
+    pub db: DbIndex,
+    /// Its entry.
+    pub removed: Removed,
+}
+
+impl ExpiryCycle {
+    /// A walk over the share of the thread with this number.
+    #[must_use]
+    pub fn new(thread: usize) -> Self {
+        Self { thread, slot: thread, db: 0, position: 0 }
+    }
+
+    /// Walks until the share has been seen once or `go_on` says no, asked after each step. `threads` is the number
+    /// of threads that share the slots.
+    pub fn run(
+        &mut self,
+        view: &mut View<'_>,
+        threads: usize,
+        mut go_on: impl FnMut() -> bool,
+        mut expired: impl FnMut(Expired),
+    ) {
+        let counters = &view.keyspace.counters;
+        let dbs: Vec<usize> =
+            (0..view.keyspace.db_count()).filter(|db| counters.population(*db).volatile > 0).collect();
+        if dbs.is_empty() {
+            return;
+        }
+        for _ in (0..SLOT_COUNT).step_by(threads.max(1)) {
+            if self.slot % threads.max(1) != self.thread % threads.max(1) || self.slot >= SLOT_COUNT {
+                self.slot = self.thread % threads.max(1);
+            }
+            for db in dbs.iter().copied().filter(|db| *db >= self.db).collect::<Vec<_>>() {
+                self.db = db;
+                while self.step(view, &mut expired) {
+                    if !go_on() {
+                        return;
+                    }
+                }
+                self.position = 0;
+            }
+            self.db = 0;
+            self.slot += threads.max(1);
+            if self.slot % 1024 < threads && !go_on() {
+                return;
+            }
+        }
+    }
+
+    /// One step in one table. Whether the table has more.
+    fn step(&mut self, view: &mut View<'_>, expired: &mut impl FnMut(Expired)) -> bool {
+        let keyspace = view.keyspace;
+        let now = view.now.0;
+        let due = {
+            let Some(guard) = keyspace.slots().try_read_now(self.slot) else { return false };
+            let Some(table) = guard.table(self.db) else { return false };
+            if table.volatile_len() == 0 {
+                return false;
+            }
+            let walk = table.expire_walk(self.position, STEP_BUCKET_COUNT, now, |_| {});
+            if walk.expired_count == 0 {
+                self.position = walk.next.unwrap_or(0);
+                return walk.next.is_some();
+            }
+            walk.expired_count
+        };
+        debug_assert!(due > 0);
+        let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
+        let db = self.db;
+        let counters = view.counters;
+        let heap = keyspace.heap(Slot::new(self.slot as u16));
+        let is_watched = guard.is_watched();
+        let mut watched: Vec<Box<[u8]>> = Vec::new();
+        let table = guard.table_mut(db, keyspace.db_count());
+        let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {
+            counters.population(db, -1, removed.entry().expiry());
+            counters.expired_keys.add(1);
+            counters.expired_keys_active.add(1);
+            if is_watched {
+                watched.push(removed.entry().key().into());
+            }
+            expired(Expired { db: DbIndex(db as u16), removed });
+        });
+        for bytes in &watched {
+            guard.note_change(keyspace.hasher().key(bytes, DbIndex(db as u16)), now);
+        }
+        if db == 0 {
+            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+        }
+        self.position = walk.next.unwrap_or(0);
+        walk.next.is_some()
+    }
+}

@@ -1,0 +1,256 @@
+//! The keyspace: 16,384 latched slots with a table for each logical database, and the heaps their entries live in.
+//!
+//! Owns all data. Touches `sync` for latches and epochs and `collections` for tables; knows no bytes of a protocol,
+//! no socket, no clock.
+//! Invariants:
+//! 1. A key's entry is in the slot of its hash and nowhere else.
+//! 2. The hint of a slot describes its table of database 0 whenever nobody holds the slot for writing.
+//! 3. Latches are taken in ascending slot order.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{Heap, Hint, PageHooks, Retired, Table};
+use sync::LatchTable;
+use sync::epoch::Domain;
+
+use crate::counters::AllCounters;
+use crate::key::{KeyHasher, slot_of_hash};
+use crate::watching::Watches;
+
+/// Number of heaps that the slots share, each for a run of neighbouring slots.
+const HEAP_COUNT: usize = 32;
+
+/// Vacant memory that is kept in any case, in bytes.
+const VACANT_SIZE_MIN: usize = 16 << 20;
+
+/// What a slot's latch guards: its table in each database, and who watches its keys.
+pub struct SlotData {
+    /// Database 0, inline: with the latch and the hint it fills one cache line.
+    first: Table,
+    /// What most slots do without.
+    more: Option<Box<More>>,
+}
+
+/// The rarer parts of a slot.
+#[derive(Default)]
+struct More {
+    /// Further databases, made when one of them is first written.
+    tables: Box<[Table]>,
+    watches: Watches,
+}
+
+/// The tables of a slot.
+pub(crate) struct Tables<'a> {
+    first: &'a Table,
+    others: &'a [Table],
+}
+
+/// The slots' latches and data.
+pub type Slots = LatchTable<Hint, SlotData>;
+
+/// All data of the server.
+pub struct Keyspace {
+    slots: Slots,
+    heaps: Box<[Heap]>,
+    hasher: KeyHasher,
+    db_count: usize,
+    /// Table segments that prefetchers may still look at.
+    pub segments: Domain<Retired>,
+    /// Bytes of what is in `segments`.
+    waiting_bytes: AtomicUsize,
+    /// What each thread counts.
+    pub counters: AllCounters,
+}
+
+impl SlotData {
+    fn new() -> Self {
+        Self { first: Table::new(), more: None }
+    }
+
+    /// The table of a database; `None`: empty, not made yet.
+    #[inline]
+    pub(crate) fn table(&self, db: usize) -> Option<&Table> {
+        if db == 0 { Some(&self.first) } else { self.more.as_ref()?.tables.get(db - 1) }
+    }
+
+    /// Gives up the memory of tables that hold nothing; those of the further databases go together.
+    pub(crate) fn drop_empty_tables(&mut self) {
+        if self.first.is_empty() {
+            self.first.clear();
+        }
+        if let Some(more) = &mut self.more
+            && more.tables.iter().all(Table::is_empty)
+        {
+            more.tables = Box::default();
+            if more.watches.is_empty() {
+                self.more = None;
+            }
+        }
+    }
+
+    /// The table of a database, made if need be.
+    #[inline]
+    pub(crate) fn table_mut(&mut self, db: usize, db_count: usize) -> &mut Table {
+        if db == 0 {
+            return &mut self.first;
+        }
+        let more = self.more.get_or_insert_default();
+        if more.tables.is_empty() {
+            more.tables = (1..db_count).map(|_| Table::new()).collect();
+        }
+        &mut more.tables[db - 1]
+    }
+
+    /// Whether anybody watches a key of this slot.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.watches.is_empty())
+    }
+
+    pub(crate) fn watches(&self) -> Option<&Watches> {
+        self.more.as_ref().map(|more| &more.watches)
+    }
+
+    pub(crate) fn watches_or_new(&mut self) -> &mut Watches {
+        &mut self.more.get_or_insert_default().watches
+    }
+
+    pub(crate) fn watches_and_tables(&mut self) -> Option<(&mut Watches, Tables<'_>)> {
+        let more = self.more.as_mut()?;
+        Some((&mut more.watches, Tables { first: &self.first, others: &more.tables }))
+    }
+}
+
+impl Tables<'_> {
+    /// The table of a database; `None`: empty, not made yet.
+    pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
+        match db.0 {
+            0 => Some(self.first),
+            db => self.others.get(usize::from(db) - 1),
+        }
+    }
+}
+
+impl Keyspace {
+    /// An empty keyspace of `db_count` databases. `wake` is called with the token of a parked session when it is
+    /// worth trying again, on the thread that let the latch go.
+    pub fn new(db_count: usize, seed: [u64; 4], wake: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self::with_pages(db_count, seed, PageHooks::default(), wake)
+    }
+
+    /// The same with something to tell the system about the pages of its heaps.
+    pub fn with_pages(
+        db_count: usize,
+        seed: [u64; 4],
+        pages: PageHooks,
+        wake: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            slots: LatchTable::new(SLOT_COUNT, |_| (Hint::new(), SlotData::new()), Box::new(wake)),
+            heaps: Heap::family_with(HEAP_COUNT, pages).into(),
+            hasher: KeyHasher::new(seed),
+            db_count,
+            segments: Domain::new(),
+            waiting_bytes: AtomicUsize::new(0),
+            counters: AllCounters::new(db_count),
+        }
+    }
+
+    /// Number of databases.
+    #[must_use]
+    pub fn db_count(&self) -> usize {
+        self.db_count
+    }
+
+    /// Number of entries of all databases.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        (0..self.db_count).map(|db| self.counters.population(db).keys).sum()
+    }
+
+    /// Hashes keys to their place.
+    #[must_use]
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// The slots' latches.
+    #[must_use]
+    pub fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// The heap of a slot's entries.
+    #[must_use]
+    #[inline]
+    pub fn heap(&self, slot: Slot) -> &Heap {
+        &self.heaps[slot.index() * HEAP_COUNT / SLOT_COUNT]
+    }
+
+    /// All heaps, for accounting.
+    #[must_use]
+    pub fn heaps(&self) -> &[Heap] {
+        &self.heaps
+    }
+
+    /// First pass of a batch: asks for the cache line of the key's slot.
+    #[inline]
+    pub fn prefetch_slot(&self, hash: u64) {
+        self.slots.prefetch(slot_of_hash(hash).index());
+    }
+
+    /// Second pass: asks for the bucket. Only database 0 has hints.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.slots.shared(slot_of_hash(hash).index()).prefetch_bucket(hash);
+    }
+
+    /// Third pass: asks for the entry.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        self.slots.shared(slot_of_hash(hash).index()).prefetch_entry(hash);
+    }
+
+    /// Bytes of entries and table segments.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.heaps.iter().map(|heap| heap.block_bytes() as usize).sum()
+    }
+
+    /// Bytes of the chunks that entries and segments are carved from, used or not.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> usize {
+        self.heaps[0].family_mapped_bytes()
+    }
+
+    /// Gives vacant memory back to the system if it is much: more than an eighth of what is mapped.
+    pub fn trim(&self) {
+        if self.heaps[0].family_vacant_bytes() > VACANT_SIZE_MIN.max(self.mapped_bytes() / 8) {
+            self.heaps.iter().for_each(Heap::trim);
+        }
+    }
+
+    /// Bytes of segments that nobody uses any more, and that are freed as soon as every thread has turned round once.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        let retired: u64 = self.heaps.iter().map(Heap::retired_bytes).sum();
+        self.waiting_bytes.load(Ordering::Relaxed) + retired as usize
+    }
+
+    /// Hands segments that tables gave up to the epoch domain, and frees those that no thread can still see.
+    /// Each thread calls it now and then.
+    pub fn reclaim(&self, scratch: &mut Vec<Retired>) {
+        for heap in &self.heaps {
+            for segment in heap.take_retired() {
+                self.waiting_bytes.fetch_add(segment.size(), Ordering::Relaxed);
+                self.segments.retire(segment);
+            }
+        }
+        self.segments.collect(scratch);
+        let freed: usize = scratch.iter().map(Retired::size).sum();
+        scratch.clear();
+        self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,139 @@
+//! Taking and letting go the latches of a command.
+//!
+//! Invariant: in ascending order of slots, so that there is no circle of waiting. A latch that can't be had is waited
+//! for with the lower ones kept; nobody sleeps meanwhile.
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+use sync::{Claim, Guard, Mode, Parked};
+
+use crate::view::{Held, SlotGuard, View};
+
+/// Latches for which room is kept from one command to the next, so that those of a few keys allocate nothing.
+const SPARE_GUARD_COUNT_MAX: usize = 512;
+
+/// A slot that could not be latched now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy(pub Slot);
+
+/// Latches kept by a command that waits for another one.
+#[derive(Default)]
+pub struct Kept<'k> {
+    held: Held<'k>,
+}
+
+impl<'k> View<'k> {
+    /// Latches one slot.
+    #[inline]
+    pub fn latch(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
+        debug_assert!(matches!(self.held, Held::Nothing));
+        let slots = self.keyspace.slots();
+        self.held = match mode {
+            Mode::Read => Held::Read(slot, slots.try_read(slot.index()).ok_or(Busy(slot))?),
+            Mode::Write => Held::Write(slot, slots.try_write(slot.index()).ok_or(Busy(slot))?),
+        };
+        Ok(())
+    }
+
+    /// Latches several slots (ascending, distinct), going on behind those that are held already.
+    pub fn latch_several(&mut self, wanted: impl Iterator<Item = Slot>, mode: Mode) -> Result<(), Busy> {
+        let slots = self.keyspace.slots();
+        let guards = self.several();
+        let last = guards.last().map(|(slot, _)| *slot);
+        for slot in wanted.skip_while(|slot| last.is_some_and(|last| *slot <= last)) {
+            let guard = match mode {
+                Mode::Read => slots.try_read(slot.index()).map(Guard::Read),
+                Mode::Write => slots.try_write(slot.index()).map(Guard::Write),
+            };
+            guards.push((slot, guard.ok_or(Busy(slot))?));
+        }
+        Ok(())
+    }
+
+    /// Latches every slot, going on behind those that are held already.
+    pub fn latch_all(&mut self, mode: Mode) -> Result<(), Busy> {
+        self.latch_several((0..SLOT_COUNT as u16).map(Slot::new), mode)
+    }
+
+    /// Waits in the slot's queue, unless the latch can be had now: then `true`, and it is held.
+    #[must_use]
+    pub fn park(&mut self, busy: Busy, mode: Mode, token: u64) -> bool {
+        match self.keyspace.slots().park(busy.0.index(), mode, token) {
+            Parked::Acquired(guard) => {
+                self.hold(busy.0, guard);
+                true
+            }
+            Parked::Waiting => false,
+        }
+    }
+
+    /// Takes the latch that the session with this token was woken for. `false`: it must wait on.
+    #[must_use]
+    pub fn claim(&mut self, busy: Busy, token: u64) -> bool {
+        match self.keyspace.slots().claim(busy.0.index(), token) {
+            Claim::Acquired(guard) => {
+                self.hold(busy.0, guard);
+                true
+            }
+            Claim::Pending => false,
+            Claim::NotWaiting => {
+                panic!("session {token} claims slot {} without waiting for it", busy.0.index())
+            }
+        }
+    }
+
+    /// Whether no latch is held.
+    #[must_use]
+    #[inline]
+    pub fn holds_nothing(&self) -> bool {
+        matches!(self.held, Held::Nothing)
+    }
+
+    /// Lets all latches go.
+    #[inline]
+    pub fn release(&mut self) {
+        if let Held::Several(mut guards) = std::mem::take(&mut self.held) {
+            guards.clear();
+            if guards.capacity() <= SPARE_GUARD_COUNT_MAX {
+                self.spare_guards = guards;
+            }
+        }
+    }
+
+    /// Takes the latches away, to be kept while their command waits.
+    #[must_use]
+    pub fn keep(&mut self) -> Kept<'k> {
+        Kept { held: std::mem::take(&mut self.held) }
+    }
+
+    /// Gives kept latches back.
+    pub fn restore(&mut self, kept: Kept<'k>) {
+        debug_assert!(matches!(self.held, Held::Nothing));
+        self.held = kept.held;
+    }
+
+    fn hold(&mut self, slot: Slot, guard: SlotGuard<'k>) {
+        match &mut self.held {
+            Held::Several(guards) => guards.push((slot, guard)),
+            held => {
+                *held = match guard {
+                    Guard::Read(guard) => Held::Read(slot, guard),
+                    Guard::Write(guard) => Held::Write(slot, guard),
+                }
+            }
+        }
+    }
+
+    fn several(&mut self) -> &mut Vec<(Slot, SlotGuard<'k>)> {
+        match std::mem::take(&mut self.held) {
+            Held::Nothing => self.held = Held::Several(std::mem::take(&mut self.spare_guards)),
+            Held::Several(guards) => self.held = Held::Several(guards),
+            Held::Read(slot, guard) => self.held = Held::Several(vec![(slot, Guard::Read(guard))]),
+            Held::Write(slot, guard) => self.held = Held::Several(vec![(slot, Guard::Write(guard))]),
+        }
+        match &mut self.held {
+            Held::Several(guards) => guards,
+            _ => unreachable!("made so above"),
+        }
+    }
+}

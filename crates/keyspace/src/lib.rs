@@ -1,0 +1,31 @@
+//! The keyspace: keys to values, in 16,384 latched slots, for several logical databases.
+//!
+//! Owns all data and the latches over it. Touches `sync` and `collections`. Never sees a socket, a protocol or a clock:
+//! time and random seeds are parameters, and who waits for a latch is a token to it.
+//! Invariants: see [`Keyspace`] and [`View`].
+//! Start reading at `keyspace.rs`, then `view.rs`, `latching.rs`, `reading.rs`, `writing.rs`.
+
+mod aging;
+mod counters;
+mod databases;
+mod eviction;
+mod expiry;
+mod key;
+mod keyspace;
+mod latching;
+mod reading;
+mod view;
+mod watching;
+mod writing;
+
+pub use aging::{Aging, LFU_INITIAL};
+pub use counters::{AllCounters, Counters, Population};
+pub use databases::{Cleared, ScanPosition};
+pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};
+pub use expiry::{Expired, ExpiryCycle};
+pub use key::{Key, KeyHasher, slot_of_hash};
+pub use keyspace::{Keyspace, SlotData, Slots};
+pub use latching::{Busy, Kept};
+pub use view::{Held, Random, View};
+pub use watching::Watching;
+pub use writing::WasThere;

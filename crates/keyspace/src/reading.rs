@@ -1,0 +1,65 @@
+//! Reading the latched data. A key whose time is over is not there, though its entry may still be.
+
+use collections::Entry;
+
+use crate::key::Key;
+use crate::view::View;
+
+impl View<'_> {
+    /// The entry of a key, for a command that reads its value: counts a hit or a miss and records the access.
+    #[inline]
+    pub fn find(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        let Some(entry) = self.lookup(key) else {
+            self.counters.misses.add(1);
+            return None;
+        };
+        if self.is_expired(entry) {
+            self.saw_expired.set(true);
+            self.counters.misses.add(1);
+            return None;
+        }
+        self.counters.hits.add(1);
+        self.record_access(entry);
+        Some(entry)
+    }
+
+    #[inline]
+    pub(crate) fn record_access(&self, entry: Entry<'_>) {
+        if self.touch {
+            entry.set_access(self.aging.accessed(entry.access(), || self.random.next_u32()));
+        }
+    }
+
+    /// The entry of a key, for a command that only asks about it (`TTL`, `OBJECT`): counts a hit or a miss, but records
+    /// no access.
+    #[inline]
+    #[must_use]
+    pub fn inspect(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        let entry = self.lookup(key);
+        let live = entry.filter(|entry| !self.is_expired(*entry));
+        if live.is_some() {
+            self.counters.hits.add(1);
+        } else {
+            self.saw_expired.set(self.saw_expired.get() || entry.is_some());
+            self.counters.misses.add(1);
+        }
+        live
+    }
+
+    /// The entry of a key, with nothing counted or recorded.
+    #[inline]
+    #[must_use]
+    pub fn peek(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.lookup(key).filter(|entry| !self.is_expired(*entry))
+    }
+
+    /// Whether a key is there; counts a hit or a miss and records the access.
+    pub fn touch_key(&self, key: Key<'_>) -> bool {
+        self.find(key).is_some()
+    }
+
+    #[inline]
+    pub(crate) fn lookup(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.table(key)?.find(key.hash, key.bytes)
+    }
+}

@@ -1,0 +1,203 @@
+//! What one command sees of the keyspace: the slots latched for it, and the data in them.
+//!
+//! Owns the latches while a command runs. Touches the entries of latched slots and the counters of its thread.
+//! Invariants:
+//! 1. Data is only reached through a held latch: a key whose slot is not held is a fault, and ends the process.
+//! 2. Several latches are held in ascending order of their slots.
+//! 3. Every insertion, removal and change of expiry is counted, and the slot's hint follows.
+//!
+//! Latching is in `latching.rs`, reading in `reading.rs`, writing in `writing.rs`, whole databases in `databases.rs`.
+
+use std::cell::Cell;
+
+use base::{Millis, Slot};
+use collections::{Entry, Heap, Hint, Table};
+use sync::{Guard, ReadGuard, WriteGuard};
+
+use crate::aging::Aging;
+use crate::counters::Counters;
+use crate::key::Key;
+use crate::keyspace::{Keyspace, SlotData};
+
+/// A slot held for reading or writing.
+pub(crate) type SlotGuard<'k> = Guard<'k, Hint, SlotData>;
+
+/// The latches that a command holds.
+#[derive(Default)]
+pub enum Held<'k> {
+    /// None.
+    #[default]
+    Nothing,
+    /// One slot, for reading.
+    Read(Slot, ReadGuard<'k, Hint, SlotData>),
+    /// One slot, for writing.
+    Write(Slot, WriteGuard<'k, Hint, SlotData>),
+    /// Several, ascending.
+    Several(Vec<(Slot, SlotGuard<'k>)>),
+}
+
+/// A command's sight of the keyspace.
+pub struct View<'k> {
+    pub(crate) keyspace: &'k Keyspace,
+    pub(crate) held: Held<'k>,
+    /// Empty: memory for the next `Held::Several`.
+    pub(crate) spare_guards: Vec<(Slot, SlotGuard<'k>)>,
+    /// What this thread counts.
+    pub counters: &'k Counters,
+    /// The time the command runs at.
+    pub now: Millis,
+    /// Whether keys are there even when their time is over (for a client that imports them from elsewhere).
+    pub sees_expired: bool,
+    /// How accesses are recorded.
+    pub aging: Aging,
+    /// Whether accesses are recorded at all (`CLIENT NO-TOUCH`).
+    pub touch: bool,
+    /// Whether a read came upon a key whose time is over: somebody should delete it under a write latch.
+    pub saw_expired: Cell<bool>,
+    pub(crate) random: Random,
+}
+
+/// A small generator of random numbers (xorshift64*), one a thread: sampling needs speed, not secrecy.
+#[derive(Clone, Debug)]
+pub struct Random(Cell<u64>);
+
+impl Random {
+    /// A generator that starts from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(Cell::new(seed | 1))
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn next_u64(&self) -> u64 {
+        let mut state = self.0.get();
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.0.set(state);
+        state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// The next 32 bits.
+    #[inline]
+    pub fn next_u32(&self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
+    /// A number below `bound`, which is not 0.
+    #[inline]
+    pub fn below(&self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl<'k> View<'k> {
+    /// A view for one thread, holding nothing. `thread` numbers its counters.
+    #[must_use]
+    pub fn new(keyspace: &'k Keyspace, thread: usize, seed: u64) -> Self {
+        Self {
+            keyspace,
+            held: Held::Nothing,
+            spare_guards: Vec::new(),
+            counters: keyspace.counters.thread(thread),
+            now: Millis(0),
+            sees_expired: false,
+            aging: Aging::lru(0),
+            touch: true,
+            saw_expired: Cell::new(false),
+            random: Random::new(seed),
+        }
+    }
+
+    /// The keyspace.
+    #[must_use]
+    pub fn keyspace(&self) -> &'k Keyspace {
+        self.keyspace
+    }
+
+    /// This thread's random numbers.
+    pub fn random(&self) -> &Random {
+        &self.random
+    }
+
+    #[inline]
+    pub(crate) fn slot_data(&self, slot: Slot) -> &SlotData {
+        self.held_data(slot).unwrap_or_else(|| not_held(slot))
+    }
+
+    /// The data of a slot, if it is held.
+    #[inline]
+    pub(crate) fn held_data(&self, slot: Slot) -> Option<&SlotData> {
+        match &self.held {
+            Held::Read(held, guard) if *held == slot => Some(guard),
+            Held::Write(held, guard) if *held == slot => Some(guard),
+            Held::Several(guards) => {
+                let index = guards.binary_search_by_key(&slot, |(held, _)| *held).ok()?;
+                Some(&guards[index].1)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a slot is held for writing.
+    pub(crate) fn holds_for_writing(&self, slot: Slot) -> bool {
+        match &self.held {
+            Held::Write(held, _) => *held == slot,
+            Held::Several(guards) => guards
+                .binary_search_by_key(&slot, |(held, _)| *held)
+                .is_ok_and(|index| matches!(guards[index].1, Guard::Write(_))),
+            Held::Nothing | Held::Read(..) => false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
+        match &mut self.held {
+            Held::Write(held, guard) if *held == slot => guard,
+            Held::Several(guards) => match guards.binary_search_by_key(&slot, |(held, _)| *held) {
+                Ok(index) => match &mut guards[index].1 {
+                    Guard::Write(guard) => guard,
+                    Guard::Read(_) => not_held(slot),
+                },
+                Err(_) => not_held(slot),
+            },
+            _ => not_held(slot),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn table(&self, key: Key<'_>) -> Option<&Table> {
+        self.slot_data(key.slot).table(key.db.0 as usize)
+    }
+
+    /// Runs `change` on the key's table, then makes the slot's hint follow.
+    #[inline]
+    pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
+        let keyspace = self.keyspace;
+        let db = key.db.0 as usize;
+        let table = self.slot_data_mut(key.slot).table_mut(db, keyspace.db_count());
+        let result = change(table, keyspace.heap(key.slot));
+        if db == 0 {
+            keyspace.slots().shared(key.slot.index()).publish(table);
+        }
+        result
+    }
+
+    /// Whether an entry's time is over.
+    #[inline]
+    pub(crate) fn is_expired(&self, entry: Entry<'_>) -> bool {
+        entry.expiry().is_some_and(|at| at <= self.due())
+    }
+
+    /// The Unix time in milliseconds up to which keys that expire are gone.
+    #[inline]
+    pub(crate) fn due(&self) -> i64 {
+        if self.sees_expired { i64::MIN } else { self.now.0 }
+    }
+}
+
+#[cold]
+fn not_held(slot: Slot) -> ! {
+    panic!("slot {} is used without its latch", slot.index())
+}

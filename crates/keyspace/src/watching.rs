@@ -1,0 +1,253 @@
+//! `WATCH`: sessions that want to know whether a key changes, remembered in the key's slot.
+//!
+//! Owns a list for each slot that is watched at all, guarded by the slot's latch like the data. Whoever changes a key
+//! says so with [`View::note_change`] while the slot is held, and the watchers' marks are set: where nobody watches,
+//! that costs a look at one pointer beside the table.
+//!
+//! A session that goes away need not latch anything: its entries are dead, and the lists drop dead entries when
+//! they have doubled in length since the last time.
+//!
+//! Invariants:
+//! 1. As long as a [`Watching`] lives and its mark is not set, each of its keys is in the list of the key's slot.
+//! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
+
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
+
+use base::{DbIndex, Slot};
+use collections::Table;
+use sync::Mark;
+
+use crate::key::{Key, slot_of_hash};
+use crate::keyspace::SlotData;
+use crate::view::View;
+
+/// Lists shorter than this are not swept.
+const SWEEP_LEN_MIN: usize = 8;
+
+/// The keys that one session watches.
+#[derive(Default)]
+pub struct Watching {
+    /// Set when any of them has changed.
+    mark: Arc<Mark>,
+    keys: HashSet<WatchedKey>,
+}
+
+#[derive(PartialEq, Eq)]
+struct WatchedKey {
+    hash: u64,
+    db: DbIndex,
+    bytes: Box<[u8]>,
+}
+
+impl Hash for WatchedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl WatchedKey {
+    fn slot(&self) -> Slot {
+        slot_of_hash(self.hash)
+    }
+}
+
+/// Who watches which keys of a slot.
+#[derive(Default)]
+pub(crate) struct Watches {
+    list: Vec<Watch>,
+    /// Length at which the dead are dropped.
+    sweep_at: usize,
+}
+
+struct Watch {
+    db: DbIndex,
+    hash: u64,
+    bytes: Box<[u8]>,
+    mark: Weak<Mark>,
+    /// The key's time was over already when it was watched: that its entry goes is no change.
+    was_expired: bool,
+}
+
+impl Watching {
+    /// Whether a key is known to have changed.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.mark.is_set()
+    }
+
+    /// Number of keys watched.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether no key is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The slots of the keys, in no order.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.keys.iter().map(WatchedKey::slot)
+    }
+}
+
+impl Watches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn push(&mut self, watch: Watch) {
+        if self.list.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
+            self.list.retain(|watch| watch.mark.strong_count() > 0);
+            self.sweep_at = 2 * self.list.len();
+        }
+        self.list.push(watch);
+    }
+
+    /// Lets `judge` tell for each watch whether its key has changed, sets the marks of those, and forgets them.
+    fn settle(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
+        self.list.retain_mut(|watch| {
+            if !judge(watch) {
+                return true;
+            }
+            if let Some(mark) = watch.mark.upgrade() {
+                mark.set();
+            }
+            false
+        });
+        if self.list.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    fn remove(&mut self, mark: &Arc<Mark>) {
+        self.list.retain(|watch| watch.mark.as_ptr() != Arc::as_ptr(mark));
+        if self.list.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Watch {
+    fn is_of(&self, key: Key<'_>) -> bool {
+        self.hash == key.hash && self.db == key.db && *self.bytes == *key.bytes
+    }
+
+    /// Whether the key is in a table of its slot, expired or not.
+    fn state_in(&self, table: Option<&Table>, now: i64) -> State {
+        match table.and_then(|table| table.find(self.hash, &self.bytes)) {
+            None => State::Absent,
+            Some(entry) if entry.expiry().is_some_and(|at| at <= now) => State::Expired,
+            Some(_) => State::Live,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Absent,
+    Expired,
+    Live,
+}
+
+impl View<'_> {
+    /// Watches a key that is held for writing.
+    pub fn watch(&mut self, key: Key<'_>, watching: &mut Watching) {
+        if !watching.keys.insert(WatchedKey { hash: key.hash, db: key.db, bytes: key.bytes.into() }) {
+            return;
+        }
+        let was_expired = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
+        let mark = Arc::downgrade(&watching.mark);
+        let watch = Watch { db: key.db, hash: key.hash, bytes: key.bytes.into(), mark, was_expired };
+        self.slot_data_mut(key.slot).watches_or_new().push(watch);
+    }
+
+    /// Whether a watched key has changed, or its time has come since. The slots of all keys must be held.
+    #[must_use]
+    pub fn has_changed(&self, watching: &Watching) -> bool {
+        watching.has_changed() || watching.keys.iter().any(|key| self.has_expired_since(key, &watching.mark))
+    }
+
+    fn has_expired_since(&self, key: &WatchedKey, mark: &Arc<Mark>) -> bool {
+        let data = self.slot_data(key.slot());
+        let Some(watches) = data.watches() else { return false };
+        watches.list.iter().any(|watch| {
+            watch.mark.as_ptr() == Arc::as_ptr(mark)
+                && watch.db == key.db
+                && watch.bytes == key.bytes
+                && !watch.was_expired
+                && watch.state_in(data.table(watch.db.0 as usize), self.due()) == State::Expired
+        })
+    }
+
+    /// Forgets what a session watches, in the slots that are held for writing or free just now; what is left elsewhere
+    /// is dead, and goes when its list is swept.
+    pub fn unwatch(&mut self, watching: Watching) {
+        for key in &watching.keys {
+            if self.holds_for_writing(key.slot()) {
+                self.slot_data_mut(key.slot()).forget_watches(&watching.mark);
+            } else if self.held_data(key.slot()).is_none()
+                && let Some(mut guard) = self.keyspace.slots().try_write_now(key.slot().index())
+            {
+                guard.forget_watches(&watching.mark);
+            }
+        }
+    }
+
+    /// Tells those who watch a key that it has changed. Its slot must be held for writing.
+    #[inline]
+    pub fn note_change(&mut self, key: Key<'_>) {
+        let now = self.due();
+        let data = self.slot_data_mut(key.slot);
+        if data.is_watched() {
+            data.note_change(key, now);
+        }
+    }
+}
+
+impl SlotData {
+    fn forget_watches(&mut self, mark: &Arc<Mark>) {
+        if self.is_watched() {
+            self.watches_or_new().remove(mark);
+        }
+    }
+
+    /// A key of this slot has changed.
+    #[cold]
+    pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64) {
+        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        watches.settle(|watch| {
+            if !watch.is_of(key) {
+                return false;
+            }
+            let stays_gone = watch.was_expired && watch.state_in(tables.of(key.db), now) == State::Absent;
+            watch.was_expired &= !stays_gone;
+            !stays_gone
+        });
+    }
+
+    /// The table of a database is about to become empty (`None`), or to be replaced by that of another one.
+    #[cold]
+    pub(crate) fn note_replacement(&mut self, db: DbIndex, by: Option<DbIndex>, now: i64) {
+        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        watches.settle(|watch| {
+            if watch.db != db {
+                return false;
+            }
+            let before = watch.state_in(tables.of(db), now);
+            let after = by.map_or(State::Absent, |by| watch.state_in(tables.of(by), now));
+            let was_gone = before == State::Absent || watch.was_expired;
+            let is_gone = after != State::Live;
+            watch.was_expired = match after {
+                State::Absent if before != State::Absent => false,
+                State::Expired if was_gone => true,
+                _ => watch.was_expired,
+            };
+            !(was_gone && is_gone)
+        });
+    }
+}

@@ -1,0 +1,147 @@
+//! Changing the latched data. Whoever changes a key first deletes it if its time is over; setting one overwrites it.
+
+use collections::{Entry, EntryMut, ExpiryChange, NewValue, NotAString, Removed};
+
+use crate::key::Key;
+use crate::view::View;
+
+/// What setting a key came upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WasThere(pub bool);
+
+impl View<'_> {
+    /// The entry of a key that is held for writing; deletes it first if its time is over. Counts neither hit nor
+    /// miss, but records the access.
+    #[inline]
+    pub fn find_for_write(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
+        self.expire_if_due(key);
+        let entry = self.lookup(key)?;
+        self.record_access(entry);
+        Some(entry)
+    }
+
+    /// Deletes a key that is held for writing if its time is over. Whether it did.
+    #[inline]
+    pub fn expire_if_due(&mut self, key: Key<'_>) -> bool {
+        let due = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
+        if due {
+            self.remove(key);
+            self.counters.expired_keys.add(1);
+            self.note_change(key);
+        }
+        due
+    }
+
+    /// Sets value and expiry of a key, which is added if it is not there. Returns whether it was. To keep an expiry, be
+    /// sure first that its time is not over.
+    pub fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: ExpiryChange) -> WasThere {
+        let (counters, aging) = (self.counters, self.aging);
+        let now = self.due();
+        let db = key.db.0 as usize;
+        self.change(key, |table, heap| {
+            let upserted = table.upsert(heap, key.hash, key.bytes, value, expiry);
+            let entry = upserted.entry;
+            entry.set_access(aging.initial());
+            if upserted.existed {
+                if upserted.old_expiry.is_some_and(|at| at <= now) {
+                    counters.expired_keys.add(1);
+                }
+                counters.expiry(db, upserted.old_expiry, entry.expiry());
+            } else {
+                counters.population(db, 1, entry.expiry());
+            }
+            WasThere(upserted.existed && upserted.old_expiry.is_none_or(|at| at > now))
+        })
+    }
+
+    /// Sets or clears the expiry of a key. Returns whether the key is there.
+    pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>) -> bool {
+        self.edit(key, |entry| entry.set_expiry(expiry)).is_some()
+    }
+
+    /// Changes an entry in place, and records the access; `None` if the key is not there, or was not any more: its
+    /// time being over, it is deleted. The change must not remove it.
+    pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
+        let (counters, aging, now, touch) = (self.counters, self.aging, self.due(), self.touch);
+        let random = self.random.next_u32();
+        let db = key.db.0 as usize;
+        let mut has_expired = false;
+        let result = self.change(key, |table, heap| {
+            let mut entry = table.find_mut(heap, key.hash, key.bytes)?;
+            let before = entry.entry().expiry();
+            if before.is_some_and(|at| at <= now) {
+                counters.population(db, -1, before);
+                counters.expired_keys.add(1);
+                entry.remove();
+                has_expired = true;
+                return None;
+            }
+            if touch {
+                entry.entry().set_access(aging.accessed(entry.entry().access(), || random));
+            }
+            let result = change(&mut entry);
+            counters.expiry(db, before, entry.entry().expiry());
+            Some(result)
+        });
+        if has_expired {
+            self.note_change(key);
+        }
+        result
+    }
+
+    /// Makes a string at least `len_min` bytes long, new ones zero, and changes its bytes in place. A missing key is
+    /// an empty string.
+    pub fn edit_string<R>(
+        &mut self,
+        key: Key<'_>,
+        len_min: usize,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, NotAString> {
+        let mut change = Some(change);
+        let mut edit = |entry: &mut EntryMut<'_>| {
+            let len = entry.entry().value().text_len().ok_or(NotAString)?;
+            let bytes = entry.resize(len.max(len_min))?;
+            Ok(change.take().expect("an entry is edited once")(bytes))
+        };
+        if let Some(result) = self.edit(key, &mut edit) {
+            return result;
+        }
+        self.set(key, NewValue::Raw(&[]), ExpiryChange::Clear);
+        self.edit(key, edit).expect("set just now, without expiry")
+    }
+
+    /// Takes a key out. The caller decides where its value is freed.
+    pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
+        let counters = self.counters;
+        let db = key.db.0 as usize;
+        self.change(key, |table, heap| {
+            let removed = table.remove(heap, key.hash, key.bytes)?;
+            counters.population(db, -1, removed.entry().expiry());
+            Some(removed)
+        })
+    }
+
+    /// Puts a copy of a key's entry in under another key or database, with its value, expiry and access clock. Returns what
+    /// it replaces, and `None` as well if there is nothing to copy.
+    pub fn copy(&mut self, source: Key<'_>, destination: Key<'_>) -> Option<Removed> {
+        let heap = self.keyspace.heap(destination.slot);
+        let copy = Removed::copy_of(self.lookup(source)?, heap, destination.bytes);
+        self.insert(destination, copy)
+    }
+
+    /// Puts a taken entry in under another key or database, with its value, expiry and access clock. Returns what it
+    /// replaces.
+    pub fn insert(&mut self, key: Key<'_>, owned: Removed) -> Option<Removed> {
+        let counters = self.counters;
+        let db = key.db.0 as usize;
+        let expiry = owned.entry().expiry();
+        self.change(key, |table, heap| {
+            let replaced = table.insert_owned(heap, key.hash, key.bytes, owned);
+            counters.population(db, 1, expiry);
+            if let Some(replaced) = &replaced {
+                counters.population(db, -1, replaced.entry().expiry());
+            }
+            replaced
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Changing entries in place keeps the counters, whatever is found: nothing, a live key, or one whose time is over.
+
+use base::{DbIndex, Millis, Slot};
+use collections::{Encoding, ExpiryChange, NewValue, NotAString, ValueRef};
+use keyspace::{Key, Keyspace, Population, View};
+use sync::Mode;
+
+const NOW: i64 = 1000;
+
+/// A view at `NOW` of an empty keyspace with two databases.
+fn with_view(test: impl FnOnce(&mut View<'_>)) {
+    let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| ());
+    let mut view = View::new(&keyspace, 0, 1);
+    view.now = Millis(NOW);
+    test(&mut view);
+}
+
+/// Latches the key's slot for the time of `act`.
+fn held<R>(view: &mut View<'_>, name: &str, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
+    let key = view.keyspace().hasher().key(name.as_bytes(), DbIndex(1));
+    view.latch(key.slot, Mode::Write).expect("nobody else is there");
+    let result = act(view, key);
+    view.release();
+    result
+}
+
+fn population(view: &View<'_>) -> Population {
+    view.keyspace().counters.population(1)
+}
+
+fn expired_count(view: &View<'_>) -> u64 {
+    view.keyspace().counters.sum(|counters| &counters.expired_keys)
+}
+
+#[test]
+fn an_edit_of_a_key_whose_time_is_over_deletes_it() {
+    with_view(|view| {
+        for (expiry, edited) in [(NOW, None), (NOW - 1, None), (NOW + 1, Some(()))] {
+            held(view, "k", |view, key| {
+                view.set(key, NewValue::Int(1), ExpiryChange::At(expiry));
+                assert_eq!(view.edit(key, |entry| drop(entry.set_int(2))), edited);
+                assert_eq!(view.peek(key).is_some(), edited.is_some());
+            });
+        }
+        assert_eq!(expired_count(view), 2);
+        let expected = Population { keys: 1, volatile: 1, expiry_sum: NOW as u64 + 1 };
+        assert_eq!(population(view), expected);
+        held(view, "k", |view, key| view.set_expiry(key, None));
+        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+        assert_eq!(held(view, "nothing", |view, key| view.edit(key, |_| ())), None);
+    });
+}
+
+#[test]
+fn an_overwritten_key_whose_time_was_over_counts_as_expired() {
+    with_view(|view| {
+        held(view, "k", |view, key| {
+            view.set(key, NewValue::Int(1), ExpiryChange::At(NOW));
+            assert!(!view.set(key, NewValue::Int(2), ExpiryChange::Clear).0);
+            assert!(view.set(key, NewValue::Int(3), ExpiryChange::Clear).0);
+        });
+        assert_eq!(expired_count(view), 1);
+        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+    });
+}
+
+#[test]
+fn a_string_grows_under_an_edit() {
+    with_view(|view| {
+        held(view, "k", |view, key| {
+            let filled = view.edit_string(key, 3, |bytes| {
+                bytes[1] = b'x';
+                bytes.len()
+            });
+            assert_eq!(filled, Ok(3));
+            assert_eq!(view.edit_string(key, 1, |bytes| bytes.to_vec()), Ok(b"\0x\0".to_vec()));
+            view.set(key, NewValue::Auto(b"123"), ExpiryChange::At(NOW + 5));
+            assert_eq!(view.edit_string(key, 4, |bytes| bytes.to_vec()), Ok(b"123\0".to_vec()));
+            let entry = view.peek(key).expect("it is there");
+            assert_eq!((entry.encoding(), entry.expiry()), (Encoding::Raw, Some(NOW + 5)));
+            view.now = Millis(NOW + 5);
+            assert_eq!(view.edit_string(key, 2, |bytes| bytes.to_vec()), Ok::<_, NotAString>(vec![0, 0]));
+            let entry = view.peek(key).expect("it is there");
+            assert!(matches!(entry.value(), ValueRef::Bytes([0, 0])));
+            assert_eq!(entry.expiry(), None);
+        });
+        assert_eq!(expired_count(view), 1);
+        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+    });
+}
+
+#[test]
+fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
+    with_view(|view| {
+        for _ in 0..3 {
+            let slots = [3, 7, 9].map(Slot::new);
+            view.latch_several(slots.into_iter(), Mode::Write).expect("free");
+            view.release();
+            view.latch_all(Mode::Read).expect("free");
+            view.release();
+            assert!(view.holds_nothing());
+            view.latch(Slot::new(7), Mode::Write).expect("free");
+            view.release();
+        }
+    });
+}

@@ -1,0 +1,183 @@
+//! Keys that go by themselves: the expiry cycle and eviction; and who is told of it.
+
+use base::{DbIndex, Millis};
+use collections::{ExpiryChange, NewValue};
+use keyspace::{Aging, EvictionOrder, EvictionPolicy, Evictor, ExpiryCycle, Key, Keyspace, View, Watching};
+use sync::Mode;
+
+const NOW: i64 = 1_000_000;
+const DB: DbIndex = DbIndex(1);
+
+fn keyspace() -> Keyspace {
+    Keyspace::new(2, [1, 2, 3, 4], |_| ())
+}
+
+fn view(keyspace: &Keyspace, thread: usize) -> View<'_> {
+    let mut view = View::new(keyspace, thread, 1 + thread as u64);
+    view.now = Millis(NOW);
+    view
+}
+
+/// Latches the key's slot for the time of `act`.
+fn held<R>(view: &mut View<'_>, name: &str, db: DbIndex, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
+    let key = view.keyspace().hasher().key(name.as_bytes(), db);
+    view.latch(key.slot, Mode::Write).expect("nobody else is there");
+    let result = act(view, key);
+    view.release();
+    result
+}
+
+fn set(view: &mut View<'_>, name: &str, db: DbIndex, expiry: Option<i64>) {
+    let expiry = expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
+    held(view, name, db, |view, key| view.set(key, NewValue::Int(1), expiry));
+}
+
+/// Live and due keys in both databases; returns how many are due.
+fn populate(view: &mut View<'_>) -> usize {
+    for number in 0..3000 {
+        let expiry = match number % 3 {
+            0 => None,
+            1 => Some(NOW + 1 + number),
+            _ => Some(NOW - number),
+        };
+        set(view, &number.to_string(), DbIndex((number % 2) as u16), expiry);
+    }
+    1000
+}
+
+#[test]
+fn the_threads_cycles_delete_all_that_is_due_and_nothing_else() {
+    let keyspace = keyspace();
+    let due = populate(&mut view(&keyspace, 0));
+    let mut deleted = 0;
+    for thread in 0..3 {
+        let mut view = view(&keyspace, thread);
+        ExpiryCycle::new(thread).run(
+            &mut view,
+            3,
+            || true,
+            |expired| {
+                assert!(expired.removed.entry().expiry().is_some_and(|at| at <= NOW));
+                deleted += 1;
+            },
+        );
+    }
+    assert_eq!(deleted, due);
+    let left: u64 = (0..2).map(|db| keyspace.counters.population(db).keys).sum();
+    assert_eq!(left, 2000);
+    assert_eq!(keyspace.counters.sum(|counters| &counters.expired_keys_active), due as u64);
+}
+
+#[test]
+fn a_cycle_goes_on_where_its_budget_ended() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace, 0);
+    let due = populate(&mut view);
+    let mut cycle = ExpiryCycle::new(0);
+    let mut deleted = 0;
+    let mut round_count = 0;
+    while deleted < due {
+        cycle.run(&mut view, 1, || false, |_| deleted += 1);
+        round_count += 1;
+        assert!(round_count < 1_000_000, "{deleted} of {due}");
+    }
+    assert!(round_count > 10);
+}
+
+#[test]
+fn eviction_follows_its_policy() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace, 0);
+    for number in 0..200 {
+        let expiry = (number % 2 == 0).then_some(NOW + 1000 + number);
+        set(&mut view, &number.to_string(), DB, expiry);
+    }
+    let number_of = |evicted: keyspace::Evicted| -> i64 {
+        let name = String::from_utf8_lossy(evicted.removed.entry().key()).into_owned();
+        name.parse().expect("a number")
+    };
+    let evict = |view: &mut View<'_>, volatile_only, order| {
+        let policy = EvictionPolicy { volatile_only, order };
+        Evictor::default().evict(view, policy, 64).map(number_of)
+    };
+    for _ in 0..10 {
+        let victim = evict(&mut view, true, EvictionOrder::Ttl).expect("there are volatile ones");
+        assert!(victim % 2 == 0 && victim < 100, "{victim} is not among the first to expire");
+        let victim = evict(&mut view, true, EvictionOrder::Random).expect("there are volatile ones");
+        assert!(victim % 2 == 0);
+    }
+    view.aging = Aging::lru(NOW + 500_000);
+    for number in 0..200 {
+        if number > 50 {
+            held(&mut view, &number.to_string(), DB, |view, key| view.find(key).is_some());
+        }
+    }
+    for _ in 0..10 {
+        let victim = evict(&mut view, false, EvictionOrder::Aging).expect("there are keys");
+        assert!(victim <= 50, "{victim} was used of late");
+    }
+    while evict(&mut view, true, EvictionOrder::Aging).is_some() {}
+    assert_eq!(keyspace.counters.population(1).volatile, 0);
+    while evict(&mut view, false, EvictionOrder::Random).is_some() {}
+    assert_eq!(keyspace.counters.population(1).keys, 0);
+    assert_eq!(keyspace.counters.sum(|counters| &counters.evicted_keys), 200);
+}
+
+#[test]
+fn watchers_are_told() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace, 0);
+    let watch = |view: &mut View<'_>, name: &str| {
+        let mut watching = Watching::default();
+        held(view, name, DB, |view, key| view.watch(key, &mut watching));
+        watching
+    };
+    let has_changed = |view: &mut View<'_>, name: &str, watching: &Watching| {
+        held(view, name, DB, |view, _| view.has_changed(watching))
+    };
+
+    set(&mut view, "k", DB, Some(NOW + 10));
+    let by_change = watch(&mut view, "k");
+    let elsewhere = watch(&mut view, "other");
+    held(&mut view, "k", DbIndex(0), |view, key| view.note_change(key));
+    assert!(!by_change.has_changed(), "that was another database");
+    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    assert!(by_change.has_changed() && !elsewhere.has_changed());
+
+    let by_time = watch(&mut view, "k");
+    assert!(!has_changed(&mut view, "k", &by_time));
+    view.now.0 += 10;
+    assert!(!by_time.has_changed() && has_changed(&mut view, "k", &by_time));
+    let of_the_expired = watch(&mut view, "k");
+    ExpiryCycle::new(0).run(&mut view, 1, || true, drop);
+    assert!(by_time.has_changed(), "the cycle deleted it");
+    assert!(!has_changed(&mut view, "k", &of_the_expired), "it was gone already");
+    set(&mut view, "k", DB, None);
+    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    assert!(of_the_expired.has_changed());
+
+    let by_eviction = watch(&mut view, "k");
+    let policy = EvictionPolicy { volatile_only: false, order: EvictionOrder::Random };
+    assert!(Evictor::default().evict(&mut view, policy, 5).is_some());
+    assert!(by_eviction.has_changed());
+    assert!(!elsewhere.has_changed());
+}
+
+/// Sessions that go away without a word leave entries behind that are swept when others watch.
+#[test]
+fn many_watchers_come_and_go() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace, 0);
+    let mut staying = Watching::default();
+    held(&mut view, "k", DB, |view, key| view.watch(key, &mut staying));
+    for _ in 0..1000 {
+        let mut passing = Watching::default();
+        held(&mut view, "k", DB, |view, key| view.watch(key, &mut passing));
+        if view.random().below(2) == 0 {
+            view.unwatch(passing);
+        }
+    }
+    assert!(!staying.has_changed());
+    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    assert!(staying.has_changed());
+}

@@ -1,0 +1,147 @@
+//! Threads that move amounts between keys under the latches of one or several slots: the sum stays, whoever looks.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use base::{DbIndex, Millis, Slot};
+use collections::{ExpiryChange, NewValue, ValueRef};
+use keyspace::{Busy, Key, Keyspace, Random, View};
+use sync::Mode;
+
+const THREAD_COUNT: usize = 4;
+const KEY_COUNT: u64 = 12;
+const ROUND_COUNT: usize = 4_000;
+const AMOUNT: i64 = 1000;
+
+/// A session that waits for its latches as the server's do: parked, until it is woken and claims what it was woken for.
+struct Session<'k> {
+    view: View<'k>,
+    token: u64,
+    wake_ups: Receiver<()>,
+    /// Told of each time it is parked.
+    parked: Sender<()>,
+}
+
+impl Session<'_> {
+    /// Repeats `try_latch` until everything is held.
+    fn hold(&mut self, mode: Mode, try_latch: impl Fn(&mut View<'_>) -> Result<(), Busy>) {
+        while let Err(busy) = try_latch(&mut self.view) {
+            if self.view.park(busy, mode, self.token) {
+                continue;
+            }
+            self.parked.send(()).expect("the test outlives its sessions");
+            loop {
+                self.wake_ups.recv().expect("whoever holds it wakes us");
+                if self.view.claim(busy, self.token) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn hold_keys(&mut self, keys: &[Key<'_>], mode: Mode) {
+        let mut slots: Vec<Slot> = keys.iter().map(|key| key.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        match slots[..] {
+            [slot] => {
+                self.hold(mode, |view| if view.holds_nothing() { view.latch(slot, mode) } else { Ok(()) });
+            }
+            _ => self.hold(mode, |view| view.latch_several(slots.iter().copied(), mode)),
+        }
+    }
+}
+
+fn balance(view: &View<'_>, key: Key<'_>) -> i64 {
+    match view.peek(key).expect("nobody deletes it").value() {
+        ValueRef::Int(value) => value,
+        other => panic!("not an amount: {other:?}"),
+    }
+}
+
+fn sum(view: &View<'_>) -> i64 {
+    let mut sum = 0;
+    view.for_each(DbIndex(0), |entry| match entry.value() {
+        ValueRef::Int(value) => sum += value,
+        other => panic!("not an amount: {other:?}"),
+    });
+    sum
+}
+
+/// Moves a random part of each key's amount to the next of some keys.
+fn transfer(session: &mut Session<'_>, random: &Random) {
+    let names: Vec<String> = (0..=random.below(4)).map(|_| random.below(KEY_COUNT).to_string()).collect();
+    let hasher = session.view.keyspace().hasher();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| hasher.key(name.as_bytes(), DbIndex(0))).collect();
+    session.hold_keys(&keys, Mode::Write);
+    for (from, to) in keys.iter().zip(keys.iter().skip(1)) {
+        let amount = random.below(100) as i64;
+        let left = balance(&session.view, *from) - amount;
+        session.view.edit(*from, |entry| drop(entry.set_int(left)));
+        let gained = balance(&session.view, *to) + amount;
+        session.view.edit(*to, |entry| drop(entry.set_int(gained)));
+    }
+    session.view.release();
+}
+
+fn run(session: &mut Session<'_>) {
+    let random = Random::new(7 + session.token);
+    for _ in 0..ROUND_COUNT {
+        match random.below(100) {
+            0 => {
+                session.hold(Mode::Read, |view| view.latch_all(Mode::Read));
+                assert_eq!(sum(&session.view), KEY_COUNT as i64 * AMOUNT);
+                session.view.release();
+            }
+            1..20 => {
+                let name = random.below(KEY_COUNT).to_string();
+                let key = session.view.keyspace().hasher().key(name.as_bytes(), DbIndex(0));
+                session.hold_keys(&[key], Mode::Read);
+                balance(&session.view, key);
+                session.view.release();
+            }
+            _ => transfer(session, &random),
+        }
+    }
+}
+
+#[test]
+fn transfers_between_random_slots_keep_the_sum() {
+    let (senders, receivers): (Vec<Sender<()>>, Vec<Receiver<()>>) =
+        (0..THREAD_COUNT).map(|_| mpsc::channel()).unzip();
+    let senders = Mutex::new(senders);
+    let wake = move |token: u64| {
+        let senders = senders.lock().expect("nobody panics with it");
+        senders[token as usize].send(()).expect("sessions outlive their waits");
+    };
+    let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
+    let mut view = View::new(&keyspace, THREAD_COUNT, 1);
+    view.now = Millis(1);
+    for number in 0..KEY_COUNT {
+        let name = number.to_string();
+        let key = keyspace.hasher().key(name.as_bytes(), DbIndex(0));
+        view.latch(key.slot, Mode::Write).expect("nobody else is there");
+        view.set(key, NewValue::Int(AMOUNT), ExpiryChange::Clear);
+        view.release();
+    }
+    let (parked, parkings) = mpsc::channel();
+    view.latch_all(Mode::Write).expect("nobody else is there");
+    std::thread::scope(|scope| {
+        for (number, wake_ups) in receivers.into_iter().enumerate() {
+            let (keyspace, parked) = (&keyspace, parked.clone());
+            scope.spawn(move || {
+                let mut view = View::new(keyspace, number, number as u64);
+                view.now = Millis(1);
+                let mut session = Session { view, token: number as u64, wake_ups, parked };
+                run(&mut session);
+            });
+        }
+        // Every one of them has to wait at first.
+        parkings.iter().take(THREAD_COUNT).for_each(drop);
+        view.release();
+    });
+    view.latch_all(Mode::Read).expect("everybody has gone");
+    assert_eq!(sum(&view), KEY_COUNT as i64 * AMOUNT);
+    view.release();
+    assert_eq!(keyspace.counters.population(0).keys, KEY_COUNT);
+}

@@ -1,0 +1,51 @@
+//! Closing and handing over on epoll. Nothing is ever in flight, so both are immediate but for queued sends.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::{Ending, Epoll};
+use crate::{CloseMode, CloseReason, ConnectionId, Event, sys};
+
+impl Epoll {
+    pub(crate) fn close(&mut self, id: ConnectionId, mode: CloseMode) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if mode == CloseMode::Now || connection.sends.is_empty() {
+            self.remove(id, CloseReason::Requested);
+        } else {
+            connection.ending = Ending::Close;
+        }
+    }
+
+    pub(crate) fn detach(&mut self, id: ConnectionId) {
+        if self.connections.lookup(id).is_none_or(|connection| connection.ending == Ending::Close) {
+            return;
+        }
+        let Some(mut connection) = self.connections.remove(id) else { return };
+        // It can only fail for a descriptor that is not watched.
+        let fd = connection.socket.as_raw_fd();
+        let _ = sys::epoll_control(&self.epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.events.push_back(Event::Detached {
+            connection: id,
+            token: connection.token,
+            socket: connection.socket,
+            unsent: connection.sends.take_unsent(),
+            unread: Vec::new(),
+        });
+    }
+
+    /// Ends a connection because of an error.
+    pub(super) fn fail(&mut self, id: ConnectionId, error: io::Error) {
+        self.remove(id, CloseReason::Failed(error));
+    }
+
+    /// Closing the descriptor, of which there is no duplicate, also ends its watch.
+    pub(super) fn remove(&mut self, id: ConnectionId, reason: CloseReason) {
+        if let Some(connection) = self.connections.remove(id) {
+            // `Closed` is the last event, so what is held back comes before it.
+            self.events.append(&mut self.quiet_events);
+            self.events.push_back(Event::Closed { connection: id, token: connection.token, reason });
+            drop(connection.socket);
+            self.end_rests();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Receiving on epoll.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+
+use super::{Epoll, Ready};
+use crate::receive_buffer::Pool;
+use crate::{ConnectionId, Event, RecvBuffer, sys};
+
+impl Epoll {
+    pub(crate) fn pause_receive(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.lookup_mut(id) {
+            connection.is_paused = true;
+        }
+    }
+
+    pub(crate) fn resume_receive(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.lookup_mut(id) {
+            connection.is_paused = false;
+            self.list_if_readable(id);
+        }
+    }
+
+    /// Reads once from a connection of the ready list.
+    pub(super) fn receive(&mut self, id: ConnectionId) -> Option<Event> {
+        let connection = self.connections.lookup_mut(id)?;
+        connection.is_listed = false;
+        if !connection.wants_bytes() {
+            return None;
+        }
+        let Pool::Shared(pool) = &*self.pool else { return None };
+        let start = pool.take();
+        // SAFETY: `take` gives that many initialised bytes that are ours alone.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), pool.buffer_size()) };
+        let token = connection.token;
+        let received = sys::receive(connection.socket.as_raw_fd(), buffer);
+        match received {
+            Ok(0) => {
+                pool.give_back(start);
+                connection.is_readable = false;
+                connection.is_at_eof = true;
+                Some(Event::Eof { connection: id, token })
+            }
+            Ok(size) => {
+                connection.is_readable = size == buffer.len() || connection.is_hung_up;
+                if connection.is_readable {
+                    connection.is_listed = true;
+                    self.ready_later.push_back(Ready::Connection(id));
+                }
+                // SAFETY: (1) the first `size` of the bytes from `take`, owned by the pool's buffers;
+                // (2) `start` is not given back but by the RecvBuffer.
+                let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size as u32, 0) };
+                Some(Event::Received { connection: id, token, data })
+            }
+            Err(error) => {
+                pool.give_back(start);
+                match error.kind() {
+                    io::ErrorKind::WouldBlock => connection.is_readable = false,
+                    io::ErrorKind::Interrupted => {
+                        connection.is_listed = true;
+                        self.ready_later.push_back(Ready::Connection(id));
+                    }
+                    _ => self.fail(id, error),
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Sending on epoll: written at the end of the turn, one call a connection.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
+
+use super::{Connection, Ending, Epoll, INPUT};
+use crate::send_queue::SLICE_COUNT_MAX;
+use crate::{CloseReason, ConnectionId, Event, sys};
+
+impl Epoll {
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if connection.ending != Ending::None {
+            return;
+        }
+        if bytes.is_empty() {
+            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer: bytes });
+            return;
+        }
+        connection.sends.push(bytes);
+        self.queue_flush(id);
+    }
+
+    pub(crate) fn pending_send_bytes(&self, id: ConnectionId) -> usize {
+        self.connections.lookup(id).map_or(0, |connection| connection.sends.pending_size())
+    }
+
+    pub(crate) fn shutdown_write(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if connection.ending == Ending::None {
+            connection.ending = Ending::Shutdown;
+            self.queue_flush(id);
+        }
+    }
+
+    /// Has the connection looked at when sends are flushed, unless it waits for room.
+    pub(super) fn queue_flush(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !connection.is_in_flush && !connection.is_full {
+            connection.is_in_flush = true;
+            self.flush.push(id);
+        }
+    }
+
+    /// The socket has room again.
+    pub(super) fn resume_sends(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        connection.is_full = false;
+        self.queue_flush(id);
+        // Written at once: the wait that reported the room has its flush behind it.
+        self.flush_sends();
+    }
+
+    pub(super) fn flush_sends(&mut self) {
+        let mut flush = std::mem::take(&mut self.flush);
+        for id in flush.drain(..) {
+            self.flush_connection(id);
+        }
+        // A flush queues nothing, so this keeps the allocation and loses no entry.
+        debug_assert!(self.flush.is_empty());
+        self.flush = flush;
+    }
+
+    fn flush_connection(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        connection.is_in_flush = false;
+        let is_quiet =
+            connection.sends.is_small() && !connection.is_paused && connection.ending == Ending::None;
+        while !connection.sends.is_empty() {
+            match write(connection) {
+                Ok(written) => {
+                    let token = connection.token;
+                    let events = if is_quiet { &mut self.quiet_events } else { &mut self.events };
+                    connection.sends.advance(written.size, |buffer| {
+                        events.push_back(Event::Sent { connection: id, token, buffer });
+                    });
+                    if written.size < written.offered_size {
+                        return self.wait_for_room(id);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.wait_for_room(id),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.fail(id, error),
+            }
+        }
+        self.end_after_sends(id);
+    }
+
+    /// The sends are out: do what was to follow.
+    fn end_after_sends(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        match connection.ending {
+            Ending::None | Ending::IsShut => {}
+            Ending::Shutdown => {
+                connection.ending = Ending::IsShut;
+                if let Err(error) = sys::shutdown(connection.socket.as_raw_fd(), libc::SHUT_WR) {
+                    self.fail(id, error);
+                }
+            }
+            Ending::Close => self.remove(id, CloseReason::Requested),
+        }
+        self.forget_room(id);
+    }
+
+    fn wait_for_room(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        connection.is_full = true;
+        connection.watches_room = true;
+        // Even if it was watched already: the kernel then looks again, so that no edge can have been missed.
+        self.modify(id, INPUT | libc::EPOLLOUT);
+    }
+
+    fn forget_room(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if std::mem::take(&mut connection.watches_room) {
+            self.modify(id, INPUT);
+        }
+    }
+
+    fn modify(&mut self, id: ConnectionId, events: i32) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        let fd = connection.socket.as_raw_fd();
+        if let Err(error) = sys::epoll_control(&self.epoll, libc::EPOLL_CTL_MOD, fd, events, id.to_bits()) {
+            self.fail(id, error);
+        }
+    }
+}
+
+struct Written {
+    size: usize,
+    offered_size: usize,
+}
+
+fn write(connection: &Connection) -> io::Result<Written> {
+    let fd = connection.socket.as_raw_fd();
+    if connection.sends.buffer_count() == 1 {
+        let bytes = connection.sends.first();
+        return Ok(Written { size: sys::send(fd, bytes)?, offered_size: bytes.len() });
+    }
+    let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
+    let count = connection.sends.fill(&mut slices);
+    let slices = &slices[..count];
+    let offered_size = slices.iter().map(|slice| slice.len()).sum();
+    Ok(Written { size: sys::send_slices(fd, slices)?, offered_size })
+}

@@ -1,0 +1,167 @@
+//! Listening sockets: TCP and unix.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use crate::socket::{set_keepalive, set_nodelay};
+use crate::{PeerAddress, sys};
+
+/// Whether other sockets may listen on the same port, each getting a share of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReusePort {
+    /// A second listener on the address is an error.
+    No,
+    /// `SO_REUSEPORT`.
+    Yes,
+}
+
+/// A listening socket, non-blocking and closed on exec.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Listens on an address, with `SO_REUSEADDR`. An IPv6 socket takes no IPv4 connections, so that both families
+    /// can be bound to one port. The kernel clips `backlog` to `net.core.somaxconn`.
+    pub fn tcp(address: SocketAddr, backlog: u32, reuse_port: ReusePort) -> io::Result<Self> {
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let socket = sys::stream_socket(family)?;
+        let fd = socket.as_raw_fd();
+        if address.is_ipv6() {
+            sys::set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        if reuse_port == ReusePort::Yes {
+            sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+        }
+        bind_tcp(fd, address)?;
+        sys::listen(fd, backlog_of(backlog))?;
+        Ok(Self(socket))
+    }
+
+    /// Listens on a path, after removing a socket that an earlier server left there. Another kind of file there is
+    /// an error. `mode`, if given, is set on the path.
+    pub fn unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<Self> {
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.file_type().is_socket() => std::fs::remove_file(path)?,
+            Ok(_) | Err(_) => {}
+        }
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        sys::listen(listener.as_raw_fd(), backlog_of(backlog))?;
+        if let Some(mode) = mode {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
+        Ok(Self(listener.into()))
+    }
+
+    /// Sets `TCP_NODELAY` and keepalive (see [`Socket::set_keepalive`](crate::Socket::set_keepalive)) for all
+    /// connections to come: Linux lets them inherit it, which saves five system calls each.
+    pub fn set_inherited_options(&self, keepalive_seconds: u32) -> io::Result<()> {
+        set_nodelay(self.0.as_raw_fd())?;
+        set_keepalive(self.0.as_raw_fd(), keepalive_seconds)
+    }
+
+    /// The bound address, with the port that the kernel chose if 0 was asked for.
+    pub fn local_address(&self) -> io::Result<PeerAddress> {
+        sys::local_name(self.0.as_raw_fd())
+    }
+
+    /// Stops listening at once, whoever else has a handle of the socket; the address can be bound again.
+    pub fn hang_up(&self) {
+        // Fails only if it does not listen, which is what is wanted.
+        let _ = sys::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR);
+    }
+
+    /// Whether it listens no more.
+    #[must_use]
+    pub fn is_hung_up(&self) -> bool {
+        !sys::is_listening(self.0.as_raw_fd())
+    }
+
+    /// Another handle of the same listening socket, for another reactor.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+fn backlog_of(backlog: u32) -> libc::c_int {
+    libc::c_int::try_from(backlog).unwrap_or(libc::c_int::MAX)
+}
+
+fn bind_tcp(fd: RawFd, address: SocketAddr) -> io::Result<()> {
+    match address {
+        SocketAddr::V4(address) => {
+            let name = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            bind(fd, &name)
+        }
+        SocketAddr::V6(address) => {
+            let name = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: address.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                sin6_scope_id: address.scope_id(),
+            };
+            bind(fd, &name)
+        }
+    }
+}
+
+fn bind<Name>(fd: RawFd, name: &Name) -> io::Result<()> {
+    let size = size_of::<Name>() as libc::socklen_t;
+    // SAFETY: `name` is one of the kernel's address structures, whole and alive, and `size` its size.
+    sys::check(unsafe { libc::bind(fd, std::ptr::from_ref(name).cast(), size) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    use super::{Listener, ReusePort};
+
+    #[test]
+    fn both_families_share_a_port() {
+        let four = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
+        let address = four.local_address().unwrap().tcp().unwrap();
+        let port = address.port();
+        match Listener::tcp(format!("[::1]:{port}").parse().unwrap(), 511, ReusePort::No) {
+            Ok(six) => assert_eq!(six.local_address().unwrap().tcp().unwrap().port(), port),
+            Err(error) => eprintln!("skipped the IPv6 half: {error}"),
+        }
+        let taken = Listener::tcp(address, 511, ReusePort::No);
+        assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+        four.set_inherited_options(300).unwrap();
+    }
+
+    #[test]
+    fn a_stale_unix_socket_is_replaced_and_a_file_is_not() {
+        let directory = std::env::temp_dir().join(format!("reactor-listener-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("socket");
+        drop(Listener::unix(&path, None, 511).unwrap());
+        let _again = Listener::unix(&path, Some(0o700), 511).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        UnixStream::connect(&path).unwrap();
+
+        let file = directory.join("file");
+        std::fs::write(&file, "precious").unwrap();
+        Listener::unix(&file, None, 511).unwrap_err();
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,381 @@
+//! What a server asks the operating system about itself and its threads.
+//!
+//! Touches: process-wide state. [`daemonize`] and [`set_umask`] belong to start-up, before any thread is made.
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use crate::sys::check;
+
+/// Number of processors that this process may use: its affinity mask and its cgroup's quota are respected.
+#[must_use]
+pub fn cpu_count() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Binds the calling thread to these processors. Fails if none of them may be used.
+pub fn set_thread_affinity(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: all-zero is the empty processor set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: `cpu` is below the size of the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: `set` is alive, and its size is given.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) }).map(drop)
+}
+
+/// The processors that the calling thread may run on, ascending.
+pub fn thread_affinity() -> io::Result<Vec<usize>> {
+    // SAFETY: all-zero is the empty processor set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is alive and writable, and its size is given.
+    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
+    // SAFETY: `cpu` is below the size of the set.
+    let is_set = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(is_set).collect())
+}
+
+/// Names the calling thread for `top` and `perf`; the kernel keeps 15 bytes.
+pub fn set_thread_name(name: &str) {
+    let mut bytes = [0_u8; 16];
+    for (to, from) in bytes[..15].iter_mut().zip(name.bytes().filter(|&byte| byte != 0)) {
+        *to = from;
+    }
+    // SAFETY: PR_SET_NAME reads a C string of at most 16 bytes; the last byte is 0.
+    let result = unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) };
+    debug_assert_eq!(result, 0, "it can only fail for a bad address");
+}
+
+/// Asks the kernel to back memory with huge pages: far fewer address translations miss. Advice only: where it is not
+/// taken, nothing is lost.
+pub fn prefer_huge_pages(memory: &mut [MaybeUninit<u8>]) {
+    // SAFETY: (1) the range is this slice's; the advice changes no contents.
+    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+}
+
+/// Gives the whole pages of memory back to the kernel; they read as zeros when they are next touched.
+pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
+    // SAFETY: (1) the range is this slice's, which holds nothing: its bytes may be uninitialised, and so may change.
+    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
+}
+
+/// Whose use of resources to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageOf {
+    /// All threads of this process.
+    Process,
+    /// The calling thread.
+    Thread,
+    /// Children that have ended and were waited for.
+    Children,
+}
+
+/// Resources used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time outside the kernel.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// Largest resident set so far, in bytes.
+    pub resident_size_max: u64,
+    /// Page faults that needed no I/O.
+    pub minor_fault_count: u64,
+    /// Page faults that needed I/O.
+    pub major_fault_count: u64,
+    /// Times that the processor was given up, by waiting.
+    pub voluntary_switch_count: u64,
+    /// Times that the processor was taken away.
+    pub involuntary_switch_count: u64,
+}
+
+impl Usage {
+    /// User and system time together.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// What was used so far; one system call.
+#[must_use]
+pub fn usage(of: UsageOf) -> Usage {
+    let who = match of {
+        UsageOf::Process => libc::RUSAGE_SELF,
+        UsageOf::Thread => libc::RUSAGE_THREAD,
+        UsageOf::Children => libc::RUSAGE_CHILDREN,
+    };
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is writable.
+    let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
+    debug_assert_eq!(result, 0, "it can only fail for a bad argument");
+    // SAFETY: all-zero is a valid rusage, and the kernel writes plain numbers.
+    let usage = unsafe { usage.assume_init() };
+    Usage {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        resident_size_max: unsigned(usage.ru_maxrss) * 1024,
+        minor_fault_count: unsigned(usage.ru_minflt),
+        major_fault_count: unsigned(usage.ru_majflt),
+        voluntary_switch_count: unsigned(usage.ru_nvcsw),
+        involuntary_switch_count: unsigned(usage.ru_nivcsw),
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(unsigned(time.tv_sec)) + Duration::from_micros(unsigned(time.tv_usec))
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// Bytes of memory resident now, from `/proc/self/statm`.
+pub fn resident_size() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok());
+    Ok(pages.ok_or(io::ErrorKind::InvalidData)? * page_size())
+}
+
+/// Bytes in a page of memory.
+#[must_use]
+pub fn page_size() -> u64 {
+    // SAFETY: takes no pointers.
+    unsigned(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
+}
+
+/// The limit on open files: what holds now, and what it may be raised to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFileLimit {
+    /// What holds now.
+    pub soft: u64,
+    /// What an unprivileged process may raise it to.
+    pub hard: u64,
+}
+
+/// Asks for the limit on open files.
+pub fn open_file_limit() -> io::Result<OpenFileLimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    Ok(OpenFileLimit { soft: limit.rlim_cur, hard: limit.rlim_max })
+}
+
+/// Raises the limit on open files to `wanted`, or as near to it as the process may, and returns what holds then.
+/// Never lowers it.
+pub fn raise_open_file_limit(wanted: u64) -> io::Result<OpenFileLimit> {
+    let limit = open_file_limit()?;
+    if limit.soft >= wanted {
+        return Ok(limit);
+    }
+    let set = |soft, hard| {
+        let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+        // SAFETY: `limit` is readable.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })
+    };
+    if set(wanted, limit.hard.max(wanted)).is_err() {
+        set(wanted.min(limit.hard), limit.hard)?;
+    }
+    open_file_limit()
+}
+
+/// Sets the permissions that new files are not to have, and returns what held before.
+pub fn set_umask(mask: u32) -> u32 {
+    // SAFETY: takes no pointers, can't fail.
+    unsafe { libc::umask(mask as libc::mode_t) }
+}
+
+/// Goes to the background: forks, lets the parent exit, starts a session, and points the three standard streams at
+/// `/dev/null`. The working directory stays.
+///
+/// # Safety
+///
+/// 1. The process has one thread: only the caller would live on in the child.
+pub unsafe fn daemonize() -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    // SAFETY: (1) with one thread no lock is held that the child would miss.
+    match check(unsafe { libc::fork() })? {
+        0 => {}
+        // SAFETY: the parent has nothing to flush or run any more; exit handlers belong to the child.
+        _ => unsafe { libc::_exit(0) },
+    }
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::setsid() })?;
+    for stream in 0..=2 {
+        // SAFETY: takes no pointers; the standard streams are meant to be replaced.
+        check(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
+    }
+    Ok(())
+}
+
+/// A request from outside the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// `SIGTERM`: end in good order.
+    Terminate,
+    /// `SIGINT`: end; from the keyboard.
+    Interrupt,
+    /// `SIGHUP`: the terminal is gone.
+    HangUp,
+    /// `SIGUSR1`.
+    User1,
+}
+
+impl Signal {
+    const fn number(self) -> libc::c_int {
+        match self {
+            Self::Terminate => libc::SIGTERM,
+            Self::Interrupt => libc::SIGINT,
+            Self::HangUp => libc::SIGHUP,
+            Self::User1 => libc::SIGUSR1,
+        }
+    }
+}
+
+/// Keeps these signals from interrupting the calling thread and those that it makes from now on: they wait for
+/// [`wait_for_signal`]. Belongs to start-up, before any thread is made.
+pub fn hold_signals(signals: &[Signal]) -> io::Result<()> {
+    let set = signal_set(signals);
+    // SAFETY: `set` is readable; the old mask is not asked for.
+    let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// Blocks until one of these signals comes, all of which must be held: for a thread of its own.
+pub fn wait_for_signal(signals: &[Signal]) -> io::Result<Signal> {
+    let set = signal_set(signals);
+    loop {
+        let mut number = 0;
+        // SAFETY: `set` is readable, `number` writable.
+        let error = unsafe { libc::sigwait(&raw const set, &raw mut number) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        if let Some(&signal) = signals.iter().find(|signal| signal.number() == number) {
+            return Ok(signal);
+        }
+    }
+}
+
+fn signal_set(signals: &[Signal]) -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: `set` is writable.
+    let result = unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    debug_assert_eq!(result, 0, "it can only fail for a bad address");
+    for signal in signals {
+        // SAFETY: `set` is an initialised set.
+        let result = unsafe { libc::sigaddset(set.as_mut_ptr(), signal.number()) };
+        debug_assert_eq!(result, 0, "the number is a signal's");
+    }
+    // SAFETY: sigemptyset has initialised it.
+    unsafe { set.assume_init() }
+}
+
+/// [`daemonize`] for a process that has one thread; an error if it has more.
+pub fn daemonize_alone() -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("other threads run already"));
+    }
+    // SAFETY: (1) just counted, and only the calling thread could have started another since.
+    unsafe { daemonize() }
+}
+
+/// Whether standard output is a terminal.
+#[must_use]
+pub fn is_tty() -> bool {
+    std::io::IsTerminal::is_terminal(&std::io::stdout())
+}
+
+/// Sets how ready the kernel is to kill this process when memory runs out, from -1000 (never) to 1000.
+pub fn set_oom_score_adjustment(adjustment: i32) -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", adjustment.to_string())
+}
+
+/// Sets the title that `ps` shows, by overwriting the process's arguments where they are. What doesn't fit there is
+/// cut off.
+pub fn set_title(title: &str) -> io::Result<()> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name in brackets may hold anything; fields are counted behind it, from the third on. See proc(5).
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let field = |number: usize| fields.split_ascii_whitespace().nth(number - 3)?.parse::<usize>().ok();
+    let (Some(start), Some(end)) = (field(48), field(49)) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    if start == 0 || end <= start {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let room = end - start;
+    let kept = title.len().min(room - 1);
+    let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the kernel put the arguments there, writable, and nothing else uses that memory.
+    unsafe { area.write_bytes(0, room) };
+    // SAFETY: `kept` bytes fit, and the title lies elsewhere.
+    unsafe { area.copy_from_nonoverlapping(title.as_ptr(), kept) };
+    Ok(())
+}
+
+/// The process id.
+#[must_use]
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Signal, UsageOf, cpu_count, hold_signals, open_file_limit, raise_open_file_limit, resident_size,
+        set_thread_affinity, set_thread_name, thread_affinity, usage, wait_for_signal,
+    };
+
+    #[test]
+    fn knows_its_resources() {
+        assert!(cpu_count() >= 1);
+        assert!(resident_size().unwrap() > 100_000);
+        let (thread, process) = (usage(UsageOf::Thread), usage(UsageOf::Process));
+        assert!(process.total() >= thread.total());
+        assert!(process.resident_size_max > 100_000);
+    }
+
+    #[test]
+    fn the_open_file_limit_is_never_lowered() {
+        let before = open_file_limit().unwrap();
+        assert_eq!(raise_open_file_limit(1).unwrap(), before);
+        let after = raise_open_file_limit(before.soft + 1).unwrap();
+        assert!(after.soft >= before.soft);
+    }
+
+    #[test]
+    fn a_held_signal_waits() {
+        let signals = [Signal::Terminate, Signal::User1];
+        let worker = std::thread::spawn(move || {
+            hold_signals(&signals).unwrap();
+            // SAFETY: takes no pointers.
+            let this_thread = unsafe { libc::pthread_self() };
+            // SAFETY: the signal goes to a live thread, this one, which holds it.
+            let error = unsafe { libc::pthread_kill(this_thread, libc::SIGUSR1) };
+            assert_eq!(error, 0);
+            assert_eq!(wait_for_signal(&signals).unwrap(), Signal::User1);
+        });
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_can_be_named_and_bound() {
+        let worker = std::thread::spawn(|| {
+            set_thread_name("a-name-that-is-too-long");
+            assert_eq!(std::fs::read_to_string("/proc/thread-self/comm").unwrap(), "a-name-that-is-\n");
+            let allowed = thread_affinity().unwrap();
+            set_thread_affinity(&allowed[..1]).unwrap();
+            assert_eq!(thread_affinity().unwrap(), allowed[..1]);
+            set_thread_affinity(&[usize::MAX]).unwrap_err();
+        });
+        worker.join().unwrap();
+    }
+}

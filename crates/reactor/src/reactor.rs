@@ -1,0 +1,245 @@
+//! The reactor as its thread sees it: one interface, two backends.
+//!
+//! What a caller may rely on, whichever backend runs:
+//! 1. Nothing that is asked for blocks or fails at once; outcomes come as events. Ids that name nothing any more
+//!    are ignored.
+//! 2. Sends of a turn leave together in [`Reactor::wait`].
+//! 3. After [`Reactor::close`] or [`Reactor::detach`] returns there is no `Received` and no `Eof` of that
+//!    connection any more; the last event of each connection is `Closed` or `Detached`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::epoll::Epoll;
+use crate::uring::Uring;
+use crate::waker::WakeState;
+use crate::{
+    BackendChoice, ConnectionId, Event, Listener, Options, PeerAddress, ReactorError, RecvBuffer, Socket,
+    Waker,
+};
+
+/// The caller's name for a listener; unique within a reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerToken(pub u32);
+
+/// What becomes of queued sends when a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseMode {
+    /// They are sent first, however long the peer takes.
+    AfterSends,
+    /// They are dropped.
+    Now,
+}
+
+/// The event loop of one thread. Not `Send`: it is made and used on its thread.
+pub struct Reactor {
+    backend: Backend,
+    fallback_reason: Option<String>,
+}
+
+enum Backend {
+    Uring(Box<Uring>),
+    Epoll(Box<Epoll>),
+}
+
+/// Calls the same method of whichever backend runs.
+macro_rules! dispatch {
+    ($backends:expr, $backend:ident => $call:expr) => {
+        match $backends {
+            Backend::Uring($backend) => $call,
+            Backend::Epoll($backend) => $call,
+        }
+    };
+}
+
+impl Reactor {
+    /// Makes a reactor for the calling thread, and the handle by which other threads wake it.
+    pub fn new(choice: BackendChoice, options: Options) -> Result<(Self, Waker), ReactorError> {
+        let wake = WakeState::new().map_err(ReactorError::system("eventfd"))?;
+        let waker = wake.waker();
+        let (backend, fallback_reason) = match choice {
+            BackendChoice::Epoll => (epoll(wake, options)?, None),
+            BackendChoice::Uring => (uring(wake, options)?, None),
+            BackendChoice::Auto => match uring(Arc::clone(&wake), options) {
+                Ok(backend) => (backend, None),
+                Err(error) => (epoll(wake, options)?, Some(error.to_string())),
+            },
+        };
+        Ok((Self { backend, fallback_reason }, waker))
+    }
+
+    /// `"io_uring"` or `"epoll"`.
+    #[must_use]
+    pub fn backend_name(&self) -> &'static str {
+        match &self.backend {
+            Backend::Uring(_) => "io_uring",
+            Backend::Epoll(_) => "epoll",
+        }
+    }
+
+    /// Why [`BackendChoice::Auto`] ended at epoll, for the log; `None` if it did not.
+    #[must_use]
+    pub fn fallback_reason(&self) -> Option<String> {
+        self.fallback_reason.clone()
+    }
+
+    /// Accepts connections from `listener`, reported with `token`. Several reactors may share a listening socket by
+    /// [`Listener::try_clone`].
+    pub fn listen(&mut self, listener: Listener, token: ListenerToken) -> Result<(), ReactorError> {
+        dispatch!(&mut self.backend, backend => backend.listen(listener, token))
+    }
+
+    /// Leaves new connections in the kernel's queue until [`Self::resume_accept`].
+    pub fn pause_accept(&mut self, token: ListenerToken) {
+        dispatch!(&mut self.backend, backend => backend.pause_accept(token));
+    }
+
+    /// Undoes [`Self::pause_accept`].
+    pub fn resume_accept(&mut self, token: ListenerToken) {
+        dispatch!(&mut self.backend, backend => backend.resume_accept(token));
+    }
+
+    /// Closes this reactor's handle of a listener. Connections accepted meanwhile may still be reported.
+    pub fn stop_listening(&mut self, token: ListenerToken) {
+        dispatch!(&mut self.backend, backend => backend.stop_listening(token));
+    }
+
+    /// Takes over a connected socket and begins to receive. `token` comes back in each of its events.
+    pub fn adopt(&mut self, socket: Socket, token: u64) -> ConnectionId {
+        dispatch!(&mut self.backend, backend => backend.adopt(socket, token))
+    }
+
+    /// Queues a buffer; it leaves with the next [`Self::wait`], after those queued before. Its capacity comes back
+    /// in [`Event::Sent`]. Dropped if the connection is closing or gone.
+    pub fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
+        dispatch!(&mut self.backend, backend => backend.send(connection, bytes));
+    }
+
+    /// Bytes queued and not yet taken by the kernel.
+    #[must_use]
+    pub fn pending_send_bytes(&self, connection: ConnectionId) -> usize {
+        dispatch!(&self.backend, backend => backend.pending_send_bytes(connection))
+    }
+
+    /// Delivers nothing from this connection until [`Self::resume_receive`]; at most a few buffers are held back,
+    /// the rest stays with the kernel and then with the peer. A failure of the connection may go unseen meanwhile.
+    pub fn pause_receive(&mut self, connection: ConnectionId) {
+        dispatch!(&mut self.backend, backend => backend.pause_receive(connection));
+    }
+
+    /// Undoes [`Self::pause_receive`].
+    pub fn resume_receive(&mut self, connection: ConnectionId) {
+        dispatch!(&mut self.backend, backend => backend.resume_receive(connection));
+    }
+
+    /// Half-closes: the peer reads end of file after the sends queued so far. Later sends are dropped.
+    pub fn shutdown_write(&mut self, connection: ConnectionId) {
+        dispatch!(&mut self.backend, backend => backend.shutdown_write(connection));
+    }
+
+    /// Ends a connection; [`Event::Closed`] follows. `Now` also cuts short an earlier `AfterSends`.
+    pub fn close(&mut self, connection: ConnectionId, mode: CloseMode) {
+        dispatch!(&mut self.backend, backend => backend.close(connection, mode));
+    }
+
+    /// Takes a live connection out of this reactor; [`Event::Detached`] follows, or `Closed` if it fails meanwhile.
+    /// To go on elsewhere: adopt the socket, treat `unread` as received, send `unsent`. Ignored while closing.
+    pub fn detach(&mut self, connection: ConnectionId) {
+        dispatch!(&mut self.backend, backend => backend.detach(connection));
+    }
+
+    /// Number of connections adopted and neither closed nor detached.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        dispatch!(&self.backend, backend => backend.connection_count())
+    }
+
+    /// Number of the connection's descriptor, as `CLIENT LIST` shows it.
+    #[must_use]
+    pub fn fd_number(&self, connection: ConnectionId) -> Option<i32> {
+        dispatch!(&self.backend, backend => backend.socket(connection).map(Socket::number))
+    }
+
+    /// The address of the other end; `None` if the connection is gone.
+    #[must_use]
+    pub fn peer_address(&self, connection: ConnectionId) -> Option<PeerAddress> {
+        dispatch!(&self.backend, backend => backend.socket(connection)?.peer_address().ok())
+    }
+
+    /// Submits what was asked for since the last wait, then blocks until something happens, a waker is used, or
+    /// `timeout` has passed (`None`: no limit). Does not block while events are left over. May return early.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
+        dispatch!(&mut self.backend, backend => backend.wait(timeout))
+    }
+
+    /// The next event of this turn. Call it until `None` before the next [`Self::wait`], or leave some for later.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Event> {
+        dispatch!(&mut self.backend, backend => backend.next_event())
+    }
+
+    /// Gives a receive buffer back; the same as dropping it.
+    #[inline]
+    pub fn recycle(&mut self, buffer: RecvBuffer) {
+        drop(buffer);
+    }
+}
+
+fn epoll(wake: Arc<WakeState>, options: Options) -> Result<Backend, ReactorError> {
+    Ok(Backend::Epoll(Box::new(Epoll::new(wake, options)?)))
+}
+
+fn uring(wake: Arc<WakeState>, options: Options) -> Result<Backend, ReactorError> {
+    Ok(Backend::Uring(Box::new(Uring::new(wake, options)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reactor;
+    use crate::{BackendChoice, Options, ReactorError, sys};
+
+    /// Has this thread's system call `number` answered with EPERM, as container sandboxes do.
+    fn forbid(number: libc::c_long) {
+        let statement = |code: u32, jump_if_true, jump_if_false, k| libc::sock_filter {
+            code: code as u16,
+            jt: jump_if_true,
+            jf: jump_if_false,
+            k,
+        };
+        let mut program = [
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number as u32),
+            statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        // SAFETY: takes no pointers.
+        sys::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
+        // SAFETY: `filter` points to a whole program, both alive; it holds for this thread only.
+        let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+        sys::check(set).unwrap();
+    }
+
+    #[test]
+    fn falls_back_to_epoll_where_io_uring_is_forbidden() {
+        let calls = [libc::SYS_io_uring_setup, libc::SYS_io_uring_register, libc::SYS_io_uring_enter];
+        for number in calls {
+            let forbidden = std::thread::spawn(move || {
+                forbid(number);
+                let (reactor, _) = Reactor::new(BackendChoice::Auto, Options::default()).unwrap();
+                assert_eq!(reactor.backend_name(), "epoll");
+                let reason = reactor.fallback_reason().unwrap();
+                assert!(reason.starts_with("io_uring can't be used: "), "{reason}");
+                let refused = Reactor::new(BackendChoice::Uring, Options::default());
+                assert!(matches!(refused.err(), Some(ReactorError::Uring { .. })));
+            });
+            forbidden.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_choice_is_kept() {
+        let (reactor, _) = Reactor::new(BackendChoice::Epoll, Options::default()).unwrap();
+        assert_eq!((reactor.backend_name(), reactor.fallback_reason()), ("epoll", None));
+    }
+}

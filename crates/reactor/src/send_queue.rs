@@ -1,0 +1,153 @@
+//! What one connection still has to send.
+//!
+//! Invariants, asserted by `check`:
+//! 1. `pending_size` is the number of bytes queued and not sent.
+//! 2. `sent_size` bytes of the first buffer are sent, and fewer than it holds; 0 if there is none.
+//! 3. No buffer is empty.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Buffers sent by one call.
+pub(crate) const SLICE_COUNT_MAX: usize = 64;
+
+/// Most bytes of a connection whose being sent does not end a wait: see [`Event::Sent`](crate::Event::Sent).
+pub(crate) const QUIET_SIZE_MAX: usize = 16 * 1024;
+
+/// Buffers in sending order; the first may be partly out.
+#[derive(Default)]
+pub(crate) struct SendQueue {
+    buffers: VecDeque<Vec<u8>>,
+    sent_size: usize,
+    pending_size: usize,
+}
+
+impl SendQueue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
+    }
+
+    pub(crate) fn buffer_count(&self) -> usize {
+        self.buffers.len()
+    }
+
+    pub(crate) fn pending_size(&self) -> usize {
+        self.pending_size
+    }
+
+    /// Whether one call can send it all, and its being sent need not end a wait.
+    pub(crate) fn is_small(&self) -> bool {
+        self.pending_size <= QUIET_SIZE_MAX && self.buffers.len() <= SLICE_COUNT_MAX
+    }
+
+    /// Queues a buffer, which must not be empty.
+    pub(crate) fn push(&mut self, buffer: Vec<u8>) {
+        debug_assert!(!buffer.is_empty(), "invariant 3");
+        self.pending_size += buffer.len();
+        self.buffers.push_back(buffer);
+    }
+
+    /// The unsent part of the first buffer; empty if there is none.
+    pub(crate) fn first(&self) -> &[u8] {
+        self.buffers.front().map_or(&[], |buffer| &buffer[self.sent_size..])
+    }
+
+    /// Writes the unsent parts of the first buffers into `slices` and returns how many there are.
+    pub(crate) fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut skip = self.sent_size;
+        let mut count = 0;
+        for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
+            *slice = IoSlice::new(&buffer[skip..]);
+            skip = 0;
+            count += 1;
+        }
+        count
+    }
+
+    /// Notes that `size` more bytes are sent, and hands each buffer that is wholly out to `done`, emptied.
+    pub(crate) fn advance(&mut self, size: usize, mut done: impl FnMut(Vec<u8>)) {
+        debug_assert!(size <= self.pending_size);
+        self.pending_size -= size;
+        self.sent_size += size;
+        while let Some(first) = self.buffers.front() {
+            if self.sent_size < first.len() {
+                break;
+            }
+            self.sent_size -= first.len();
+            if let Some(mut buffer) = self.buffers.pop_front() {
+                buffer.clear();
+                done(buffer);
+            }
+        }
+    }
+
+    /// Empties the queue: what is not sent, in order.
+    pub(crate) fn take_unsent(&mut self) -> Vec<Vec<u8>> {
+        let mut unsent: Vec<Vec<u8>> = std::mem::take(&mut self.buffers).into();
+        if let Some(first) = unsent.first_mut() {
+            first.drain(..self.sent_size);
+        }
+        self.sent_size = 0;
+        self.pending_size = 0;
+        unsent
+    }
+
+    #[cfg(test)]
+    fn check(&self) {
+        let queued: usize = self.buffers.iter().map(Vec::len).sum();
+        assert_eq!(self.pending_size, queued - self.sent_size, "invariant 1");
+        assert!(self.sent_size < self.buffers.front().map_or(1, Vec::len), "invariant 2");
+        assert!(self.buffers.iter().all(|buffer| !buffer.is_empty()), "invariant 3");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use super::SendQueue;
+
+    fn queue_of(parts: &[&str]) -> SendQueue {
+        let mut queue = SendQueue::default();
+        for part in parts {
+            queue.push(part.as_bytes().to_vec());
+        }
+        queue
+    }
+
+    #[test]
+    fn every_split_gives_the_same_bytes() {
+        let parts = ["a", "bcd", "ef", "ghijk"];
+        let whole = parts.concat();
+        for step in 1..=whole.len() {
+            let mut queue = queue_of(&parts);
+            let mut sent = Vec::new();
+            let mut done_count = 0;
+            while !queue.is_empty() {
+                let mut slices = [IoSlice::new(&[]); 3];
+                let count = queue.fill(&mut slices);
+                let offered: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                assert!(offered.starts_with(queue.first()));
+                let size = step.min(offered.len());
+                sent.extend_from_slice(&offered[..size]);
+                queue.advance(size, |buffer| {
+                    assert!(buffer.is_empty() && buffer.capacity() > 0);
+                    done_count += 1;
+                });
+                queue.check();
+                assert_eq!(queue.pending_size(), whole.len() - sent.len());
+            }
+            assert_eq!(sent, whole.as_bytes());
+            assert_eq!(done_count, parts.len());
+        }
+    }
+
+    #[test]
+    fn unsent_starts_where_sending_stopped() {
+        let mut queue = queue_of(&["abc", "def"]);
+        queue.advance(2, |_| unreachable!("nothing is wholly out"));
+        assert_eq!(queue.take_unsent(), [b"c".to_vec(), b"def".to_vec()]);
+        queue.check();
+        assert!(queue.is_empty());
+    }
+}

@@ -1,0 +1,128 @@
+//! A connected stream socket on its way between threads, and the options that can be set on it.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use crate::{PeerAddress, sys};
+
+/// A connected stream socket: non-blocking, closed on exec, hung up when dropped.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+impl Socket {
+    /// Wraps a descriptor that is already non-blocking.
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// Its descriptor's number, as `CLIENT LIST` shows it.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    /// Sends small segments at once (`TCP_NODELAY`). An error on a unix socket.
+    pub fn set_nodelay(&self) -> io::Result<()> {
+        set_nodelay(self.number())
+    }
+
+    /// Lets the kernel probe an idle peer after `idle_seconds`, and give it up after three probes a third of that
+    /// apart: what Redis does with `tcp-keepalive`. 0 turns it off.
+    pub fn set_keepalive(&self, idle_seconds: u32) -> io::Result<()> {
+        set_keepalive(self.number(), idle_seconds)
+    }
+
+    /// Size of the kernel's send buffer, in bytes; the kernel doubles it. For tests and bulk transfers.
+    pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
+        sys::set_option(self.number(), libc::SOL_SOCKET, libc::SO_SNDBUF, clamp(size))
+    }
+
+    /// The address of the other end. Fails if the peer has already gone.
+    pub fn peer_address(&self) -> io::Result<PeerAddress> {
+        sys::peer_name(self.number())
+    }
+
+    /// The address of this end.
+    pub fn local_address(&self) -> io::Result<PeerAddress> {
+        sys::local_name(self.number())
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl TryFrom<TcpStream> for Socket {
+    type Error = io::Error;
+
+    fn try_from(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self(stream.into()))
+    }
+}
+
+impl TryFrom<UnixStream> for Socket {
+    type Error = io::Error;
+
+    fn try_from(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self(stream.into()))
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    /// Still non-blocking.
+    fn from(socket: Socket) -> Self {
+        socket.0
+    }
+}
+
+pub(crate) fn set_nodelay(fd: RawFd) -> io::Result<()> {
+    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+}
+
+pub(crate) fn set_keepalive(fd: RawFd, idle_seconds: u32) -> io::Result<()> {
+    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, (idle_seconds > 0).into())?;
+    if idle_seconds > 0 {
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, clamp(idle_seconds))?;
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, clamp((idle_seconds / 3).max(1)))?;
+        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
+    }
+    Ok(())
+}
+
+fn clamp(value: u32) -> libc::c_int {
+    libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    use super::Socket;
+    use crate::PeerAddress;
+
+    #[test]
+    fn tells_its_addresses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let own_address = stream.local_addr().unwrap();
+        let socket = Socket::try_from(stream).unwrap();
+        socket.set_nodelay().unwrap();
+        socket.set_keepalive(300).unwrap();
+        socket.set_keepalive(0).unwrap();
+        assert_eq!(socket.peer_address().unwrap(), PeerAddress::Tcp(listener.local_addr().unwrap()));
+        assert_eq!(socket.local_address().unwrap(), PeerAddress::Tcp(own_address));
+    }
+
+    #[test]
+    fn a_unix_socket_has_no_address() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert_eq!(Socket::try_from(one).unwrap().peer_address().unwrap(), PeerAddress::Unix);
+    }
+}

@@ -1,0 +1,286 @@
+//! System calls that the standard library has not, each as one safe function.
+//!
+//! Never: keeps state (but that a call is missing), retries, or interprets errors beyond turning -1 into [`io::Error`].
+
+use std::io::{self, IoSlice};
+use std::mem::{MaybeUninit, size_of};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use libc::c_int;
+
+use crate::PeerAddress;
+
+/// Turns the kernel's -1 into the error that it left behind.
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn check_size(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Takes ownership of a descriptor that a system call has just returned.
+pub(crate) fn own(result: c_int) -> io::Result<OwnedFd> {
+    let fd = check(result)?;
+    // SAFETY: callers pass the result of a system call that makes a descriptor, which nobody else knows of.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes ownership of a descriptor that a completion has just brought; negative numbers are errors.
+pub(crate) fn own_result(result: c_int) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    // SAFETY: callers pass the result of a completed accept, whose descriptor nobody else knows of.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Adds one to an eventfd. It can't fail short of 2^64 - 2 calls.
+pub(crate) fn signal_eventfd(fd: &OwnedFd) {
+    let one = 1_u64;
+    // SAFETY: `one` is 8 readable bytes.
+    let written = unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
+    debug_assert_eq!(written, 8, "an eventfd takes 8 bytes");
+}
+
+pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// `operation` is one of `EPOLL_CTL_*`.
+pub(crate) fn epoll_control(
+    epoll: &OwnedFd,
+    operation: c_int,
+    fd: RawFd,
+    events: c_int,
+    data: u64,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events as u32, u64: data };
+    // SAFETY: `event` lives through the call, and the kernel copies it.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
+}
+
+/// Whether `epoll_pwait2` (Linux 5.11) was never refused.
+static HAS_PRECISE_WAIT: AtomicBool = AtomicBool::new(true);
+
+/// Fills `events` up to its capacity. `None` waits for ever. Precise to the nanosecond where the kernel can do it, else
+/// rounded up to milliseconds.
+pub(crate) fn epoll_wait(
+    epoll: &OwnedFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    events.clear();
+    let precise = timeout.filter(|timeout| !timeout.is_zero());
+    let ready_count = match precise {
+        Some(timeout) if HAS_PRECISE_WAIT.load(Ordering::Relaxed) => {
+            match wait_precisely(epoll, events, timeout) {
+                // Sandboxes answer EPERM for system calls that they don't know.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    HAS_PRECISE_WAIT.store(false, Ordering::Relaxed);
+                    wait_roughly(epoll, events, Some(timeout))?
+                }
+                result => result?,
+            }
+        }
+        _ => wait_roughly(epoll, events, timeout)?,
+    };
+    debug_assert!(ready_count <= events.capacity());
+    // SAFETY: the kernel initialised this many entries, within the capacity.
+    unsafe { events.set_len(ready_count) };
+    Ok(())
+}
+
+fn wait_precisely(
+    epoll: &OwnedFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Duration,
+) -> io::Result<usize> {
+    let timeout = timespec(timeout);
+    let (fd, capacity) = (epoll.as_raw_fd(), capacity_of(events));
+    // SAFETY: `events` has room for `capacity` entries, `timeout` lives through the call, no signal mask.
+    let ready = unsafe {
+        libc::epoll_pwait2(fd, events.as_mut_ptr(), capacity, &raw const timeout, std::ptr::null())
+    };
+    Ok(check(ready)? as usize)
+}
+
+fn wait_roughly(
+    epoll: &OwnedFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    let timeout_ms = timeout
+        .map_or(-1, |timeout| c_int::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX));
+    let capacity = capacity_of(events);
+    // SAFETY: `events` has room for `capacity` entries.
+    let ready = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), capacity, timeout_ms) };
+    Ok(check(ready)? as usize)
+}
+
+fn capacity_of(events: &Vec<libc::epoll_event>) -> c_int {
+    c_int::try_from(events.capacity()).unwrap_or(c_int::MAX)
+}
+
+pub(crate) fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most `buffer.len()` bytes, all of them writable.
+    check_size(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) })
+}
+
+pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `bytes` is readable for its length.
+    check_size(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+pub(crate) fn send_slices(fd: RawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let message = message_of(slices);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `message` points to `slices`, both alive; an IoSlice has the layout of an iovec.
+    check_size(unsafe { libc::sendmsg(fd, &raw const message, flags) })
+}
+
+/// A message header for the bytes in `slices`, valid as long as they are.
+pub(crate) fn message_of(slices: &[IoSlice<'_>]) -> libc::msghdr {
+    // SAFETY: all-zero is a valid msghdr: null pointers and zero lengths.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    message.msg_iovlen = slices.len() as _;
+    message
+}
+
+/// One connection off the queue of a listening socket, or `WouldBlock`.
+pub(crate) fn accept(listener: RawFd) -> io::Result<(OwnedFd, PeerAddress)> {
+    let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: `address` has room for `size` bytes, both live through the call.
+    let accepted = unsafe { libc::accept4(listener, address.as_mut_ptr().cast(), &raw mut size, flags) };
+    let fd = own(accepted)?;
+    // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
+    Ok((fd, decode_address(unsafe { &*address.as_ptr() })))
+}
+
+/// The address of the other end of a socket.
+pub(crate) fn peer_name(fd: RawFd) -> io::Result<PeerAddress> {
+    name_of(fd, libc::getpeername)
+}
+
+/// The address of this end of a socket.
+pub(crate) fn local_name(fd: RawFd) -> io::Result<PeerAddress> {
+    name_of(fd, libc::getsockname)
+}
+
+type AskName = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
+
+fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
+    let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: `address` has room for `size` bytes, both live through the call.
+    check(unsafe { ask(fd, address.as_mut_ptr().cast(), &raw mut size) })?;
+    // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
+    Ok(decode_address(unsafe { &*address.as_ptr() }))
+}
+
+fn decode_address(address: &libc::sockaddr_storage) -> PeerAddress {
+    match c_int::from(address.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family says which.
+            let name = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
+            PeerAddress::Tcp(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family says which.
+            let name = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+            let port = u16::from_be(name.sin6_port);
+            PeerAddress::Tcp(SocketAddrV6::new(ip, port, name.sin6_flowinfo, name.sin6_scope_id).into())
+        }
+        _ => PeerAddress::Unix,
+    }
+}
+
+/// A new stream socket: non-blocking, closed on exec.
+pub(crate) fn stream_socket(family: c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes no pointers.
+    own(unsafe { libc::socket(family, kind, 0) })
+}
+
+pub(crate) fn set_option(fd: RawFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+    let size = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` is `size` readable bytes.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), size) }).map(drop)
+}
+
+/// Whether the socket accepts connections.
+pub(crate) fn is_listening(fd: RawFd) -> bool {
+    let mut value: c_int = 0;
+    let mut size = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` is writable and as large as `size` says, and `size` is alive.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, (&raw mut value).cast(), &raw mut size)
+    };
+    result == 0 && value != 0
+}
+
+pub(crate) fn shutdown(fd: RawFd, how: c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::shutdown(fd, how) }).map(drop)
+}
+
+pub(crate) fn listen(fd: RawFd, backlog: c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::listen(fd, backlog) }).map(drop)
+}
+
+/// Anonymous memory, page-aligned and zeroed, given back when dropped. Pages are taken when first touched.
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    size: usize,
+}
+
+impl Mapping {
+    /// `size` must not be 0.
+    pub(crate) fn new(size: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, size })
+    }
+
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped, which nobody uses any more.
+        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
+        debug_assert_eq!(result, 0, "a whole mapping can be unmapped");
+    }
+}

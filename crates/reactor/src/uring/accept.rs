@@ -1,0 +1,172 @@
+//! Accepting on io_uring.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use io_uring::{cqueue, opcode, types};
+
+use super::{KIND_ACCEPT, Uring};
+use crate::accept_error::{REST, is_transient};
+use crate::{Event, Listener, ListenerToken, PeerAddress, ReactorError, Socket, sys};
+
+#[derive(Default)]
+pub(super) struct Listeners {
+    entries: Vec<Entry>,
+    /// Whether any entry may need a request made or cancelled, or is resting.
+    needs_tending: bool,
+}
+
+struct Entry {
+    token: ListenerToken,
+    /// Distinguishes requests of a listener from those of an earlier one with the same token.
+    serial: u32,
+    /// `None` once nothing is accepted from it any more; the entry waits for its request to end.
+    listener: Option<Listener>,
+    is_armed: bool,
+    is_cancelled: bool,
+    is_paused: bool,
+    rests_until: Option<Instant>,
+    /// Accepted while paused.
+    held: Vec<Socket>,
+}
+
+impl Entry {
+    fn user_data(&self) -> u64 {
+        KIND_ACCEPT | u64::from(self.serial)
+    }
+}
+
+impl Listeners {
+    fn lookup_mut(&mut self, token: ListenerToken) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.token == token && entry.listener.is_some())
+    }
+
+    /// A request could not be cancelled.
+    pub(super) fn cancel_again(&mut self, user_data: u64) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.user_data() == user_data) {
+            entry.is_cancelled = false;
+        }
+        self.needs_tending = true;
+    }
+
+    /// A descriptor is free again.
+    pub(super) fn end_rests(&mut self) {
+        if self.needs_tending {
+            let now = Instant::now();
+            for entry in &mut self.entries {
+                entry.rests_until = entry.rests_until.map(|_| now);
+            }
+        }
+    }
+}
+
+impl Uring {
+    pub(crate) fn listen(&mut self, listener: Listener, token: ListenerToken) -> Result<(), ReactorError> {
+        let serial = self.listeners.entries.iter().map(|entry| entry.serial + 1).max().unwrap_or(0);
+        self.listeners.entries.push(Entry {
+            token,
+            serial,
+            listener: Some(listener),
+            is_armed: false,
+            is_cancelled: false,
+            is_paused: false,
+            rests_until: None,
+            held: Vec::new(),
+        });
+        self.listeners.needs_tending = true;
+        Ok(())
+    }
+
+    pub(crate) fn pause_accept(&mut self, token: ListenerToken) {
+        if let Some(entry) = self.listeners.lookup_mut(token) {
+            entry.is_paused = true;
+            self.listeners.needs_tending = true;
+        }
+    }
+
+    pub(crate) fn resume_accept(&mut self, token: ListenerToken) {
+        let Some(entry) = self.listeners.lookup_mut(token) else { return };
+        entry.is_paused = false;
+        entry.rests_until = None;
+        for socket in std::mem::take(&mut entry.held) {
+            self.events.extend(accepted(token, socket));
+        }
+        self.listeners.needs_tending = true;
+    }
+
+    pub(crate) fn stop_listening(&mut self, token: ListenerToken) {
+        if let Some(entry) = self.listeners.lookup_mut(token) {
+            entry.listener = None;
+            self.listeners.needs_tending = true;
+        }
+    }
+
+    /// Arms, cancels and forgets as is due. Returns `timeout`, shortened to the end of the next rest.
+    pub(super) fn tend_listeners(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+        if !self.listeners.needs_tending {
+            return Ok(timeout);
+        }
+        self.listeners.needs_tending = false;
+        let mut timeout = timeout;
+        let now = Instant::now();
+        self.listeners.entries.retain(|entry| entry.listener.is_some() || entry.is_armed);
+        for index in 0..self.listeners.entries.len() {
+            let entry = &mut self.listeners.entries[index];
+            entry.rests_until = entry.rests_until.filter(|&until| until > now);
+            if let Some(until) = entry.rests_until {
+                self.listeners.needs_tending = true;
+                let left = until - now;
+                timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+            }
+            let user_data = entry.user_data();
+            let is_wanted = !entry.is_paused && entry.rests_until.is_none();
+            match (&entry.listener, entry.is_armed) {
+                (Some(listener), false) if is_wanted => {
+                    entry.is_armed = true;
+                    entry.is_cancelled = false;
+                    let accept = opcode::AcceptMulti::new(types::Fd(listener.as_raw_fd()))
+                        .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
+                    let accept = accept.build().user_data(user_data);
+                    // SAFETY: (1) it points to nothing.
+                    unsafe { self.push(&accept)? };
+                }
+                (listener, true) if (!is_wanted || listener.is_none()) && !entry.is_cancelled => {
+                    entry.is_cancelled = true;
+                    self.push_cancel(user_data)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(timeout)
+    }
+
+    pub(super) fn complete_accept(&mut self, user_data: u64, completion: &cqueue::Entry) -> Option<Event> {
+        let result = sys::own_result(completion.result());
+        let entry = self.listeners.entries.iter_mut().find(|entry| entry.user_data() == user_data)?;
+        let token = entry.token;
+        if !cqueue::more(completion.flags()) {
+            entry.is_armed = false;
+            self.in_flight_count -= 1;
+            self.listeners.needs_tending = true;
+        }
+        match result {
+            Ok(fd) if entry.is_paused => {
+                entry.held.push(Socket::new(fd));
+                None
+            }
+            Ok(fd) => accepted(token, Socket::new(fd)),
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) || is_transient(&error) => None,
+            Err(error) => {
+                entry.rests_until = Some(Instant::now() + REST);
+                Some(Event::AcceptError { listener: token, error })
+            }
+        }
+    }
+}
+
+/// Nothing if the peer has already gone.
+fn accepted(listener: ListenerToken, socket: Socket) -> Option<Event> {
+    let peer: PeerAddress = socket.peer_address().ok()?;
+    Some(Event::Accepted { listener, socket, peer })
+}

@@ -1,0 +1,108 @@
+//! Receive buffers lent to the kernel, which picks one for each arrival.
+//!
+//! The kernel takes buffers in the order in which they were given back. Their starts are spread over the cache's sets:
+//! at a distance of a power of two, the first lines of all buffers would fight for a few places.
+//!
+//! Invariants:
+//! 1. A buffer is with the kernel or with one [`RecvBuffer`](crate::RecvBuffer) or on its way in a completion, never in two places.
+//! 2. `free_count` is the number with the kernel, as far as completions have been looked at.
+
+use std::cell::Cell;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+
+use super::ring::Ring;
+use crate::sys;
+
+/// The only buffer group.
+pub(super) const GROUP: u16 = 0;
+
+/// Added to each buffer's size: an odd number of cache lines.
+const COLOUR_SIZE: usize = 5 * 64;
+
+pub(crate) struct BufferRing {
+    entries: sys::Mapping,
+    memory: sys::Mapping,
+    buffer_size: u32,
+    /// The number of buffers less 1; their number is a power of two.
+    mask: u16,
+    tail: Cell<u16>,
+    free_count: Cell<u32>,
+}
+
+impl BufferRing {
+    /// Allocates and registers `buffer_count` buffers, rounded up to a power of two, with `ring`.
+    pub(super) fn new(ring: &Ring, buffer_size: u32, buffer_count: u16) -> io::Result<Self> {
+        let buffer_count = buffer_count.min(1 << 15).next_power_of_two();
+        let entries = sys::Mapping::new(usize::from(buffer_count) * size_of::<BufRingEntry>())?;
+        let memory = sys::Mapping::new(usize::from(buffer_count) * stride(buffer_size))?;
+        let start = entries.start().cast::<BufRingEntry>().as_ptr();
+        // SAFETY: (1) a mapping is page-aligned and zeroed, is of that size, and is kept until the ring is gone: `Uring`
+        // keeps the pool, and drops the ring first.
+        unsafe { ring.register_buffers(start, buffer_count, GROUP)? };
+        let buffers = Self {
+            entries,
+            memory,
+            buffer_size,
+            mask: buffer_count - 1,
+            tail: Cell::new(0),
+            free_count: Cell::new(0),
+        };
+        for id in 0..buffer_count {
+            buffers.give_back(id);
+        }
+        Ok(buffers)
+    }
+
+    pub(super) fn free_count(&self) -> u32 {
+        self.free_count.get()
+    }
+
+    /// Notes that the kernel has filled buffer `id`, and tells where it is.
+    pub(super) fn take(&self, id: u16) -> NonNull<u8> {
+        self.free_count.set(self.free_count.get() - 1);
+        self.start_of(id)
+    }
+
+    /// Lends buffer `id` to the kernel.
+    #[inline]
+    pub(crate) fn give_back(&self, id: u16) {
+        let tail = self.tail.get();
+        let ring = self.entries.start().cast::<BufRingEntry>();
+        // SAFETY: the masked index is below the number of entries in the mapping.
+        let entry = unsafe { ring.add(usize::from(tail & self.mask)) };
+        // SAFETY: the mapping is valid and aligned, and the kernel does not read entries from `tail` on until the tail
+        // passes them. Only this thread makes references to entries.
+        let entry = unsafe { &mut *entry.as_ptr() };
+        entry.set_addr(self.start_of(id).as_ptr() as u64);
+        entry.set_len(self.buffer_size);
+        entry.set_bid(id);
+        self.tail.set(tail.wrapping_add(1));
+        self.free_count.set(self.free_count.get() + 1);
+        self.publish(ring);
+    }
+
+    #[inline]
+    fn publish(&self, ring: NonNull<BufRingEntry>) {
+        // SAFETY: `ring` is the first entry of the buffer ring, initialised.
+        let tail = unsafe { BufRingEntry::tail(ring.as_ptr()) };
+        // SAFETY: it is an aligned u16 in our mapping, only written through this.
+        let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
+        // Release: pairs with the kernel's acquiring load; the entries before it are written.
+        tail.store(self.tail.get(), Ordering::Release);
+    }
+
+    #[inline]
+    fn start_of(&self, id: u16) -> NonNull<u8> {
+        debug_assert!(id <= self.mask);
+        // SAFETY: `id` is a buffer's, so its start lies within the mapping.
+        unsafe { self.memory.start().add(usize::from(id) * stride(self.buffer_size)) }
+    }
+}
+
+const fn stride(buffer_size: u32) -> usize {
+    (buffer_size as usize).next_multiple_of(64) + COLOUR_SIZE
+}

@@ -1,0 +1,105 @@
+//! Closing and handing over on io_uring: when nothing is in flight any more.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::{Ending, Leaving, Receiving, Sending, Uring};
+use crate::{CloseMode, CloseReason, ConnectionId, Event};
+
+/// How long a reactor that is dropped waits for its requests to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Uring {
+    pub(crate) fn close(&mut self, id: ConnectionId, mode: CloseMode) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if mode == CloseMode::Now || connection.sends.is_empty() || connection.is_leaving() {
+            self.leave(id, CloseReason::Requested);
+        } else {
+            connection.ending = Ending::Close;
+            // A quiet send in flight is looked at again when it is over; others are flushed or complete.
+            self.note_change(id);
+        }
+    }
+
+    pub(crate) fn detach(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !connection.is_leaving() && connection.ending != Ending::Close {
+            connection.leaving = Leaving::Detaching;
+            self.note_change(id);
+            self.leave_if_quiet(id);
+        }
+    }
+
+    /// Begins to close a connection, or turns its detaching into closing.
+    pub(super) fn leave(&mut self, id: ConnectionId, reason: CloseReason) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !matches!(connection.leaving, Leaving::Closing(_)) {
+            connection.leaving = Leaving::Closing(reason);
+            self.note_change(id);
+        }
+        self.leave_if_quiet(id);
+    }
+
+    /// Ends a connection because of an error.
+    pub(super) fn leave_failed(&mut self, id: ConnectionId, error: io::Error) {
+        self.leave(id, CloseReason::Failed(error));
+    }
+
+    /// Lets a leaving connection go if nothing of it is in flight.
+    pub(super) fn leave_if_quiet(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup(id) else { return };
+        let is_quiet = connection.receiving == Receiving::Idle && connection.sending == Sending::Idle;
+        if !is_quiet || !connection.is_leaving() {
+            return;
+        }
+        let Some(mut connection) = self.connections.remove(id) else { return };
+        let token = connection.token;
+        self.events.push_back(match connection.leaving {
+            Leaving::Detaching | Leaving::No => Event::Detached {
+                connection: id,
+                token,
+                socket: connection.socket,
+                unsent: connection.sends.take_unsent(),
+                unread: connection.held,
+            },
+            Leaving::Closing(reason) => {
+                drop(connection.socket);
+                self.listeners.end_rests();
+                Event::Closed { connection: id, token, reason }
+            }
+        });
+    }
+
+    /// Cancels all requests and waits for their ends. `false` if some don't end in time.
+    pub(super) fn cancel_everything(&mut self) -> bool {
+        let cancel = io_uring::types::CancelBuilder::any();
+        let entry = io_uring::opcode::AsyncCancel2::new(cancel).build();
+        let entry = entry.user_data(super::KIND_CANCEL).flags(io_uring::squeue::Flags::SKIP_SUCCESS);
+        let start = Instant::now();
+        // What the caller has not looked at yet counts too.
+        loop {
+            let taken = std::mem::take(&mut self.completions);
+            for completion in taken.iter().skip(std::mem::take(&mut self.completion_index)) {
+                let is_send = completion.user_data() & super::KIND_MASK == super::KIND_SEND;
+                if !is_send {
+                    drop(self.complete(completion));
+                }
+            }
+            self.events.clear();
+            if self.in_flight_count == 0 && self.quiet.is_empty() {
+                return true;
+            }
+            if start.elapsed() > FAREWELL {
+                return false;
+            }
+            // SAFETY: (1) it points to nothing.
+            if unsafe { self.ring.push(&entry) }.is_err() {
+                return false;
+            }
+            if self.ring.enter(1, Some(Duration::from_millis(100))).is_err() {
+                return false;
+            }
+            self.take_completions();
+        }
+    }
+}

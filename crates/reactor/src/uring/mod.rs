@@ -1,0 +1,416 @@
+//! The io_uring backend: one system call a turn.
+//!
+//! - Receives and accepts are armed once and complete many times (multishot), receives into the kernel-chosen buffers of
+//!   `buffer_ring`.
+//! - Sends are submitted together with the wait. A small one is **quiet**: it may not wait (`MSG_DONTWAIT`), so it is over
+//!   when the submission is, and posts a completion only if it is not wholly out (`CQE_SKIP_SUCCESS` with `MSG_WAITALL`).
+//!   So it neither ends the wait nor costs a completion. Larger sends complete, but don't wait either: what a full socket
+//!   leaves over goes out when a poll has found room. A send that waited by itself might be handed to a kernel worker
+//!   thread, which may hold on to the socket after the completion.
+//! - All requests are made in [`Uring::wait`]; other methods change what is wanted and list the connection in `changed`.
+//! - Completions are taken from the queue in `wait` and looked at one by one in `next_event`, so that what the caller
+//!   does about one event holds for the next.
+//!
+//! A connection's entry lives until its last request has completed, so a completion always finds it.
+//!
+//! | leaving | what happens | to |
+//! |---|---|---|
+//! | No | the caller closes, sends fail or receives fail [`Uring::leave`] | Closing |
+//! | No | the caller detaches [`Uring::detach`] | Detaching |
+//! | Detaching | closed or failed meanwhile [`Uring::leave`] | Closing |
+//! | Closing, Detaching | nothing is in flight any more [`Uring::leave_if_quiet`] | gone, with its last event |
+//!
+//! Invariants:
+//! 1. `in_flight_count` requests will post a completion without `MORE`.
+//! 2. A connection is in `changed` once if `is_changed`, in `flush` once if `is_in_flush`, in `starved` once if
+//!    `is_starved`.
+//! 3. Bytes in `held` come before all bytes still to complete.
+
+mod accept;
+pub(crate) mod buffer_ring;
+mod close;
+mod probe;
+mod receive;
+mod ring;
+mod send;
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accept::Listeners;
+use buffer_ring::BufferRing;
+use io_uring::{cqueue, opcode, squeue, types};
+use ring::Ring;
+use send::MessageArena;
+
+use crate::connection_table::ConnectionTable;
+use crate::receive_buffer::Pool;
+use crate::send_queue::SendQueue;
+use crate::waker::WakeState;
+use crate::{CloseReason, ConnectionId, Event, Options, ReactorError, Socket};
+
+/// What the top byte of a request's user data says; below it are a connection's bits or a listener's token.
+const KIND_RECEIVE: u64 = 1 << ConnectionId::BITS;
+const KIND_SEND: u64 = 2 << ConnectionId::BITS;
+const KIND_ACCEPT: u64 = 3 << ConnectionId::BITS;
+const KIND_WAKE: u64 = 4 << ConnectionId::BITS;
+/// Set in the kind of a request that cancels the one with the rest of the user data.
+const KIND_CANCEL: u64 = 0x80 << ConnectionId::BITS;
+const KIND_MASK: u64 = 0xff << ConnectionId::BITS;
+
+pub(crate) struct Uring {
+    /// Dropped first, and after all requests have ended: see `drop`.
+    ring: ManuallyDrop<Ring>,
+    pool: ManuallyDrop<Rc<Pool>>,
+    connections: ManuallyDrop<ConnectionTable<Connection>>,
+    messages: ManuallyDrop<MessageArena>,
+    wake: Arc<WakeState>,
+    is_wake_armed: bool,
+    listeners: Listeners,
+    in_flight_count: usize,
+    /// Completions of this turn, looked at up to `completion_index`.
+    completions: Vec<cqueue::Entry>,
+    completion_index: usize,
+    /// Connections that may need requests made or cancelled.
+    changed: Vec<ConnectionId>,
+    /// Connections with something to send.
+    flush: Vec<ConnectionId>,
+    /// Connections whose quiet sends are being submitted.
+    quiet: Vec<ConnectionId>,
+    /// Connections that found no receive buffer, in the order to serve them.
+    starved: VecDeque<ConnectionId>,
+    /// Connections resumed with bytes in `held`.
+    resumed: VecDeque<ConnectionId>,
+    /// Events that are already made; they come first.
+    events: VecDeque<Event>,
+}
+
+struct Connection {
+    socket: Socket,
+    token: u64,
+    sends: SendQueue,
+    receiving: Receiving,
+    sending: Sending,
+    /// Received while nobody wanted it.
+    held: Vec<u8>,
+    /// End of file was received and not reported yet.
+    holds_eof: bool,
+    is_paused: bool,
+    is_at_eof: bool,
+    /// The socket took less than was offered: wait for room before the next send.
+    is_full: bool,
+    is_changed: bool,
+    is_in_flush: bool,
+    is_starved: bool,
+    ending: Ending,
+    leaving: Leaving,
+}
+
+/// The receive request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    Idle,
+    Armed,
+    /// Armed, and its cancellation asked for.
+    Cancelled,
+}
+
+/// The send request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Idle,
+    /// Posts no completion if all `size` bytes go out.
+    Quiet {
+        size: usize,
+    },
+    /// Completes as soon as it is submitted, having offered `size` bytes.
+    Prompt {
+        size: usize,
+    },
+    /// A poll that completes when the socket has room again.
+    AwaitingRoom,
+    /// Such a poll, and its cancellation asked for.
+    Cancelled,
+}
+
+/// What follows when the sends are out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    None,
+    Shutdown,
+    /// Half-closed for writing already.
+    IsShut,
+    Close,
+}
+
+/// How the connection is about to leave the reactor, once nothing is in flight.
+enum Leaving {
+    No,
+    Closing(CloseReason),
+    Detaching,
+}
+
+impl Connection {
+    fn is_leaving(&self) -> bool {
+        !matches!(self.leaving, Leaving::No)
+    }
+
+    fn wants_bytes(&self) -> bool {
+        !self.is_paused && !self.is_leaving() && self.ending != Ending::Close
+    }
+
+    fn wants_receive(&self) -> bool {
+        self.wants_bytes() && !self.is_at_eof && !self.holds_eof
+    }
+}
+
+impl Uring {
+    pub(crate) fn new(wake: Arc<WakeState>, options: Options) -> Result<Self, ReactorError> {
+        assert!(options.recv_buffer_size > 0 && options.recv_buffer_count > 0, "sizes are positive");
+        let at = |step| move |source| ReactorError::Uring { step, source };
+        let mut ring = Ring::new(options.entries).map_err(at("io_uring_setup"))?;
+        if !ring.has_features() {
+            let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel is too old");
+            return Err(ReactorError::Uring { step: "features", source });
+        }
+        let buffers = BufferRing::new(&ring, options.recv_buffer_size, options.recv_buffer_count)
+            .map_err(at("registering receive buffers"))?;
+        probe::probe(&mut ring, &buffers).map_err(|(step, source)| ReactorError::Uring { step, source })?;
+        Ok(Self {
+            ring: ManuallyDrop::new(ring),
+            pool: ManuallyDrop::new(Rc::new(Pool::Ring(buffers))),
+            connections: ManuallyDrop::new(ConnectionTable::new()),
+            messages: ManuallyDrop::new(MessageArena::default()),
+            wake,
+            is_wake_armed: false,
+            listeners: Listeners::default(),
+            in_flight_count: 0,
+            completions: Vec::new(),
+            completion_index: 0,
+            changed: Vec::new(),
+            flush: Vec::new(),
+            quiet: Vec::new(),
+            starved: VecDeque::new(),
+            resumed: VecDeque::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    pub(crate) fn adopt(&mut self, socket: Socket, token: u64) -> ConnectionId {
+        let id = self.connections.insert(Connection {
+            socket,
+            token,
+            sends: SendQueue::default(),
+            receiving: Receiving::Idle,
+            sending: Sending::Idle,
+            held: Vec::new(),
+            holds_eof: false,
+            is_paused: false,
+            is_at_eof: false,
+            is_full: false,
+            is_changed: false,
+            is_in_flush: false,
+            is_starved: false,
+            ending: Ending::None,
+            leaving: Leaving::No,
+        });
+        self.note_change(id);
+        id
+    }
+
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(crate) fn socket(&self, id: ConnectionId) -> Option<&Socket> {
+        Some(&self.connections.lookup(id)?.socket)
+    }
+
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
+        let timeout = self.make_requests(timeout).map_err(ReactorError::system("io_uring_enter"))?;
+        let has_work = !self.events.is_empty()
+            || !self.resumed.is_empty()
+            || self.completion_index < self.completions.len();
+        let blocks = !has_work && timeout != Some(Duration::ZERO) && self.wake.try_sleep();
+        let entered = if blocks { self.ring.enter(1, timeout) } else { self.ring.enter(0, None) };
+        if self.wake.finish_wait() {
+            self.events.push_back(Event::Woken);
+        }
+        entered.map_err(ReactorError::system("io_uring_enter"))?;
+        self.take_completions();
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            if let Some(id) = self.resumed.pop_front() {
+                self.deliver_held(id);
+                continue;
+            }
+            let completion = self.completions.get(self.completion_index)?.clone();
+            self.completion_index += 1;
+            if let Some(event) = self.complete(&completion) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Queues every request that the state of things asks for. Returns `timeout`, shortened to the end of a rest.
+    fn make_requests(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+        if !self.is_wake_armed {
+            let poll = opcode::PollAdd::new(types::Fd(self.wake.eventfd()), libc::POLLIN as u32).multi(true);
+            let entry = poll.build().user_data(KIND_WAKE);
+            // SAFETY: (1) it points to nothing.
+            unsafe { self.push(&entry)? };
+            self.is_wake_armed = true;
+        }
+        let timeout = self.tend_listeners(timeout)?;
+        self.feed_starved();
+        self.submit_sends()?;
+        let mut changed = std::mem::take(&mut self.changed);
+        for id in changed.drain(..) {
+            self.adjust(id)?;
+        }
+        // Adjusting changes nothing else, so this keeps the allocation and loses no entry.
+        debug_assert!(self.changed.is_empty());
+        self.changed = changed;
+        Ok(timeout)
+    }
+
+    /// Takes what the kernel has posted, and settles sends at once: what is left is for `next_event`.
+    fn take_completions(&mut self) {
+        self.completions.drain(..self.completion_index);
+        self.completion_index = 0;
+        let first_new = self.completions.len();
+        self.ring.take_completions(&mut self.completions);
+        for index in first_new..self.completions.len() {
+            let completion = &self.completions[index];
+            let user_data = completion.user_data();
+            if user_data & KIND_MASK == KIND_SEND {
+                let result = completion.result();
+                self.complete_send(ConnectionId::from_bits(user_data), result);
+            }
+        }
+        self.settle_quiet_sends();
+    }
+
+    /// Acts on a completion other than a send's, which has been acted on.
+    #[inline]
+    fn complete(&mut self, completion: &cqueue::Entry) -> Option<Event> {
+        let user_data = completion.user_data();
+        let kind = user_data & KIND_MASK;
+        if kind == KIND_RECEIVE {
+            return self.complete_receive(ConnectionId::from_bits(user_data), completion);
+        }
+        if kind == KIND_ACCEPT {
+            return self.complete_accept(user_data, completion);
+        }
+        if kind & KIND_CANCEL != 0 {
+            self.complete_cancel(user_data & !KIND_CANCEL);
+        }
+        if kind == KIND_WAKE && !cqueue::more(completion.flags()) {
+            self.is_wake_armed = false;
+            self.in_flight_count -= 1;
+        }
+        None
+    }
+
+    /// Queues a request that will complete.
+    ///
+    /// # Safety
+    ///
+    /// 1. As of [`Ring::push`].
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: (1) is the callee's condition.
+        unsafe { self.ring.push(entry)? };
+        self.in_flight_count += 1;
+        Ok(())
+    }
+
+    /// Asks for the end of the request with this user data, which completes in any case. This request completes only
+    /// if it fails.
+    fn push_cancel(&mut self, user_data: u64) -> io::Result<()> {
+        let cancel = opcode::AsyncCancel::new(user_data).build();
+        let entry = cancel.user_data(KIND_CANCEL | user_data).flags(squeue::Flags::SKIP_SUCCESS);
+        // SAFETY: (1) it points to nothing.
+        unsafe { self.ring.push(&entry) }
+    }
+
+    /// A request could not be cancelled: it has ended by itself, or must be cancelled again.
+    fn complete_cancel(&mut self, user_data: u64) {
+        let kind = user_data & KIND_MASK;
+        if kind == KIND_ACCEPT {
+            return self.listeners.cancel_again(user_data);
+        }
+        let id = ConnectionId::from_bits(user_data);
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if kind == KIND_RECEIVE && connection.receiving == Receiving::Cancelled {
+            connection.receiving = Receiving::Armed;
+        } else if kind == KIND_SEND && connection.sending == Sending::Cancelled {
+            connection.sending = Sending::AwaitingRoom;
+        }
+        self.note_change(id);
+    }
+
+    /// Has the connection looked at in the next wait.
+    fn note_change(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !std::mem::replace(&mut connection.is_changed, true) {
+            self.changed.push(id);
+        }
+    }
+
+    /// Brings the requests of a connection into line with what is wanted.
+    fn adjust(&mut self, id: ConnectionId) -> io::Result<()> {
+        let Some(connection) = self.connections.lookup_mut(id) else { return Ok(()) };
+        connection.is_changed = false;
+        match connection.receiving {
+            Receiving::Idle if connection.wants_receive() && !connection.is_starved => {
+                connection.receiving = Receiving::Armed;
+                let fd = types::Fd(connection.socket.as_raw_fd());
+                let entry = receive::request(fd).user_data(KIND_RECEIVE | id.to_bits());
+                // SAFETY: (1) it points to nothing; buffers come from the group.
+                unsafe { self.push(&entry)? };
+            }
+            Receiving::Armed if !connection.wants_receive() => {
+                connection.receiving = Receiving::Cancelled;
+                self.push_cancel(KIND_RECEIVE | id.to_bits())?;
+            }
+            _ => {}
+        }
+        let Some(connection) = self.connections.lookup_mut(id) else { return Ok(()) };
+        if connection.is_leaving() && connection.sending == Sending::AwaitingRoom {
+            connection.sending = Sending::Cancelled;
+            self.push_cancel(KIND_SEND | id.to_bits())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Uring {
+    /// Ends all requests before it frees the memory that they use. Should the kernel not let go of it, it is leaked.
+    fn drop(&mut self) {
+        if !self.cancel_everything() {
+            return;
+        }
+        // Without receives in flight the kernel takes no buffers; a failure leaves the group to the end of the ring.
+        let _ = self.ring.unregister_buffers(buffer_ring::GROUP);
+        // SAFETY: dropped once, here, and not used afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.connections) };
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.messages) };
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.pool) };
+    }
+}

@@ -1,0 +1,152 @@
+//! Receiving on io_uring.
+
+use std::io;
+use std::rc::Rc;
+
+use io_uring::{cqueue, opcode, squeue, types};
+
+use super::buffer_ring::GROUP;
+use super::{Connection, Receiving, Uring};
+use crate::receive_buffer::Pool;
+use crate::{ConnectionId, Event, RecvBuffer};
+
+/// A receive that completes for each arrival until it ends with an error, end of file or cancellation.
+pub(super) fn request(fd: types::Fd) -> squeue::Entry {
+    opcode::RecvMulti::new(fd, GROUP).build()
+}
+
+impl Uring {
+    pub(crate) fn pause_receive(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.lookup_mut(id) {
+            connection.is_paused = true;
+            self.note_change(id);
+        }
+    }
+
+    pub(crate) fn resume_receive(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if std::mem::replace(&mut connection.is_paused, false) {
+            if !connection.held.is_empty() || connection.holds_eof {
+                self.resumed.push_back(id);
+            }
+            self.note_change(id);
+        }
+    }
+
+    /// Makes events of what was held back, if it is still wanted.
+    pub(super) fn deliver_held(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !connection.wants_bytes() {
+            return;
+        }
+        let token = connection.token;
+        if !connection.held.is_empty() {
+            let data = RecvBuffer::of_bytes(std::mem::take(&mut connection.held));
+            self.events.push_back(Event::Received { connection: id, token, data });
+            if connection.holds_eof {
+                // After the bytes, if it is then still wanted.
+                self.resumed.push_front(id);
+            }
+        } else if std::mem::take(&mut connection.holds_eof) {
+            connection.is_at_eof = true;
+            self.events.push_back(Event::Eof { connection: id, token });
+        }
+    }
+
+    #[inline]
+    pub(super) fn complete_receive(&mut self, id: ConnectionId, completion: &cqueue::Entry) -> Option<Event> {
+        let data = self.received(completion);
+        let Some(connection) = self.connections.lookup_mut(id) else {
+            debug_assert!(false, "a connection stays until its requests have completed");
+            return None;
+        };
+        let event = match data {
+            Some(data) if connection.wants_bytes() && connection.held.is_empty() => {
+                Some(Event::Received { connection: id, token: connection.token, data })
+            }
+            Some(data) => {
+                hold(connection, &data);
+                None
+            }
+            None => None,
+        };
+        if cqueue::more(completion.flags()) {
+            return event;
+        }
+        connection.receiving = Receiving::Idle;
+        self.in_flight_count -= 1;
+        // A receive that ends with bytes is made anew; the call for events finds its end another time.
+        let end = self.end_of_receive(id, completion.result());
+        debug_assert!(event.is_none() || end.is_none());
+        event.or(end)
+    }
+
+    /// The bytes of a completion, if it has any.
+    #[inline]
+    fn received(&self, completion: &cqueue::Entry) -> Option<RecvBuffer> {
+        let buffer_id = cqueue::buffer_select(completion.flags())?;
+        let Pool::Ring(buffers) = &**self.pool else { return None };
+        let start = buffers.take(buffer_id);
+        let size = u32::try_from(completion.result()).unwrap_or(0);
+        // SAFETY: (1) the kernel has written that many bytes to the buffer, which the pool owns; (2) it has the buffer no
+        // more, and this completion is the only one to name it.
+        let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size, buffer_id.into()) };
+        (size > 0).then_some(data)
+    }
+
+    /// Acts on the last completion of a receive request.
+    fn end_of_receive(&mut self, id: ConnectionId, result: i32) -> Option<Event> {
+        let connection = self.connections.lookup_mut(id)?;
+        if connection.is_leaving() {
+            if result < 0 && !matches!(-result, libc::ECANCELED | libc::ENOBUFS | libc::EINTR | libc::EAGAIN)
+            {
+                self.leave_failed(id, io::Error::from_raw_os_error(-result));
+            }
+            self.leave_if_quiet(id);
+            return None;
+        }
+        match result {
+            0 if connection.wants_bytes() && connection.held.is_empty() => {
+                connection.is_at_eof = true;
+                return Some(Event::Eof { connection: id, token: connection.token });
+            }
+            0 => connection.holds_eof = true,
+            1.. => self.note_change(id),
+            _ => match -result {
+                libc::ENOBUFS => {
+                    connection.is_starved = true;
+                    self.starved.push_back(id);
+                }
+                libc::ECANCELED | libc::EINTR | libc::EAGAIN => self.note_change(id),
+                error => self.leave_failed(id, io::Error::from_raw_os_error(error)),
+            },
+        }
+        None
+    }
+
+    /// Lets as many starved connections receive again as there are buffers, those that wait longest first. Requests
+    /// submitted come before arrivals for requests already armed, so they get theirs.
+    pub(super) fn feed_starved(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        let Pool::Ring(buffers) = &**self.pool else { return };
+        let fed_count = self.starved.len().min(buffers.free_count() as usize);
+        for _ in 0..fed_count {
+            let Some(id) = self.starved.pop_front() else { return };
+            if let Some(connection) = self.connections.lookup_mut(id) {
+                connection.is_starved = false;
+                self.note_change(id);
+            }
+        }
+    }
+}
+
+/// Keeps bytes that arrive while nobody wants them: for later if the connection is paused or detached, not if it closes.
+/// A copy, since buffers held by paused connections would be missing to all others.
+fn hold(connection: &mut Connection, data: &[u8]) {
+    use super::{Ending, Leaving};
+    if !matches!(connection.leaving, Leaving::Closing(_)) && connection.ending != Ending::Close {
+        connection.held.extend_from_slice(data);
+    }
+}

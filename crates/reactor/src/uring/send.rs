@@ -1,0 +1,240 @@
+//! Sending on io_uring.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsRawFd;
+
+use io_uring::{opcode, squeue, types};
+
+use super::{Connection, Ending, KIND_SEND, Sending, Uring};
+use crate::send_queue::{SLICE_COUNT_MAX, SendQueue};
+use crate::{ConnectionId, Event, sys};
+
+/// Offered by one request at most: its length field and its result have 31 bits.
+const OFFER_SIZE_MAX: usize = 1 << 30;
+
+impl Uring {
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if connection.is_leaving() || connection.ending != Ending::None {
+            return;
+        }
+        if bytes.is_empty() {
+            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer: bytes });
+            return;
+        }
+        connection.sends.push(bytes);
+        self.queue_flush(id);
+    }
+
+    pub(crate) fn pending_send_bytes(&self, id: ConnectionId) -> usize {
+        self.connections.lookup(id).map_or(0, |connection| connection.sends.pending_size())
+    }
+
+    pub(crate) fn shutdown_write(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if connection.ending == Ending::None && !connection.is_leaving() {
+            connection.ending = Ending::Shutdown;
+            self.queue_flush(id);
+        }
+    }
+
+    /// Has the connection looked at when sends are submitted, unless a send is in flight, whose end will do it.
+    pub(super) fn queue_flush(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        if !connection.is_in_flush && connection.sending == Sending::Idle {
+            connection.is_in_flush = true;
+            self.flush.push(id);
+        }
+    }
+
+    /// Makes a send request for each connection that has something to send and none in flight.
+    pub(super) fn submit_sends(&mut self) -> io::Result<()> {
+        if self.ring.is_submitted() {
+            self.messages.clear();
+        }
+        let mut flush = std::mem::take(&mut self.flush);
+        for id in flush.drain(..) {
+            self.submit_send(id)?;
+        }
+        // Submitting queues nothing to flush, so this keeps the allocation and loses no entry.
+        debug_assert!(self.flush.is_empty());
+        self.flush = flush;
+        Ok(())
+    }
+
+    fn submit_send(&mut self, id: ConnectionId) -> io::Result<()> {
+        let Some(connection) = self.connections.lookup_mut(id) else { return Ok(()) };
+        connection.is_in_flush = false;
+        if connection.is_leaving() || connection.sending != Sending::Idle {
+            return Ok(());
+        }
+        if connection.sends.is_empty() {
+            self.end_after_sends(id);
+            return Ok(());
+        }
+        if connection.is_full {
+            connection.sending = Sending::AwaitingRoom;
+            let fd = types::Fd(connection.socket.as_raw_fd());
+            let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32).build();
+            let entry = entry.user_data(KIND_SEND | id.to_bits());
+            // SAFETY: (1) it points to nothing.
+            return unsafe { self.push(&entry) };
+        }
+        let (entry, size) = request(connection, &mut self.messages);
+        let entry = entry.user_data(KIND_SEND | id.to_bits());
+        if is_quiet(connection) {
+            connection.sending = Sending::Quiet { size };
+            self.quiet.push(id);
+            let entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+            // SAFETY: (1) the buffers stay in `sends` and the message in the arena until `settle_quiet_sends` has found the
+            // request submitted; with MSG_DONTWAIT it is then over.
+            return unsafe { self.ring.push(&entry) };
+        }
+        connection.sending = Sending::Prompt { size };
+        // SAFETY: (1) the buffers stay in `sends` until the completion, the message in the arena until it is submitted.
+        unsafe { self.push(&entry) }
+    }
+
+    /// A send, or the wait for room to send, posted its completion. Quiet sends do so only when something is left.
+    pub(super) fn complete_send(&mut self, id: ConnectionId, result: i32) {
+        let Some(connection) = self.connections.lookup_mut(id) else {
+            debug_assert!(false, "a connection stays until its requests have completed");
+            return;
+        };
+        let sending = std::mem::replace(&mut connection.sending, Sending::Idle);
+        if !matches!(sending, Sending::Quiet { .. }) {
+            self.in_flight_count -= 1;
+        }
+        let (Sending::Quiet { size: offered } | Sending::Prompt { size: offered }) = sending else {
+            // Whatever it found, an error of the socket too, the next send will tell.
+            connection.is_full = false;
+            self.queue_flush(id);
+            return self.leave_if_quiet(id);
+        };
+        match -result {
+            ..=0 => self.advance(id, result as usize, offered),
+            libc::EAGAIN | libc::EINTR => self.advance(id, 0, offered),
+            error => self.leave_failed(id, io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Quiet sends that posted nothing are wholly out, if they are submitted.
+    pub(super) fn settle_quiet_sends(&mut self) {
+        if self.quiet.is_empty() || !self.ring.is_submitted() {
+            return;
+        }
+        let mut quiet = std::mem::take(&mut self.quiet);
+        for id in quiet.drain(..) {
+            let Some(connection) = self.connections.lookup_mut(id) else { continue };
+            if let Sending::Quiet { size } = connection.sending {
+                connection.sending = Sending::Idle;
+                self.advance(id, size, size);
+            }
+        }
+        self.quiet = quiet;
+    }
+
+    /// `size` more bytes of those `offered` are out and no send is in flight: go on with the rest, or with what follows
+    /// the last.
+    fn advance(&mut self, id: ConnectionId, size: usize, offered: usize) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        let token = connection.token;
+        let events = &mut self.events;
+        connection.sends.advance(size, |buffer| {
+            events.push_back(Event::Sent { connection: id, token, buffer });
+        });
+        connection.is_full = size < offered;
+        if connection.is_leaving() {
+            self.leave_if_quiet(id);
+        } else if connection.sends.is_empty() {
+            self.end_after_sends(id);
+        } else {
+            self.queue_flush(id);
+        }
+    }
+
+    /// The sends are out: do what was to follow.
+    fn end_after_sends(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.lookup_mut(id) else { return };
+        match connection.ending {
+            Ending::None | Ending::IsShut => {}
+            Ending::Shutdown => {
+                connection.ending = Ending::IsShut;
+                if let Err(error) = sys::shutdown(connection.socket.as_raw_fd(), libc::SHUT_WR) {
+                    self.leave_failed(id, error);
+                }
+            }
+            Ending::Close => self.leave(id, crate::CloseReason::Requested),
+        }
+    }
+}
+
+/// Whether nobody waits for the outcome of what is now sent: see [`Event::Sent`].
+fn is_quiet(connection: &Connection) -> bool {
+    connection.sends.is_small()
+        && !connection.is_full
+        && !connection.is_paused
+        && connection.ending == Ending::None
+}
+
+/// Sends what the socket takes at once, and completes. The second value is how much is offered.
+fn request(connection: &Connection, messages: &mut MessageArena) -> (squeue::Entry, usize) {
+    // With MSG_WAITALL a short send counts as failed, so that it completes even where success is silent.
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+    let fd = types::Fd(connection.socket.as_raw_fd());
+    if connection.sends.buffer_count() == 1 {
+        let bytes = connection.sends.first();
+        let size = bytes.len().min(OFFER_SIZE_MAX);
+        return (opcode::Send::new(fd, bytes.as_ptr(), size as u32).flags(flags).build(), size);
+    }
+    let (message, size) = messages.add(&connection.sends);
+    (opcode::SendMsg::new(fd, message).flags(flags as u32).build(), size)
+}
+
+/// Message headers of the requests of one turn; their addresses stay.
+#[derive(Default)]
+pub(super) struct MessageArena {
+    #[expect(clippy::vec_box, reason = "the kernel holds their addresses while the vector grows")]
+    messages: Vec<Box<Message>>,
+    used_count: usize,
+}
+
+struct Message {
+    header: libc::msghdr,
+    slices: [libc::iovec; SLICE_COUNT_MAX],
+}
+
+impl MessageArena {
+    /// All messages have been submitted, which is when the kernel copies them.
+    fn clear(&mut self) {
+        self.used_count = 0;
+    }
+
+    /// A message with the unsent parts of the first buffers, and their size together.
+    fn add(&mut self, sends: &SendQueue) -> (*const libc::msghdr, usize) {
+        if self.used_count == self.messages.len() {
+            let header = sys::message_of(&[]);
+            let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+            self.messages.push(Box::new(Message { header, slices: [empty; SLICE_COUNT_MAX] }));
+        }
+        let message = &mut *self.messages[self.used_count];
+        self.used_count += 1;
+        let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
+        let count = sends.fill(&mut slices);
+        let mut size = 0;
+        let mut slice_count = 0;
+        for slice in &slices[..count] {
+            let part = slice.len().min(OFFER_SIZE_MAX - size);
+            if part == 0 {
+                break;
+            }
+            message.slices[slice_count] =
+                libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: part };
+            slice_count += 1;
+            size += part;
+        }
+        message.header.msg_iov = message.slices.as_mut_ptr();
+        message.header.msg_iovlen = slice_count as _;
+        (&raw const message.header, size)
+    }
+}

@@ -1,0 +1,64 @@
+//! Running out of file descriptors, which are a process's: so this test has a process of its own.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "most of it is for the other test crate")]
+mod support;
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use reactor::{BackendChoice, CloseMode, Event};
+use support::{Fixture, PATIENCE, is_available};
+
+#[test]
+fn accepting_goes_on_once_there_are_descriptors_again() {
+    for choice in [BackendChoice::Epoll, BackendChoice::Uring] {
+        if is_available(choice) {
+            runs_out_and_recovers(choice);
+        }
+    }
+}
+
+fn runs_out_and_recovers(choice: BackendChoice) {
+    let mut fixture = Fixture::new(choice);
+    let (_first_client, first) = fixture.pair(1);
+    let (_second_client, second) = fixture.pair(2);
+    let client = fixture.connect();
+    // Opens files until no more can be, then makes room for none.
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    // The client may have been accepted by the kernel before; more of them can't be made without descriptors.
+    fixture.reactor.wait(Some(Duration::ZERO)).unwrap();
+    let early = fixture.reactor.next_event();
+    let mut accepted_count = usize::from(matches!(early, Some(Event::Accepted { .. })));
+    if accepted_count == 0 {
+        let error = early.or_else(|| Some(fixture.until(Some)));
+        assert!(matches!(error, Some(Event::AcceptError { listener: Fixture::LISTENER, .. })), "{error:?}");
+    }
+    // It does not try over and over, which would cost a processor.
+    let start = Instant::now();
+    let mut error_count = 0;
+    while start.elapsed() < Duration::from_millis(300) {
+        fixture.reactor.wait(Some(Duration::from_millis(300))).unwrap();
+        while let Some(event) = fixture.reactor.next_event() {
+            error_count += usize::from(matches!(event, Event::AcceptError { .. }));
+            assert!(!matches!(event, Event::Accepted { .. }));
+        }
+    }
+    assert!(error_count <= 4, "{error_count} attempts");
+
+    // A closed connection makes room for a new one, and that is noticed at once.
+    fixture.reactor.close(first, CloseMode::Now);
+    fixture.reactor.close(second, CloseMode::Now);
+    let start = Instant::now();
+    while accepted_count == 0 && start.elapsed() < PATIENCE {
+        fixture.reactor.wait(Some(PATIENCE)).unwrap();
+        while let Some(event) = fixture.reactor.next_event() {
+            accepted_count += usize::from(matches!(event, Event::Accepted { .. }));
+        }
+    }
+    assert_eq!(accepted_count, 1);
+    drop((files, client));
+}

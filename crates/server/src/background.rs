@@ -1,0 +1,95 @@
+//! Work that nobody waits for: freeing memory, on a thread of its own that starts with the first of it.
+//!
+//! The queue is bounded by what it frees: whoever adds to it has just taken as much out of the keyspace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The background thread, as the others see it.
+#[derive(Default)]
+pub struct Background {
+    sender: Mutex<Option<Sender<(u64, Work)>>>,
+    counts: Arc<Counts>,
+}
+
+/// Keys on their way, and keys freed.
+#[derive(Default)]
+struct Counts {
+    pending: AtomicU64,
+    freed: AtomicU64,
+}
+
+impl Background {
+    /// Frees something that holds so many keys.
+    pub fn free(&self, key_count: u64, work: Work) {
+        self.counts.pending.fetch_add(key_count, Ordering::Relaxed);
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.is_none() {
+            *sender = self.start();
+        }
+        let unsent = match &*sender {
+            Some(sender) => sender.send((key_count, work)).err().map(|unsent| unsent.0),
+            None => Some((key_count, work)),
+        };
+        drop(sender);
+        if let Some((key_count, work)) = unsent {
+            self.counts.run(key_count, work);
+        }
+    }
+
+    /// Keys that are still to be freed.
+    #[must_use]
+    pub fn pending_key_count(&self) -> u64 {
+        self.counts.pending.load(Ordering::Relaxed)
+    }
+
+    /// Keys freed here since the start or the last reset.
+    #[must_use]
+    pub fn freed_key_count(&self) -> u64 {
+        self.counts.freed.load(Ordering::Relaxed)
+    }
+
+    /// Forgets how many were freed.
+    pub fn reset(&self) {
+        self.counts.freed.store(0, Ordering::Relaxed);
+    }
+
+    /// `None` if the machine gives no thread: the work is then done where it comes up.
+    fn start(&self) -> Option<Sender<(u64, Work)>> {
+        let (sender, receiver) = mpsc::channel::<(u64, Work)>();
+        let counts = Arc::clone(&self.counts);
+        let run = move || receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));
+        match std::thread::Builder::new().name("background".to_owned()).spawn(run) {
+            Ok(_) => Some(sender),
+            Err(error) => {
+                log::warn!("Can't start the background thread: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Counts {
+    fn run(&self, key_count: u64, work: Work) {
+        work();
+        self.pending.fetch_sub(key_count, Ordering::Relaxed);
+        self.freed.fetch_add(key_count, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frees_elsewhere() {
+        let background = Background::default();
+        let (done, finished) = mpsc::channel();
+        let own = std::thread::current().id();
+        background.free(3, Box::new(move || done.send(std::thread::current().id()).expect("is awaited")));
+        assert_ne!(finished.recv().expect("the work runs"), own);
+    }
+}

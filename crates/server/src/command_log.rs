@@ -1,0 +1,161 @@
+//! The three command logs: slow commands, large requests, large replies. Written seldom, so one lock each will do.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use commands::command::Flags;
+use commands::host::{CommandLog, LoggedCommand};
+use commands::session::Session;
+use commands::table::Found;
+use config::Config;
+use wire::request::Args;
+
+use crate::secrets::{REDACTED, is_secret};
+use crate::shared::Shared;
+
+/// Most arguments and longest argument an entry keeps, as Redis cuts them.
+const ARG_COUNT_MAX: usize = 32;
+const ARG_SIZE_MAX: usize = 128;
+
+/// What a command cost.
+#[derive(Clone, Copy)]
+pub struct Cost {
+    /// Duration in nanoseconds.
+    pub ns: u64,
+    /// Size of its reply in bytes.
+    pub reply_size: usize,
+    /// Size of its request in bytes.
+    pub request_size: usize,
+}
+
+/// All command logs.
+#[derive(Default)]
+pub struct CommandLogs {
+    logs: [Mutex<Log>; 3],
+}
+
+#[derive(Default)]
+struct Log {
+    /// Newest first.
+    entries: VecDeque<LoggedCommand>,
+    next_id: u64,
+}
+
+/// The duration from which on a command is looked at more closely: the smallest that anybody asks for.
+#[must_use]
+pub fn threshold_ns(config: &Config) -> u64 {
+    let slow = u64::try_from(config.slowlog_log_slower_than).map_or(u64::MAX, |us| us.saturating_mul(1000));
+    let latency = match config.latency_monitor_threshold {
+        0 => u64::MAX,
+        ms => ms.saturating_mul(1_000_000),
+    };
+    slow.min(latency)
+}
+
+/// Arguments as an entry keeps them: not too many, not too long.
+#[must_use]
+pub fn shorten(found: Found, args: Args<'_>) -> Vec<Vec<u8>> {
+    let kept = args.len().min(ARG_COUNT_MAX);
+    let shown = |(index, arg)| if is_secret(found, args, index) { REDACTED } else { arg };
+    let mut short: Vec<Vec<u8>> = args.iter().enumerate().take(kept).map(shown).map(shorten_arg).collect();
+    if args.len() > kept {
+        let left = args.len() - kept + 1;
+        short[kept - 1] = format!("... ({left} more arguments)").into_bytes();
+    }
+    short
+}
+
+fn shorten_arg(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= ARG_SIZE_MAX {
+        return arg.to_vec();
+    }
+    let mut short = arg[..ARG_SIZE_MAX].to_vec();
+    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_SIZE_MAX).as_bytes());
+    short
+}
+
+/// Writes a slow or large command to the logs that ask for it.
+pub fn log(shared: &Shared, config: &Config, session: &Session, found: Found, args: Args<'_>, cost: Cost) {
+    let at_seconds = reactor::clock::unix_millis() / 1000;
+    let us = cost.ns / 1000;
+    let ms = us / 1000;
+    if config.latency_monitor_threshold > 0 && ms >= config.latency_monitor_threshold {
+        let event = if found.command.flags.contains(Flags::FAST) { "fast-command" } else { "command" };
+        shared.latency.add(event, at_seconds as u32, ms);
+    }
+    if found.command.flags.contains(Flags::SKIP_COMMANDLOG) {
+        return;
+    }
+    let slower_than = u64::try_from(config.slowlog_log_slower_than).ok();
+    let larger_than = |value: usize, threshold: i64| {
+        u64::try_from(threshold).is_ok_and(|threshold| value as u64 > threshold)
+    };
+    let logs = [
+        (CommandLog::Slow, us, slower_than.is_some_and(|limit| us >= limit), config.slowlog_max_len),
+        (
+            CommandLog::LargeRequest,
+            cost.request_size as u64,
+            larger_than(cost.request_size, config.commandlog_request_larger_than),
+            config.commandlog_large_request_max_len,
+        ),
+        (
+            CommandLog::LargeReply,
+            cost.reply_size as u64,
+            larger_than(cost.reply_size, config.commandlog_reply_larger_than),
+            config.commandlog_large_reply_max_len,
+        ),
+    ];
+    for (log, value, is_wanted, len_max) in logs {
+        if is_wanted {
+            let entry = LoggedCommand {
+                id: 0,
+                at_seconds,
+                value,
+                args: shorten(found, args),
+                peer: session.peer.clone(),
+                name: session.name.clone(),
+            };
+            shared.command_logs.push(log, entry, len_max as usize);
+        }
+    }
+}
+
+impl CommandLogs {
+    fn log(&self, which: CommandLog) -> MutexGuard<'_, Log> {
+        let index = match which {
+            CommandLog::Slow => 0,
+            CommandLog::LargeRequest => 1,
+            CommandLog::LargeReply => 2,
+        };
+        self.logs[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Adds an entry (its id is given here) and forgets the oldest beyond `len_max`.
+    pub fn push(&self, which: CommandLog, mut entry: LoggedCommand, len_max: usize) {
+        if len_max == 0 {
+            return;
+        }
+        let mut log = self.log(which);
+        entry.id = log.next_id;
+        log.next_id += 1;
+        log.entries.push_front(entry);
+        log.entries.truncate(len_max);
+    }
+
+    /// The newest entries.
+    #[must_use]
+    pub fn newest(&self, which: CommandLog, count: usize) -> Vec<LoggedCommand> {
+        self.log(which).entries.iter().take(count).cloned().collect()
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self, which: CommandLog) -> usize {
+        self.log(which).entries.len()
+    }
+
+    /// Forgets all entries.
+    pub fn reset(&self, which: CommandLog) {
+        self.log(which).entries.clear();
+    }
+}

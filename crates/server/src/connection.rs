@@ -1,0 +1,154 @@
+//! One connection: its session, its input and output, and what it waits for. Owned by the thread that serves it.
+//!
+//! Invariants:
+//! 1. `query` begins with the first byte that is not executed yet.
+//! 2. A connection that is parked or blocked executes nothing; what arrives is kept in `query`.
+
+use std::sync::Arc;
+
+use commands::session::{Session, SessionFlags};
+use keyspace::{Busy, Kept};
+use reactor::ConnectionId;
+use wire::request::Parser;
+
+use crate::registry::ClientRecord;
+use crate::statistics::ThreadStatistics;
+
+/// Output that counts as waiting to be sent, in bytes.
+const OUTPUT_NOTED_MIN: usize = 4096;
+
+/// Names a connection of a thread, for wake-ups from others: 8 bits of thread, 32 of generation, 24 of place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+const PLACE_BITS: u32 = 24;
+const GENERATION_BITS: u32 = 32;
+
+impl Token {
+    /// The token of a place in a thread's table.
+    #[must_use]
+    pub fn new(thread: usize, generation: u32, place: usize) -> Self {
+        debug_assert!(place < 1 << PLACE_BITS && thread < 1 << (64 - PLACE_BITS - GENERATION_BITS));
+        Self(
+            (thread as u64) << (PLACE_BITS + GENERATION_BITS)
+                | u64::from(generation) << PLACE_BITS
+                | place as u64,
+        )
+    }
+
+    /// The thread that serves it.
+    #[must_use]
+    pub fn thread(self) -> usize {
+        (self.0 >> (PLACE_BITS + GENERATION_BITS)) as usize
+    }
+
+    /// Its place in the thread's table.
+    #[must_use]
+    pub fn place(self) -> usize {
+        (self.0 & ((1 << PLACE_BITS) - 1)) as usize
+    }
+}
+
+/// A connection.
+pub struct Connection {
+    /// Its name for other threads; new on each thread it is served by.
+    pub token: Token,
+    /// Its name for the reactor.
+    pub id: ConnectionId,
+    /// What it means.
+    pub session: Session,
+    /// The parser's place in an incomplete request.
+    pub parser: Parser,
+    /// Input that is not executed yet.
+    pub query: Vec<u8>,
+    /// Replies that are not with the reactor yet.
+    pub out: Vec<u8>,
+    /// The latch it waits for.
+    pub parked: Option<ParkedCommand>,
+    /// What other threads can read of it.
+    pub record: Arc<ClientRecord>,
+    /// Since when its pending output has been over the soft limit, in Unix milliseconds.
+    pub soft_limit_since: Option<i64>,
+    /// Commands run since the last look at all connections.
+    pub recent_commands: u64,
+    /// The peer will send no more.
+    pub at_eof: bool,
+    /// It is being closed: nothing is executed any more.
+    pub closing: bool,
+    /// It is being moved to this thread.
+    pub moving_to: Option<usize>,
+    /// Receiving is paused because too much is waiting.
+    pub receive_paused: bool,
+}
+
+/// A command that waits for a latch: it is the first request in `query`.
+pub struct ParkedCommand {
+    /// Latches of lower slots.
+    pub kept: Kept<'static>,
+    /// The slot it waits for.
+    pub busy: Busy,
+}
+
+impl Connection {
+    /// Whether it executes nothing now, whatever arrives.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.parked.is_some() || self.session.blocked.is_some() || self.closing || self.moving_to.is_some()
+    }
+
+    /// Whether `timeout` applies to it now.
+    #[must_use]
+    pub fn may_time_out(&self) -> bool {
+        self.session.blocked.is_none() && !self.session.flags.contains(SessionFlags::MONITOR)
+    }
+
+    /// Puts the unexecuted rest of the taken query buffer back, before what arrived meanwhile.
+    pub fn take_query_back(&mut self, query: &mut Vec<u8>, done: usize) {
+        query.drain(..done);
+        query.append(&mut self.query);
+        self.query = std::mem::take(query);
+    }
+
+    /// Gives memory back that a quiet connection does not need.
+    pub fn shrink(&mut self) {
+        self.query.shrink_to(self.query.len());
+        self.out.shrink_to(self.out.len());
+    }
+
+    /// Bytes of memory that it takes; `pending` are with the reactor.
+    fn memory_bytes(&self, pending: u64) -> u64 {
+        let session = &self.session;
+        let fixed = size_of::<Self>() + size_of::<ClientRecord>();
+        let texts = session.name.len() + session.peer.len() + session.local.len();
+        let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
+        (fixed + texts + queued + self.query.capacity() + self.out.capacity()) as u64 + pending
+    }
+
+    /// So many bytes of output are with the reactor. Little is what is just being sent, and not worth a note.
+    #[inline]
+    pub fn note_output(&self, pending: usize, statistics: &ThreadStatistics) {
+        let noted = if pending < OUTPUT_NOTED_MIN { 0 } else { pending as u64 };
+        let before = self.record.output_bytes.value();
+        if noted != before && !self.closing {
+            self.record.output_bytes.set(noted);
+            let grown = noted.wrapping_sub(before);
+            self.record.memory_bytes.add(grown);
+            statistics.client_memory.add(grown);
+        }
+    }
+
+    /// Publishes what others may read of it. Returns by how much its memory has grown.
+    pub fn publish(&self) -> u64 {
+        let record = &self.record;
+        crate::clients::publish(record, &self.session);
+        record.query_bytes.set(self.query.len() as u64);
+        record.query_free_bytes.set((self.query.capacity() - self.query.len()) as u64);
+        record.reply_buffer_bytes.set(self.out.capacity() as u64);
+        record.reply_buffer_peak.set(self.out.len() as u64);
+        // What is being closed is as good as gone: others must not be evicted for it.
+        let memory = if self.closing { 0 } else { self.memory_bytes(record.output_bytes.value()) };
+        let before = record.memory_bytes.value();
+        record.memory_bytes.set(memory);
+        memory.wrapping_sub(before)
+    }
+}

@@ -1,0 +1,45 @@
+//! Errors answered, counted by their code, for `INFO errorstats`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// Most codes counted; more come only from a client that makes them up, as a script can.
+const CODE_COUNT_MAX: usize = 128;
+
+/// What further codes are counted as, all of them together.
+const OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
+
+/// Errors by code.
+#[derive(Default)]
+pub struct ErrorStatistics {
+    codes: Mutex<BTreeMap<String, u64>>,
+}
+
+impl ErrorStatistics {
+    fn codes(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.codes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Counts one.
+    pub fn count(&self, code: &str) {
+        let mut codes = self.codes();
+        if let Some(count) = codes.get_mut(code) {
+            *count += 1;
+        } else if codes.len() < CODE_COUNT_MAX {
+            codes.insert(code.to_owned(), 1);
+        } else {
+            *codes.entry(OVERFLOW.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// All codes with their counts, sorted.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, u64)> {
+        self.codes().iter().map(|(code, count)| (code.clone(), *count)).collect()
+    }
+
+    /// Forgets all.
+    pub fn reset(&self) {
+        self.codes().clear();
+    }
+}

@@ -1,0 +1,555 @@
+//! From input bytes to reply bytes: cuts, plans, latches, runs, reports. The life of a request, one function a step:
+//! [`Executor::process`], [`Executor::plan`], [`Executor::latch`], [`Executor::run`], [`Executor::finish`].
+//!
+//! Owns what is reused from batch to batch. Touches one connection at a time, and the keyspace through its view.
+//! Never sees a socket. The same steps for a run of simple requests stand inlined in `plain.rs`; refusals are in
+//! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection that waits for another.
+
+mod attention;
+mod plain;
+mod refusals;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Slot;
+use base::limits::BATCH_REQUEST_COUNT_MAX;
+use commands::command::{Access, Command, Flags, find_keys};
+use commands::context::{Ctx, Effects, PlannedKey};
+use commands::error::CommandError;
+use commands::host::Host;
+use commands::index::{Found, Shape};
+use commands::reply::Reply;
+use commands::session::SessionFlags;
+use config::Config;
+use keyspace::{Busy, Evictor, View, slot_of_hash};
+use reactor::clock::Ticks;
+use sync::Mode;
+use wire::reply::ReplyBuffer;
+use wire::request::{Args, Batch, Limits, Parsed, Parser, Peer};
+
+use crate::command_log::Cost;
+use crate::connection::{Connection, ParkedCommand};
+use crate::shared::{Attention, Shared};
+use crate::statistics::ThreadStatistics;
+
+/// Runs the requests of one thread's connections.
+pub struct Executor {
+    shared: &'static Shared,
+    statistics: &'static ThreadStatistics,
+    /// The data, as the command that runs may see it.
+    pub view: View<'static>,
+    /// The configuration that this thread goes by.
+    pub config: Arc<Config>,
+    /// Durations from which on a command is looked at more closely, in clock ticks.
+    slow_ns: u64,
+    /// Sizes of replies and requests likewise, in bytes.
+    large_reply_size: usize,
+    large_request_size: usize,
+    /// Most bytes that the buffers of all connections may take; `u64::MAX`: no limit.
+    pub client_memory_max: u64,
+    /// Which configuration `config` is.
+    config_generation: u64,
+    evictor: Evictor,
+    /// Whether this batch's plain requests can't use up the memory there is.
+    has_room: bool,
+    batch: Batch,
+    plans: Vec<Plan>,
+    keys: Vec<PlannedKey>,
+    found: Vec<u32>,
+    slots: Vec<Slot>,
+    effects: Effects,
+}
+
+/// What is known of a request before anything is latched.
+#[derive(Clone, Copy)]
+struct Plan {
+    found: Option<Found>,
+    refusal: Refusal,
+    first_key: u32,
+    key_count: u32,
+    /// It touches keys, never takes long, and means nothing for the connection: see `plain.rs`.
+    is_plain: bool,
+}
+
+/// Why a request is refused whatever the state of its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    None,
+    Unknown,
+    UnknownSub,
+    Arity,
+    Keys,
+}
+
+/// A request on its way through the executor.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    found: Found,
+    plan: Plan,
+    args: Args<'a>,
+    /// Its bytes on the wire.
+    size: usize,
+}
+
+/// How processing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processed {
+    /// Every complete request is executed.
+    Everything,
+    /// The connection waits for a latch or is blocked.
+    Waiting,
+    /// The connection is to be closed when its output is out.
+    Closing,
+    /// There is more, but the other connections should have a turn, and output should leave.
+    Yielded,
+}
+
+/// Output after which a connection's replies leave before more of its requests are run, in bytes.
+const OUTPUT_YIELD_SIZE: usize = 1 << 20;
+
+/// Memory kept free for what a batch of small requests may add, in bytes.
+const ROOM_SIZE: usize = 64 << 10;
+
+/// What became of one request.
+enum Step {
+    Done,
+    /// Not executed: it waits, and is the first of what remains.
+    Again,
+    /// Executed, but the ones behind it must wait.
+    Stop,
+}
+
+impl Executor {
+    /// An executor for the thread with this number.
+    pub fn new(shared: &'static Shared, thread: usize, seed: u64) -> Self {
+        let mut executor = Self {
+            shared,
+            statistics: shared.statistics.thread(thread),
+            view: View::new(&shared.keyspace, thread, seed),
+            config: shared.config.load_full(),
+            slow_ns: 0,
+            large_reply_size: 0,
+            large_request_size: 0,
+            client_memory_max: u64::MAX,
+            config_generation: 0,
+            evictor: Evictor::default(),
+            has_room: false,
+            batch: Batch::new(),
+            plans: Vec::new(),
+            keys: Vec::new(),
+            found: Vec::new(),
+            slots: Vec::new(),
+            effects: Effects::default(),
+        };
+        executor.take_config_over();
+        executor
+    }
+
+    /// Goes by the configuration in force from now on.
+    pub fn take_config_over(&mut self) {
+        self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
+        self.config = self.shared.config.load_full();
+        self.client_memory_max =
+            self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
+        self.slow_ns = crate::command_log::threshold_ns(&self.config);
+        let threshold = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
+        self.large_reply_size = threshold(self.config.commandlog_reply_larger_than);
+        self.large_request_size = threshold(self.config.commandlog_request_larger_than);
+    }
+
+    /// Takes a new configuration over: one that was set before what runs now was sent must hold for it.
+    #[inline]
+    fn follow_config(&mut self) {
+        if self.shared.config_generation.load(Ordering::Acquire) != self.config_generation {
+            self.take_config_over();
+        }
+    }
+
+    /// Executes the complete requests at the front of `bytes`. Returns how many bytes are done with, and how it ended.
+    pub fn process(
+        &mut self,
+        connection: &mut Connection,
+        bytes: &[u8],
+        host: &dyn Host,
+    ) -> (usize, Processed) {
+        self.follow_config();
+        let mut done = 0;
+        loop {
+            let (parsed, ended) = self.process_batch(connection, &bytes[done..], host);
+            done += parsed;
+            if let Some(ended) = ended {
+                return (done, ended);
+            }
+            if connection.out.len() > OUTPUT_YIELD_SIZE {
+                return (done, Processed::Yielded);
+            }
+        }
+    }
+
+    /// One batch. Returns the bytes done with, and how processing ended, if it did.
+    fn process_batch(
+        &mut self,
+        connection: &mut Connection,
+        bytes: &[u8],
+        host: &dyn Host,
+    ) -> (usize, Option<Processed>) {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.clear();
+        let limits = Limits {
+            peer: if connection.session.authenticated { Peer::Client } else { Peer::Unauthenticated },
+            bulk_size_max: self.config.proto_max_bulk_len,
+        };
+        let parsed = connection.parser.parse(bytes, &limits, &mut batch, BATCH_REQUEST_COUNT_MAX);
+        self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
+        connection.recent_commands += batch.len() as u64;
+        let result = self.run_batch(connection, &batch, bytes, parsed, host);
+        self.batch = batch;
+        result
+    }
+
+    fn run_batch(
+        &mut self,
+        connection: &mut Connection,
+        batch: &Batch,
+        bytes: &[u8],
+        parsed: Parsed,
+        host: &dyn Host,
+    ) -> (usize, Option<Processed>) {
+        self.plan(batch, bytes);
+        self.has_room = self.has_room_for(bytes.len());
+        let mut started = Ticks::now();
+        let mut index = 0;
+        loop {
+            if self.is_plain(connection) {
+                index = self.run_plain(connection, batch, bytes, index, &mut started, host);
+            }
+            if index == batch.len() {
+                break;
+            }
+            let step = self.execute(connection, batch, bytes, index, &mut started, host);
+            let request = batch.request(index);
+            index += 1;
+            match step {
+                Step::Done => {}
+                Step::Again => {
+                    connection.parser = Parser::new();
+                    return (request.start(), Some(Processed::Waiting));
+                }
+                Step::Stop => {
+                    connection.parser = Parser::new();
+                    let closing = connection.session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY);
+                    let ended = match (closing, connection.session.blocked.is_some()) {
+                        (true, _) => Some(Processed::Closing),
+                        (_, true) => Some(Processed::Waiting),
+                        _ => None,
+                    };
+                    return (request.end(), ended);
+                }
+            }
+        }
+        if let Some(error) = parsed.error {
+            self.refuse_protocol(connection, error);
+            return (parsed.consumed, Some(Processed::Closing));
+        }
+        // A full batch may have left complete requests behind it, and so has one cut short for authentication.
+        let more = !batch.is_empty() && parsed.consumed < bytes.len();
+        (parsed.consumed, (!more).then_some(Processed::Everything))
+    }
+
+    /// Whether memory is far enough from its limit that plain requests of this size need not look at it one by one:
+    /// what they add is proportional to what they bring.
+    fn has_room_for(&self, input_size: usize) -> bool {
+        let limit = self.config.maxmemory as usize;
+        limit == 0 || self.shared.used_memory() + 4 * input_size + ROOM_SIZE <= limit
+    }
+
+    /// Looks up each request's command and keys, and asks for the memory they will touch, in three passes.
+    fn plan(&mut self, batch: &Batch, bytes: &[u8]) {
+        self.plans.clear();
+        self.keys.clear();
+        self.plans.reserve(batch.len());
+        self.keys.reserve(batch.len());
+        for index in 0..batch.len() {
+            let plan = self.plan_request(batch.args(index, bytes));
+            self.plans.push(plan);
+        }
+        if self.keys.len() > 1 {
+            let keyspace = &self.shared.keyspace;
+            self.keys.iter().for_each(|key| keyspace.prefetch_bucket(key.hash));
+            self.keys.iter().for_each(|key| keyspace.prefetch_entry(key.hash));
+        }
+    }
+
+    fn plan_request(&mut self, args: Args<'_>) -> Plan {
+        let first_key = self.keys.len() as u32;
+        let mut plan =
+            Plan { found: None, refusal: Refusal::Unknown, first_key, key_count: 0, is_plain: false };
+        let Some(mut found) = self.shared.commands.find(args.name()) else { return plan };
+        plan.refusal = Refusal::None;
+        if found.shape == Shape::OneKey && found.command.accepts(args.len()) {
+            self.push_key(args, 1);
+            return Plan { found: Some(found), key_count: 1, is_plain: true, ..plan };
+        }
+        if !found.command.subcommands.is_empty() && args.len() > 1 {
+            match self.shared.commands.find_sub(found, args.at(1)) {
+                Some(sub) => found = sub,
+                None => plan.refusal = Refusal::UnknownSub,
+            }
+        }
+        plan.found = Some(found);
+        if plan.refusal != Refusal::None {
+            return plan;
+        }
+        let command = found.command;
+        if !command.accepts(args.len()) {
+            plan.refusal = Refusal::Arity;
+            return plan;
+        }
+        if !command.keys.is_empty() {
+            let mut indexes = std::mem::take(&mut self.found);
+            indexes.clear();
+            if !find_keys(command, args, &mut indexes) {
+                plan.refusal = Refusal::Keys;
+            }
+            for index in &indexes {
+                self.push_key(args, *index);
+            }
+            self.found = indexes;
+        }
+        plan.key_count = self.keys.len() as u32 - first_key;
+        plan.is_plain = found.shape != Shape::Other && plan.refusal == Refusal::None && plan.key_count > 0;
+        plan
+    }
+
+    #[inline]
+    fn push_key(&mut self, args: Args<'_>, arg: u32) {
+        let keyspace = &self.shared.keyspace;
+        let hash = keyspace.hasher().hash(args.at(arg as usize));
+        keyspace.prefetch_slot(hash);
+        self.keys.push(PlannedKey { hash, arg });
+    }
+
+    /// Executes one planned request: refuses it, makes it wait, or runs it.
+    fn execute(
+        &mut self,
+        connection: &mut Connection,
+        batch: &Batch,
+        bytes: &[u8],
+        index: usize,
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> Step {
+        let plan = self.plans[index];
+        let args = batch.args(index, bytes);
+        let Some(found) = plan.found.filter(|_| plan.refusal == Refusal::None) else {
+            self.refuse(connection, plan, args);
+            return Step::Done;
+        };
+        let command = found.command;
+        if !connection.session.authenticated
+            && !command.flags.contains(Flags::NO_AUTH)
+            && self.config.requirepass.reveal().is_some()
+        {
+            self.reject(connection, found, &CommandError::NO_AUTH);
+            return Step::Done;
+        }
+        self.view.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
+        // With a latch in hand it has been here before, and waited for another one.
+        if self.view.holds_nothing() {
+            if self.config.maxmemory > 0 && needs_memory(command, connection) && !self.make_room() {
+                self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
+                return Step::Done;
+            }
+            let session = &connection.session;
+            let special =
+                self.shared.attention.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
+            if special && let Some(step) = self.attend(connection, found, plan, args) {
+                return step;
+            }
+        }
+        if command.access != Access::None {
+            while let Err((busy, mode)) = self.latch(command, plan, connection) {
+                if !self.view.park(busy, mode, connection.token.0) {
+                    self.statistics.parked.add(1);
+                    connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+                    return Step::Again;
+                }
+            }
+        }
+        let request = batch.request(index);
+        let asked = Asked { found, plan, args, size: request.end() - request.start() };
+        self.run(connection, asked, started, host)
+    }
+
+    /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
+    fn latch(&mut self, command: &Command, plan: Plan, connection: &Connection) -> Result<(), (Busy, Mode)> {
+        let mode = match command.access {
+            Access::None => return Ok(()),
+            Access::Read | Access::ReadAll => Mode::Read,
+            Access::Write | Access::WriteAll => Mode::Write,
+            Access::Queued => return self.latch_queued(connection),
+        };
+        let failed = |busy| (busy, mode);
+        if matches!(command.access, Access::ReadAll | Access::WriteAll) {
+            return self.view.latch_all(mode).map_err(failed);
+        }
+        let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+        match keys {
+            [] => Ok(()),
+            [key] if self.view.holds_nothing() => {
+                self.view.latch(slot_of_hash(key.hash), mode).map_err(failed)
+            }
+            [_] => Ok(()),
+            keys => {
+                self.slots.clear();
+                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+                self.slots.sort_unstable();
+                self.slots.dedup();
+                self.view.latch_several(self.slots.iter().copied(), mode).map_err(failed)
+            }
+        }
+    }
+
+    /// Latches the union of what the queued commands of a transaction need and of the keys that are watched, all in the
+    /// strongest mode.
+    fn latch_queued(&mut self, connection: &Connection) -> Result<(), (Busy, Mode)> {
+        let session = &connection.session;
+        let Some(queue) = session.multi.as_ref().filter(|_| !session.is_doomed()) else { return Ok(()) };
+        let mut mode = Mode::Read;
+        let mut everything = false;
+        self.slots.clear();
+        for queued in &queue.requests {
+            let command = queued.found.command;
+            match command.access {
+                // SCAN and the like: a transaction sees one instant even there.
+                Access::None => everything |= command.flags.contains(Flags::READONLY),
+                Access::Queued | Access::Read => {}
+                Access::Write => mode = Mode::Write,
+                Access::ReadAll => everything = true,
+                Access::WriteAll => (everything, mode) = (true, Mode::Write),
+            }
+            self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
+        }
+        if let Some(watching) = &session.watching {
+            // The list of watchers is left, too.
+            mode = Mode::Write;
+            self.slots.extend(watching.slots());
+        }
+        if everything {
+            return self.view.latch_all(mode).map_err(|busy| (busy, mode));
+        }
+        self.slots.sort_unstable();
+        self.slots.dedup();
+        self.view.latch_several(self.slots.iter().copied(), mode).map_err(|busy| (busy, mode))
+    }
+
+    /// Runs the handler under its latches, lets them go, and reports.
+    fn run(
+        &mut self,
+        connection: &mut Connection,
+        asked: Asked<'_>,
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> Step {
+        let Asked { found, plan, args, .. } = asked;
+        connection.session.last_command = Some(found.id);
+        connection.session.command_count += 1;
+        self.statistics.current_command.set(u64::from(found.id.0) + 1);
+        let mark = connection.out.len();
+        let planned = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+        let protocol = connection.session.protocol;
+        let result = {
+            let mut ctx = Ctx {
+                data: &mut self.view,
+                session: &mut connection.session,
+                config: &self.config,
+                host,
+                command: found.command,
+                planned,
+                args,
+                effects: &mut self.effects,
+                hasher: self.shared.keyspace.hasher(),
+            };
+            let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
+            (found.command.run)(&mut ctx, args, reply)
+        };
+        self.view.release();
+        if found.command.access == Access::Queued && self.shared.attention.is_set(Attention::MONITORED) {
+            self.feed_monitors(connection, found, args);
+        }
+        let failed = result.is_err();
+        if let Err(error) = result {
+            connection.out.truncate(mark);
+            ReplyBuffer::new(&mut connection.out, protocol).error(error.text());
+            self.shared.errors.count(error.code());
+        }
+        self.finish(connection, asked, mark, failed, started)
+    }
+
+    /// Counts the command, and looks at it more closely if anything about it asks for it.
+    fn finish(
+        &mut self,
+        connection: &mut Connection,
+        asked: Asked<'_>,
+        mark: usize,
+        failed: bool,
+        started: &mut Ticks,
+    ) -> Step {
+        let Asked { found, plan, args, size: request_size } = asked;
+        let now = Ticks::now();
+        let ns = now.ns_since(*started);
+        *started = now;
+        let statistics = self.statistics.command(found.id);
+        statistics.ran(1, ns);
+        self.statistics.commands_processed.add(1);
+        if found.command.flags.contains(Flags::ADMIN) {
+            self.follow_config();
+        }
+        if self.effects.dirty > 0 {
+            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+        }
+        if failed {
+            statistics.failed.add(1);
+            self.statistics.errors.add(1);
+        }
+        if self.view.saw_expired.get() {
+            self.delete_expired(connection, plan, args);
+        }
+        let reply_size = connection.out.len().wrapping_sub(mark);
+        if ns >= self.slow_ns || reply_size > self.large_reply_size || request_size > self.large_request_size
+        {
+            self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
+        }
+        if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
+            return Step::Done;
+        }
+        self.finish_special(connection, mark)
+    }
+
+    /// What is rarely to be done after a command: swallow its reply, close, wait.
+    #[cold]
+    fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
+        let session = &mut connection.session;
+        if session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
+            connection.out.truncate(mark);
+        }
+        session.flags.remove(SessionFlags::REPLY_SKIP);
+        if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
+            session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
+            session.flags.insert(SessionFlags::REPLY_SKIP);
+        }
+        if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
+            return Step::Stop;
+        }
+        Step::Done
+    }
+}
+
+/// Whether a command, or one of the transaction that it runs, may need more memory.
+fn needs_memory(command: &Command, connection: &Connection) -> bool {
+    let denied = |command: &Command| command.flags.contains(Flags::DENYOOM);
+    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
+    denied(command)
+        || queue.is_some_and(|queue| queue.requests.iter().any(|queued| denied(queued.found.command)))
+}

@@ -1,0 +1,155 @@
+//! What a request needs beside being run, when something unusual is switched on: pauses, transactions being queued,
+//! monitors, swallowed replies, expired keys to delete, slow and large commands to log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use base::Millis;
+use commands::command::{Access, Flags};
+use commands::context::PlannedKey;
+use commands::error::CommandError;
+use commands::session::{BlockReason, Blocked};
+use commands::table::Found;
+use config::MaxmemoryPolicy;
+use keyspace::{EvictionOrder, EvictionPolicy, Key, slot_of_hash};
+use sync::Mode;
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use super::{Executor, Plan, Step};
+use crate::command_log::{self, Cost};
+use crate::connection::Connection;
+use crate::mail::Mail;
+use crate::shared::Attention;
+
+impl Executor {
+    /// Deals with whatever is switched on. `None`: the request is to be run now.
+    #[cold]
+    pub(super) fn attend(
+        &mut self,
+        connection: &mut Connection,
+        found: Found,
+        plan: Plan,
+        args: Args<'_>,
+    ) -> Option<Step> {
+        let attention = self.shared.attention.load();
+        if attention & (Attention::PAUSED | Attention::PAUSED_WRITES) != 0
+            && self.is_paused(connection, found, attention)
+        {
+            let until = Millis(self.shared.pause_until.load(Ordering::Acquire));
+            connection.session.blocked = Some(Blocked { until: Some(until), reason: BlockReason::Pause });
+            return Some(Step::Again);
+        }
+        if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
+            return Some(self.queue(connection, found, plan, args));
+        }
+        // EXEC is shown behind what it runs.
+        if attention & Attention::MONITORED != 0
+            && found.command.access != Access::Queued
+            && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
+        {
+            self.feed_monitors(connection, found, args);
+        }
+        None
+    }
+
+    fn is_paused(&self, connection: &Connection, found: Found, attention: u32) -> bool {
+        if self.view.now.0 >= self.shared.pause_until.load(Ordering::Acquire) {
+            return false;
+        }
+        if attention & Attention::PAUSED != 0 {
+            return !found.command.flags.contains(Flags::NO_PAUSE);
+        }
+        let writes = |flags: Flags| flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
+        let queued = connection.session.multi.as_ref().is_some_and(|queue| {
+            found.command.access == Access::Queued
+                && queue.requests.iter().any(|queued| writes(queued.found.command.flags))
+        });
+        writes(found.command.flags) || queued
+    }
+
+    fn queue(&mut self, connection: &mut Connection, found: Found, plan: Plan, args: Args<'_>) -> Step {
+        if found.command.flags.contains(Flags::NO_MULTI) {
+            let name = super::refusals::full_name(found);
+            let error = CommandError::owned(format!("ERR Command '{name}' not allowed inside a transaction"));
+            self.reject(connection, found, &error);
+            return Step::Done;
+        }
+        // What can't be run any more needs no memory.
+        let is_doomed = connection.session.is_doomed();
+        if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
+            queue.push(found, args, &self.keys[plan.first_key as usize..][..plan.key_count as usize]);
+        }
+        let mark = connection.out.len();
+        ReplyBuffer::new(&mut connection.out, connection.session.protocol).simple("QUEUED");
+        self.settle_reply_flags(connection, mark);
+        Step::Done
+    }
+
+    pub(super) fn feed_monitors(&self, connection: &Connection, found: Found, args: Args<'_>) {
+        let line: Arc<[u8]> =
+            crate::monitor::line(&connection.session, found, args, reactor::clock::unix_micros()).into();
+        self.shared.post_all(|| Mail::Monitor(Arc::clone(&line)));
+    }
+
+    /// Swallows or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
+    pub(super) fn settle_reply_flags(&mut self, connection: &mut Connection, mark: usize) {
+        if !connection.session.flags.is_empty() {
+            let _ = self.finish_special(connection, mark);
+        }
+    }
+
+    /// Deletes keys that a read found expired, if their slots are free just now; the expiry cycle gets the others.
+    #[cold]
+    pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
+        self.view.saw_expired.set(false);
+        if self.config.import_mode {
+            return;
+        }
+        let db = connection.session.db;
+        for index in plan.first_key..plan.first_key + plan.key_count {
+            let PlannedKey { hash, arg } = self.keys[index as usize];
+            let key = Key { bytes: args.at(arg as usize), hash, slot: slot_of_hash(hash), db };
+            if self.view.latch(key.slot, Mode::Write).is_ok() {
+                self.view.expire_if_due(key);
+                self.view.release();
+            }
+        }
+    }
+
+    /// Evicts until memory use is within `maxmemory`. `false`: it can't be.
+    #[cold]
+    pub fn make_room(&mut self) -> bool {
+        if self.shared.attention.is_set(Attention::PAUSED | Attention::PAUSED_WRITES) {
+            return true;
+        }
+        let limit = self.config.maxmemory as usize;
+        while self.shared.used_memory() > limit {
+            let Some(policy) = eviction_policy(self.config.maxmemory_policy) else { return false };
+            let samples = usize::from(self.config.maxmemory_samples);
+            if self.evictor.evict(&mut self.view, policy, samples).is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes a slow or large command to the logs that ask for it.
+    #[cold]
+    pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
+        command_log::log(self.shared, &self.config, &connection.session, found, args, cost);
+    }
+}
+
+/// What a `maxmemory-policy` means; `None`: nothing is evicted.
+fn eviction_policy(policy: MaxmemoryPolicy) -> Option<EvictionPolicy> {
+    let (volatile_only, order) = match policy {
+        MaxmemoryPolicy::Noeviction => return None,
+        MaxmemoryPolicy::VolatileLru | MaxmemoryPolicy::VolatileLfu => (true, EvictionOrder::Aging),
+        MaxmemoryPolicy::VolatileRandom => (true, EvictionOrder::Random),
+        MaxmemoryPolicy::VolatileTtl => (true, EvictionOrder::Ttl),
+        MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::AllkeysLfu => (false, EvictionOrder::Aging),
+        MaxmemoryPolicy::AllkeysRandom => (false, EvictionOrder::Random),
+    };
+    Some(EvictionPolicy { volatile_only, order })
+}

@@ -1,0 +1,152 @@
+//! Runs of plain requests: simple commands on keys, from a connection with nothing switched on, on a server that needs
+//! no attention. The same steps as for every request (latch, run, let go, report), inlined, with what is the same for
+//! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command.
+
+use commands::command::Access;
+use commands::context::Ctx;
+use commands::error::CommandError;
+use commands::host::Host;
+use commands::reply::Reply;
+use commands::table::CommandId;
+use keyspace::slot_of_hash;
+use reactor::clock::Ticks;
+use sync::Mode;
+use wire::reply::ReplyBuffer;
+use wire::request::Batch;
+
+use super::Executor;
+use crate::command_log::Cost;
+use crate::connection::Connection;
+use crate::statistics::ThreadStatistics;
+
+/// Consecutive executions of one command.
+struct Run {
+    id: CommandId,
+    calls: u64,
+}
+
+impl Executor {
+    /// Whether plain requests of this connection can be run as such now.
+    #[inline]
+    pub(super) fn is_plain(&self, connection: &Connection) -> bool {
+        let session = &connection.session;
+        session.authenticated
+            && session.flags.is_empty()
+            && session.multi.is_none()
+            && self.has_room
+            && self.shared.attention.load() == 0
+            && self.view.holds_nothing()
+    }
+
+    /// Runs the plain requests from `index` on. Returns the first that is not plain, or that has to wait for a latch.
+    pub(super) fn run_plain(
+        &mut self,
+        connection: &mut Connection,
+        batch: &Batch,
+        bytes: &[u8],
+        index: usize,
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> usize {
+        let first = index;
+        let mut index = index;
+        let mut closer_look = None;
+        let mut run = Run { id: CommandId(0), calls: 0 };
+        let protocol = connection.session.protocol;
+        self.view.touch = true;
+        let out = &mut connection.out;
+        let Some(plan) = self.plans.get(index).filter(|plan| plan.is_plain) else { return index };
+        let Some(found) = plan.found else { return index };
+        let mut ctx = Ctx {
+            data: &mut self.view,
+            session: &mut connection.session,
+            config: &self.config,
+            host,
+            command: found.command,
+            planned: &[],
+            args: batch.args(index, bytes),
+            effects: &mut self.effects,
+            hasher: self.shared.keyspace.hasher(),
+        };
+        for plan in &self.plans[first..] {
+            let Some(found) = plan.found.filter(|_| plan.is_plain) else { break };
+            let command = found.command;
+            let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+            let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
+            let latched = if let [key] = keys {
+                ctx.data.latch(slot_of_hash(key.hash), mode)
+            } else {
+                self.slots.clear();
+                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+                self.slots.sort_unstable();
+                self.slots.dedup();
+                ctx.data.latch_several(self.slots.iter().copied(), mode)
+            };
+            if latched.is_err() {
+                ctx.data.release();
+                break;
+            }
+            let args = batch.args(index, bytes);
+            let mark = out.len();
+            ctx.command = command;
+            ctx.planned = keys;
+            ctx.args = args;
+            let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
+            ctx.data.release();
+            if found.id != run.id {
+                run.end(self.statistics, started);
+                run.id = found.id;
+                self.statistics.current_command.set(u64::from(found.id.0) + 1);
+            }
+            run.calls += 1;
+            index += 1;
+            if let Err(error) = result {
+                out.truncate(mark);
+                ReplyBuffer::new(out, protocol).error(error.text());
+                self.statistics.command(found.id).failed.add(1);
+                self.statistics.errors.add(1);
+                self.shared.errors.count(CommandError::code(&error));
+            }
+            let request = batch.request(index - 1);
+            let (reply_size, request_size) = (out.len() - mark, request.end() - request.start());
+            if reply_size > self.large_reply_size || request_size > self.large_request_size {
+                closer_look = Some((mark, request_size));
+                break;
+            }
+        }
+        let ns = run.end(self.statistics, started);
+        ctx.session.last_command = Some(run.id);
+        ctx.session.command_count += (index - first) as u64;
+        self.statistics.commands_processed.add((index - first) as u64);
+        if self.effects.dirty > 0 {
+            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+        }
+        if self.view.saw_expired.get() {
+            for index in first..index {
+                self.delete_expired(connection, self.plans[index], batch.args(index, bytes));
+            }
+        }
+        if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
+            let Some(found) = self.plans[index - 1].found else { return index };
+            let (mark, request_size) = closer_look.unwrap_or((connection.out.len(), 0));
+            let cost = Cost { ns, reply_size: connection.out.len() - mark, request_size };
+            self.log_command(connection, found, batch.args(index - 1, bytes), cost);
+        }
+        index
+    }
+}
+
+impl Run {
+    /// Counts the run, and begins a new one. Returns how long one of its executions took.
+    #[inline]
+    fn end(&mut self, statistics: &ThreadStatistics, started: &mut Ticks) -> u64 {
+        if self.calls == 0 {
+            return 0;
+        }
+        let now = Ticks::now();
+        let ns = now.ns_since(*started);
+        *started = now;
+        statistics.command(self.id).ran(self.calls, ns);
+        ns / std::mem::take(&mut self.calls)
+    }
+}

@@ -1,0 +1,117 @@
+//! Requests that are answered without being run: unknown, malformed, not allowed now.
+
+use commands::command::Access;
+use commands::error::{CommandError, up_to_nul};
+use commands::session::SessionFlags;
+use commands::table::Found;
+use wire::reply::ReplyBuffer;
+use wire::request::{Args, ProtocolError};
+
+use super::{Executor, Plan, Refusal};
+use crate::connection::Connection;
+
+/// How much of a request an error may quote, in bytes.
+const QUOTE_SIZE_MAX: usize = 128;
+
+impl Executor {
+    /// Answers a request that no state of its connection could make right.
+    #[cold]
+    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) {
+        let error = match (plan.refusal, plan.found) {
+            (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
+                unknown_debug_subcommand(args)
+            }
+            (Refusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),
+            (Refusal::Keys, _) => CommandError::new("ERR Invalid arguments specified for command"),
+            (Refusal::UnknownSub, Some(found)) => unknown_subcommand(found.command.name, args.at(1)),
+            _ => unknown_command(args),
+        };
+        match plan.found.filter(|_| plan.refusal == Refusal::Arity) {
+            Some(found) => self.reject(connection, found, &error),
+            None => self.answer_error(connection, &error),
+        }
+    }
+
+    /// Answers a known command that may not run now, and counts it so.
+    #[cold]
+    pub(super) fn reject(&mut self, connection: &mut Connection, found: Found, error: &CommandError) {
+        self.statistics.command(found.id).rejected.add(1);
+        if found.command.access == Access::Queued && connection.session.in_multi() {
+            self.abort_transaction(connection, error);
+        } else {
+            self.answer_error(connection, error);
+        }
+    }
+
+    /// `EXEC` itself is refused: that ends the transaction.
+    fn abort_transaction(&mut self, connection: &mut Connection, error: &CommandError) {
+        let session = &mut connection.session;
+        session.multi = None;
+        session.flags.remove(SessionFlags::DIRTY_EXEC);
+        if let Some(watching) = session.watching.take() {
+            self.view.unwatch(*watching);
+        }
+        let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
+        let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
+        self.answer_error(connection, &CommandError::quoting(text));
+    }
+
+    /// Answers an error; a transaction that is being queued can only fail from now on.
+    fn answer_error(&mut self, connection: &mut Connection, error: &CommandError) {
+        if connection.session.in_multi() {
+            connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
+        }
+        self.statistics.errors.add(1);
+        self.shared.errors.count(error.code());
+        let mark = connection.out.len();
+        ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(error.text());
+        self.settle_reply_flags(connection, mark);
+    }
+
+    /// Answers input that is no request. The connection is closed after it.
+    #[cold]
+    pub(super) fn refuse_protocol(&mut self, connection: &mut Connection, error: ProtocolError) {
+        log::debug!("Protocol error ({error}) from client: id={}", connection.session.id);
+        self.statistics.errors.add(1);
+        self.shared.errors.count("ERR");
+        let text = format!("ERR Protocol error: {error}");
+        ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(text);
+    }
+}
+
+/// The name as error texts give it: a subcommand with its container.
+pub(super) fn full_name(found: Found) -> String {
+    commands::table::NUMBERED[found.id.0 as usize].0.clone()
+}
+
+/// As much of an argument as an error may quote: it ends at a NUL, as C strings do, which clients have come to expect.
+fn quote(bytes: &[u8], size_max: usize) -> &[u8] {
+    let text = up_to_nul(bytes);
+    &text[..text.len().min(size_max)]
+}
+
+fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
+    let tail = format!("'. Try {} HELP.", container.to_uppercase());
+    CommandError::quoting(
+        [b"ERR unknown subcommand '", quote(word, QUOTE_SIZE_MAX), tail.as_bytes()].concat(),
+    )
+}
+
+/// `DEBUG` looks at its words itself in Redis, and says so.
+fn unknown_debug_subcommand(args: Args<'_>) -> CommandError {
+    let Some(word) = args.get(1) else { return CommandError::wrong_arity("debug") };
+    let before = "ERR unknown subcommand or wrong number of arguments for '";
+    CommandError::quote(before, &word[..word.len().min(QUOTE_SIZE_MAX)], "'. Try DEBUG HELP.")
+}
+
+fn unknown_command(args: Args<'_>) -> CommandError {
+    let mut beginning = Vec::new();
+    for arg in args.tail(1) {
+        let Some(room) = QUOTE_SIZE_MAX.checked_sub(beginning.len()).filter(|room| *room > 0) else { break };
+        beginning.extend([b"'", quote(arg, room), b"' "].concat());
+    }
+    let name = quote(args.name(), QUOTE_SIZE_MAX);
+    CommandError::quoting(
+        [b"ERR unknown command '", name, b"', with args beginning with: ", &beginning].concat(),
+    )
+}

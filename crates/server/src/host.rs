@@ -1,0 +1,249 @@
+//! The server as commands see it: [`Host`], answered from what is shared, on behalf of one thread.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::Millis;
+use commands::command::Flags;
+use commands::error::CommandError;
+use commands::host::{
+    ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
+    ShutdownOptions,
+};
+use commands::session::{Queued, Session, SessionFlags};
+use commands::table::NUMBERED;
+use reactor::clock;
+
+use crate::command_log::{self, Cost};
+use crate::mail::Mail;
+use crate::shared::{Attention, Shared};
+use crate::shutdown::Cause;
+use crate::statistics::bucket_max_ns;
+
+/// One thread's answers.
+pub struct ThreadHost {
+    shared: &'static Shared,
+    thread: usize,
+}
+
+impl ThreadHost {
+    /// The host for a thread.
+    #[must_use]
+    pub fn new(shared: &'static Shared, thread: usize) -> Self {
+        Self { shared, thread }
+    }
+
+    /// A connection is gone.
+    pub fn forget(&self, session: &Session) {
+        if session.flags.contains(SessionFlags::MONITOR) {
+            self.monitor(session, false);
+        }
+    }
+}
+
+impl Host for ThreadHost {
+    fn unix_micros(&self) -> i64 {
+        clock::unix_micros()
+    }
+
+    fn started_at(&self) -> Millis {
+        Millis(self.shared.identity.started_at)
+    }
+
+    fn info(&self, sections: &[&[u8]]) -> String {
+        crate::info::text(self.shared, sections)
+    }
+
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        let config = self.shared.config.load();
+        config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
+    }
+
+    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+        self.shared.set_config(arguments, own)
+    }
+
+    fn config_rewrite(&self, everything: bool) -> Result<(), CommandError> {
+        self.shared.rewrite_config(everything)
+    }
+
+    fn reset_stats(&self) {
+        self.shared.reset_statistics();
+    }
+
+    fn client_list(&self, filter: &ClientFilter, _own: &Session) -> Vec<String> {
+        self.shared.client_lines(filter)
+    }
+
+    fn client_info(&self, session: &Session) -> String {
+        self.publish(session);
+        let mut filter = ClientFilter::default();
+        filter.keep.ids = Some(vec![session.id]);
+        self.shared.client_lines(&filter).pop().unwrap_or_default()
+    }
+
+    fn client_kill(&self, filter: &ClientFilter, own: &Session) -> (u64, bool) {
+        self.shared.kill_clients(filter, own.id)
+    }
+
+    fn client_unblock(&self, id: u64, with_error: bool) -> bool {
+        self.shared.unblock_client(id, with_error)
+    }
+
+    fn client_pause(&self, until: Millis, writes_only: bool) {
+        self.shared.pause_clients(until, writes_only);
+    }
+
+    fn client_unpause(&self) {
+        self.shared.end_pause();
+    }
+
+    fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand> {
+        self.shared.command_logs.newest(log, count)
+    }
+
+    fn command_log_len(&self, log: CommandLog) -> usize {
+        self.shared.command_logs.len(log)
+    }
+
+    fn command_log_reset(&self, log: CommandLog) {
+        self.shared.command_logs.reset(log);
+    }
+
+    fn latency_events(&self) -> Vec<LatencyEvent> {
+        self.shared.latency.all()
+    }
+
+    fn latency_reset(&self, events: &[&[u8]]) -> usize {
+        self.shared.latency.reset(events)
+    }
+
+    fn latency_add(&self, event: &'static str, ms: u64) {
+        self.shared.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
+    }
+
+    fn latency_histograms(&self) -> Vec<CommandHistogram> {
+        let all = NUMBERED.iter().enumerate();
+        all.filter_map(|(id, (name, _))| histogram_of(name, &crate::info::histogram(self.shared, id)))
+            .collect()
+    }
+
+    fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
+        self.shared.memory_stats()
+    }
+
+    fn used_memory(&self) -> usize {
+        self.shared.used_memory()
+    }
+
+    fn memory_purge(&self) {
+        self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
+    }
+
+    fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>) {
+        let command = queued.found.command;
+        let statistics = self.shared.statistics.thread(self.thread);
+        let of_command = statistics.command(queued.found.id);
+        of_command.ran(1, cost.micros * 1000);
+        statistics.commands_processed.add(1);
+        if let Some(error) = error {
+            of_command.failed.add(1);
+            statistics.errors.add(1);
+            self.shared.errors.count(error.code());
+        }
+        let args = queued.args.args();
+        let cost =
+            Cost { ns: cost.micros * 1000, reply_size: cost.reply_size, request_size: args.wire_size() };
+        command_log::log(self.shared, &self.shared.config.load(), session, queued.found, args, cost);
+        let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
+        if self.shared.attention.is_set(Attention::MONITORED) && !command.flags.intersects(unshown) {
+            let line = crate::monitor::line(session, queued.found, queued.args.args(), clock::unix_micros());
+            let line: Arc<[u8]> = line.into();
+            self.shared.post_all(|| Mail::Monitor(Arc::clone(&line)));
+        }
+    }
+
+    fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>) {
+        self.shared.background.free(key_count, free);
+    }
+
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError> {
+        self.shared.shut_down(Cause::Command(options))
+    }
+
+    fn shutdown_abort(&self) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR No shutdown in progress."))
+    }
+
+    fn set_active_expire(&self, enabled: bool) {
+        self.shared.active_expire.store(enabled, Ordering::Relaxed);
+    }
+
+    fn pause_cron(&self, paused: bool) {
+        self.shared.cron_paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn sleep(&self, micros: u64) {
+        std::thread::sleep(Duration::from_micros(micros));
+    }
+
+    fn log(&self, text: &str) {
+        log::warn!("{text}");
+    }
+
+    fn crash(&self) -> ! {
+        panic!("crash by request of a client");
+    }
+
+    fn monitor(&self, _session: &Session, enabled: bool) {
+        let count = &self.shared.monitor_count;
+        if enabled {
+            count.fetch_add(1, Ordering::AcqRel);
+            self.shared.attention.set(Attention::MONITORED, true);
+        } else if count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.attention.set(Attention::MONITORED, false);
+        }
+    }
+
+    fn publish(&self, session: &Session) {
+        self.shared.publish_session(session);
+    }
+}
+
+/// A histogram by powers of two of microseconds, cumulative, without the empty ends; `None`: the command never ran.
+fn histogram_of(name: &str, buckets: &[u64]) -> Option<CommandHistogram> {
+    let calls: u64 = buckets.iter().sum();
+    if calls == 0 {
+        return None;
+    }
+    let mut buckets_us: Vec<(u64, u64)> = Vec::new();
+    let mut seen = 0;
+    for (bucket, count) in buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+        seen += count;
+        let bound = bucket_max_ns(bucket).div_ceil(1000).next_power_of_two();
+        match buckets_us.last_mut() {
+            Some((last, total)) if *last == bound => *total = seen,
+            _ => buckets_us.push((bound, seen)),
+        }
+    }
+    Some(CommandHistogram { name: name.to_owned(), calls, buckets_us })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::{BUCKET_COUNT, bucket_of};
+
+    #[test]
+    fn histograms_by_powers_of_two() {
+        let mut buckets = vec![0; BUCKET_COUNT];
+        assert!(histogram_of("get", &buckets).is_none());
+        buckets[bucket_of(500)] = 3;
+        buckets[bucket_of(3_000)] = 2;
+        buckets[bucket_of(3_900)] = 1;
+        let histogram = histogram_of("get", &buckets).expect("it ran");
+        assert_eq!(histogram.calls, 6);
+        assert_eq!(histogram.buckets_us, [(1, 3), (4, 6)]);
+    }
+}

@@ -1,0 +1,335 @@
+//! The sections of `INFO` that are mostly counters.
+
+use std::sync::atomic::Ordering;
+
+use commands::table::{CommandId, NUMBERED};
+use reactor::clock;
+use reactor::process::{self, UsageOf};
+use sync::ThreadCounter;
+
+use super::Text;
+use crate::shared::Shared;
+use crate::statistics::{BUCKET_COUNT, CommandStatistics, bucket_max_ns};
+
+pub(super) fn persistence(text: &mut Text, shared: &Shared) {
+    text.section("Persistence");
+    text.lines(&[
+        ("loading", &0),
+        ("async_loading", &0),
+        ("current_cow_peak", &0),
+        ("current_cow_size", &0),
+        ("current_cow_size_age", &0),
+        ("current_fork_perc", &"0.00"),
+        ("current_save_keys_processed", &0),
+        ("current_save_keys_total", &0),
+        ("rdb_changes_since_last_save", &shared.keyspace.counters.sum(|counters| &counters.dirty)),
+        ("rdb_bgsave_in_progress", &0),
+        ("rdb_last_save_time", &(shared.identity.started_at / 1000)),
+        ("rdb_last_bgsave_status", &"ok"),
+        ("rdb_last_bgsave_time_sec", &-1),
+        ("rdb_current_bgsave_time_sec", &-1),
+        ("rdb_saves", &0),
+        ("rdb_last_cow_size", &0),
+        ("rdb_last_load_keys_expired", &0),
+        ("rdb_last_load_keys_loaded", &0),
+        ("aof_enabled", &0),
+        ("aof_rewrite_in_progress", &0),
+        ("aof_rewrite_scheduled", &0),
+        ("aof_last_rewrite_time_sec", &-1),
+        ("aof_current_rewrite_time_sec", &-1),
+        ("aof_last_bgrewrite_status", &"ok"),
+        ("aof_rewrites", &0),
+        ("aof_rewrites_consecutive_failures", &0),
+        ("aof_last_write_status", &"ok"),
+        ("aof_last_cow_size", &0),
+        ("module_fork_in_progress", &0),
+        ("module_fork_last_cow_size", &0),
+    ]);
+}
+
+/// A line for each thread, as Redis 8 has them.
+pub(super) fn threads(text: &mut Text, shared: &Shared) {
+    text.section("Threads");
+    for thread in shared.seats.occupied() {
+        let statistics = shared.statistics.thread(thread);
+        text.line(
+            &format!("io_thread_{thread}"),
+            format!(
+                "clients={},reads={},writes={},commands={},busy_permille={}",
+                shared.seats.seat(thread).connection_count.value(),
+                statistics.received_bytes.value(),
+                statistics.sent_bytes.value(),
+                statistics.commands_processed.value(),
+                shared.seats.seat(thread).busy_permille(),
+            ),
+        );
+    }
+}
+
+pub(super) fn stats(text: &mut Text, shared: &Shared) {
+    let (statistics, counters) = (&shared.statistics, &shared.keyspace.counters);
+    let rates = shared.metrics.rates();
+    let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    let sum = |of: fn(&crate::statistics::ThreadStatistics) -> &ThreadCounter| statistics.sum(of);
+    let of_clients = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    text.section("Stats");
+    text.lines(&[
+        ("total_connections_received", &sum(|thread| &thread.connections_received)),
+        ("total_commands_processed", &sum(|thread| &thread.commands_processed)),
+        ("instantaneous_ops_per_sec", &rates.commands),
+        ("total_net_input_bytes", &sum(|thread| &thread.received_bytes)),
+        ("total_net_output_bytes", &sum(|thread| &thread.sent_bytes)),
+        ("total_net_repl_input_bytes", &0),
+        ("total_net_repl_output_bytes", &0),
+        ("instantaneous_input_kbps", &kilo(rates.received_bytes)),
+        ("instantaneous_output_kbps", &kilo(rates.sent_bytes)),
+        ("instantaneous_input_repl_kbps", &"0.00"),
+        ("instantaneous_output_repl_kbps", &"0.00"),
+        ("rejected_connections", &of_clients(&shared.rejected_connections)),
+        ("sync_full", &0),
+        ("sync_partial_ok", &0),
+        ("sync_partial_err", &0),
+        ("expired_keys", &counters.sum(|counters| &counters.expired_keys)),
+        ("expired_keys_active", &counters.sum(|counters| &counters.expired_keys_active)),
+        ("expired_fields", &0),
+        ("expired_stale_perc", &"0.00"),
+        ("expired_time_cap_reached_count", &0),
+        ("expire_cycle_cpu_milliseconds", &0),
+        ("evicted_keys", &counters.sum(|counters| &counters.evicted_keys)),
+        ("evicted_clients", &of_clients(&shared.evicted_clients)),
+        ("evicted_scripts", &0),
+        ("total_eviction_exceeded_time", &0),
+        ("current_eviction_exceeded_time", &0),
+        ("keyspace_hits", &counters.sum(|counters| &counters.hits)),
+        ("keyspace_misses", &counters.sum(|counters| &counters.misses)),
+        ("pubsub_channels", &0),
+        ("pubsub_patterns", &0),
+        ("pubsubshard_channels", &0),
+        ("latest_fork_usec", &0),
+        ("total_forks", &0),
+        ("migrate_cached_sockets", &0),
+        ("slave_expires_tracked_keys", &0),
+        ("active_defrag_hits", &0),
+        ("active_defrag_misses", &0),
+        ("active_defrag_key_hits", &0),
+        ("active_defrag_key_misses", &0),
+        ("total_active_defrag_time", &0),
+        ("current_active_defrag_time", &0),
+        ("tracking_total_keys", &0),
+        ("tracking_total_items", &0),
+        ("tracking_total_prefixes", &0),
+        ("unexpected_error_replies", &0),
+        ("total_error_replies", &sum(|thread| &thread.errors)),
+        ("dump_payload_sanitizations", &0),
+        ("total_reads_processed", &sum(|thread| &thread.turns)),
+        ("total_writes_processed", &sum(|thread| &thread.turns)),
+        ("io_threaded_reads_processed", &0),
+        ("io_threaded_writes_processed", &0),
+        ("io_threaded_total_prefetch_batches", &0),
+        ("io_threaded_total_prefetch_entries", &0),
+        ("sessions_parked", &sum(|thread| &thread.parked)),
+        ("client_query_buffer_limit_disconnections", &of_clients(&shared.query_limit_disconnections)),
+        ("client_output_buffer_limit_disconnections", &of_clients(&shared.output_limit_disconnections)),
+        ("reply_buffer_shrinks", &0),
+        ("reply_buffer_expands", &0),
+        ("eventloop_cycles", &sum(|thread| &thread.turns)),
+        ("eventloop_duration_sum", &(sum(|thread| &thread.busy_ns) / 1000)),
+        ("eventloop_duration_cmd_sum", &(command_ns(shared) / 1000)),
+        ("instantaneous_eventloop_cycles_per_sec", &rates.turns),
+        ("instantaneous_eventloop_duration_usec", &(rates.turn_ns / 1000)),
+        ("acl_access_denied_auth", &0),
+        ("acl_access_denied_cmd", &0),
+        ("acl_access_denied_key", &0),
+        ("acl_access_denied_channel", &0),
+    ]);
+}
+
+pub(super) fn replication(text: &mut Text, shared: &Shared) {
+    text.section("Replication");
+    text.lines(&[
+        ("role", &"master"),
+        ("connected_slaves", &0),
+        ("replicas_waiting_psync", &0),
+        ("master_failover_state", &"no-failover"),
+        ("master_replid", &shared.identity.replication_id),
+        ("master_replid2", &"0000000000000000000000000000000000000000"),
+        ("master_repl_offset", &0),
+        ("second_repl_offset", &-1),
+        ("repl_backlog_active", &0),
+        ("repl_backlog_size", &shared.config.load().repl_backlog_size),
+        ("repl_backlog_first_byte_offset", &0),
+        ("repl_backlog_histlen", &0),
+    ]);
+}
+
+/// CPU time of the process, of the first thread by Redis's name for it, and of each thread.
+pub(super) fn cpu(text: &mut Text, shared: &Shared) {
+    let seconds = |duration: std::time::Duration| format!("{:.6}", duration.as_secs_f64());
+    let micros = |us: u64| format!("{:.6}", us as f64 / 1e6);
+    let process = process::usage(UsageOf::Process);
+    let children = process::usage(UsageOf::Children);
+    let first = shared.statistics.thread(0);
+    text.section("CPU");
+    text.lines(&[
+        ("used_cpu_sys", &seconds(process.system)),
+        ("used_cpu_user", &seconds(process.user)),
+        ("used_cpu_sys_children", &seconds(children.system)),
+        ("used_cpu_user_children", &seconds(children.user)),
+        ("used_cpu_sys_main_thread", &micros(first.cpu_system_us.value())),
+        ("used_cpu_user_main_thread", &micros(first.cpu_user_us.value())),
+        ("used_active_time_main_thread", &micros(first.busy_ns.value() / 1000)),
+    ]);
+    for thread in shared.seats.occupied().filter(|thread| *thread > 0) {
+        let statistics = shared.statistics.thread(thread);
+        text.line(&format!("used_active_time_io_thread_{thread}"), micros(statistics.busy_ns.value() / 1000));
+        text.line(&format!("used_cpu_sys_io_thread_{thread}"), micros(statistics.cpu_system_us.value()));
+        text.line(&format!("used_cpu_user_io_thread_{thread}"), micros(statistics.cpu_user_us.value()));
+    }
+}
+
+/// The counters of a command, over all threads.
+struct Totals {
+    calls: u64,
+    ns: u64,
+    rejected: u64,
+    failed: u64,
+}
+
+fn per_thread(shared: &Shared, id: usize) -> impl Iterator<Item = &CommandStatistics> {
+    shared.statistics.threads().filter_map(move |(_, thread)| thread.command_if_used(CommandId(id as u16)))
+}
+
+fn totals(shared: &Shared, id: usize) -> Totals {
+    let mut totals = Totals { calls: 0, ns: 0, rejected: 0, failed: 0 };
+    for command in per_thread(shared, id) {
+        totals.calls += command.calls.value();
+        totals.ns += command.ns.value();
+        totals.rejected += command.rejected.value();
+        totals.failed += command.failed.value();
+    }
+    totals
+}
+
+fn command_ns(shared: &Shared) -> u64 {
+    (0..NUMBERED.len()).map(|id| totals(shared, id).ns).sum()
+}
+
+pub(super) fn command_stats(text: &mut Text, shared: &Shared) {
+    text.section("Commandstats");
+    for (id, (name, _)) in NUMBERED.iter().enumerate() {
+        let Totals { calls, ns, rejected, failed } = totals(shared, id);
+        if calls + rejected + failed == 0 {
+            continue;
+        }
+        let us = ns / 1000;
+        let per_call = us as f64 / calls.max(1) as f64;
+        text.line(
+            &format!("cmdstat_{name}"),
+            format!(
+                "calls={calls},usec={us},usec_per_call={per_call:.2},rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+pub(super) fn error_stats(text: &mut Text, shared: &Shared) {
+    text.section("Errorstats");
+    for (code, count) in shared.errors.all() {
+        text.line(&format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+/// A command's executions by duration, over all threads.
+pub fn histogram(shared: &Shared, id: usize) -> Vec<u64> {
+    let mut sum = vec![0; BUCKET_COUNT];
+    for command in per_thread(shared, id) {
+        for (total, bucket) in sum.iter_mut().zip(&command.histogram) {
+            *total += bucket.value();
+        }
+    }
+    sum
+}
+
+/// The duration that `percentile` hundredths of the executions stayed within, in nanoseconds.
+fn percentile_ns(histogram: &[u64], percentile: f64) -> u64 {
+    let count: u64 = histogram.iter().sum();
+    let wanted = ((percentile / 100.0) * count as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    for (bucket, calls) in histogram.iter().enumerate() {
+        seen += calls;
+        if seen >= wanted {
+            return bucket_max_ns(bucket);
+        }
+    }
+    0
+}
+
+pub(super) fn latency_stats(text: &mut Text, shared: &Shared) {
+    text.section("Latencystats");
+    let config = shared.config.load();
+    if !config.latency_tracking {
+        return;
+    }
+    for (id, (name, _)) in NUMBERED.iter().enumerate() {
+        if totals(shared, id).calls == 0 {
+            continue;
+        }
+        let histogram = histogram(shared, id);
+        let shown: Vec<String> = config
+            .latency_tracking_info_percentiles
+            .0
+            .iter()
+            .map(|wanted| format!("p{wanted}={:.3}", percentile_ns(&histogram, *wanted) as f64 / 1000.0))
+            .collect();
+        text.line(&format!("latency_percentiles_usec_{name}"), shown.join(","));
+    }
+}
+
+pub(super) fn keyspace(text: &mut Text, shared: &Shared) {
+    text.section("Keyspace");
+    let now = clock::unix_millis() as u64;
+    for db in 0..shared.keyspace.db_count() {
+        let population = shared.keyspace.counters.population(db);
+        if population.keys == 0 {
+            continue;
+        }
+        let mean_ttl = match population.volatile {
+            0 => 0,
+            count => (population.expiry_sum / count).saturating_sub(now),
+        };
+        text.line(
+            &format!("db{db}"),
+            format!("keys={},expires={},avg_ttl={mean_ttl}", population.keys, population.volatile),
+        );
+    }
+}
+
+pub(super) fn debug(text: &mut Text, shared: &Shared) {
+    text.section("Debug");
+    let turns = shared.statistics.sum(|thread| &thread.turns).max(1);
+    let commands = shared.statistics.sum(|thread| &thread.commands_processed);
+    text.lines(&[
+        ("eventloop_duration_aof_sum", &0),
+        ("eventloop_duration_cron_sum", &(shared.statistics.sum(|thread| &thread.cron_ns) / 1000)),
+        ("eventloop_duration_max", &(shared.metrics.rates().turn_ns / 1000)),
+        ("eventloop_cmd_per_cycle_max", &commands.div_ceil(turns)),
+    ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::bucket_of;
+
+    #[test]
+    fn percentiles_of_a_histogram() {
+        let mut histogram = vec![0; BUCKET_COUNT];
+        histogram[bucket_of(1_000)] = 98;
+        histogram[bucket_of(50_000)] = 1;
+        histogram[bucket_of(900_000)] = 1;
+        assert!((1_000..1_100).contains(&percentile_ns(&histogram, 50.0)));
+        assert!((50_000..54_000).contains(&percentile_ns(&histogram, 99.0)));
+        assert!((900_000..960_000).contains(&percentile_ns(&histogram, 100.0)));
+        assert_eq!(percentile_ns(&vec![0; BUCKET_COUNT], 50.0), 0);
+    }
+}

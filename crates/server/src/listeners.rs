@@ -1,0 +1,269 @@
+//! Where clients come in: TCP addresses and the unix socket. The first thread listens; accepted sockets go to the
+//! thread with the fewest connections.
+//!
+//! [`Doors`] keeps a handle of each TCP listener, so that any thread can change where the server listens: it binds the
+//! new addresses itself, and sends the first thread what to listen to and what to let go.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Mutex;
+
+use config::Config;
+use reactor::{Listener, ListenerToken, PeerAddress, Reactor, ReusePort, Socket};
+
+use crate::mail::Mail;
+use crate::shared::Shared;
+
+/// The listeners of a thread; none on all but the first.
+#[derive(Default)]
+pub struct Listeners {
+    waiting: Vec<(Listener, ListenerToken)>,
+    tokens: Vec<ListenerToken>,
+    unix_path: Option<String>,
+}
+
+/// The TCP listeners there are, for whoever changes them.
+#[derive(Default)]
+pub struct Doors {
+    open: Mutex<Vec<Door>>,
+}
+
+/// A TCP address that is listened on.
+struct Door {
+    /// As configured.
+    address: String,
+    port: u16,
+    token: ListenerToken,
+    listener: Listener,
+}
+
+/// A change of what the first thread listens to.
+#[derive(Default)]
+pub struct Relisten {
+    opened: Vec<(Listener, ListenerToken)>,
+    closed: Vec<ListenerToken>,
+}
+
+/// What was asked for can't be listened on; the log says why.
+#[derive(Debug)]
+pub struct RelistenError;
+
+/// How a connection came in.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    peer: PeerAddress,
+    unix_path: Option<String>,
+}
+
+/// A listener could not be made.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The address or path.
+    pub address: String,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+const UNIX_TOKEN: ListenerToken = ListenerToken(u32::MAX);
+
+impl Doors {
+    /// Binds what the configuration asks for. An address marked optional (`-::1`) may be missing on this machine.
+    pub fn bind(&self, config: &Config) -> Result<Listeners, ListenError> {
+        let mut listeners = Listeners::default();
+        let mut doors = Vec::new();
+        for address in addresses(config) {
+            if let Some(listener) = bind_tcp(address, config)? {
+                let token = ListenerToken(doors.len() as u32);
+                let kept = listener.try_clone().map_err(|source| of(address, config, source))?;
+                doors.push(Door { address: address.clone(), port: config.port, token, listener: kept });
+                listeners.waiting.push((listener, token));
+            }
+        }
+        if !config.unixsocket.is_empty() {
+            let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
+            let path = Path::new(&config.unixsocket);
+            let listener = Listener::unix(path, mode, config.tcp_backlog)
+                .map_err(|source| ListenError { address: config.unixsocket.clone(), source })?;
+            listeners.unix_path = Some(config.unixsocket.clone());
+            listeners.waiting.push((listener, UNIX_TOKEN));
+        }
+        *self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = doors;
+        Ok(listeners)
+    }
+}
+
+impl Shared {
+    /// Listens where the configuration says from now on, and nowhere else; or, if that fails, where it did before.
+    pub fn relisten(&self, config: &Config) -> Result<(), RelistenError> {
+        let mut open = self.doors.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let wanted = addresses(config);
+        let stays =
+            |door: &Door| door.port == config.port && wanted.iter().any(|wanted| **wanted == door.address);
+        let missing: Vec<&String> = wanted
+            .iter()
+            .copied()
+            .filter(|address| !open.iter().any(|door| stays(door) && door.address == **address))
+            .collect();
+        let mut next_token = open.iter().map(|door| door.token.0 + 1).max().unwrap_or(0);
+        let bind_missing =
+            || missing.iter().map(|address| Ok((*address, bind_tcp(address, config)?))).collect();
+        let mut bound: Result<Vec<_>, ListenError> = bind_missing();
+        let leaves = |door: &&Door| !stays(door);
+        if bound.is_err() && open.iter().filter(leaves).any(|door| door.port == config.port) {
+            // An address that goes may cover one that comes.
+            open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
+            bound = bind_missing();
+        }
+        let mut change = Relisten::default();
+        let result = match bound {
+            Ok(bound) => {
+                change.closed = open.iter().filter(leaves).map(|door| door.token).collect();
+                open.retain(stays);
+                for (address, listener) in bound {
+                    let Some(listener) = listener else { continue };
+                    let Ok(kept) = listener.try_clone() else { return Err(RelistenError) };
+                    let token = ListenerToken(next_token);
+                    next_token += 1;
+                    open.push(Door { address: address.clone(), port: config.port, token, listener: kept });
+                    change.opened.push((listener, token));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("Could not listen on {}: {}", error.address, error.source);
+                for door in open.iter_mut().filter(|door| door.listener.is_hung_up()) {
+                    change.closed.push(door.token);
+                    door.token = ListenerToken(next_token);
+                    next_token += 1;
+                    let Ok(Some(again)) = bind_address(&door.address, door.port, config) else { continue };
+                    if let Ok(kept) = again.try_clone() {
+                        door.listener = kept;
+                        change.opened.push((again, door.token));
+                    }
+                }
+                Err(RelistenError)
+            }
+        };
+        self.seats.post(0, Mail::Relisten(change));
+        result
+    }
+}
+
+fn addresses(config: &Config) -> Vec<&String> {
+    if config.port == 0 { Vec::new() } else { config.bind.0.iter().filter(|one| !one.is_empty()).collect() }
+}
+
+fn of(address: &str, config: &Config, source: io::Error) -> ListenError {
+    ListenError { address: format!("{address}:{}", config.port), source }
+}
+
+/// Listens on an address; `None`: an optional one that this machine does not have.
+fn bind_tcp(address: &str, config: &Config) -> Result<Option<Listener>, ListenError> {
+    bind_address(address, config.port, config).map_err(|source| of(address, config, source))
+}
+
+fn bind_address(address: &str, port: u16, config: &Config) -> io::Result<Option<Listener>> {
+    let (name, optional) = match address.strip_prefix('-') {
+        Some(name) => (name, true),
+        None => (address, false),
+    };
+    let name = match name {
+        "*" => "0.0.0.0",
+        "::*" => "::",
+        name => name,
+    };
+    let bound = (name, port).to_socket_addrs().and_then(|mut resolved| {
+        let address: SocketAddr = resolved.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Listener::tcp(address, config.tcp_backlog, ReusePort::No)
+    });
+    match bound {
+        Ok(listener) => Ok(Some(listener)),
+        // Only what is missing may be missing: a port that is taken is a mistake on any address.
+        Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
+            log::debug!("Not listening on optional address {name}: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Listeners {
+    /// Number of listeners.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.tokens.len()
+    }
+
+    /// What to say once they listen: `tcp`, `unix`.
+    #[must_use]
+    pub fn ready_texts(&self) -> Vec<&'static str> {
+        let is_unix = |(_, token): &&(Listener, ListenerToken)| *token == UNIX_TOKEN;
+        let tcp = self.waiting.iter().find(|waiting| !is_unix(waiting)).map(|_| "tcp");
+        let unix = self.waiting.iter().find(is_unix).map(|_| "unix");
+        tcp.into_iter().chain(unix).collect()
+    }
+
+    /// Begins to accept on the calling thread's reactor.
+    pub fn listen(&mut self, reactor: &mut Reactor) {
+        for (listener, token) in self.waiting.drain(..) {
+            match reactor.listen(listener, token) {
+                Ok(()) => self.tokens.push(token),
+                Err(error) => log::warn!("Can't accept connections on a listener: {error}"),
+            }
+        }
+    }
+
+    /// Listens on what is new, and stops listening on what goes.
+    pub fn change(&mut self, change: Relisten, reactor: &mut Reactor) {
+        for token in change.closed {
+            reactor.stop_listening(token);
+            self.tokens.retain(|kept| *kept != token);
+        }
+        self.waiting.extend(change.opened);
+        self.listen(reactor);
+    }
+
+    /// Stops accepting.
+    pub fn close(&mut self, reactor: &mut Reactor) {
+        for token in self.tokens.drain(..) {
+            reactor.stop_listening(token);
+        }
+    }
+
+    /// How a connection that this listener accepted came in.
+    #[must_use]
+    pub fn origin(&self, listener: ListenerToken, peer: PeerAddress) -> Origin {
+        let unix_path = if listener == UNIX_TOKEN { self.unix_path.clone() } else { None };
+        Origin { peer, unix_path }
+    }
+}
+
+impl Origin {
+    /// Whether it came by the unix socket.
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.unix_path.is_some()
+    }
+
+    /// Whether it came from this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.peer.tcp().is_none_or(|address| match address.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+        })
+    }
+
+    /// Peer and local address as Redis prints them.
+    #[must_use]
+    pub fn addresses(&self, socket: &Socket) -> (String, String) {
+        match &self.unix_path {
+            Some(path) => (format!("{path}:0"), format!("{path}:0")),
+            None => {
+                let local = socket.local_address().map(|address| address.to_string()).unwrap_or_default();
+                (self.peer.to_string(), local)
+            }
+        }
+    }
+}

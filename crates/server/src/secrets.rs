@@ -1,0 +1,23 @@
+//! Which arguments of a request must not be seen in logs or by monitors.
+
+use commands::table::Found;
+use wire::request::Args;
+
+/// What is shown in place of a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
+/// Whether an argument of the request is a secret: passwords, and the values of directives that hold them.
+#[must_use]
+pub fn is_secret(found: Found, args: Args<'_>, index: usize) -> bool {
+    let name = commands::table::NUMBERED[found.id.0 as usize].0.as_str();
+    match name {
+        "auth" => index >= 1,
+        "hello" => {
+            let auth = args.iter().position(|word| word.eq_ignore_ascii_case(b"auth"));
+            auth.is_some_and(|auth| index == auth + 1 || index == auth + 2)
+        }
+        "config|set" => index >= 3 && index % 2 == 1 && config::is_sensitive(args.at(index - 1)),
+        "acl|setuser" | "acl|deluser" | "acl|getuser" => index >= 2,
+        _ => false,
+    }
+}

@@ -1,0 +1,174 @@
+//! `CONFIG SET`, `CONFIG REWRITE`: what hangs on directives when they change.
+//!
+//! A change is made in full or not at all: each directive's hook runs with the new configuration, and when one fails,
+//! those that ran before it run again with the old one. Then the new configuration is published.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use commands::error::CommandError;
+use commands::session::Session;
+use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
+use reactor::process;
+
+use crate::listeners::RelistenError;
+use crate::logging;
+use crate::mail::Mail;
+use crate::shared::Shared;
+
+/// Why a hook failed, as the reply says it.
+type Refusal = String;
+
+impl Shared {
+    /// `CONFIG SET`
+    pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+        let _setting = self.setting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let current = self.config.load_full();
+        let caller = SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: false };
+        let error = |error: SetError| CommandError::owned(format!("ERR {error}"));
+        let mut change = current.with_changes(arguments, caller).map_err(error)?;
+        change.config.io_threads.resolve(process::cpu_count());
+        for (index, id) in change.changed.iter().enumerate() {
+            if let Err(reason) = self.apply(*id, &mut change.config) {
+                let mut old = Config::clone(&current);
+                for id in change.changed[..index].iter().rev() {
+                    if let Err(reason) = self.apply(*id, &mut old) {
+                        log::warn!("'{}' can't be set back: {reason}", id.name());
+                    }
+                }
+                return Err(error(SetError::refused(*id, reason)));
+            }
+        }
+        self.publish_config(change.config);
+        Ok(())
+    }
+
+    fn publish_config(&self, config: Config) {
+        self.config.store(Arc::new(config));
+        self.config_generation.fetch_add(1, Ordering::AcqRel);
+        self.post_all(|| Mail::ConfigChanged);
+    }
+
+    /// Does what the new value of a directive means beyond being read.
+    fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
+        match id {
+            Id::port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
+                (Id::port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
+                (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
+            }),
+            Id::io_threads => {
+                self.set_thread_count(config.io_threads.count()).map_err(|error| error.to_string())
+            }
+            Id::loglevel => {
+                logging::set_level(config.loglevel);
+                Ok(())
+            }
+            Id::dir => enter_directory(config),
+            Id::maxclients => raise_descriptor_limit(config.maxclients),
+            Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
+            Id::proc_title_template => {
+                set_title(config, self);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `CONFIG REWRITE`
+    pub fn rewrite_config(&self, everything: bool) -> Result<(), CommandError> {
+        let _setting = self.setting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(path) = &self.identity.config_file else {
+            return Err(CommandError::new("ERR The server is running without a config file"));
+        };
+        let config = self.config.load();
+        let written = match std::fs::read(path) {
+            Ok(old) => Ok(old),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+        .map(|old| match everything {
+            true => config::rewrite_everything(&old, &config, None),
+            false => config::rewrite(&old, &config, None),
+        })
+        .and_then(|text| config::disk::replace_file(path, &text));
+        match written {
+            Ok(()) => {
+                log::info!("CONFIG REWRITE executed with success.");
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("CONFIG REWRITE failed: {error}");
+                Err(CommandError::owned(format!("ERR Rewriting config file: {error}")))
+            }
+        }
+    }
+}
+
+fn enter_directory(config: &mut Config) -> Result<(), Refusal> {
+    std::env::set_current_dir(&config.dir).map_err(|error| error.to_string())?;
+    if let Ok(path) = std::env::current_dir() {
+        config.dir = path.to_string_lossy().into_owned();
+    }
+    Ok(())
+}
+
+fn raise_descriptor_limit(maxclients: u32) -> Result<(), Refusal> {
+    let wanted = u64::from(maxclients) + crate::start::OWN_DESCRIPTORS;
+    let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
+    if limit.soft >= wanted {
+        return Ok(());
+    }
+    Err(format!(
+        "The operating system is not able to handle the specified number of clients, try with {}",
+        limit.soft.saturating_sub(crate::start::OWN_DESCRIPTORS)
+    ))
+}
+
+/// Sets the process's out-of-memory score as the configuration asks for it: that of a primary.
+pub fn adjust_oom_score(config: &Config) -> Result<(), Refusal> {
+    static AT_START: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
+    let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
+    let at_start = *AT_START.get_or_init(|| own().unwrap_or(0));
+    let value = config.oom_score_adj_values.0[0];
+    let score = match config.oom_score_adj {
+        OomScoreAdj::No if own() == Some(at_start) => return Ok(()),
+        OomScoreAdj::No => at_start,
+        OomScoreAdj::Relative => at_start + value,
+        OomScoreAdj::Absolute => value,
+    };
+    process::set_oom_score_adjustment(score.clamp(-1000, 1000)).map_err(|error| {
+        format!("Failed to apply new oom_score_adj configuration, check server logs. ({error})")
+    })
+}
+
+/// Sets the title that `ps` shows.
+pub fn set_title(config: &Config, shared: &Shared) {
+    if !config.set_proc_title {
+        return;
+    }
+    let address = match (config.port, config.bind.0.first()) {
+        (0, _) | (_, None) => config.unixsocket.clone(),
+        (port, Some(address)) => format!("{}:{port}", address.trim_start_matches('-')),
+    };
+    let value_of = |variable: &str| {
+        Some(match variable {
+            "title" => shared.identity.executable.clone(),
+            "listen-addr" => address.clone(),
+            "server-mode" => String::new(),
+            "port" => config.port.to_string(),
+            "tls-port" => config.tls_port.to_string(),
+            "unixsocket" => config.unixsocket.clone(),
+            "config-file" => shared
+                .identity
+                .config_file
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+            _ => return None,
+        })
+    };
+    let Some(title) = config::expand_title(&config.proc_title_template, value_of) else { return };
+    if let Err(error) = process::set_title(&title) {
+        log::debug!("The process's title can't be set: {error}");
+    }
+}

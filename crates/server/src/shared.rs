@@ -1,0 +1,313 @@
+//! What all threads of the server share. Made once, never freed: everything may refer to it for ever.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use arc_swap::ArcSwap;
+use base::Millis;
+use collections::PageHooks;
+use commands::table::Index;
+use config::Config;
+use keyspace::Keyspace;
+use reactor::{clock, process};
+
+use crate::background::Background;
+use crate::command_log::CommandLogs;
+use crate::connection::Token;
+use crate::error_statistics::ErrorStatistics;
+use crate::latency::LatencyMonitor;
+use crate::listeners::{Doors, Origin};
+use crate::mail::{Mail, Seats};
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::statistics::Statistics;
+use crate::threads::Roster;
+
+/// Everything the threads share.
+pub struct Shared {
+    /// The data.
+    pub keyspace: Keyspace,
+    /// The configuration in force. Each thread takes a new one over when it is told.
+    pub config: ArcSwap<Config>,
+    /// Grows by one with each new configuration.
+    pub config_generation: AtomicU64,
+    /// Held while somebody changes it.
+    pub setting: Mutex<()>,
+    /// Finds commands by name.
+    pub commands: Index,
+    /// Where threads are reached.
+    pub seats: &'static Seats,
+    /// The connections.
+    pub clients: Registry,
+    /// What threads count.
+    pub statistics: Statistics,
+    /// Errors answered, by code.
+    pub errors: ErrorStatistics,
+    /// Slow and large commands.
+    pub command_logs: CommandLogs,
+    /// Latency events.
+    pub latency: LatencyMonitor,
+    /// What every request must look at first; all clear on the fast path.
+    pub attention: Attention,
+    /// Connections closed to free memory.
+    pub evicted_clients: AtomicU64,
+    /// Connections in `MONITOR` mode.
+    pub monitor_count: AtomicU64,
+    /// Rates.
+    pub metrics: Metrics,
+    /// The TCP listeners.
+    pub doors: Doors,
+    /// Which threads there are.
+    pub roster: Roster,
+    /// Number of threads that have not ended.
+    pub running_threads: AtomicU32,
+    /// Called when the last thread has ended.
+    pub ended: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
+    pub cron_paused: AtomicBool,
+    /// Bytes of memory used when the server was ready.
+    pub startup_memory: AtomicU64,
+    /// Number of threads wanted; those with a higher index retire.
+    pub thread_count: AtomicU32,
+    /// Unix time in milliseconds until which clients are paused.
+    pub pause_until: AtomicI64,
+    /// Whether the active expiry cycle runs.
+    pub active_expire: AtomicBool,
+    /// Frees memory where it disturbs nobody.
+    pub background: Background,
+    /// Highest memory use seen, in bytes.
+    pub memory_peak: AtomicU64,
+    /// Connections refused because there were `maxclients`.
+    pub rejected_connections: AtomicU64,
+    /// Connections closed because of their output buffer.
+    pub output_limit_disconnections: AtomicU64,
+    /// Connections closed because of their query buffer.
+    pub query_limit_disconnections: AtomicU64,
+    /// Identity of this process.
+    pub identity: Identity,
+}
+
+/// Who this process is.
+pub struct Identity {
+    /// 40 hexadecimal digits, new at each start.
+    pub run_id: String,
+    /// Unix time of the start, in milliseconds.
+    pub started_at: i64,
+    /// The configuration file, absolute.
+    pub config_file: Option<std::path::PathBuf>,
+    /// The executable.
+    pub executable: String,
+    /// The pid file, absolute, if one was written.
+    pub pid_file: Option<std::path::PathBuf>,
+    /// What replicas know this data set by: 40 hexadecimal digits.
+    pub replication_id: String,
+}
+
+impl Identity {
+    /// The identity of a process that starts now.
+    #[must_use]
+    pub fn new(
+        config_file: Option<std::path::PathBuf>,
+        executable: String,
+        pid_file: Option<std::path::PathBuf>,
+    ) -> Self {
+        Self {
+            run_id: random_id(),
+            started_at: clock::unix_millis(),
+            config_file,
+            executable,
+            pid_file,
+            replication_id: random_id(),
+        }
+    }
+}
+
+/// 40 random hexadecimal digits.
+fn random_id() -> String {
+    let words = seed();
+    let text: String = words.iter().map(|word| format!("{word:016x}")).collect();
+    text[..40].to_owned()
+}
+
+/// Random numbers: as good as the standard library's.
+fn seed() -> [u64; 4] {
+    use std::hash::{BuildHasher, RandomState};
+    [(); 4].map(|()| RandomState::new().hash_one(clock::unix_micros()))
+}
+
+/// Flags that change how every request is handled; one load tells that none is set.
+#[derive(Default)]
+pub struct Attention(AtomicU32);
+
+impl Attention {
+    /// Clients are paused.
+    pub const PAUSED: u32 = 1 << 0;
+    /// Only writes are paused.
+    pub const PAUSED_WRITES: u32 = 1 << 1;
+    /// Somebody monitors.
+    pub const MONITORED: u32 = 1 << 2;
+    /// The server is shutting down.
+    pub const STOPPING: u32 = 1 << 3;
+
+    /// All flags.
+    #[must_use]
+    #[inline]
+    pub fn load(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn is_set(&self, flag: u32) -> bool {
+        self.load() & flag != 0
+    }
+
+    /// Sets or clears flags.
+    pub fn set(&self, flags: u32, on: bool) {
+        if on {
+            self.0.fetch_or(flags, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(!flags, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Shared {
+    /// How much busier than another a thread must be before it gives connections away, in thousandths of its time.
+    pub const UNEVEN_PERMILLE: u64 = 200;
+
+    /// Number of threads that are to run.
+    #[must_use]
+    pub fn wanted_threads(&self) -> usize {
+        self.thread_count.load(Ordering::Relaxed) as usize
+    }
+
+    /// Sends a message to every thread that runs.
+    pub fn post_all(&self, mail: impl Fn() -> Mail) {
+        for thread in self.seats.occupied() {
+            self.seats.post(thread, mail());
+        }
+    }
+
+    /// Sets what has been counted to zero (`CONFIG RESETSTAT`).
+    pub fn reset_statistics(&self) {
+        self.statistics.reset();
+        self.errors.reset();
+        self.background.reset();
+        self.metrics.reset();
+        let counters = &self.keyspace.counters;
+        counters.reset(|counters| &counters.hits);
+        counters.reset(|counters| &counters.misses);
+        counters.reset(|counters| &counters.expired_keys);
+        counters.reset(|counters| &counters.expired_keys_active);
+        counters.reset(|counters| &counters.evicted_keys);
+        self.memory_peak.store(self.used_memory() as u64, Ordering::Relaxed);
+        let totals = [
+            &self.rejected_connections,
+            &self.evicted_clients,
+            &self.output_limit_disconnections,
+            &self.query_limit_disconnections,
+        ];
+        totals.iter().for_each(|total| total.store(0, Ordering::Relaxed));
+    }
+
+    /// Ends the server: every thread sends what is to be sent, and ends.
+    pub fn stop(&self) {
+        self.attention.set(Attention::STOPPING, true);
+        self.post_all(|| Mail::Stop);
+    }
+
+    /// Bytes of memory that all connections take.
+    #[must_use]
+    pub fn client_memory(&self) -> u64 {
+        // Where a connection is closed by one thread and counted by another, a moment may see less than nothing.
+        let sum = self.statistics.sum(|thread| &thread.client_memory);
+        if sum > i64::MAX as u64 { 0 } else { sum }
+    }
+
+    /// Makes what all threads share. It is never freed.
+    pub fn leak(
+        config: Config,
+        renames: &[config::CommandRename],
+        identity: Identity,
+        doors: Doors,
+    ) -> &'static Self {
+        let seats: &'static Seats = Box::leak(Box::default());
+        let wake = |token| seats.post(Token(token).thread(), Mail::Resume(Token(token)));
+        let pages =
+            PageHooks { prepare: Some(process::prefer_huge_pages), purge: Some(process::discard_pages) };
+        let keyspace = Keyspace::with_pages(config.databases as usize, seed(), pages, wake);
+        let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
+        Box::leak(Box::new(Self {
+            keyspace,
+            thread_count: AtomicU32::new(config.io_threads.count()),
+            config: ArcSwap::from_pointee(config),
+            config_generation: AtomicU64::new(0),
+            setting: Mutex::new(()),
+            commands: Index::renamed(pairs),
+            seats,
+            clients: Registry::default(),
+            statistics: Statistics::new(),
+            errors: ErrorStatistics::default(),
+            command_logs: CommandLogs::default(),
+            latency: LatencyMonitor::default(),
+            attention: Attention::default(),
+            evicted_clients: AtomicU64::new(0),
+            monitor_count: AtomicU64::new(0),
+            metrics: Metrics::default(),
+            doors,
+            roster: Roster::default(),
+            running_threads: AtomicU32::new(0),
+            ended: OnceLock::new(),
+            cron_paused: AtomicBool::new(false),
+            startup_memory: AtomicU64::new(0),
+            pause_until: AtomicI64::new(0),
+            active_expire: AtomicBool::new(true),
+            background: Background::default(),
+            memory_peak: AtomicU64::new(0),
+            rejected_connections: AtomicU64::new(0),
+            output_limit_disconnections: AtomicU64::new(0),
+            query_limit_disconnections: AtomicU64::new(0),
+            identity,
+        }))
+    }
+
+    /// Ends `CLIENT PAUSE`.
+    pub fn end_pause(&self) {
+        self.pause_until.store(0, Ordering::Release);
+        self.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+        self.post_all(|| Mail::PauseChanged);
+    }
+
+    /// Why a new connection is not served, as the bytes it is told; `None`: it is.
+    #[must_use]
+    pub fn refusal(&self, config: &Config, origin: &Origin) -> Option<&'static [u8]> {
+        if self.clients.len() >= config.maxclients as usize {
+            return Some(b"-ERR max number of clients reached\r\n");
+        }
+        if config.protected_mode && config.requirepass.reveal().is_none() && !origin.is_local() {
+            return Some(PROTECTED);
+        }
+        None
+    }
+
+    /// Bytes of memory that data and buffers use, as `used_memory` counts them: what is allocated, where of the
+    /// entries' heaps only what is in use counts.
+    #[must_use]
+    pub fn used_memory(&self) -> usize {
+        let data = self.keyspace.used_bytes();
+        let unused = self.keyspace.mapped_bytes() + self.keyspace.waiting_bytes();
+        (sync::allocator::allocated_bytes() + data).saturating_sub(unused)
+    }
+
+    /// Takes note of what is looked at over time.
+    pub fn sample(&self, now: Millis) {
+        self.metrics.sample(&self.statistics, now.0);
+        self.memory_peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
+    }
+}
+
+const PROTECTED: &[u8] = b"-DENIED Broadloom is running in protected mode because protected mode is enabled and no \
+password is set for the default user. In this mode connections are only accepted from the loopback interface. To \
+connect from other machines: set a password (requirepass), or turn protected mode off with 'CONFIG SET protected-mode \
+no' from this machine or 'protected-mode no' in the configuration file, if no other machine can reach this one.\r\n";

@@ -1,0 +1,71 @@
+//! The end of the server: on a signal or by `SHUTDOWN`, every thread sends what it has, closes its connections and
+//! ends; the last one wakes the process's first thread, which cleans up.
+
+use std::sync::atomic::Ordering;
+
+use commands::error::CommandError;
+use commands::host::ShutdownOptions;
+use config::ShutdownFlags;
+
+use crate::shared::Shared;
+
+/// Who wants it.
+pub enum Cause {
+    /// A signal, with the flags that its directive gives.
+    Signal(ShutdownFlags),
+    /// `SHUTDOWN`.
+    Command(ShutdownOptions),
+}
+
+const CANNOT: CommandError = CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.");
+
+impl Shared {
+    /// Begins to end the server, unless the request asks for what can't be done first.
+    pub fn shut_down(&self, cause: Cause) -> Result<(), CommandError> {
+        let (must_save, force) = match &cause {
+            Cause::Signal(flags) => (flags.save, flags.force),
+            Cause::Command(options) => (options.save == Some(true), options.force),
+        };
+        log::warn!("User requested shutdown...");
+        if must_save && !force {
+            log::warn!(
+                "Error trying to save the DB, can't exit: nothing is written to disk by this version."
+            );
+            return Err(CANNOT);
+        }
+        if self.keyspace.key_count() > 0 {
+            log::info!("The data is in memory only, and goes with the process.");
+        }
+        self.stop();
+        Ok(())
+    }
+
+    /// Whether the server is ending.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.attention.is_set(crate::shared::Attention::STOPPING)
+    }
+
+    /// A thread has ended; the last one of an ending server lets the process go on to its end.
+    pub fn thread_ended(&self) {
+        if self.running_threads.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(ended) = self.ended.get()
+        {
+            ended();
+        }
+    }
+}
+
+/// Removes what the process has put into the file system.
+pub fn clean_up(shared: &Shared) {
+    let config = shared.config.load();
+    if let Some(path) = &shared.identity.pid_file {
+        log::info!("Removing the pid file.");
+        // A file that is gone already is what is wanted.
+        let _ = std::fs::remove_file(path);
+    }
+    if !config.unixsocket.is_empty() {
+        let _ = std::fs::remove_file(&config.unixsocket);
+    }
+    log::warn!("Broadloom is now ready to exit, bye bye...");
+}

@@ -1,0 +1,48 @@
+//! Signals, waited for by the process's first thread while the server's threads work.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+
+use crate::shared::Shared;
+use crate::shutdown::Cause;
+
+/// The signals that the server answers to.
+pub struct Waiter {
+    signals: Signals,
+}
+
+impl Waiter {
+    /// Takes the signals over.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { signals: Signals::new([SIGTERM, SIGINT, SIGHUP])? })
+    }
+
+    /// Ends [`Self::wait`].
+    pub fn handle(&self) -> Handle {
+        self.signals.handle()
+    }
+
+    /// Answers signals until the server has ended.
+    pub fn wait(mut self, shared: &'static Shared) {
+        for signal in &mut self.signals {
+            let (name, flags) = {
+                let config = shared.config.load();
+                match signal {
+                    SIGTERM => ("SIGTERM", config.shutdown_on_sigterm),
+                    SIGINT => ("SIGINT", config.shutdown_on_sigint),
+                    // SIGHUP: the terminal has gone, which is no reason to go too.
+                    _ => continue,
+                }
+            };
+            if shared.is_stopping() && signal == SIGINT {
+                log::warn!("You insist... exiting now.");
+                crate::shutdown::clean_up(shared);
+                std::process::exit(1);
+            }
+            log::warn!("Received {name} scheduling shutdown...");
+            if shared.shut_down(Cause::Signal(flags)).is_err() {
+                log::warn!("{name} received but errors trying to shut down the server, see above.");
+            }
+        }
+    }
+}

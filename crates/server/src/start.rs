@@ -1,0 +1,251 @@
+//! Start-up: from the command line to running threads, and back to an exit code.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use config::{CommandLine, Config, Invocation, Loaded};
+use reactor::{clock, process};
+
+use crate::listeners::{Doors, Listeners};
+use crate::shared::{Identity, Shared};
+use crate::signals::Waiter;
+use crate::{crash, logging, shutdown, threads};
+
+/// Where Redis puts the pid file of a background process that is told nothing else.
+const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
+/// Descriptors that the server needs besides those of its clients.
+pub const OWN_DESCRIPTORS: u64 = 32;
+
+/// Runs the server that the command line asks for. Returns when it has ended.
+pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
+    let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
+    let command_line = match CommandLine::parse(arguments) {
+        Ok(Invocation::Serve(command_line)) => command_line,
+        Ok(Invocation::Version) => {
+            println!("{}", version(&program));
+            return ExitCode::SUCCESS;
+        }
+        Ok(Invocation::Help) => {
+            println!(
+                "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help",
+                config::usage()
+            );
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return fail(&error),
+    };
+    let mut loaded = match config::load(&command_line, &mut config::disk::Disk) {
+        Ok(loaded) => loaded,
+        Err(error) => return fail(&error),
+    };
+    loaded.config.io_threads.resolve(process::cpu_count());
+    if let Err(error) = check_renames(&loaded) {
+        return fail(&error);
+    }
+    if command_line.only_checks {
+        println!("The configuration is right.");
+        return ExitCode::SUCCESS;
+    }
+    let config_file = command_line.config_path.as_deref().and_then(|path| std::path::absolute(path).ok());
+    match run(loaded, config_file, &program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Fatal) => ExitCode::FAILURE,
+    }
+}
+
+/// Start-up failed, and the log says why.
+struct Fatal;
+
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+/// The line for `--version`, in the form of the program by whose name this one is called.
+fn version(program: &std::ffi::OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let details = format!(
+        "sha={}:0 malloc=mimalloc bits={} build={:x}",
+        env!("BROADLOOM_COMMIT"),
+        usize::BITS,
+        build_number()
+    );
+    let own = env!("CARGO_PKG_VERSION");
+    if name.ends_with("redis-server") {
+        format!("Redis server v={} {details} (Broadloom {own})", commands::identity::REDIS_VERSION)
+    } else if name.ends_with("valkey-server") {
+        format!("Valkey server v={} {details} (Broadloom {own})", commands::identity::VALKEY_VERSION)
+    } else {
+        format!("Broadloom server v={own} {details}")
+    }
+}
+
+/// A number that differs between builds that differ.
+pub fn build_number() -> u64 {
+    let text = concat!(env!("CARGO_PKG_VERSION"), env!("BROADLOOM_COMMIT"), env!("BROADLOOM_PROFILE"));
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn check_renames(loaded: &Loaded) -> Result<(), config::LoadError> {
+    for rename in &loaded.renames {
+        let is_known = commands::table::find_by_full_name(&rename.from).is_some();
+        if !is_known {
+            return Err(config::LoadError::at(rename.place.clone(), "No such command in rename-command"));
+        }
+    }
+    Ok(())
+}
+
+fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) -> Result<(), Fatal> {
+    let mut config = loaded.config.clone();
+    if config.daemonize
+        && let Err(error) = process::daemonize_alone()
+    {
+        eprintln!("Can't go to the background: {error}");
+        return Err(Fatal);
+    }
+    logging::start(config.loglevel);
+    if let Err(error) = logging::set_file(&config.logfile) {
+        eprintln!("Can't open the log file: {error}");
+        return Err(Fatal);
+    }
+    crash::install();
+    announce(&config, config_file.as_deref());
+    if let Some(notice) = loaded.inert_notice() {
+        log::info!("{notice}");
+    }
+    enter_directory(&mut config)?;
+    raise_descriptor_limit(&mut config);
+    if let Err(reason) = crate::settings::adjust_oom_score(&config) {
+        log::warn!("Unable to set the OOM score: {reason}");
+    }
+    clock::calibrate();
+    let executable = absolute_program(program);
+    let pid_file = write_pid_file(&config);
+    let waiter =
+        Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
+    let doors = Doors::default();
+    let listeners = listen(&doors, &config)?;
+    let identity = Identity::new(config_file, executable, pid_file);
+    let shared = Shared::leak(config, &loaded.renames, identity, doors);
+    crash::know(shared);
+    crate::settings::set_title(&shared.config.load(), shared);
+    let handle = waiter.handle();
+    shared.ended.get_or_init(|| Box::new(move || handle.close()));
+    shared.startup_memory.store(shared.used_memory() as u64, std::sync::atomic::Ordering::Relaxed);
+    log::info!("Server initialized");
+    let ready = listeners.ready_texts();
+    if threads::start_all(shared, listeners).is_err() {
+        return Err(Fatal);
+    }
+    for text in ready {
+        log::info!("Ready to accept connections {text}");
+    }
+    waiter.wait(shared);
+    shutdown::clean_up(shared);
+    Ok(())
+}
+
+const LOGO: &str = r"
+    | | | | | | |
+   -+-|-+-|-+-|-+-    Broadloom
+   -|-+-|-+-|-+-|-
+   -+-|-+-|-+-|-+-    Port: PORT
+   -|-+-|-+-|-+-|-    PID: NUMBER
+    | | | | | | |
+";
+
+fn announce(config: &Config, config_file: Option<&Path>) {
+    let pid = std::process::id();
+    log::info!("Broadloom is starting");
+    log::info!(
+        "Broadloom version={}, bits={}, commit={}, pid={pid}, just started",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        env!("BROADLOOM_COMMIT"),
+    );
+    match config_file {
+        Some(path) => log::info!("Configuration loaded from {}", path.display()),
+        None => log::info!("No configuration file given, using the defaults and what the command line says"),
+    }
+    if config.always_show_logo || (config.logfile.is_empty() && process::is_tty()) {
+        let logo = LOGO.replace("PORT", &config.port.to_string()).replace("NUMBER", &pid.to_string());
+        logging::write_raw(&format!("{logo}\n"));
+    }
+    log::info!("Running mode=standalone, port={}, PID: {pid}", config.port);
+}
+
+/// Changes to the configured directory, and remembers it by its full path.
+fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
+    if !config.dir.is_empty()
+        && let Err(error) = std::env::set_current_dir(&config.dir)
+    {
+        log::error!("Can't chdir to '{}': {error}", config.dir);
+        return Err(Fatal);
+    }
+    if let Ok(path) = std::env::current_dir() {
+        config.dir = path.to_string_lossy().into_owned();
+    }
+    Ok(())
+}
+
+/// Makes room for `maxclients` descriptors, or lowers `maxclients` to what there is room for.
+fn raise_descriptor_limit(config: &mut Config) {
+    let wanted = u64::from(config.maxclients) + OWN_DESCRIPTORS;
+    let limit = match process::raise_open_file_limit(wanted) {
+        Ok(limit) if limit.soft >= wanted => return,
+        Ok(limit) => limit.soft,
+        Err(error) => {
+            log::warn!("Unable to raise the limit of open files: {error}");
+            return;
+        }
+    };
+    let possible = u32::try_from(limit.saturating_sub(OWN_DESCRIPTORS).max(1)).unwrap_or(u32::MAX);
+    log::warn!(
+        "maxclients of {} needs {wanted} open files, but the system allows {limit}: maxclients is {possible}. \
+         Raise 'ulimit -n' for more.",
+        config.maxclients
+    );
+    config.maxclients = possible;
+}
+
+fn absolute_program(program: &std::ffi::OsStr) -> String {
+    let path = if Path::new(program).components().count() > 1 {
+        std::path::absolute(program).ok()
+    } else {
+        std::env::current_exe().ok()
+    };
+    path.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn write_pid_file(config: &Config) -> Option<PathBuf> {
+    let path = match (config.pidfile.as_str(), config.daemonize) {
+        ("", false) => return None,
+        ("", true) => PID_FILE_DEFAULT,
+        (path, _) => path,
+    };
+    match std::fs::write(path, format!("{}\n", std::process::id())) {
+        Ok(()) => std::path::absolute(path).ok(),
+        Err(error) => {
+            log::warn!("Failed to write PID file: {error}");
+            None
+        }
+    }
+}
+
+fn listen(doors: &Doors, config: &Config) -> Result<Listeners, Fatal> {
+    match doors.bind(config) {
+        Ok(listeners) if listeners.len() == 0 => {
+            log::error!("Configured to not listen anywhere, exiting.");
+            Err(Fatal)
+        }
+        Ok(listeners) => Ok(listeners),
+        Err(error) => {
+            log::warn!("Could not listen on {}: {}", error.address, error.source);
+            log::error!("Failed listening on port {} (tcp), aborting.", config.port);
+            Err(Fatal)
+        }
+    }
+}

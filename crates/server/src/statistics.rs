@@ -1,0 +1,214 @@
+//! What each thread counts of connections and commands; summed for `INFO`, never by stopping anyone.
+
+use base::limits::THREAD_COUNT_MAX;
+use commands::table::{CommandId, NUMBERED};
+use std::sync::OnceLock;
+use sync::{Padded, ThreadCounter};
+
+/// Sub-buckets of a doubling in a latency histogram: quantiles are within 1/16.
+const SUB_BITS: u32 = 4;
+/// Buckets of a latency histogram: up to 2^40 nanoseconds.
+pub const BUCKET_COUNT: usize = ((40 - SUB_BITS as usize) + 2) << SUB_BITS;
+
+/// One thread's counters.
+pub struct ThreadStatistics {
+    /// Connections accepted here.
+    pub connections_received: ThreadCounter,
+    /// Commands executed.
+    pub commands_processed: ThreadCounter,
+    /// Bytes received.
+    pub received_bytes: ThreadCounter,
+    /// Bytes sent.
+    pub sent_bytes: ThreadCounter,
+    /// Turns of the event loop.
+    pub turns: ThreadCounter,
+    /// Bytes of memory of connections, as counted here: the sum over all threads is right, and wraps.
+    pub client_memory: ThreadCounter,
+    /// Time spent on periodic work, in nanoseconds.
+    pub cron_ns: ThreadCounter,
+    /// Time spent outside of waiting, in nanoseconds.
+    pub busy_ns: ThreadCounter,
+    /// Errors answered.
+    pub errors: ThreadCounter,
+    /// Number of the command that ran last, or runs, plus one; 0: none yet.
+    pub current_command: ThreadCounter,
+    /// The I/O backend.
+    pub backend: OnceLock<&'static str>,
+    /// Sessions that had to wait for a latch.
+    pub parked: ThreadCounter,
+    /// CPU time of the thread, in microseconds, as of its last cron: user.
+    pub cpu_user_us: ThreadCounter,
+    /// The same: system.
+    pub cpu_system_us: ThreadCounter,
+    commands: Box<[OnceLock<Box<CommandStatistics>>]>,
+}
+
+/// One thread's counters of one command.
+pub struct CommandStatistics {
+    /// Executions.
+    pub calls: ThreadCounter,
+    /// Time of all executions, in nanoseconds.
+    pub ns: ThreadCounter,
+    /// Refused before execution.
+    pub rejected: ThreadCounter,
+    /// Failed in execution.
+    pub failed: ThreadCounter,
+    /// Executions by duration; see [`bucket_of`].
+    pub histogram: Box<[ThreadCounter]>,
+}
+
+impl CommandStatistics {
+    fn new() -> Self {
+        Self {
+            calls: ThreadCounter::new(),
+            ns: ThreadCounter::new(),
+            rejected: ThreadCounter::new(),
+            failed: ThreadCounter::new(),
+            histogram: (0..BUCKET_COUNT).map(|_| ThreadCounter::new()).collect(),
+        }
+    }
+
+    fn reset(&self) {
+        let counters = [&self.calls, &self.ns, &self.rejected, &self.failed];
+        counters.into_iter().chain(&self.histogram).for_each(|counter| counter.set(0));
+    }
+
+    /// So many more executions that took so many nanoseconds together.
+    #[inline]
+    pub fn ran(&self, calls: u64, ns: u64) {
+        self.calls.add(calls);
+        self.ns.add(ns);
+        self.histogram[bucket_of(ns / calls.max(1))].add(calls);
+    }
+}
+
+/// The bucket of a duration: exact below 2^SUB_BITS ns, then 16 buckets a doubling.
+#[must_use]
+#[inline]
+pub fn bucket_of(ns: u64) -> usize {
+    if ns < 1 << SUB_BITS {
+        return ns as usize;
+    }
+    let exponent = 63 - ns.leading_zeros();
+    let sub = (ns >> (exponent - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1);
+    ((((exponent - SUB_BITS + 1) as usize) << SUB_BITS) + sub).min(BUCKET_COUNT - 1)
+}
+
+/// The largest duration of a bucket, in nanoseconds.
+#[must_use]
+pub fn bucket_max_ns(bucket: usize) -> u64 {
+    if bucket < 1 << SUB_BITS {
+        return bucket as u64;
+    }
+    let exponent = (bucket >> SUB_BITS) as u32 + SUB_BITS - 1;
+    let sub = (bucket & ((1 << SUB_BITS) - 1)) as u64;
+    (((1 << SUB_BITS) + sub + 1) << (exponent - SUB_BITS)) - 1
+}
+
+impl ThreadStatistics {
+    fn new() -> Self {
+        Self {
+            connections_received: ThreadCounter::new(),
+            commands_processed: ThreadCounter::new(),
+            received_bytes: ThreadCounter::new(),
+            sent_bytes: ThreadCounter::new(),
+            turns: ThreadCounter::new(),
+            client_memory: ThreadCounter::new(),
+            cron_ns: ThreadCounter::new(),
+            busy_ns: ThreadCounter::new(),
+            errors: ThreadCounter::new(),
+            current_command: ThreadCounter::new(),
+            backend: OnceLock::new(),
+            parked: ThreadCounter::new(),
+            cpu_user_us: ThreadCounter::new(),
+            cpu_system_us: ThreadCounter::new(),
+            commands: NUMBERED.iter().map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The counters of a command on this thread; made at its first use here.
+    #[inline]
+    pub fn command(&self, id: CommandId) -> &CommandStatistics {
+        self.commands[id.0 as usize].get_or_init(|| Box::new(CommandStatistics::new()))
+    }
+
+    /// The same if the command was ever used here.
+    #[must_use]
+    pub fn command_if_used(&self, id: CommandId) -> Option<&CommandStatistics> {
+        self.commands[id.0 as usize].get().map(|statistics| &**statistics)
+    }
+}
+
+/// The counters of every thread there can be; a thread's are made when it first runs.
+pub struct Statistics {
+    threads: Box<[OnceLock<Padded<ThreadStatistics>>]>,
+}
+
+impl Statistics {
+    /// All zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The counters of a thread.
+    pub fn thread(&self, index: usize) -> &ThreadStatistics {
+        &self.threads[index].get_or_init(|| Padded(ThreadStatistics::new())).0
+    }
+
+    /// The counters of all threads that ever ran, with the number of each.
+    pub fn threads(&self) -> impl Iterator<Item = (usize, &ThreadStatistics)> {
+        self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, &thread.get()?.0)))
+    }
+
+    /// Sets the counters to zero, those of the processor time apart; an increment at the same instant may survive.
+    pub fn reset(&self) {
+        for (_, thread) in self.threads() {
+            for counter in [
+                &thread.connections_received,
+                &thread.commands_processed,
+                &thread.received_bytes,
+                &thread.sent_bytes,
+                &thread.turns,
+                &thread.errors,
+                &thread.parked,
+            ] {
+                counter.set(0);
+            }
+            for command in thread.commands.iter().filter_map(|command| command.get()) {
+                command.reset();
+            }
+        }
+    }
+
+    /// The sum of one counter.
+    #[must_use]
+    pub fn sum(&self, of: impl Fn(&ThreadStatistics) -> &ThreadCounter) -> u64 {
+        self.threads().map(|(_, thread)| of(thread).value()).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_ordered_and_hold_what_they_say() {
+        let mut last = 0;
+        for ns in (0..200_000).chain([1 << 30, 1 << 41, u64::MAX]) {
+            let bucket = bucket_of(ns);
+            assert!(bucket >= last);
+            last = bucket;
+            if bucket < BUCKET_COUNT - 1 {
+                assert!(ns <= bucket_max_ns(bucket));
+                assert!(bucket == 0 || ns > bucket_max_ns(bucket - 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! A server thread: an event loop with its connections. All threads are the same; the first one also listens.
+//!
+//! Owns its reactor, its connections and its timers. Touches what is shared, and other threads by mail only.
+//! Invariants:
+//! 1. A thread blocks nowhere but in its reactor's wait.
+//! 2. A connection is in exactly one thread's table, or on its way between two in a [`MovedConnection`].
+//!
+//! Start reading at [`Thread::run`].
+
+mod cron;
+mod memory;
+mod moving;
+mod output;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base::Millis;
+use collections::Retired;
+use commands::session::{BlockReason, Session};
+use config::MaxmemoryPolicy;
+use keyspace::Aging;
+use reactor::clock::{self, Ticks};
+use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
+use slab::Slab;
+use sync::epoch::Participant;
+use wire::reply::ReplyBuffer;
+use wire::request::Parser;
+
+use crate::connection::{Connection, Token};
+use crate::executor::{Executor, Processed};
+use crate::host::ThreadHost;
+use crate::listeners::{Listeners, Origin};
+use crate::mail::{Mail, Seat, UnblockReply};
+use crate::registry::ClientRecord;
+use crate::shared::{Attention, Shared};
+use crate::statistics::ThreadStatistics;
+
+/// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
+const STOP_MS: i64 = 1000;
+
+/// Longest time a thread waits without looking at its timers, in milliseconds.
+const TICK_MS: i64 = 100;
+
+/// A server thread.
+pub struct Thread {
+    index: usize,
+    shared: &'static Shared,
+    seat: &'static Seat,
+    statistics: &'static ThreadStatistics,
+    reactor: Reactor,
+    listeners: Listeners,
+    connections: Slab<Box<Connection>>,
+    generation: u32,
+    executor: Executor,
+    host: ThreadHost,
+    participant: Participant<'static, Retired>,
+    now: Millis,
+    next_tick: Millis,
+    /// Connections that wait with a time limit, by its end.
+    deadlines: BTreeSet<(Millis, Token)>,
+    /// Connections that yielded: they have requests left to run.
+    ready: Vec<Token>,
+    /// Connections that wait for the end of a pause.
+    paused: Vec<Token>,
+    /// Connections with output of this turn.
+    dirty: Vec<Token>,
+    mail: Vec<Mail>,
+    spare_buffers: Vec<Vec<u8>>,
+    retired: Vec<Retired>,
+    cron: cron::Cron,
+    retiring: bool,
+    stopping: bool,
+    /// When slow readers are given up while the thread is stopping.
+    stop_at: Millis,
+}
+
+impl Thread {
+    /// A thread in its seat, ready to run on the calling operating system thread.
+    pub fn new(index: usize, shared: &'static Shared, reactor: Reactor, listeners: Listeners) -> Self {
+        let seat = shared.seats.seat(index);
+        let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
+        Self {
+            index,
+            shared,
+            seat,
+            statistics: shared.statistics.thread(index),
+            reactor,
+            listeners,
+            connections: Slab::new(),
+            generation: 0,
+            executor: Executor::new(shared, index, seed),
+            host: ThreadHost::new(shared, index),
+            participant: shared.keyspace.segments.register().expect("a seat for each thread"),
+            now: Millis(clock::unix_millis()),
+            next_tick: Millis(0),
+            deadlines: BTreeSet::new(),
+            ready: Vec::new(),
+            paused: Vec::new(),
+            dirty: Vec::new(),
+            mail: Vec::new(),
+            spare_buffers: Vec::new(),
+            retired: Vec::new(),
+            cron: cron::Cron::new(index),
+            retiring: false,
+            stopping: false,
+            stop_at: Millis(0),
+        }
+    }
+
+    /// Serves until the thread is told to retire or to stop, and nothing is left to be sent.
+    pub fn run(mut self) {
+        self.listeners.listen(&mut self.reactor);
+        self.tell_time();
+        // Told before this seat was taken.
+        if self.shared.is_stopping() {
+            self.stop();
+        }
+        while !self.may_end() {
+            self.wait();
+            let started = Ticks::now();
+            self.tell_time();
+            self.read_mail();
+            while let Some(event) = self.reactor.next_event() {
+                self.handle(event);
+            }
+            self.run_ready();
+            self.end_waits();
+            if self.now >= self.next_tick {
+                self.next_tick = Millis(self.now.0 + TICK_MS);
+                let before = Ticks::now();
+                self.tick();
+                self.statistics.cron_ns.add(Ticks::now().ns_since(before));
+            }
+            self.flush_dirty();
+            self.statistics.turns.add(1);
+            self.statistics.busy_ns.add(Ticks::now().ns_since(started));
+            self.participant.quiescent();
+        }
+    }
+
+    /// Whether nothing is left to do here, for good.
+    fn may_end(&self) -> bool {
+        (self.retiring || self.stopping) && self.connections.is_empty() && self.shared.let_go(self.index)
+    }
+
+    /// Waits for something to do: events, mail, the next timer.
+    fn wait(&mut self) {
+        let mut timeout = Some(Duration::ZERO);
+        let sleeps = self.ready.is_empty() && self.seat.mailbox().prepare_sleep();
+        if sleeps {
+            let next = self.deadlines.first().map_or(self.next_tick, |(at, _)| (*at).min(self.next_tick));
+            timeout = Some(Duration::from_millis((next.0 - clock::unix_millis()).clamp(0, TICK_MS) as u64));
+            self.participant.offline();
+        }
+        let waited = self.reactor.wait(timeout);
+        if sleeps {
+            self.participant.online();
+            self.seat.mailbox().awake();
+        }
+        if let Err(error) = waited {
+            panic!("the event loop of thread {} can't go on: {error}", self.index);
+        }
+    }
+
+    fn tell_time(&mut self) {
+        self.now = Millis(clock::unix_millis());
+        let config = &self.executor.config;
+        let view = &mut self.executor.view;
+        view.now = self.now;
+        view.aging = if matches!(
+            config.maxmemory_policy,
+            MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu
+        ) {
+            Aging::lfu(self.now.0, config.lfu_log_factor, config.lfu_decay_time)
+        } else {
+            Aging::lru(self.now.0)
+        };
+    }
+
+    fn read_mail(&mut self) {
+        let mut mail = std::mem::take(&mut self.mail);
+        self.seat.mailbox().drain(&mut mail);
+        for message in mail.drain(..) {
+            self.handle_mail(message);
+        }
+        self.mail = mail;
+    }
+
+    fn handle_mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Accepted(socket, origin) => {
+                self.seat.connection_arrived();
+                self.welcome(socket, origin);
+            }
+            Mail::Moved(moved) => self.take_over(*moved),
+            Mail::Resume(token) => self.resume(token),
+            Mail::Kill(token, id) => self.kill(token, id),
+            Mail::Evict(token, id) => self.evict(token, id),
+            Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
+            Mail::Unblock(token, id, reply) => self.unblock(token, id, reply),
+            Mail::PauseChanged => self.end_pause(),
+            Mail::ConfigChanged => self.take_config_over(),
+            Mail::Monitor(line) => self.send_to_monitors(&line),
+            Mail::Retire => self.retire(),
+            Mail::Stop => self.stop(),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Accepted { listener, socket, peer } => {
+                self.accept(socket, self.listeners.origin(listener, peer))
+            }
+            // A listener that another thread hung up: it is about to be let go.
+            Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
+            Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
+            Event::Received { token, data, .. } => {
+                self.received(Token(token), &data);
+                self.reactor.recycle(data);
+            }
+            Event::Eof { token, .. } => self.reached_end(Token(token)),
+            Event::Sent { token, buffer, .. } => self.sent(Token(token), buffer),
+            Event::Closed { token, .. } => self.forget(Token(token)),
+            Event::Detached { token, socket, unsent, unread, .. } => {
+                self.hand_over(Token(token), socket, unsent, unread);
+            }
+            Event::Woken => {}
+        }
+    }
+
+    /// The connection with this token, if it still is here.
+    fn connection(&mut self, token: Token) -> Option<&mut Box<Connection>> {
+        self.connections.get_mut(token.place()).filter(|connection| connection.token == token)
+    }
+
+    /// Gives a new connection to the thread with the fewest.
+    fn accept(&mut self, socket: Socket, origin: Origin) {
+        self.statistics.connections_received.add(1);
+        let thread = self.least_loaded();
+        if thread == self.index {
+            self.welcome(socket, origin);
+        } else {
+            let thread = self.shared.seats.expect_connection(thread);
+            self.shared.seats.post(thread, Mail::Accepted(socket, origin));
+        }
+    }
+
+    /// Begins to serve a new connection, or refuses it.
+    fn welcome(&mut self, socket: Socket, origin: Origin) {
+        let config = &self.executor.config;
+        if let Some(refusal) = self.shared.refusal(config, &origin) {
+            self.shared.rejected_connections.fetch_add(1, Ordering::Relaxed);
+            let id = self.reactor.adopt(socket, u64::MAX);
+            self.reactor.send(id, refusal.to_vec());
+            self.reactor.close(id, CloseMode::AfterSends);
+            return;
+        }
+        if !origin.is_unix() {
+            // A socket that does not know these options serves all the same.
+            let _ = socket.set_nodelay();
+            let _ = socket.set_keepalive(config.tcp_keepalive);
+        }
+        let id = self.shared.clients.next_id();
+        let (peer, local) = origin.addresses(&socket);
+        let mut session =
+            Session::new(id, peer.clone(), local.clone(), self.now, config.requirepass.reveal().is_some());
+        session.fd = socket.number();
+        session.by_unix_socket = origin.is_unix();
+        session.from_local = origin.is_local();
+        let mut record = ClientRecord::new(id, peer, local, session.fd, self.now.0);
+        record.is_unix = origin.is_unix();
+        let record = Arc::new(record);
+        self.shared.clients.insert(&record);
+        self.place(socket, |token, reactor_id| Connection {
+            token,
+            id: reactor_id,
+            session,
+            parser: Parser::new(),
+            query: Vec::new(),
+            out: Vec::new(),
+            parked: None,
+            record,
+            soft_limit_since: None,
+            recent_commands: 0,
+            at_eof: false,
+            closing: false,
+            moving_to: None,
+            receive_paused: false,
+        });
+    }
+
+    /// Puts a connection into the table and its socket into the reactor.
+    fn place(&mut self, socket: Socket, make: impl FnOnce(Token, ConnectionId) -> Connection) -> Token {
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.connections.vacant_entry();
+        let token = Token::new(self.index, self.generation, entry.key());
+        let id = self.reactor.adopt(socket, token.0);
+        let connection = make(token, id);
+        connection.record.token.set(token.0);
+        self.statistics.client_memory.add(connection.publish());
+        entry.insert(Box::new(connection));
+        self.seat.connection_count.set(self.connections.len() as u64);
+        token
+    }
+
+    /// Bytes arrived: executes what is complete, keeps the rest.
+    fn received(&mut self, token: Token, data: &[u8]) {
+        self.statistics.received_bytes.add(data.len() as u64);
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        connection.record.received_bytes.add(data.len() as u64);
+        if connection.is_waiting() || !connection.query.is_empty() {
+            connection.query.extend_from_slice(data);
+            self.run_query(token);
+            return;
+        }
+        let (done, processed) = self.executor.process(connection, data, &self.host);
+        if done < data.len() {
+            connection.query.extend_from_slice(&data[done..]);
+        }
+        self.settle(token, processed);
+    }
+
+    /// Executes what is complete in the connection's own input.
+    fn run_query(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        if connection.is_waiting() {
+            self.check_query_size(token);
+            return;
+        }
+        let mut query = std::mem::take(&mut connection.query);
+        let (done, processed) = self.executor.process(connection, &query, &self.host);
+        connection.take_query_back(&mut query, done);
+        self.settle(token, processed);
+    }
+
+    /// After execution: arranges for what the connection waits for, and for its output to leave.
+    fn settle(&mut self, token: Token, processed: Processed) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        connection.record.active_at.store(self.now.0, Ordering::Relaxed);
+        self.statistics.client_memory.add(connection.publish());
+        match processed {
+            Processed::Everything => {
+                if connection.at_eof {
+                    connection.closing = true;
+                }
+                if !connection.query.is_empty() {
+                    self.check_query_size(token);
+                }
+            }
+            Processed::Closing => connection.closing = true,
+            Processed::Yielded => self.ready.push(token),
+            Processed::Waiting => self.start_waiting(token),
+        }
+        self.dirty.push(token);
+        if self.executor.client_memory_max < u64::MAX {
+            self.evict_clients();
+        }
+    }
+
+    fn start_waiting(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        let Some(blocked) = connection.session.blocked else { return };
+        if blocked.reason == BlockReason::Pause {
+            self.paused.push(token);
+        }
+        if let Some(until) = blocked.until {
+            self.deadlines.insert((until, token));
+        }
+    }
+
+    /// Connections that yielded go on.
+    fn run_ready(&mut self) {
+        for token in std::mem::take(&mut self.ready) {
+            self.run_query(token);
+        }
+    }
+
+    /// The latch a session waits for is worth a try.
+    fn resume(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        let Some(parked) = connection.parked.take() else { return };
+        let view = &mut self.executor.view;
+        view.restore(parked.kept);
+        if view.claim(parked.busy, token.0) {
+            self.run_query(token);
+            // A connection that is being closed runs nothing any more.
+            self.executor.view.release();
+        } else {
+            connection.parked =
+                Some(crate::connection::ParkedCommand { kept: view.keep(), busy: parked.busy });
+        }
+    }
+
+    /// Waits whose time is over.
+    fn end_waits(&mut self) {
+        while let Some((until, token)) =
+            self.deadlines.first().copied().filter(|(until, _)| *until <= self.now)
+        {
+            self.deadlines.remove(&(until, token));
+            self.end_wait(token, UnblockReply::Timeout);
+        }
+    }
+
+    /// Ends a connection's wait and answers it.
+    fn end_wait(&mut self, token: Token, how: UnblockReply) {
+        let Some(connection) = self.connection(token) else { return };
+        let Some(blocked) = connection.session.blocked.take() else { return };
+        let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+        match (blocked.reason, how) {
+            (BlockReason::Pause | BlockReason::Shutdown, _) => {}
+            (BlockReason::Replicas { .. } | BlockReason::Disk, UnblockReply::Error) => {
+                reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            }
+            (BlockReason::Replicas { acknowledged }, UnblockReply::Timeout) => reply.integer(acknowledged),
+            (BlockReason::Disk, UnblockReply::Timeout) => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
+        }
+        self.dirty.push(token);
+        self.run_query(token);
+    }
+
+    fn unblock(&mut self, token: Token, id: u64, how: UnblockReply) {
+        let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
+            return;
+        };
+        let Some(blocked) = connection.session.blocked else { return };
+        if blocked.reason == BlockReason::Pause {
+            return;
+        }
+        if let Some(until) = blocked.until {
+            self.deadlines.remove(&(until, token));
+        }
+        self.end_wait(token, how);
+    }
+
+    /// `CLIENT PAUSE` changed: those that wait for its end try again, and wait again if they must.
+    fn end_pause(&mut self) {
+        for token in std::mem::take(&mut self.paused) {
+            let Some(connection) = self.connection(token) else { continue };
+            let Some(blocked) = connection.session.blocked else { continue };
+            if let Some(until) = blocked.until {
+                self.deadlines.remove(&(until, token));
+            }
+            self.end_wait(token, UnblockReply::Timeout);
+        }
+        if self.shared.pause_until.load(Ordering::Acquire) <= self.now.0 {
+            self.shared.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+        }
+    }
+
+    /// The peer will send no more: what it sent is executed and answered, then the connection is closed.
+    fn reached_end(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        connection.at_eof = true;
+        if connection.parked.is_some() {
+            return;
+        }
+        connection.session.blocked = None;
+        connection.closing = true;
+        self.dirty.push(token);
+    }
+
+    fn kill(&mut self, token: Token, id: u64) {
+        let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
+            return;
+        };
+        connection.closing = true;
+        let reactor_id = connection.id;
+        self.reactor.close(reactor_id, CloseMode::Now);
+    }
+
+    /// The connection is gone: nothing of it stays.
+    fn forget(&mut self, token: Token) {
+        if self.connection(token).is_none() {
+            return;
+        }
+        let mut connection = self.connections.remove(token.place());
+        self.seat.connection_count.set(self.connections.len() as u64);
+        if let Some(parked) = connection.parked.take() {
+            self.shared.keyspace.slots().cancel(parked.busy.0.index(), token.0);
+        }
+        if let Some(until) = connection.session.blocked.and_then(|blocked| blocked.until) {
+            self.deadlines.remove(&(until, token));
+        }
+        if let Some(watching) = connection.session.watching.take() {
+            self.executor.view.unwatch(*watching);
+        }
+        self.host.forget(&connection.session);
+        self.statistics.client_memory.subtract(connection.record.memory_bytes.value());
+        self.shared.clients.remove(connection.session.id);
+    }
+
+    fn take_config_over(&mut self) {
+        self.executor.take_config_over();
+        self.tell_time();
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.stop_at = Millis(self.now.0 + STOP_MS);
+        self.listeners.close(&mut self.reactor);
+        let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
+        for token in tokens {
+            if let Some(connection) = self.connection(token) {
+                connection.closing = true;
+                self.dirty.push(token);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Connections that change threads: to even out load, and when the number of threads changes. Nothing is lost on the
+//! way: input not looked at and output not sent go along.
+
+use reactor::Socket;
+
+use super::Thread;
+use crate::connection::Token;
+use crate::mail::{Mail, MovedConnection};
+use crate::shared::Shared;
+
+impl Thread {
+    /// The running thread with the fewest connections; this one if it has no more than any other.
+    pub(super) fn least_loaded(&self) -> usize {
+        let count = |thread: usize| self.shared.seats.seat(thread).load();
+        let threads = self.shared.wanted_threads();
+        let least = (0..threads).min_by_key(|thread| count(*thread)).unwrap_or(0);
+        if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
+    }
+
+    /// Begins to move a connection to another thread. It is done when the reactor has let go of the socket.
+    pub(super) fn start_moving(&mut self, token: Token, to: usize) {
+        let Some(connection) = self.connection(token) else { return };
+        if connection.is_waiting() {
+            return;
+        }
+        connection.moving_to = Some(to);
+        let id = connection.id;
+        self.flush_now(token);
+        self.reactor.detach(id);
+    }
+
+    fn flush_now(&mut self, token: Token) {
+        self.dirty.retain(|dirty| *dirty != token);
+        self.dirty.push(token);
+        self.flush_dirty();
+    }
+
+    /// The reactor let go of a socket: the connection leaves.
+    pub(super) fn hand_over(&mut self, token: Token, socket: Socket, unsent: Vec<Vec<u8>>, unread: Vec<u8>) {
+        if self.connection(token).is_none() {
+            return;
+        }
+        let mut connection = self.connections.remove(token.place());
+        self.seat.connection_count.set(self.connections.len() as u64);
+        let to = self.shared.seats.expect_connection(connection.moving_to.take().unwrap_or(0));
+        self.shared
+            .seats
+            .post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
+    }
+
+    /// A connection arrives from another thread and goes on where it was.
+    pub(super) fn take_over(&mut self, moved: MovedConnection) {
+        let MovedConnection { mut connection, socket, unsent, unread } = moved;
+        self.seat.connection_arrived();
+        connection.query.extend_from_slice(&unread);
+        let token = self.place(socket, |token, id| {
+            connection.token = token;
+            connection.id = id;
+            *connection
+        });
+        let Some(id) = self.connection(token).map(|connection| connection.id) else { return };
+        for buffer in unsent {
+            self.reactor.send(id, buffer);
+        }
+        if self.retiring {
+            self.start_moving(token, self.least_loaded());
+        } else {
+            self.run_query(token);
+        }
+    }
+
+    /// The thread is to end: its connections go to others as soon as each can.
+    pub(super) fn retire(&mut self) {
+        self.retiring = self.index >= self.shared.wanted_threads();
+        if self.retiring {
+            self.move_all_away();
+        }
+    }
+
+    /// Moves every connection that waits for nothing; called again each tick until all are gone.
+    pub(super) fn move_all_away(&mut self) {
+        let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
+        for token in tokens {
+            let to = self.least_loaded();
+            if to == self.index {
+                return;
+            }
+            self.start_moving(token, to);
+        }
+    }
+
+    /// Gives connections away if this thread is busy and another is not: the busiest thread sheds one a tick.
+    pub(super) fn even_out(&mut self) {
+        let threads = self.shared.wanted_threads();
+        if threads < 2 || self.connections.len() < 2 {
+            return;
+        }
+        let load = |thread: usize| self.shared.seats.seat(thread).busy_permille();
+        let least = (0..threads).min_by_key(|thread| load(*thread)).unwrap_or(0);
+        let uneven_count = self.connections.len() as u64 > self.shared.seats.seat(least).load() + 1;
+        let uneven_load = load(self.index) > load(least) + Shared::UNEVEN_PERMILLE;
+        if least == self.index || !uneven_load || !uneven_count {
+            return;
+        }
+        let busiest = self.connections.iter().max_by_key(|(_, connection)| connection.recent_commands);
+        if let Some(token) = busiest.map(|(_, connection)| connection.token) {
+            self.start_moving(token, least);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The server as a process: what operators do to it while it runs, on both I/O backends.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use support::{Client, Server, backends, shown, wait_for};
+
+/// Runs a test on each backend, with a server started with these options.
+fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
+    for backend in backends() {
+        let mut all = vec!["--io-backend", backend];
+        all.extend_from_slice(options);
+        test(Server::start(&all));
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_under_load_and_drops_nobody() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..8)
+            .map(|worker| {
+                let (stop, mut client) = (Arc::clone(&stop), server.client());
+                std::thread::spawn(move || {
+                    let key = format!("counter:{worker}");
+                    let mut count = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        count += 1;
+                        assert_eq!(client.text(&["INCR", &key]), count.to_string());
+                    }
+                    count
+                })
+            })
+            .collect();
+        let mut admin = server.client();
+        for count in ["4", "2", "3", "1", "4", "1"] {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+            let wanted: usize = count.parse().unwrap();
+            wait_for(|| {
+                let threads = admin.text(&["INFO", "threads"]);
+                (threads.matches("io_thread_").count() == wanted).then_some(())
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            assert!(worker.join().unwrap() > 0);
+        }
+    });
+}
+
+#[test]
+fn clients_are_killed_paused_and_silenced() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let (mut admin, mut other) = (server.client(), server.client());
+        let id = other.text(&["CLIENT", "ID"]);
+        assert_eq!(admin.text(&["CLIENT", "KILL", "ID", &id]), "1");
+        assert!(other.receive().is_none());
+        assert_eq!(admin.text(&["CLIENT", "KILL", "ID", &id]), "0");
+
+        let mut writer = server.client();
+        assert_eq!(admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
+        writer.send(&["SET", "key", "value"]);
+        wait_for(|| (server.info(&mut admin, "blocked_clients") == "1").then_some(()));
+        assert_eq!(admin.text(&["GET", "key"]), "");
+        assert_eq!(server.info(&mut admin, "paused_actions"), "write");
+        let writer_id = field_of_blocked(&mut admin, "id");
+        assert_eq!(admin.text(&["CLIENT", "UNBLOCK", &writer_id]), "0");
+        assert_eq!(admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+        assert_eq!(shown(&writer.receive().unwrap()), "OK");
+        assert_eq!(admin.text(&["GET", "key"]), "value");
+
+        writer.send(&["CLIENT", "REPLY", "OFF"]);
+        writer.send(&["PING"]);
+        assert_eq!(writer.text(&["CLIENT", "REPLY", "ON"]), "OK");
+        writer.send(&["CLIENT", "REPLY", "SKIP"]);
+        writer.send(&["PING"]);
+        assert_eq!(writer.text(&["ECHO", "heard"]), "heard");
+
+        let own_id = admin.text(&["CLIENT", "ID"]);
+        assert_eq!(admin.text(&["CLIENT", "KILL", "ID", &own_id, "SKIPME", "no"]), "1");
+        assert!(admin.receive().is_none());
+    });
+}
+
+/// A field of the blocked connection's line of `CLIENT LIST`.
+fn field_of_blocked(admin: &mut Client, field: &str) -> String {
+    let list = admin.text(&["CLIENT", "LIST", "FLAGS", "b"]);
+    let value = list.split(' ').find_map(|part| part.strip_prefix(field)?.strip_prefix('='));
+    value.expect("a blocked connection").to_owned()
+}
+
+#[test]
+fn a_waiting_client_is_unblocked() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let (mut admin, mut waiting) = (server.client(), server.client());
+        let id = waiting.text(&["CLIENT", "ID"]);
+        waiting.send(&["WAIT", "1", "0"]);
+        wait_for(|| (admin.text(&["CLIENT", "UNBLOCK", &id, "ERROR"]) == "1").then_some(()));
+        assert!(shown(&waiting.receive().unwrap()).starts_with("UNBLOCKED"));
+        assert_eq!(waiting.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
+fn a_monitor_sees_commands_but_no_secrets() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let (mut monitor, mut client) = (server.client(), server.client());
+        assert_eq!(monitor.text(&["MONITOR"]), "OK");
+        client.text(&["SET", "a\"b", "c\n"]);
+        client.text(&["AUTH", "password"]);
+        let set = shown(&monitor.receive().unwrap());
+        assert!(set.ends_with(r#"] "SET" "a\"b" "c\n""#), "{set}");
+        let auth = shown(&monitor.receive().unwrap());
+        assert!(auth.ends_with(r#""AUTH" "(redacted)""#), "{auth}");
+        drop(monitor);
+        let mut other = server.client();
+        wait_for(|| (other.text(&["CLIENT", "LIST", "FLAGS", "O"]).is_empty()).then_some(()));
+    });
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    on_each_backend(&["--maxclients", "3"], |server| {
+        let mut kept: Vec<Client> = (0..3).map(|_| server.client()).collect();
+        for client in &mut kept {
+            assert_eq!(client.text(&["PING"]), "PONG");
+        }
+        let mut extra = server.client();
+        assert_eq!(shown(&extra.receive().unwrap()), "ERR max number of clients reached");
+        assert!(extra.receive().is_none());
+        assert_eq!(server.info(&mut kept[0], "rejected_connections"), "1");
+        assert_eq!(kept[0].text(&["CONFIG", "SET", "maxclients", "4"]), "OK");
+        assert_eq!(server.client().text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
+fn idle_clients_are_closed_after_their_time() {
+    on_each_backend(&["--timeout", "1"], |server| {
+        let start = Instant::now();
+        let mut idle = server.client();
+        assert_eq!(idle.text(&["PING"]), "PONG");
+        assert!(idle.receive().is_none());
+        assert!(start.elapsed() >= Duration::from_millis(900));
+    });
+}
+
+#[test]
+fn a_slow_reader_is_closed_at_its_limit_and_harms_nobody() {
+    let options = ["--client-output-buffer-limit", "normal 4mb 0 0", "--io-threads", "1"];
+    on_each_backend(&options, |server| {
+        let (mut slow, mut other) = (server.client(), server.client());
+        assert_eq!(other.text(&["SET", "large", &"x".repeat(1 << 20)]), "OK");
+        for _ in 0..100 {
+            slow.send(&["GET", "large"]);
+        }
+        wait_for(|| {
+            let closed = server.info(&mut other, "client_output_buffer_limit_disconnections");
+            (closed == "1").then_some(())
+        });
+        assert_eq!(other.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
+fn a_thousand_idle_connections_cost_next_to_nothing() {
+    on_each_backend(&["--io-threads", "2", "--maxclients", "2000"], |server| {
+        let mut clients: Vec<Client> = (0..1000).map(|_| server.client()).collect();
+        let (first, rest) = clients.split_first_mut().unwrap();
+        rest.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        let before = server.cpu_time();
+        let start = Instant::now();
+        // Quiet for three seconds: nothing arrives here, so the read ends by its time limit.
+        first.wait_in_vain(Duration::from_secs(3));
+        let used = server.cpu_time() - before;
+        // 0.5 % of one core, and what the clock of processor time can't tell apart.
+        let allowed = start.elapsed() / 200 + Duration::from_millis(20);
+        assert!(used <= allowed, "{used:?} of {:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn the_server_listens_elsewhere_when_told() {
+    on_each_backend(&["--io-threads", "2"], |mut server| {
+        let mut admin = server.client();
+        let other_port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = other_port.local_addr().unwrap().port().to_string();
+        let refused = admin.text(&["CONFIG", "SET", "port", &taken]);
+        assert!(refused.contains("Unable to listen on this port"), "{refused}");
+        assert_eq!(server.client().text(&["PING"]), "PONG");
+        drop(other_port);
+        assert_eq!(admin.text(&["CONFIG", "SET", "port", &taken]), "OK");
+        let old_port = std::mem::replace(&mut server.port, taken.parse().unwrap());
+        assert_eq!(server.client().text(&["PING"]), "PONG");
+        wait_for(|| std::net::TcpStream::connect(("127.0.0.1", old_port)).is_err().then_some(()));
+        assert_eq!(admin.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order() {
+    on_each_backend(&["--io-threads", "2"], |mut server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["PING"]), "PONG");
+        server.signal("TERM");
+        assert!(client.receive().is_none());
+        assert!(server.wait());
+        server.log_line("bye bye");
+    });
+}
+
+#[test]
+fn a_fault_leaves_a_report() {
+    let mut server = Server::start(&["--enable-debug-command", "yes", "--io-threads", "2"]);
+    let mut client = server.client();
+    client.send(&["DEBUG", "PANIC"]);
+    assert!(client.receive().is_none());
+    assert!(!server.wait());
+    server.log_line("BUG REPORT START");
+    server.log_line("debug");
+    server.log_line("used_memory");
+    server.log_line("BUG REPORT END");
+}

@@ -1,0 +1,191 @@
+//! A server of our own for a test, on a free port and on either I/O backend, and a client for it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wire::response::Reply;
+
+/// How long anything that is awaited may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The I/O backends that this machine offers.
+pub fn backends() -> Vec<&'static str> {
+    let server = Server::start(&["--io-backend", "auto"]);
+    match server.log_line("I/O backend") {
+        line if line.contains("io_uring:") || !line.contains("io_uring") => vec!["epoll"],
+        _ => vec!["epoll", "io_uring"],
+    }
+}
+
+/// A running server. It is killed when dropped.
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    log: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts a server with these options, and waits until it is ready.
+    pub fn start(options: &[&str]) -> Self {
+        // Somebody else may take the port between here and there: then another one is tried.
+        for _ in 0..10 {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+                .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
+                .arg(port.to_string())
+                .args(options)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let seen = std::sync::Arc::clone(&log);
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                for line in lines.map_while(Result::ok) {
+                    let is_ready = line.contains("Ready to accept connections");
+                    seen.lock().unwrap().push(line);
+                    if is_ready {
+                        // Nobody listens any more from the second one on.
+                        let _ = tell.send(());
+                    }
+                }
+            });
+            if told.recv_timeout(PATIENCE).is_ok() {
+                return Self { child, port, log };
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        panic!("no server starts");
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.port)
+    }
+
+    /// The first line of the log that has this text; waits for it.
+    pub fn log_line(&self, text: &str) -> String {
+        let find = || self.log.lock().unwrap().iter().find(|line| line.contains(text)).cloned();
+        wait_for(find)
+    }
+
+    /// The value of a field of `INFO`.
+    pub fn info(&self, client: &mut Client, field: &str) -> String {
+        let text = client.text(&["INFO", "everything"]);
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no field {field}")).to_owned()
+    }
+
+    /// Processor time that the server has used.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+        let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the process to end; whether it succeeded.
+    pub fn wait(&mut self) -> bool {
+        wait_for(|| self.child.try_wait().unwrap()).success()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks again and again, without hurry, until there is an answer.
+pub fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain");
+        std::thread::yield_now();
+        let (_keep, nothing) = std::sync::mpsc::channel::<()>();
+        // Times out: the sender is kept.
+        let _ = nothing.recv_timeout(Duration::from_millis(5));
+    }
+}
+
+/// A connection that speaks one request at a time.
+pub struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, words: &[&str]) {
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        self.send_raw(request.as_bytes());
+    }
+
+    pub fn send_raw(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// The next reply; `None`: the server has hung up.
+    pub fn receive(&mut self) -> Option<Reply> {
+        loop {
+            if let Some((reply, size)) = Reply::parse(&self.buffer).unwrap() {
+                self.buffer.drain(..size);
+                return Some(reply);
+            }
+            let mut chunk = [0; 65_536];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(size) => self.buffer.extend_from_slice(&chunk[..size]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no reply: {error}"),
+            }
+        }
+    }
+
+    /// Reads for so long, and finds nothing.
+    pub fn wait_in_vain(&mut self, time: Duration) {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let error = self.stream.read(&mut [0]).unwrap_err();
+        assert!(matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
+
+    /// Sends a request and gives its reply as text, integers in decimal.
+    pub fn text(&mut self, words: &[&str]) -> String {
+        self.send(words);
+        let reply = self.receive().expect("the server stays");
+        shown(&reply)
+    }
+}
+
+/// A reply as text: a line for each element.
+pub fn shown(reply: &Reply) -> String {
+    match reply {
+        Reply::Integer(number) => number.to_string(),
+        Reply::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join("\n"),
+        other => other.text().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,280 @@
+//! When may memory be freed that others read without a latch? When each of them has been seen elsewhere since.
+//!
+//! A [`Participant`] is a thread that may hold pointers to shared memory between two calls of
+//! [`Participant::quiescent`], which it makes where it holds none: once each turn of its loop. Whoever unlinks
+//! something [`Domain::retire`]s it; [`Domain::collect`] gives it back when all participants have been quiescent since,
+//! or offline.
+//!
+//! Owns the retired garbage. Invariants:
+//! 1. The epoch only grows, and is at least `FIRST_EPOCH`.
+//! 2. A batch of garbage has the epoch in which it was unlinked at the latest, and the epoch was advanced after that.
+//! 3. A seat holds an epoch that the participant has seen while it had no pointers; who has seen an epoch after a batch's
+//!    can't reach its garbage any more, as advancing the epoch (Release) came after unlinking, and seeing it is an Acquire.
+//! 4. A participant that comes online either is seen by the collector, or sees what the collector's garbage was unlinked
+//!    from: a fence on each side, between announcing and reading, and between unlinking and looking at the seats.
+//!
+//! Cost: `quiescent` is a load, and a store if the epoch has advanced. `collect` is a load if there is no garbage.
+
+use crate::counter::Padded;
+use crate::shim::{AtomicU64, AtomicUsize, Mutex, Ordering, fence, lock};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// A seat that nobody has.
+const VACANT: u64 = 0;
+/// A seat whose participant holds no pointers, until it says that it is back.
+const OFFLINE: u64 = 1;
+const FIRST_EPOCH: u64 = 2;
+
+/// What is shared and reclaimed together. `G` is whatever describes a piece of garbage.
+pub struct Domain<G> {
+    epoch: Padded<AtomicU64>,
+    /// [`VACANT`], [`OFFLINE`], or the last epoch that the participant has seen.
+    seats: Box<[Padded<AtomicU64>]>,
+    /// No seat from here on was ever taken.
+    seat_used_count: AtomicUsize,
+    /// How much garbage there is, so that one can know without locking that there is none.
+    garbage_count: AtomicUsize,
+    limbo: Mutex<Limbo<G>>,
+}
+
+struct Limbo<G> {
+    /// Retired since the last collection.
+    fresh: Vec<G>,
+    /// In ascending order of epochs.
+    batches: VecDeque<Batch<G>>,
+}
+
+struct Batch<G> {
+    epoch: u64,
+    garbage: Vec<G>,
+}
+
+impl<G: Send> Domain<G> {
+    /// A domain without garbage, for at most [`THREAD_COUNT_MAX`](base::limits::THREAD_COUNT_MAX) participants.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_seats(base::limits::THREAD_COUNT_MAX)
+    }
+
+    /// A domain without garbage, for at most `seat_count` participants.
+    #[must_use]
+    pub fn with_seats(seat_count: usize) -> Self {
+        Domain {
+            epoch: Padded(AtomicU64::new(FIRST_EPOCH)),
+            seats: (0..seat_count).map(|_| Padded(AtomicU64::new(VACANT))).collect(),
+            seat_used_count: AtomicUsize::new(0),
+            garbage_count: AtomicUsize::new(0),
+            limbo: Mutex::new(Limbo { fresh: Vec::new(), batches: VecDeque::new() }),
+        }
+    }
+
+    /// A new participant, online; none if all seats are taken.
+    #[must_use]
+    pub fn register(&self) -> Option<Participant<'_, G>> {
+        for (index, seat) in self.seats.iter().enumerate() {
+            // Acquire pairs with the Release in `drop`: what the last owner of the seat read, it read before.
+            if seat.compare_exchange(VACANT, OFFLINE, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                // Before the fence in `online`, so that the collector sees it if it has to see the seat.
+                self.seat_used_count.fetch_max(index + 1, Ordering::Relaxed);
+                let participant = Participant { domain: self, seat, announced: Cell::new(OFFLINE) };
+                participant.online();
+                return Some(participant);
+            }
+        }
+        None
+    }
+
+    /// Keeps `garbage` until nobody can reach it. It must have been unlinked before: no new reader can find it.
+    pub fn retire(&self, garbage: G) {
+        let mut limbo = lock(&self.limbo);
+        limbo.fresh.push(garbage);
+        self.garbage_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much garbage is kept.
+    #[must_use]
+    pub fn garbage_count(&self) -> usize {
+        self.garbage_count.load(Ordering::Relaxed)
+    }
+
+    /// Moves to `out` what nobody can reach any more, oldest first.
+    ///
+    /// Garbage comes out with the second collection after it was retired at the earliest, if all participants were
+    /// quiescent in between. Does nothing while another thread collects. O(seats ever used).
+    pub fn collect(&self, out: &mut Vec<G>) {
+        if self.garbage_count() == 0 {
+            return;
+        }
+        let Ok(mut limbo) = self.limbo.try_lock() else { return };
+        let limbo = &mut *limbo;
+        if !limbo.fresh.is_empty() {
+            // Release pairs with the Acquire in `quiescent`: all of this was unlinked before, as the lock tells.
+            let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
+            limbo.batches.push_back(Batch { epoch, garbage: std::mem::take(&mut limbo.fresh) });
+        }
+        let oldest_seen = self.oldest_seen_epoch();
+        let already = out.len();
+        while let Some(batch) = limbo.batches.pop_front_if(|batch| batch.epoch < oldest_seen) {
+            out.extend(batch.garbage);
+        }
+        self.garbage_count.fetch_sub(out.len() - already, Ordering::Relaxed);
+    }
+
+    /// The oldest epoch that a participant online has seen last.
+    fn oldest_seen_epoch(&self) -> u64 {
+        // Pairs with the fence in `online`.
+        fence(Ordering::SeqCst);
+        let used_count = self.seat_used_count.load(Ordering::Relaxed);
+        self.seats[..used_count]
+            .iter()
+            // Acquire pairs with the Release of whatever was stored: reading came before, freeing comes after.
+            .map(|seat| seat.load(Ordering::Acquire))
+            .filter(|&seen| seen >= FIRST_EPOCH)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+}
+
+/// A thread that may read what the domain reclaims. Dropping it gives the seat back.
+pub struct Participant<'d, G> {
+    domain: &'d Domain<G>,
+    seat: &'d AtomicU64,
+    /// What the seat holds. A cell, also so that no two threads can use one seat.
+    announced: Cell<u64>,
+}
+
+impl<'d, G> Participant<'d, G> {
+    /// The domain it takes part in.
+    #[must_use]
+    pub fn domain(&self) -> &'d Domain<G> {
+        self.domain
+    }
+
+    /// Declares that this thread holds no pointers now. Stays offline if it is offline.
+    #[inline]
+    pub fn quiescent(&self) {
+        // Acquire pairs with the Release in `collect`: from here on this thread can't find what was unlinked before.
+        let epoch = self.domain.epoch.load(Ordering::Acquire);
+        if self.announced.get() != epoch && self.announced.get() != OFFLINE {
+            self.announce(epoch);
+        }
+    }
+
+    /// Declares that this thread holds no pointers, and won't until it calls [`Participant::online`].
+    pub fn offline(&self) {
+        self.announce(OFFLINE);
+    }
+
+    /// Declares that this thread may hold pointers from here on.
+    pub fn online(&self) {
+        self.announce(self.domain.epoch.load(Ordering::Relaxed));
+        // Pairs with the fence in `oldest_seen_epoch`: what this thread reads next comes after the announcement. And
+        // makes the load an Acquire, as in `quiescent`.
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn announce(&self, state: u64) {
+        // Release pairs with the Acquire in `oldest_seen_epoch`: all that this thread read, it read before.
+        self.seat.store(state, Ordering::Release);
+        self.announced.set(state);
+    }
+}
+
+impl<G> Drop for Participant<'_, G> {
+    fn drop(&mut self) {
+        self.announce(VACANT);
+    }
+}
+
+impl<G: Send> Default for Domain<G> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<G> fmt::Debug for Domain<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Domain(epoch {})", self.epoch.load(Ordering::Relaxed))
+    }
+}
+
+impl<G> fmt::Debug for Participant<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Participant(at epoch {})", self.announced.get())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Domain;
+
+    fn collected(domain: &Domain<u32>) -> Vec<u32> {
+        let mut out = Vec::new();
+        domain.collect(&mut out);
+        out
+    }
+
+    #[test]
+    fn garbage_without_participants_comes_at_once() {
+        let domain = Domain::with_seats(2);
+        domain.retire(1);
+        domain.retire(2);
+        assert_eq!(domain.garbage_count(), 2);
+        assert_eq!(collected(&domain), [1, 2]);
+        assert_eq!(domain.garbage_count(), 0);
+        assert_eq!(collected(&domain), []);
+    }
+
+    #[test]
+    fn garbage_waits_for_every_participant() {
+        let domain = Domain::new();
+        let (first, second) = (domain.register().unwrap(), domain.register().unwrap());
+        domain.retire(1);
+        assert_eq!(collected(&domain), []);
+        first.quiescent();
+        domain.retire(2);
+        assert_eq!(collected(&domain), []);
+        second.quiescent();
+        assert_eq!(collected(&domain), [1]);
+        first.quiescent();
+        assert_eq!(collected(&domain), [2]);
+    }
+
+    #[test]
+    fn being_quiescent_before_the_collection_is_too_early() {
+        let domain = Domain::new();
+        let participant = domain.register().unwrap();
+        domain.retire(1);
+        participant.quiescent();
+        assert_eq!(collected(&domain), []);
+        participant.quiescent();
+        assert_eq!(collected(&domain), [1]);
+    }
+
+    #[test]
+    fn sleepers_hold_nothing_back() {
+        let domain = Domain::new();
+        let participant = domain.register().unwrap();
+        participant.offline();
+        participant.quiescent();
+        domain.retire(1);
+        assert_eq!(collected(&domain), [1]);
+        participant.online();
+        domain.retire(2);
+        assert_eq!(collected(&domain), []);
+        drop(participant);
+        assert_eq!(collected(&domain), [2]);
+    }
+
+    #[test]
+    fn seats_are_limited_and_reused() {
+        let domain = Domain::<u32>::with_seats(1);
+        let participant = domain.register().unwrap();
+        assert!(domain.register().is_none());
+        drop(participant);
+        assert!(domain.register().is_some());
+    }
+}

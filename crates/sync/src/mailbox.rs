@@ -1,0 +1,239 @@
+//! Messages from all threads to one, and a wake-up only when that one sleeps.
+//!
+//! The queue is one pointer to the youngest message, each linked to the one before it; the owner takes the
+//! whole chain in one swap and turns it round. That the owner sleeps is a state of the same word, so that "is
+//! there mail" and "does it sleep" can't be asked at different times:
+//!
+//! | FROM | TO | step | who |
+//! |---|---|---|---|
+//! | empty | a message | [`Mailbox::post`], no wake-up | any thread |
+//! | messages | one more | [`Mailbox::post`], no wake-up | any thread |
+//! | `SLEEPING` | a message | [`Mailbox::post`], wake-up: at most one a sleep | any thread |
+//! | empty | `SLEEPING` | [`Mailbox::prepare_sleep`] | owner |
+//! | messages | the same | [`Mailbox::prepare_sleep`], refused | owner |
+//! | `SLEEPING` | empty | [`Mailbox::awake`] | owner |
+//! | any | empty | [`Mailbox::drain`] | owner |
+//!
+//! Messages of one producer arrive in the order of posting. The mailbox itself never refuses one, as most must not
+//! be lost (a wake-up, say); whoever posts what may pile up asks [`Mailbox::unread_count`] first.
+//!
+//! Cost: an allocation a message, and one read-modify-write for the chain and one for the count on the same line.
+
+use crate::counter::Padded;
+use crate::shim::{AtomicPtr, AtomicUsize, Ordering};
+use std::marker::PhantomData;
+use std::{fmt, ptr};
+
+/// A queue of messages to the thread that owns it. All others post.
+pub struct Mailbox<M> {
+    inbox: Padded<Inbox<M>>,
+}
+
+struct Inbox<M> {
+    /// The youngest message, or null, or [`sleeping`].
+    youngest: AtomicPtr<Letter<M>>,
+    unread_count: AtomicUsize,
+    /// The letters belong to the mailbox.
+    letters: PhantomData<Letter<M>>,
+}
+
+struct Letter<M> {
+    message: M,
+    older: *mut Letter<M>,
+}
+
+// SAFETY: messages only pass through, from the thread that posts to the one that drains: M: Send is what that takes.
+unsafe impl<M: Send> Sync for Mailbox<M> {}
+// SAFETY: as above; the letters belong to the mailbox.
+unsafe impl<M: Send> Send for Mailbox<M> {}
+
+impl<M: Send> Mailbox<M> {
+    /// An empty mailbox, whose owner is awake.
+    #[must_use]
+    pub fn new() -> Self {
+        Mailbox {
+            inbox: Padded(Inbox {
+                youngest: AtomicPtr::new(ptr::null_mut()),
+                unread_count: AtomicUsize::new(0),
+                letters: PhantomData,
+            }),
+        }
+    }
+
+    /// Posts a message. If this returns true, the owner sleeps, and it is the caller's duty to wake it.
+    #[must_use = "the owner may have to be woken"]
+    pub fn post(&self, message: M) -> bool {
+        let letter = Box::into_raw(Box::new(Letter { message, older: ptr::null_mut() }));
+        self.inbox.unread_count.fetch_add(1, Ordering::Relaxed);
+        let mut youngest = self.inbox.youngest.load(Ordering::Relaxed);
+        loop {
+            let older = if youngest == sleeping() { ptr::null_mut() } else { youngest };
+            // SAFETY: the letter was made above and nobody else knows it yet.
+            unsafe { (*letter).older = older };
+            // Release pairs with the Acquire in `drain`, also through later posts: they continue the release sequence.
+            match self.inbox.youngest.compare_exchange_weak(
+                youngest,
+                letter,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return youngest == sleeping(),
+                Err(seen) => youngest = seen,
+            }
+        }
+    }
+
+    /// How many messages wait to be drained: exactly or, when seen while others post or the owner drains, about.
+    #[must_use]
+    pub fn unread_count(&self) -> usize {
+        self.inbox.unread_count.load(Ordering::Relaxed)
+    }
+
+    /// Appends all messages to `messages`, the oldest first. Only for the owner. Nearly free if there are none.
+    pub fn drain(&self, messages: &mut Vec<M>) {
+        if self.inbox.youngest.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let already = messages.len();
+        messages.extend(self.inbox.take());
+        self.inbox.unread_count.fetch_sub(messages.len() - already, Ordering::Relaxed);
+    }
+
+    /// Declares the owner asleep, unless there is mail: then returns false, and it should drain. Only for the owner.
+    ///
+    /// After this, the first post returns true. A message posted before makes this return false.
+    #[must_use = "false: there is mail, and nobody will wake the owner for it"]
+    pub fn prepare_sleep(&self) -> bool {
+        self.inbox
+            .youngest
+            .compare_exchange(ptr::null_mut(), sleeping(), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Declares the owner awake. Only for the owner, after it slept, for whatever reason it woke.
+    pub fn awake(&self) {
+        if self.inbox.youngest.load(Ordering::Relaxed) == sleeping() {
+            // Fails if mail has come since: that ended the sleep as well.
+            let _ = self.inbox.youngest.compare_exchange(
+                sleeping(),
+                ptr::null_mut(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
+/// The address of no letter, which says that the owner sleeps and there is no mail.
+fn sleeping<M>() -> *mut Letter<M> {
+    ptr::without_provenance_mut(1)
+}
+
+impl<M> Inbox<M> {
+    /// Takes all letters that have been posted.
+    fn take(&self) -> Chain<M> {
+        // Acquire pairs with the Release in `post`.
+        let youngest = self.youngest.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut letter = if youngest == sleeping() { ptr::null_mut() } else { youngest };
+        let mut younger = ptr::null_mut();
+        while !letter.is_null() {
+            // SAFETY: the swap made all letters that were linked ours alone.
+            let link = unsafe { &mut (*letter).older };
+            let older = std::mem::replace(link, younger);
+            younger = letter;
+            letter = older;
+        }
+        Chain { oldest: younger }
+    }
+}
+
+impl<M> Drop for Inbox<M> {
+    fn drop(&mut self) {
+        self.take().for_each(drop);
+    }
+}
+
+/// Letters taken out of the mailbox and turned round, so that each is linked to the next younger one.
+struct Chain<M> {
+    oldest: *mut Letter<M>,
+}
+
+impl<M> Iterator for Chain<M> {
+    type Item = M;
+
+    fn next(&mut self) -> Option<M> {
+        if self.oldest.is_null() {
+            return None;
+        }
+        // SAFETY: from `Box::into_raw` in `post`, and in a chain that belongs to `self` alone, each letter once.
+        let letter = *unsafe { Box::from_raw(self.oldest) };
+        self.oldest = letter.older;
+        Some(letter.message)
+    }
+}
+
+impl<M: Send> Default for Mailbox<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mailbox")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Mailbox;
+    use std::sync::Arc;
+
+    #[test]
+    fn delivers_in_order_of_posting() {
+        let mailbox = Mailbox::new();
+        let mut messages = vec![0];
+        mailbox.drain(&mut messages);
+        assert!(!mailbox.post(1) && !mailbox.post(2) && !mailbox.post(3));
+        assert_eq!(mailbox.unread_count(), 3);
+        mailbox.drain(&mut messages);
+        assert_eq!((messages, mailbox.unread_count()), (vec![0, 1, 2, 3], 0));
+    }
+
+    #[test]
+    fn asks_for_one_wake_up_a_sleep() {
+        let mailbox = Mailbox::new();
+        assert!(mailbox.prepare_sleep());
+        assert!(mailbox.post(1));
+        assert!(!mailbox.post(2));
+        mailbox.awake();
+        assert!(!mailbox.prepare_sleep());
+        let mut messages = Vec::new();
+        mailbox.drain(&mut messages);
+        assert!(mailbox.prepare_sleep());
+        mailbox.awake();
+        assert!(!mailbox.post(3));
+        mailbox.drain(&mut messages);
+        assert_eq!(messages, [1, 2, 3]);
+    }
+
+    #[test]
+    fn drains_nothing_while_asleep() {
+        let mailbox = Mailbox::<u8>::new();
+        assert!(mailbox.prepare_sleep());
+        mailbox.drain(&mut Vec::new());
+        assert!(!mailbox.post(1));
+    }
+
+    #[test]
+    fn drops_what_was_not_drained() {
+        let witness = Arc::new(());
+        let mailbox = Mailbox::new();
+        let _ = mailbox.post(Arc::clone(&witness));
+        let _ = mailbox.post(Arc::clone(&witness));
+        drop(mailbox);
+        assert_eq!(Arc::strong_count(&witness), 1);
+        let asleep = Mailbox::<u8>::new();
+        assert!(asleep.prepare_sleep());
+    }
+}

@@ -1,0 +1,152 @@
+//! The atomics, locks and cells of this crate: std's, or loom's under `--cfg loom`.
+//!
+//! [`DataCell`] is an `UnsafeCell` whose accesses have a beginning and an end, so that loom notices two that
+//! overlap. Without loom the beginning and the end are nothing, and take no room.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+pub(crate) use data::{DataCell, ReadAccess, WriteAccess};
+use std::sync::PoisonError;
+
+/// Locks `mutex`, whether or not a thread died holding it: nothing that is locked here can be left half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells the processor, or loom, that this thread waits for another.
+#[inline]
+pub(crate) fn spin_loop() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
+
+#[cfg(not(loom))]
+mod data {
+    use std::cell::UnsafeCell;
+    use std::marker::PhantomData;
+
+    pub(crate) struct DataCell<T>(UnsafeCell<T>);
+
+    pub(crate) struct ReadAccess<T>(PhantomData<fn() -> T>);
+
+    pub(crate) struct WriteAccess<T>(PhantomData<fn() -> T>);
+
+    impl<T> DataCell<T> {
+        pub(crate) fn new(data: T) -> Self {
+            DataCell(UnsafeCell::new(data))
+        }
+
+        #[inline(always)]
+        pub(crate) fn begin_read(&self) -> ReadAccess<T> {
+            ReadAccess(PhantomData)
+        }
+
+        #[inline(always)]
+        pub(crate) fn begin_write(&self) -> WriteAccess<T> {
+            WriteAccess(PhantomData)
+        }
+    }
+
+    impl<T> ReadAccess<T> {
+        /// # Safety
+        /// 1. This access was begun on `cell` and has not ended.
+        /// 2. For all of `'c`, nobody has a write access to it.
+        #[inline(always)]
+        pub(crate) unsafe fn data<'c>(&'c self, cell: &'c DataCell<T>) -> &'c T {
+            // SAFETY: the pointer is valid as the cell lives, and nobody writes (2).
+            unsafe { &*cell.0.get() }
+        }
+
+        #[inline(always)]
+        pub(crate) fn end(&mut self) {}
+    }
+
+    impl<T> WriteAccess<T> {
+        /// # Safety
+        /// 1. This access was begun on `cell` and has not ended.
+        /// 2. Nobody else has any access to the cell while this one lasts.
+        #[inline(always)]
+        pub(crate) unsafe fn data<'c>(&'c self, cell: &'c DataCell<T>) -> &'c T {
+            // SAFETY: the pointer is valid as the cell lives, and nobody else writes (2).
+            unsafe { &*cell.0.get() }
+        }
+
+        /// # Safety
+        /// As for [`WriteAccess::data`].
+        #[inline(always)]
+        pub(crate) unsafe fn data_mut<'c>(&'c mut self, cell: &'c DataCell<T>) -> &'c mut T {
+            // SAFETY: the pointer is valid as the cell lives, nobody else uses it (2), and `self` is borrowed
+            // mutably, so that the holder of this access doesn't either.
+            unsafe { &mut *cell.0.get() }
+        }
+
+        #[inline(always)]
+        pub(crate) fn end(&mut self) {}
+    }
+}
+
+#[cfg(loom)]
+mod data {
+    use loom::cell::{ConstPtr, MutPtr, UnsafeCell};
+
+    pub(crate) struct DataCell<T>(UnsafeCell<T>);
+
+    pub(crate) struct ReadAccess<T>(Option<ConstPtr<T>>);
+
+    pub(crate) struct WriteAccess<T>(Option<MutPtr<T>>);
+
+    impl<T> DataCell<T> {
+        pub(crate) fn new(data: T) -> Self {
+            DataCell(UnsafeCell::new(data))
+        }
+
+        pub(crate) fn begin_read(&self) -> ReadAccess<T> {
+            ReadAccess(Some(self.0.get()))
+        }
+
+        pub(crate) fn begin_write(&self) -> WriteAccess<T> {
+            WriteAccess(Some(self.0.get_mut()))
+        }
+    }
+
+    impl<T> ReadAccess<T> {
+        pub(crate) unsafe fn data<'c>(&'c self, _: &'c DataCell<T>) -> &'c T {
+            let pointer = self.0.as_ref().expect("the access has not ended");
+            // SAFETY: the caller's promise, which loom checks.
+            unsafe { pointer.deref() }
+        }
+
+        pub(crate) fn end(&mut self) {
+            self.0 = None;
+        }
+    }
+
+    impl<T> WriteAccess<T> {
+        pub(crate) unsafe fn data<'c>(&'c self, _: &'c DataCell<T>) -> &'c T {
+            let pointer = self.0.as_ref().expect("the access has not ended");
+            // SAFETY: the caller's promise, which loom checks.
+            unsafe { pointer.deref() }
+        }
+
+        pub(crate) unsafe fn data_mut<'c>(&'c mut self, _: &'c DataCell<T>) -> &'c mut T {
+            let pointer = self.0.as_ref().expect("the access has not ended");
+            // SAFETY: the caller's promise, which loom checks.
+            unsafe { pointer.deref() }
+        }
+
+        pub(crate) fn end(&mut self) {
+            self.0 = None;
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! The latched table: slots of data, each to be had only through a guard, which only its latch hands out.
+//!
+//! How to get slot `i`, without ever waiting:
+//! ```text
+//! try_read / try_write ──some──> guard
+//!        └─none─> park(i, mode, token) ──Acquired──> guard
+//!                     └─Waiting─> do something else until wake(token) is called, then:
+//!                          claim(i, token) ──Acquired──> guard
+//!                                 └─Pending─> wake(token) will be called again
+//! ```
+//! A waiter that goes away calls `cancel`. Who wants several slots takes them in ascending order and keeps the
+//! guards it has while it waits for the next: then there is always one who can go on.
+//!
+//! Owns the data and the latches. Touches, under contention, the lot (`lot.rs`). Never blocks on a latch.
+//!
+//! Invariants: a [`WriteGuard`] is alone in its slot; a [`ReadGuard`] is there with [`ReadGuard`]s only; a latch
+//! held is a guard that lives, or one that the lot keeps for a waiter.
+//!
+//! Cost: uncontended, one read-modify-write to acquire and one to release, on the cache line that holds the
+//! latch, the shared part, and the beginning of the data.
+
+use crate::guard::{Guard, ReadGuard, WriteGuard};
+use crate::latch::{Announced, Latch, Mode};
+use crate::lot::{Claimed, Lot};
+use crate::shim::DataCell;
+use std::fmt;
+
+/// A fixed number of slots, each with a reader/writer latch, `shared: H` that anyone may read at any time, and
+/// `data: T` that is to be had through a guard.
+pub struct LatchTable<H, T> {
+    cells: Box<[LatchCell<H, T>]>,
+    lot: Lot,
+}
+
+/// Latch first, then what is read without it, so that one cache line serves both.
+#[repr(C, align(64))]
+pub(crate) struct LatchCell<H, T> {
+    pub(crate) latch: Latch,
+    pub(crate) shared: H,
+    pub(crate) data: DataCell<T>,
+}
+
+// SAFETY: `latch` and, by its bound, `shared` may be used by several threads. `data` is reached through guards
+// only: `&mut T` by one thread at a time (hence Send), `&T` by several (hence Sync).
+unsafe impl<H: Sync, T: Send + Sync> Sync for LatchCell<H, T> {}
+
+impl<H, T> LatchTable<H, T> {
+    /// A table of `count` free slots, filled by `make(slot)`.
+    ///
+    /// `wake(token)` is called on whatever thread releases a latch that a waiter is to have; it should only
+    /// pass the message on. It may be called a moment after the waiter was cancelled.
+    pub fn new(
+        count: usize,
+        mut make: impl FnMut(usize) -> (H, T),
+        wake: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
+        let cell = |slot| {
+            let (shared, data) = make(slot);
+            LatchCell { latch: Latch::new(), shared, data: DataCell::new(data) }
+        };
+        LatchTable { cells: (0..count).map(cell).collect(), lot: Lot::new(count, Box::new(wake)) }
+    }
+
+    /// The number of slots.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there are no slots at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// What anyone may read of a slot at any time. Panics, as all methods do, if there is no such slot.
+    #[inline(always)]
+    #[must_use]
+    pub fn shared(&self, slot: usize) -> &H {
+        &self.cells[slot].shared
+    }
+
+    /// Has the processor fetch the first cache line of a slot, to own it.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: usize) {
+        let cell: *const LatchCell<H, T> = &raw const self.cells[slot];
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            // SAFETY: a prefetch reads nothing and faults nowhere; SSE is part of x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(cell.cast()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = cell;
+    }
+
+    /// Acquires a slot to read, after a short bounded spin if need be.
+    #[inline]
+    #[must_use]
+    pub fn try_read(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
+        let latch = &self.cells[slot].latch;
+        (latch.try_read() || latch.spin(Mode::Read)).then(|| self.read_guard(slot))
+    }
+
+    /// Acquires a slot to write, after a short bounded spin if need be.
+    #[inline]
+    #[must_use]
+    pub fn try_write(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
+        let latch = &self.cells[slot].latch;
+        (latch.try_write() || latch.spin(Mode::Write)).then(|| self.write_guard(slot))
+    }
+
+    /// Acquires a slot in `mode`, after a short bounded spin if need be.
+    #[inline]
+    #[must_use]
+    pub fn try_latch(&self, slot: usize, mode: Mode) -> Option<Guard<'_, H, T>> {
+        match mode {
+            Mode::Read => self.try_read(slot).map(Guard::Read),
+            Mode::Write => self.try_write(slot).map(Guard::Write),
+        }
+    }
+
+    /// Acquires a slot to read, at once or not at all: for background work, which has time.
+    #[inline]
+    #[must_use]
+    pub fn try_read_now(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
+        self.cells[slot].latch.try_read().then(|| self.read_guard(slot))
+    }
+
+    /// Acquires a slot to write, at once or not at all: for background work, which has time.
+    #[inline]
+    #[must_use]
+    pub fn try_write_now(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
+        self.cells[slot].latch.try_write().then(|| self.write_guard(slot))
+    }
+
+    /// Queues a waiter, unless the slot can be had now.
+    ///
+    /// `token` must not wait for this slot already.
+    pub fn park(&self, slot: usize, mode: Mode, token: u64) -> Parked<'_, H, T> {
+        match self.lot.park(&self.cells[slot].latch, slot, mode, token) {
+            Announced::Acquired => Parked::Acquired(self.guard(slot, mode)),
+            Announced::Waiting => Parked::Waiting,
+        }
+    }
+
+    /// Acquires a slot for a waiter that has been woken.
+    ///
+    /// Without a wake-up it is better not to claim: where it fails, newcomers are kept out at once.
+    pub fn claim(&self, slot: usize, token: u64) -> Claim<'_, H, T> {
+        match self.lot.claim(&self.cells[slot].latch, slot, token) {
+            Claimed::Acquired(mode) => Claim::Acquired(self.guard(slot, mode)),
+            Claimed::Pending => Claim::Pending,
+            Claimed::NotWaiting => Claim::NotWaiting,
+        }
+    }
+
+    /// Takes a waiter out of the queue, woken or not. Others have its turn. O(waiters of the slot).
+    pub fn cancel(&self, slot: usize, token: u64) {
+        self.lot.cancel(&self.cells[slot].latch, slot, token);
+    }
+
+    #[inline(always)]
+    fn read_guard(&self, slot: usize) -> ReadGuard<'_, H, T> {
+        ReadGuard::new(self, &self.cells[slot])
+    }
+
+    #[inline(always)]
+    fn write_guard(&self, slot: usize) -> WriteGuard<'_, H, T> {
+        WriteGuard::new(self, &self.cells[slot])
+    }
+
+    fn guard(&self, slot: usize, mode: Mode) -> Guard<'_, H, T> {
+        match mode {
+            Mode::Read => Guard::Read(self.read_guard(slot)),
+            Mode::Write => Guard::Write(self.write_guard(slot)),
+        }
+    }
+
+    /// The number of the slot that `cell` is.
+    pub(crate) fn slot_of(&self, cell: &LatchCell<H, T>) -> usize {
+        let start = self.cells.as_ptr().addr();
+        ((&raw const *cell).addr() - start) / size_of::<LatchCell<H, T>>()
+    }
+
+    /// Does what the release of a latch with waiters has left to do.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn call_waiters(&self, cell: &LatchCell<H, T>) {
+        self.lot.call_waiters(&cell.latch, self.slot_of(cell));
+    }
+}
+
+/// How [`LatchTable::park`] ended.
+#[must_use]
+#[derive(Debug)]
+pub enum Parked<'t, H, T> {
+    /// The slot could be had: nobody is queued.
+    Acquired(Guard<'t, H, T>),
+    /// The waiter is queued: its token will be woken, and then has to claim, or cancel.
+    Waiting,
+}
+
+/// What [`LatchTable::claim`] came to.
+#[must_use]
+#[derive(Debug)]
+pub enum Claim<'t, H, T> {
+    /// The waiter has the slot, and is no longer queued.
+    Acquired(Guard<'t, H, T>),
+    /// Somebody was faster. The waiter keeps its place, newcomers keep out, and the token will be woken again.
+    Pending,
+    /// The token doesn't wait for this slot: it was cancelled, or has claimed before.
+    NotWaiting,
+}
+
+impl<H, T> fmt::Debug for LatchTable<H, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LatchTable({} slots)", self.len())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Claim, Guard, LatchTable, Mode, Parked, ReadGuard, WriteGuard};
+    use std::sync::mpsc::{Receiver, channel};
+
+    type Table = LatchTable<(), u64>;
+
+    fn table() -> (Table, Receiver<u64>) {
+        let (sender, woken) = channel();
+        let wake = move |token| sender.send(token).expect("the test listens");
+        (LatchTable::new(3, |slot| ((), slot as u64), wake), woken)
+    }
+
+    fn park(table: &Table, mode: Mode, token: u64) {
+        assert!(matches!(table.park(1, mode, token), Parked::Waiting));
+    }
+
+    fn claim(table: &Table, token: u64) -> Guard<'_, (), u64> {
+        match table.claim(1, token) {
+            Claim::Acquired(guard) => guard,
+            other => panic!("{token}: {other:?}"),
+        }
+    }
+
+    fn woken(woken: &Receiver<u64>) -> Vec<u64> {
+        woken.try_iter().collect()
+    }
+
+    #[test]
+    fn guards_are_send_and_may_be_static() {
+        fn check<G: Send + 'static>() {}
+        check::<ReadGuard<'static, (), u64>>();
+        check::<WriteGuard<'static, (), u64>>();
+        check::<Guard<'static, (), u64>>();
+    }
+
+    #[test]
+    fn readers_share_and_writers_are_alone() {
+        let (table, _) = table();
+        let first = table.try_read(1).unwrap();
+        let second = table.try_read_now(1).unwrap();
+        assert!(table.try_write(1).is_none());
+        assert_eq!((first.slot(), *second), (1, 1));
+        drop((first, second));
+        let mut writer = table.try_write_now(1).unwrap();
+        assert!(table.try_read(1).is_none() && table.try_write(1).is_none() && table.try_read(2).is_some());
+        *writer = 7;
+        drop(writer);
+        assert_eq!(*table.try_read(1).unwrap(), 7);
+    }
+
+    #[test]
+    fn parking_acquires_what_is_free() {
+        let (table, _) = table();
+        let Parked::Acquired(mut guard) = table.park(1, Mode::Write, 9) else { panic!() };
+        *guard.as_mut().unwrap() = 8;
+        drop(guard);
+        assert!(matches!(table.claim(1, 9), Claim::NotWaiting));
+    }
+
+    #[test]
+    fn release_calls_all_leading_readers_or_one_writer() {
+        let (table, calls) = table();
+        let writer = table.try_write(1).unwrap();
+        for (token, mode) in [Mode::Read, Mode::Read, Mode::Write, Mode::Read].into_iter().enumerate() {
+            park(&table, mode, token as u64);
+        }
+        assert!(writer.is_wanted());
+        drop(writer);
+        assert_eq!(woken(&calls), [0, 1]);
+        let readers = (claim(&table, 0), claim(&table, 1));
+        assert_eq!(woken(&calls), []);
+        drop(readers.0);
+        assert_eq!(woken(&calls), []);
+        drop(readers.1);
+        assert_eq!(woken(&calls), [2]);
+        drop(claim(&table, 2));
+        assert_eq!(woken(&calls), [3]);
+        drop(claim(&table, 3));
+        assert!(!table.try_read(1).unwrap().is_wanted());
+    }
+
+    #[test]
+    fn newcomer_may_overtake_once_then_the_latch_is_handed_over() {
+        let (table, calls) = table();
+        let first = table.try_write(1).unwrap();
+        park(&table, Mode::Write, 5);
+        drop(first);
+        assert_eq!(woken(&calls), [5]);
+        let newcomer = table.try_write(1).unwrap();
+        assert!(matches!(table.claim(1, 5), Claim::Pending));
+        park(&table, Mode::Write, 6);
+        drop(newcomer);
+        assert_eq!(woken(&calls), [5]);
+        assert!(table.try_write(1).is_none() && table.try_read(1).is_none());
+        drop(claim(&table, 5));
+        assert_eq!(woken(&calls), [6]);
+        drop(table.try_read(1).unwrap());
+        drop(claim(&table, 6));
+    }
+
+    #[test]
+    fn newcomers_keep_out_while_a_waiter_is_due_among_readers() {
+        let (table, calls) = table();
+        let reader = table.try_read(1).unwrap();
+        park(&table, Mode::Write, 1);
+        assert!(matches!(table.claim(1, 1), Claim::Pending));
+        assert!(table.try_read(1).is_none());
+        park(&table, Mode::Read, 2);
+        drop(reader);
+        assert_eq!(woken(&calls), [1]);
+        drop(claim(&table, 1));
+        assert_eq!(woken(&calls), [2]);
+        drop(claim(&table, 2));
+    }
+
+    #[test]
+    fn readers_join_readers_past_a_writer_only_so_often() {
+        let (table, calls) = table();
+        let mut readers = vec![table.try_read(1).unwrap()];
+        park(&table, Mode::Write, 1);
+        while let Some(reader) = table.try_read(1) {
+            readers.push(reader);
+        }
+        assert_eq!(readers.len(), 64);
+        park(&table, Mode::Write, 2);
+        drop(readers);
+        assert_eq!(woken(&calls), [1]);
+        // Once the writer has been called they may again, though another one waits.
+        let pair = (table.try_read(1).unwrap(), table.try_read(1).unwrap());
+        drop(pair);
+        assert_eq!(woken(&calls), [2]);
+        drop(claim(&table, 1));
+        drop(claim(&table, 2));
+        assert!(table.try_write(1).is_some());
+    }
+
+    #[test]
+    fn cancelled_waiters_pass_their_turn_on() {
+        let (table, calls) = table();
+        // Woken, not yet claimed.
+        let writer = table.try_write(1).unwrap();
+        park(&table, Mode::Write, 1);
+        park(&table, Mode::Write, 2);
+        drop(writer);
+        assert_eq!(woken(&calls), [1]);
+        table.cancel(1, 1);
+        assert_eq!(woken(&calls), [2]);
+        // Granted, not yet claimed.
+        let newcomer = table.try_read(1).unwrap();
+        assert!(matches!(table.claim(1, 2), Claim::Pending));
+        park(&table, Mode::Read, 3);
+        drop(newcomer);
+        assert_eq!(woken(&calls), [2]);
+        table.cancel(1, 2);
+        assert_eq!(woken(&calls), [3]);
+        drop(claim(&table, 3));
+        // A writer that kept readers from joining a reader.
+        let reader = table.try_read(1).unwrap();
+        park(&table, Mode::Write, 4);
+        assert!(matches!(table.claim(1, 4), Claim::Pending));
+        park(&table, Mode::Read, 5);
+        table.cancel(1, 4);
+        assert_eq!(woken(&calls), [5]);
+        drop((claim(&table, 5), reader));
+        table.cancel(1, 77);
+        assert!(table.try_write(1).is_some());
+    }
+}

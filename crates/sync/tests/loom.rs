@@ -1,0 +1,473 @@
+//! Models that loom runs through every interleaving (up to a bound of preemptions, where one is given):
+//! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test loom`.
+//!
+//! Loom notices by itself what goes wrong: overlapping accesses to the data of a slot, reads that no ordering
+//! makes safe, and threads that wait for a wake-up that never comes.
+#![cfg(loom)]
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread::{self, JoinHandle};
+use sync::{Claim, Guard, LatchTable, Mailbox, Mode, Parked, epoch::Domain};
+
+fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemption_bound;
+    builder.check(model);
+}
+
+fn join(threads: [JoinHandle<()>; 2]) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// One bell a token: rung by the table, waited for by a thread of the model that plays the session.
+struct Bells {
+    rung: Mutex<Vec<bool>>,
+    changed: Condvar,
+}
+
+impl Bells {
+    fn new(count: usize) -> Arc<Self> {
+        Arc::new(Bells { rung: Mutex::new(vec![false; count]), changed: Condvar::new() })
+    }
+
+    fn ring(&self, token: usize) {
+        let mut rung = self.rung.lock().unwrap();
+        assert!(!rung[token], "token {token} is woken twice for one claim");
+        rung[token] = true;
+        self.changed.notify_all();
+    }
+
+    /// Consumes one ring.
+    fn wait(&self, token: usize) {
+        let mut rung = self.rung.lock().unwrap();
+        while !rung[token] {
+            rung = self.changed.wait(rung).unwrap();
+        }
+        rung[token] = false;
+    }
+}
+
+struct Model {
+    table: LatchTable<(), usize>,
+    bells: Arc<Bells>,
+}
+
+impl Model {
+    fn new(slot_count: usize, token_count: usize) -> Arc<Self> {
+        let bells = Bells::new(token_count);
+        let ringer = bells.clone();
+        let wake = move |token| ringer.ring(token as usize);
+        Arc::new(Model { table: LatchTable::new(slot_count, |_| ((), 0), wake), bells })
+    }
+
+    /// Gets a slot as a session does, with a thread that has nothing else to do.
+    fn latch(&self, slot: usize, mode: Mode, token: usize) -> Guard<'_, (), usize> {
+        match self.table.park(slot, mode, token as u64) {
+            Parked::Acquired(guard) => guard,
+            Parked::Waiting => self.wait(slot, token),
+        }
+    }
+
+    fn wait(&self, slot: usize, token: usize) -> Guard<'_, (), usize> {
+        loop {
+            self.bells.wait(token);
+            match self.table.claim(slot, token as u64) {
+                Claim::Acquired(guard) => return guard,
+                Claim::Pending => {}
+                Claim::NotWaiting => panic!("token {token} has been lost"),
+            }
+        }
+    }
+
+    fn increment(&self, slot: usize, token: usize) {
+        let mut guard = self.latch(slot, Mode::Write, token);
+        *guard.as_mut().unwrap() += 1;
+    }
+
+    /// Nobody is in the queue, and nobody was woken for nothing.
+    fn check_idle(&self, slot: usize) {
+        let guard = self.table.try_write_now(slot).expect("all guards have been dropped");
+        assert!(!guard.is_wanted());
+        assert!(!self.bells.rung.lock().unwrap().contains(&true), "woken without need");
+    }
+
+    fn park(&self, slot: usize, mode: Mode, token: usize) {
+        assert!(matches!(self.table.park(slot, mode, token as u64), Parked::Waiting));
+    }
+}
+
+/// Newcomers only, without the lot: who gets in is alone, or among readers.
+#[test]
+fn latch_excludes_newcomers() {
+    explore(None, || {
+        let model = Model::new(1, 0);
+        let writers: Vec<_> = (0..2)
+            .map(|_| {
+                let model = model.clone();
+                thread::spawn(move || match model.table.try_write_now(0) {
+                    Some(mut guard) => {
+                        *guard += 1;
+                        1
+                    }
+                    None => 0,
+                })
+            })
+            .collect();
+        if let Some(guard) = model.table.try_read_now(0) {
+            assert!(*guard <= 2);
+        }
+        let written: usize = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
+        assert_eq!(*model.table.try_read_now(0).unwrap(), written);
+    });
+}
+
+#[test]
+fn two_writers_with_parking_both_get_it() {
+    explore(None, || {
+        let model = Model::new(1, 2);
+        let other = model.clone();
+        let thread = thread::spawn(move || other.increment(0, 1));
+        model.increment(0, 0);
+        thread.join().unwrap();
+        assert_eq!(*model.table.try_read_now(0).unwrap(), 2);
+        model.check_idle(0);
+    });
+}
+
+/// Three threads: a waiter may be overtaken by one while another has the latch.
+#[test]
+fn three_writers_with_parking_all_get_it() {
+    explore(Some(4), || {
+        let model = Model::new(1, 3);
+        let others = [1, 2].map(|token| {
+            let model = model.clone();
+            thread::spawn(move || model.increment(0, token))
+        });
+        model.increment(0, 0);
+        join(others);
+        assert_eq!(*model.table.try_read_now(0).unwrap(), 3);
+        model.check_idle(0);
+    });
+}
+
+#[test]
+fn readers_and_writer_with_parking_all_get_it() {
+    explore(Some(4), || {
+        let model = Model::new(1, 3);
+        let (reader, writer) = (model.clone(), model.clone());
+        let reader = thread::spawn(move || *reader.latch(0, Mode::Read, 1));
+        let writer = thread::spawn(move || writer.increment(0, 2));
+        assert!(*model.latch(0, Mode::Read, 0) <= 1);
+        assert!(reader.join().unwrap() <= 1);
+        writer.join().unwrap();
+        assert_eq!(*model.table.try_read_now(0).unwrap(), 1);
+        model.check_idle(0);
+    });
+}
+
+/// The release by fast path, against parking: the waiter is woken, or acquires, in any order.
+#[test]
+fn no_wake_up_is_lost_between_release_and_park() {
+    for (held, wanted) in [(Mode::Write, Mode::Write), (Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
+        explore(None, move || {
+            let model = Model::new(1, 1);
+            let waiter = model.clone();
+            let guard = model.table.try_latch(0, held).unwrap();
+            let waiter = thread::spawn(move || drop(waiter.latch(0, wanted, 0)));
+            drop(guard);
+            waiter.join().unwrap();
+            model.check_idle(0);
+        });
+    }
+}
+
+/// A waiter that came too late once has the latch next, whatever newcomers do meanwhile.
+#[test]
+fn latch_is_handed_to_who_came_too_late() {
+    explore(Some(3), || {
+        let model = Model::new(1, 1);
+        let guard = model.table.try_write_now(0).unwrap();
+        model.park(0, Mode::Write, 0);
+        assert!(matches!(model.table.claim(0, 0), Claim::Pending));
+        let newcomers = [Mode::Read, Mode::Write].map(|mode| {
+            let model = model.clone();
+            thread::spawn(move || {
+                if let Some(guard) = model.table.try_latch(0, mode) {
+                    assert_eq!(*guard, 1, "a newcomer was before the waiter that is due");
+                }
+            })
+        });
+        drop(guard);
+        model.bells.wait(0);
+        let Claim::Acquired(mut guard) = model.table.claim(0, 0) else { panic!("not handed over") };
+        *guard.as_mut().unwrap() += 1;
+        drop(guard);
+        join(newcomers);
+    });
+}
+
+/// The first waiter goes away while it is being woken: then the second is woken instead.
+#[test]
+fn cancelled_waiter_passes_the_turn_on() {
+    for second in [Mode::Write, Mode::Read] {
+        explore(Some(5), move || {
+            let model = Model::new(1, 2);
+            let guard = model.table.try_write_now(0).unwrap();
+            model.park(0, Mode::Write, 0);
+            model.park(0, second, 1);
+            let canceller = model.clone();
+            let canceller = thread::spawn(move || canceller.table.cancel(0, 0));
+            let waiter = model.clone();
+            let waiter = thread::spawn(move || drop(waiter.wait(0, 1)));
+            drop(guard);
+            waiter.join().unwrap();
+            canceller.join().unwrap();
+            assert!(model.table.try_write_now(0).is_some());
+        });
+    }
+}
+
+/// As above, for a waiter that the latch is being handed to.
+#[test]
+fn cancelled_waiter_passes_a_granted_latch_on() {
+    explore(Some(5), || {
+        let model = Model::new(1, 2);
+        let guard = model.table.try_write_now(0).unwrap();
+        model.park(0, Mode::Write, 0);
+        assert!(matches!(model.table.claim(0, 0), Claim::Pending));
+        model.park(0, Mode::Write, 1);
+        let canceller = model.clone();
+        let canceller = thread::spawn(move || canceller.table.cancel(0, 0));
+        let waiter = model.clone();
+        let waiter = thread::spawn(move || drop(waiter.wait(0, 1)));
+        drop(guard);
+        waiter.join().unwrap();
+        canceller.join().unwrap();
+        assert!(model.table.try_write_now(0).is_some());
+    });
+}
+
+/// Two slots in ascending order, the first kept while waiting for the second.
+#[test]
+fn ascending_order_never_deadlocks() {
+    explore(None, || {
+        let model = Model::new(2, 2);
+        let both = |model: &Model, token| {
+            let mut first = model.latch(0, Mode::Write, token);
+            let mut second = model.latch(1, Mode::Write, token);
+            *first.as_mut().unwrap() += 1;
+            *second.as_mut().unwrap() += 1;
+        };
+        let other = model.clone();
+        let thread = thread::spawn(move || both(&other, 1));
+        both(&model, 0);
+        thread.join().unwrap();
+        assert_eq!(*model.table.try_read_now(0).unwrap() + *model.table.try_read_now(1).unwrap(), 4);
+        model.check_idle(0);
+        model.check_idle(1);
+    });
+}
+
+/// Two producers, one owner that sleeps whenever there is no mail: all messages come, those of each producer in
+/// order, with what was written before posting, and nobody wakes an owner that is awake.
+#[test]
+fn mailbox_loses_no_wake_up_and_keeps_order() {
+    const MESSAGE_COUNTS: [usize; 2] = [2, 1];
+    explore(Some(2), || {
+        let mailbox = Arc::new(Mailbox::new());
+        let bell = Bells::new(1);
+        let producers = [0, 1].map(|producer| {
+            let (mailbox, bell) = (mailbox.clone(), bell.clone());
+            thread::spawn(move || {
+                for message in 0..MESSAGE_COUNTS[producer] {
+                    let content = UnsafeCell::new(0);
+                    // SAFETY: nobody else has it yet.
+                    content.with_mut(|content| unsafe { *content = message });
+                    if mailbox.post((producer, content)) {
+                        bell.ring(0);
+                    }
+                }
+            })
+        });
+        let mut expected = [0; 2];
+        let mut messages = Vec::new();
+        while expected != MESSAGE_COUNTS {
+            mailbox.drain(&mut messages);
+            for (producer, content) in messages.drain(..) {
+                // SAFETY: whoever wrote it has posted it.
+                let message = content.with(|content| unsafe { *content });
+                assert_eq!(message, expected[producer]);
+                expected[producer] += 1;
+            }
+            if expected != MESSAGE_COUNTS && mailbox.prepare_sleep() {
+                bell.wait(0);
+                mailbox.awake();
+            }
+        }
+        join(producers);
+        assert_eq!(mailbox.unread_count(), 0);
+    });
+}
+
+/// Something woke the owner while mail comes: it may be woken once too often, never once too few.
+#[test]
+fn mailbox_owner_may_wake_by_itself() {
+    explore(None, || {
+        let mailbox = Arc::new(Mailbox::new());
+        let bell = Bells::new(1);
+        let producer = {
+            let (mailbox, bell) = (mailbox.clone(), bell.clone());
+            thread::spawn(move || {
+                if mailbox.post(()) {
+                    bell.ring(0);
+                }
+            })
+        };
+        if mailbox.prepare_sleep() {
+            mailbox.awake();
+        }
+        let mut messages = Vec::new();
+        mailbox.drain(&mut messages);
+        if messages.is_empty() && mailbox.prepare_sleep() {
+            bell.wait(0);
+            mailbox.awake();
+        }
+        mailbox.drain(&mut messages);
+        assert_eq!(messages.len(), 1);
+        producer.join().unwrap();
+    });
+}
+
+/// A shared pointer to one of several pieces of memory. To free a piece is to write to it: loom notices if anybody
+/// may still read it.
+struct Pieces {
+    current: AtomicUsize,
+    pieces: Vec<UnsafeCell<usize>>,
+    domain: Domain<usize>,
+}
+
+impl Pieces {
+    fn new(count: usize) -> Arc<Self> {
+        Arc::new(Pieces {
+            current: AtomicUsize::new(0),
+            pieces: (0..count).map(UnsafeCell::new).collect(),
+            domain: Domain::with_seats(2),
+        })
+    }
+
+    fn read(&self) {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: what this model is to show: the piece has not been freed.
+        self.pieces[current].with(|piece| assert_eq!(unsafe { *piece }, current));
+    }
+
+    fn replace_by(&self, next: usize) {
+        let old = self.current.swap(next, Ordering::AcqRel);
+        self.domain.retire(old);
+    }
+
+    fn collect(&self) -> usize {
+        let mut garbage = Vec::new();
+        self.domain.collect(&mut garbage);
+        for &piece in &garbage {
+            // SAFETY: what this model is to show: nobody can read it any more.
+            self.pieces[piece].with_mut(|piece| unsafe { *piece = usize::MAX });
+        }
+        garbage.len()
+    }
+}
+
+#[test]
+fn garbage_is_kept_from_who_was_not_quiescent() {
+    explore(None, || {
+        let pieces = Pieces::new(2);
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            reader.read();
+            reader.read();
+            participant.quiescent();
+            reader.read();
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        pieces.collect();
+        reader.join().unwrap();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// Coming online is the moment when a collector that doesn't see the participant, and a participant that still
+/// sees the garbage, must not meet.
+#[test]
+fn garbage_is_kept_from_who_comes_online() {
+    explore(None, || {
+        let pieces = Pieces::new(2);
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            participant.offline();
+            participant.online();
+            reader.read();
+            participant.offline();
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        reader.join().unwrap();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// A collector that did not unlink anything itself, and garbage that comes while it collects.
+#[test]
+fn garbage_may_be_collected_by_another_thread() {
+    explore(Some(3), || {
+        let pieces = Pieces::new(3);
+        let unlinker = pieces.clone();
+        let unlinker = thread::spawn(move || {
+            unlinker.replace_by(1);
+            unlinker.replace_by(2);
+        });
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            reader.read();
+            participant.quiescent();
+            reader.read();
+        });
+        pieces.collect();
+        pieces.collect();
+        unlinker.join().unwrap();
+        reader.join().unwrap();
+        pieces.collect();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// A seat that changes hands keeps what its former owner read.
+#[test]
+fn garbage_is_kept_from_who_had_the_seat_before() {
+    explore(Some(3), || {
+        let pieces = Pieces::new(2);
+        let readers = [0, 1].map(|_| {
+            let reader = pieces.clone();
+            thread::spawn(move || {
+                if let Some(_participant) = reader.domain.register() {
+                    reader.read();
+                }
+            })
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        pieces.collect();
+        join(readers);
+    });
+}

@@ -1,0 +1,116 @@
+//! Who may use whom: the one table of the layers, checked against every crate's Cargo.toml.
+//!
+//! A new arrow is a design change: it gets its row here and its line in ARCHITECTURE.md.
+
+use crate::tree::{SourceFile, read_all};
+use crate::{assert_tidy, manifest};
+
+/// A crate and the crates of this workspace that it may use, lowest layer first.
+struct Layer {
+    name: &'static str,
+    may_use: &'static [&'static str],
+}
+
+const fn layer(name: &'static str, may_use: &'static [&'static str]) -> Layer {
+    Layer { name, may_use }
+}
+
+static LAYERS: &[Layer] = &[
+    layer("base", &[]),
+    layer("sync", &["base"]),
+    layer("collections", &["base"]),
+    layer("wire", &["base"]),
+    layer("config", &["base"]),
+    layer("keyspace", &["base", "sync", "collections"]),
+    layer("commands", &["base", "wire", "collections", "keyspace", "config"]),
+    layer("script", &["base", "wire", "commands"]),
+    layer("persist", &["base", "sync", "wire", "keyspace"]),
+    layer("replication", &["base", "wire", "persist"]),
+    layer("cluster", &["base", "wire", "persist"]),
+    layer("reactor", &["base", "sync"]),
+    layer("bench", &["base", "wire", "reactor"]),
+    layer("top", &["base", "wire"]),
+    layer(
+        "server",
+        &[
+            "base",
+            "sync",
+            "collections",
+            "wire",
+            "config",
+            "keyspace",
+            "commands",
+            "script",
+            "persist",
+            "replication",
+            "cluster",
+            "reactor",
+            "bench",
+            "top",
+        ],
+    ),
+    // Development only: nothing below may use them.
+    layer(
+        "sim",
+        &["base", "sync", "collections", "wire", "config", "keyspace", "commands", "persist", "replication"],
+    ),
+    layer("trials", &[]),
+    layer("tidy", &[]),
+];
+
+/// The crates that may hold `unsafe` code: each allows it at its root.
+pub const UNSAFE_CRATES: &[&str] = &["sync", "collections", "reactor"];
+
+#[test]
+fn the_table_only_points_downwards() {
+    let complaints =
+        LAYERS.iter().enumerate().flat_map(|(index, layer)| {
+            let below = &LAYERS[..index];
+            layer.may_use.iter().filter(|used| !below.iter().any(|lower| lower.name == **used)).map(|used| {
+                format!("{} may not use {used}: it does not stand above it in LAYERS", layer.name)
+            })
+        });
+    assert_tidy(complaints.collect());
+}
+
+#[test]
+fn crates_use_only_what_their_layer_allows() {
+    let files = read_all();
+    assert_tidy(manifests(&files).flat_map(|(name, file)| check_layer(name, &file.text)).collect());
+}
+
+#[test]
+fn crates_take_the_workspace_lints() {
+    let files = read_all();
+    let complaints = manifests(&files)
+        .filter(|(_, file)| !manifest::takes_workspace_lints(&file.text))
+        .map(|(_, file)| format!("{}: no `[lints] workspace = true`", file.path));
+    assert_tidy(complaints.collect());
+}
+
+#[test]
+fn an_arrow_upwards_is_noticed() {
+    let upwards = "[dependencies]\nbase.workspace = true\ncommands.workspace = true\n";
+    assert_eq!(check_layer("wire", upwards), ["crates/wire: may not use commands"]);
+    assert_eq!(check_layer("odd", ""), ["crates/odd: not in the table of layers"]);
+    assert!(check_layer("wire", "[dependencies]\nbase.workspace = true\nmemchr = \"2\"\n").is_empty());
+}
+
+fn manifests(files: &[SourceFile]) -> impl Iterator<Item = (&str, &SourceFile)> {
+    files.iter().filter_map(|file| {
+        let name = file.crate_name()?;
+        (file.path == format!("crates/{name}/Cargo.toml")).then_some((name, file))
+    })
+}
+
+fn check_layer(name: &str, manifest: &str) -> Vec<String> {
+    let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
+        return vec![format!("crates/{name}: not in the table of layers")];
+    };
+    let is_ours = |used: &String| LAYERS.iter().any(|layer| layer.name == used);
+    manifest::dependencies(manifest)
+        .iter()
+        .filter(|used| is_ours(used) && !layer.may_use.contains(&used.as_str()))
+        .map(|used| format!("crates/{name}: may not use {used}"))
+        .collect()
+}

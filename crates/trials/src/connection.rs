@@ -1,0 +1,85 @@
+//! A blocking connection to a server: requests out, whole replies in, with their exact bytes.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::reply::{self, Reply};
+
+/// No reply of a trial takes longer than this; a server that is silent for so long is called hung.
+const REPLY_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// One reply: its bytes as they came, and what they say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawReply {
+    /// Exactly what was received.
+    pub bytes: Vec<u8>,
+    /// What it says.
+    pub reply: Reply,
+}
+
+/// A connection with the bytes received and not yet consumed.
+pub struct Connection {
+    stream: TcpStream,
+    pending: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, without Nagle's delay.
+    pub fn open(address: SocketAddr) -> io::Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(REPLY_TIME_MAX))?;
+        stream.set_write_timeout(Some(REPLY_TIME_MAX))?;
+        Ok(Connection { stream, pending: Vec::new() })
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Waits for the next whole reply.
+    pub fn receive(&mut self) -> io::Result<RawReply> {
+        loop {
+            let parsed = reply::parse(&self.pending);
+            match parsed.map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed.0))? {
+                Some((reply, length)) => {
+                    let rest = self.pending.split_off(length);
+                    let bytes = std::mem::replace(&mut self.pending, rest);
+                    return Ok(RawReply { bytes, reply });
+                }
+                None => self.read_more()?,
+            }
+        }
+    }
+
+    /// Sends one request and waits for its reply.
+    pub fn call<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> io::Result<RawReply> {
+        self.send(&encode(arguments))?;
+        self.receive()
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 64 * 1024];
+        match self.stream.read(&mut chunk)? {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
+            length => {
+                self.pending.extend_from_slice(&chunk[..length]);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A request as an array of bulk strings.
+pub fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
+    for argument in arguments {
+        let argument = argument.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}

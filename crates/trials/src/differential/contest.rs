@@ -1,0 +1,172 @@
+//! Plays sequences to the judge and to ours, and cuts a sequence that shows a mismatch down to what is needed for it.
+
+use std::fmt::{self, Write};
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::normal::{self, Context};
+use super::player::{Answer, KeyState, Played, play};
+use super::sequence::{Sequence, Step};
+use crate::reply::Quoted;
+use crate::server::{Program, Server};
+
+/// Cutting down stops after this long: a longer report late is worse than a long one now.
+const SHRINK_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// The servers that are compared.
+pub struct Contest {
+    judge: Server,
+    ours: Server,
+    /// Asked only about mismatches, for the report.
+    witness: Option<Server>,
+}
+
+/// A sequence that was answered differently, with what was answered.
+pub struct Mismatch {
+    sequence: Sequence,
+    difference: Difference,
+    witness: Option<String>,
+    names: [&'static str; 2],
+}
+
+enum Difference {
+    /// The answers to the last step of the sequence.
+    Answers { judge: Answer, ours: Answer },
+    /// Every answer was the same, but not what is stored.
+    States { judge: Vec<KeyState>, ours: Vec<KeyState> },
+}
+
+impl Contest {
+    /// Starts the servers.
+    pub fn start(judge: &Program, ours: &Program, witness: Option<&Program>) -> io::Result<Contest> {
+        let witness = witness.map(Server::start).transpose()?;
+        Ok(Contest { judge: Server::start(judge)?, ours: Server::start(ours)?, witness })
+    }
+
+    /// Plays a sequence; a mismatch comes back cut down.
+    pub fn play(&mut self, sequence: &Sequence) -> io::Result<Option<Mismatch>> {
+        let Some((sequence, difference)) = self.compare(sequence)? else {
+            return Ok(None);
+        };
+        let (sequence, difference) = self.shrink(sequence, difference)?;
+        let witness = self.ask_witness(&sequence)?;
+        Ok(Some(Mismatch { sequence, difference, witness, names: [self.judge.name(), self.ours.name()] }))
+    }
+
+    /// The first difference, with the sequence up to it.
+    fn compare(&mut self, sequence: &Sequence) -> io::Result<Option<(Sequence, Difference)>> {
+        let judge = play(&mut self.judge, sequence)?;
+        let ours = play(&mut self.ours, sequence)?;
+        let mut context = Context::default();
+        let mut pairs = judge.answers.iter().zip(&ours.answers).zip(&sequence.steps);
+        let first = pairs.position(|((judge, ours), step)| {
+            context.has_expired_keys |= step.expires_soon;
+            !normal::agree(step, judge, ours, context)
+        });
+        if let Some(at) = first {
+            let steps = sequence.steps[..=at].to_vec();
+            let difference =
+                Difference::Answers { judge: judge.answers[at].clone(), ours: ours.answers[at].clone() };
+            return Ok(Some((Sequence { steps, ..*sequence }, difference)));
+        }
+        Ok(compare_states(judge, ours).map(|difference| (sequence.clone(), difference)))
+    }
+
+    /// Leaves out steps, halves first, then single ones, for as long as some difference remains.
+    fn shrink(
+        &mut self,
+        mut sequence: Sequence,
+        mut difference: Difference,
+    ) -> io::Result<(Sequence, Difference)> {
+        let deadline = Instant::now() + SHRINK_TIME_MAX;
+        let single = |step: &Step| Step { ends_batch: true, ..step.clone() };
+        let unbatched = Sequence { steps: sequence.steps.iter().map(single).collect(), ..sequence };
+        if let Some(smaller) = self.compare(&unbatched)? {
+            (sequence, difference) = smaller;
+        }
+        let mut part_length = sequence.steps.len().div_ceil(2);
+        while part_length > 0 && Instant::now() < deadline {
+            let mut start = 0;
+            while start < sequence.steps.len() && Instant::now() < deadline {
+                let mut steps = sequence.steps.clone();
+                steps.drain(start..(start + part_length).min(steps.len()));
+                match self.compare(&Sequence { steps, ..sequence })? {
+                    Some(smaller) => (sequence, difference) = smaller,
+                    None => start += part_length,
+                }
+            }
+            part_length = if part_length == 1 { 0 } else { part_length.div_ceil(2) };
+        }
+        Ok((sequence, difference))
+    }
+
+    fn ask_witness(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
+        let Some(witness) = &mut self.witness else { return Ok(None) };
+        let played = play(witness, sequence)?;
+        let last = played.answers.last().map(show_answer).unwrap_or_default();
+        Ok(Some(format!("{}: {last}", witness.name())))
+    }
+}
+
+fn compare_states(mut judge: Played, mut ours: Played) -> Option<Difference> {
+    let is_same = judge.state.len() == ours.state.len()
+        && judge.state.iter().zip(&ours.state).all(|(judge, ours)| normal::agree_states(judge, ours));
+    if is_same {
+        return None;
+    }
+    let equal_in =
+        |states: &[KeyState], key: &KeyState| states.iter().any(|other| normal::agree_states(other, key));
+    let both = (judge.state.clone(), ours.state.clone());
+    judge.state.retain(|key| !equal_in(&both.1, key));
+    ours.state.retain(|key| !equal_in(&both.0, key));
+    Some(Difference::States { judge: judge.state, ours: ours.state })
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = if self.sequence.is_resp3 { "RESP3" } else { "RESP2" };
+        writeln!(out, "mismatch with seed {} ({protocol}), after cutting down:", self.sequence.seed)?;
+        for step in &self.sequence.steps {
+            let words: Vec<String> = step.arguments.iter().map(|word| Quoted(word).to_string()).collect();
+            let batch = if step.ends_batch { "" } else { "   (in one batch with the next)" };
+            writeln!(out, "    {}{batch}", words.join(" "))?;
+        }
+        let [judge_name, ours_name] = self.names;
+        match &self.difference {
+            Difference::Answers { judge, ours } => {
+                writeln!(out, "  {judge_name}: {}", show_answer(judge))?;
+                writeln!(out, "  {ours_name}: {}", show_answer(ours))?;
+            }
+            Difference::States { judge, ours } => {
+                writeln!(out, "  all answers agree, but {judge_name} holds{}", show_states(judge))?;
+                writeln!(out, "  and {ours_name} holds{}", show_states(ours))?;
+            }
+        }
+        self.witness.iter().try_for_each(|witness| writeln!(out, "  {witness}"))
+    }
+}
+
+fn show_answer(answer: &Answer) -> String {
+    match answer {
+        Answer::Reply(raw) if raw.bytes.is_empty() => format!("{:?}", raw.reply),
+        Answer::Reply(raw) => Quoted(&raw.bytes).to_string(),
+        Answer::Silence => "(no reply)".to_owned(),
+        Answer::Closed => "(connection closed)".to_owned(),
+        Answer::Broken(error) => format!("(broken: {error})"),
+    }
+}
+
+fn show_states(states: &[KeyState]) -> String {
+    let mut text = String::new();
+    for KeyState { database, key, kind, value, expires_at_ms } in states {
+        let kind = String::from_utf8_lossy(kind);
+        // Writing to a String can't fail.
+        let _ = write!(
+            text,
+            "\n    {} in {database}: {kind} {} until {expires_at_ms}",
+            Quoted(key),
+            Quoted(value)
+        );
+    }
+    if text.is_empty() { " nothing more".to_owned() } else { text }
+}

@@ -1,0 +1,175 @@
+//! The command families, each a list of grammar lines. A new command is a line here.
+
+/// A family: what it is called on the command line, and its commands with how often each is taken.
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// Weight and grammar line.
+    pub lines: &'static [(usize, &'static str)],
+}
+
+/// Every family. `mixed` runs draw from all of them.
+pub static FAMILIES: &[Family] = &[STRINGS, BITMAPS, GENERIC, EXPIRY, CONNECTION];
+
+const STRINGS: Family = Family {
+    name: "strings",
+    lines: &[
+        (
+            12,
+            "SET key value [NX|XX|IFEQ value] [GET] [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|KEEPTTL]",
+        ),
+        (10, "GET key"),
+        (4, "APPEND key value"),
+        (3, "STRLEN key"),
+        (5, "INCR key"),
+        (3, "DECR key"),
+        (5, "INCRBY key integer"),
+        (3, "DECRBY key integer"),
+        (5, "INCRBYFLOAT key float"),
+        (5, "GETRANGE key index index"),
+        (2, "SUBSTR key index index"),
+        (4, "SETRANGE key offset value"),
+        (3, "GETSET key value"),
+        (3, "GETDEL key"),
+        (4, "GETEX key [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|PERSIST]"),
+        (3, "SETNX key value"),
+        (2, "SETEX key seconds value"),
+        (2, "PSETEX key milliseconds value"),
+        (4, "MGET key+"),
+        (4, "MSET <key value>+"),
+        (3, "MSETNX <key value>+"),
+        (
+            2,
+            "MSETEX 1 key value [NX|XX] [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|KEEPTTL]",
+        ),
+        (
+            2,
+            "MSETEX 2 key value key value [NX|XX] [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|KEEPTTL]",
+        ),
+        (1, "MSETEX integer <key value>+ [NX|XX] [EX seconds|KEEPTTL]"),
+        (3, "DELIFEQ key value"),
+        (3, "LCS key key [LEN] [IDX] [MINMATCHLEN integer] [WITHMATCHLEN]"),
+        (2, "DEL key+"),
+        (1, "OBJECT ENCODING key"),
+    ],
+};
+
+const BITMAPS: Family = Family {
+    name: "bitmaps",
+    lines: &[
+        (6, "SET key value"),
+        (10, "SETBIT key bitoffset <0|1|integer>"),
+        (6, "GETBIT key bitoffset"),
+        (8, "BITCOUNT key [index index [BYTE|BIT|odd]]"),
+        (8, "BITPOS key <0|1|integer> [index [index [BYTE|BIT|odd]]]"),
+        (8, "BITOP <AND|OR|XOR> key key+"),
+        (2, "BITOP NOT key key"),
+        (1, "BITOP odd key key+"),
+        (
+            10,
+            "BITFIELD key <GET fieldtype fieldoffset|SET fieldtype fieldoffset integer|INCRBY fieldtype fieldoffset integer|OVERFLOW <WRAP|SAT|FAIL|odd>>+",
+        ),
+        (4, "BITFIELD_RO key <GET fieldtype fieldoffset>+"),
+        (1, "BITFIELD_RO key <SET fieldtype fieldoffset integer|OVERFLOW SAT>"),
+        (3, "GET key"),
+        (2, "STRLEN key"),
+        (2, "DEL key+"),
+        (1, "APPEND key value"),
+        (1, "SETRANGE key offset value"),
+    ],
+};
+
+const GENERIC: Family = Family {
+    name: "generic",
+    lines: &[
+        (12, "SET key value"),
+        (4, "SET key value EX seconds"),
+        (4, "GET key"),
+        (5, "DEL key+"),
+        (3, "UNLINK key+"),
+        (4, "EXISTS key+"),
+        (3, "TYPE key"),
+        (3, "TOUCH key+"),
+        (3, "KEYS pattern"),
+        (4, "SCAN 0 [MATCH pattern] [COUNT <1|2|10|1000|integer>] [TYPE <STRING|LIST|odd>]"),
+        (2, "SCAN <odd|integer> odd"),
+        (1, "RANDOMKEY"),
+        (6, "RENAME key key"),
+        (4, "RENAMENX key key"),
+        (6, "COPY key key [DB database] [REPLACE]"),
+        (4, "MOVE key database"),
+        (5, "SELECT database"),
+        (2, "SWAPDB database database"),
+        (3, "DBSIZE"),
+        (1, "FLUSHDB [ASYNC|SYNC|odd]"),
+        (1, "FLUSHALL [ASYNC|SYNC|odd]"),
+        (2, "OBJECT <ENCODING|REFCOUNT|IDLETIME|FREQ|odd> key"),
+        (1, "WAIT <0|1|odd> <0|1|odd>"),
+        (1, "MEMORY USAGE key [SAMPLES integer]"),
+        (3, "PTTL key"),
+    ],
+};
+
+const EXPIRY: Family = Family {
+    name: "expiry",
+    lines: &[
+        (10, "SET key value"),
+        (4, "SET key value [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|KEEPTTL]"),
+        (8, "EXPIRE key seconds [NX|XX|GT|LT|odd]"),
+        (2, "EXPIRE key seconds [NX] [XX] [GT] [LT]"),
+        (6, "PEXPIRE key milliseconds [NX|XX|GT|LT]"),
+        (6, "EXPIREAT key unixseconds [NX|XX|GT|LT]"),
+        (6, "PEXPIREAT key unixmilliseconds [NX|XX|GT|LT]"),
+        (4, "TTL key"),
+        (4, "PTTL key"),
+        (3, "EXPIRETIME key"),
+        (3, "PEXPIRETIME key"),
+        (4, "PERSIST key"),
+        (3, "GETEX key [EX seconds|PX milliseconds|EXAT unixseconds|PXAT unixmilliseconds|PERSIST]"),
+        (3, "GET key"),
+        (2, "RENAME key key"),
+        (2, "COPY key key [REPLACE]"),
+        (2, "INCR key"),
+        (2, "APPEND key value"),
+        (1, "GETSET key value"),
+        (2, "DEL key"),
+        (1, "EXISTS key key"),
+        (1, "SET key value PX 1"),
+        (1, "PEXPIRE key 1"),
+    ],
+};
+
+const CONNECTION: Family = Family {
+    name: "connection",
+    lines: &[
+        (4, "PING [value]"),
+        (3, "ECHO value"),
+        (3, "SELECT database"),
+        (3, "SET key value"),
+        (3, "GET key"),
+        (2, "CLIENT SETNAME <value|odd|key>"),
+        (3, "CLIENT GETNAME"),
+        (1, "CLIENT ID"),
+        (2, "CLIENT REPLY <ON|SKIP|OFF|odd>"),
+        (2, "CLIENT REPLY ON"),
+        (2, "CLIENT NO-EVICT <ON|OFF|odd>"),
+        (2, "CLIENT NO-TOUCH <ON|OFF|odd>"),
+        (2, "CLIENT SETINFO <LIB-NAME|LIB-VER|odd> <value|odd>"),
+        (1, "CLIENT UNPAUSE"),
+        (1, "CLIENT UNBLOCK integer [TIMEOUT|ERROR|odd]"),
+        (1, "CLIENT KILL ID 999999999"),
+        (1, "CLIENT odd"),
+        (2, "HELLO [2|3|odd]"),
+        (1, "HELLO 3 SETNAME <value|key>"),
+        (1, "HELLO <2|3> AUTH DEFAULT value"),
+        (1, "AUTH value [value]"),
+        (1, "RESET"),
+        (1, "TIME"),
+        (1, "COMMAND GETKEYS <GET key|MSET <key value>+|SET key value|BITOP AND key key|odd>"),
+        (1, "COMMAND COUNT"),
+        (1, "OBJECT HELP odd"),
+        (1, "odd odd"),
+        (1, "DEBUG odd"),
+        (1, "CONFIG odd"),
+    ],
+};

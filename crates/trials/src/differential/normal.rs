@@ -1,0 +1,153 @@
+//! When two servers' answers count as the same: equal bytes, or a difference that this file gives a reason for.
+
+use super::player::{Answer, KeyState};
+use super::sequence::{Form, Step};
+use crate::reply::Reply;
+
+/// How far two clocks' views of one expiry may be apart: the servers are asked one after the other.
+const EXPIRY_TOLERANCE_MS: i64 = 10_000;
+
+/// A difference from the judge that was decided on.
+pub struct Divergence {
+    /// The first words of the requests it is about.
+    pub words: &'static [&'static str],
+    /// Why ours answers otherwise.
+    pub reason: &'static str,
+    /// Whether this pair, the judge's first, is that difference and no other.
+    pub accepts: fn(&Reply, &Reply) -> bool,
+}
+
+/// Every decided difference.
+pub static DIVERGENCES: &[Divergence] = &[];
+
+/// What happened before in the sequence, as far as comparing depends on it.
+#[derive(Clone, Copy, Default)]
+pub struct Context {
+    /// A key has expired without having been touched: servers delete it at different times, so they count differently.
+    pub has_expired_keys: bool,
+}
+
+/// Whether ours answers a step as the judge does.
+pub fn agree(step: &Step, judge: &Answer, ours: &Answer, context: Context) -> bool {
+    match (judge, ours) {
+        (Answer::Reply(judge), Answer::Reply(ours)) => {
+            let is_same = judge.bytes == ours.bytes && step.form != Form::WholeScan;
+            is_same
+                || agree_trees(step, &judge.reply, &ours.reply, context)
+                || diverge(step, &judge.reply, &ours.reply)
+        }
+        (Answer::Silence, Answer::Silence) | (Answer::Closed, Answer::Closed) => true,
+        _ => false,
+    }
+}
+
+/// Whether the keys at the end are the same.
+pub fn agree_states(judge: &KeyState, ours: &KeyState) -> bool {
+    let expiry_agrees = (judge.expires_at_ms < 0) == (ours.expires_at_ms < 0)
+        && judge.expires_at_ms.abs_diff(ours.expires_at_ms) <= EXPIRY_TOLERANCE_MS as u64;
+    expiry_agrees && KeyState { expires_at_ms: ours.expires_at_ms, ..judge.clone() } == *ours
+}
+
+fn diverge(step: &Step, judge: &Reply, ours: &Reply) -> bool {
+    DIVERGENCES.iter().any(|divergence| step.is(divergence.words) && (divergence.accepts)(judge, ours))
+}
+
+fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bool {
+    // The hash order of keys is each server's own.
+    if step.form == Form::WholeScan || step.is(&["KEYS"]) {
+        return sorted(judge) == sorted(ours);
+    }
+    // Who a server is, is its own.
+    if step.is(&["HELLO"]) {
+        return without_identity(judge) == without_identity(ours);
+    }
+    // A cursor is only good for the server that gave it.
+    let is_foreign_cursor = step.is(&["SCAN"]) && step.arguments.get(1).is_some_and(|cursor| cursor != b"0");
+    if is_foreign_cursor {
+        return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
+    }
+    // `command_table` compares what commands are; what help says is each server's own.
+    let is_help = step.arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"HELP"));
+    if is_help || (step.is(&["COMMAND"]) && step.arguments.len() == 1) {
+        return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
+    }
+    // They were asked at different times.
+    if step.is(&["TTL"]) || step.is(&["EXPIRETIME"]) {
+        return near(judge, ours, EXPIRY_TOLERANCE_MS / 1000);
+    }
+    if step.is(&["PTTL"]) || step.is(&["PEXPIRETIME"]) {
+        return near(judge, ours, EXPIRY_TOLERANCE_MS);
+    }
+    // Where a value stops being embedded is each server's own; the Tcl suite checks the limit that clients may see.
+    if step.is(&["OBJECT", "ENCODING"]) {
+        let embedded =
+            |reply: &Reply| matches!(reply, Reply::Bulk(name) if name == b"embstr" || name == b"raw");
+        return embedded(judge) && embedded(ours);
+    }
+    if step.is(&["DBSIZE"]) && context.has_expired_keys {
+        return has_same_shape(judge, ours);
+    }
+    // Random, clocks, counters, sizes, versions.
+    const OWN_VALUES: &[&[&str]] = &[
+        &["RANDOMKEY"],
+        &["TIME"],
+        &["MEMORY", "USAGE"],
+        &["WAIT"],
+        &["HELLO"],
+        &["CLIENT", "ID"],
+        &["COMMAND", "COUNT"],
+        &["OBJECT", "IDLETIME"],
+        &["OBJECT", "REFCOUNT"],
+    ];
+    OWN_VALUES.iter().any(|words| step.is(words)) && has_same_shape(judge, ours)
+}
+
+fn sorted(reply: &Reply) -> Reply {
+    match reply {
+        Reply::List(kind, items) => {
+            let mut items = items.clone();
+            items.sort();
+            Reply::List(*kind, items)
+        }
+        other => other.clone(),
+    }
+}
+
+/// The pairs of HELLO's answer but for version, connection and modules.
+fn without_identity(reply: &Reply) -> Vec<(Reply, Reply)> {
+    let pairs = match reply {
+        Reply::Map(pairs) => pairs.clone(),
+        Reply::List(_, items) => items.as_chunks::<2>().0.iter().cloned().map(Into::into).collect(),
+        other => vec![(other.clone(), Reply::Null)],
+    };
+    let own = ["version", "id", "modules"].map(|name| Reply::Bulk(name.into()));
+    pairs.into_iter().filter(|(name, _)| !own.contains(name)).collect()
+}
+
+fn near(judge: &Reply, ours: &Reply, tolerance: i64) -> bool {
+    match (judge, ours) {
+        (Reply::Integer(judge), Reply::Integer(ours)) => {
+            (*judge < 0) == (*ours < 0) && (*judge >= 0 && judge.abs_diff(*ours) <= tolerance as u64)
+        }
+        _ => false,
+    }
+}
+
+/// Whether both are of one type, all the way down; the texts of errors must be equal.
+fn has_same_shape(judge: &Reply, ours: &Reply) -> bool {
+    match (judge, ours) {
+        (Reply::Error(judge), Reply::Error(ours)) => judge == ours,
+        (Reply::List(_, judge), Reply::List(_, ours)) => {
+            judge.len() == ours.len()
+                && judge.iter().zip(ours).all(|(judge, ours)| has_same_shape(judge, ours))
+        }
+        (Reply::Map(judge), Reply::Map(ours)) => {
+            let pairs = judge.iter().zip(ours);
+            judge.len() == ours.len()
+                && pairs
+                    .into_iter()
+                    .all(|(judge, ours)| judge.0 == ours.0 && has_same_shape(&judge.1, &ours.1))
+        }
+        _ => std::mem::discriminant(judge) == std::mem::discriminant(ours),
+    }
+}

@@ -1,0 +1,201 @@
+//! Plays a sequence to one server and keeps what it answered and what it holds afterwards.
+
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use super::sequence::{Form, Sequence, Step};
+use crate::connection::{Connection, RawReply};
+use crate::random::Random;
+use crate::reply::Reply;
+use crate::server::Server;
+
+/// The databases that sequences touch.
+const DATABASE_COUNT: usize = 4;
+/// After this, what was to expire in a millisecond is gone, by every server's clock.
+const EXPIRY_WAIT: Duration = Duration::from_millis(5);
+const SCAN_CALLS_MAX: usize = 10_000;
+
+/// What came back for one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A reply.
+    Reply(RawReply),
+    /// None, as CLIENT REPLY had asked for.
+    Silence,
+    /// The server closed the connection. Nothing was asked after that.
+    Closed,
+    /// The server ended, or nothing sensible came in time. Nothing was asked after that.
+    Broken(String),
+}
+
+/// A key with what it holds at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyState {
+    pub database: usize,
+    pub key: Vec<u8>,
+    pub kind: Vec<u8>,
+    pub value: Vec<u8>,
+    /// As PEXPIRETIME gives it: -1 for never.
+    pub expires_at_ms: i64,
+}
+
+/// What a server answered and holds.
+pub struct Played {
+    /// One for each step, up to the first broken one.
+    pub answers: Vec<Answer>,
+    /// In the order of database and key.
+    pub state: Vec<KeyState>,
+}
+
+/// Plays a sequence on a server that is emptied first.
+pub fn play(server: &mut Server, sequence: &Sequence) -> io::Result<Played> {
+    let mut connection = server.connect()?;
+    connection.call(&["FLUSHALL"])?;
+    if sequence.is_resp3 {
+        connection.call(&["HELLO", "3"])?;
+    }
+    let mut answers = Vec::with_capacity(sequence.steps.len());
+    let mut cuts = Random::new(sequence.seed);
+    let mut mode = ReplyMode::default();
+    for batch in sequence.steps.chunk_by(|step, next| !step.ends_batch && next.form != Form::WholeScan) {
+        if let Err(error) = play_batch(&mut connection, batch, &mut cuts, &mut mode, &mut answers) {
+            answers.push(match (server.revive()?, error.kind()) {
+                (Some(ending), _) => Answer::Broken(format!("the server ended: {ending}")),
+                (None, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+                    Answer::Closed
+                }
+                (None, _) => Answer::Broken(error.to_string()),
+            });
+            break;
+        }
+    }
+    let state = read_state(&mut server.connect()?)?;
+    Ok(Played { answers, state })
+}
+
+fn play_batch(
+    connection: &mut Connection,
+    batch: &[Step],
+    cuts: &mut Random,
+    mode: &mut ReplyMode,
+    answers: &mut Vec<Answer>,
+) -> io::Result<()> {
+    if let [step] = batch
+        && step.form == Form::WholeScan
+        && mode.answers(step)
+    {
+        answers.push(Answer::Reply(scan_whole(connection, step)?));
+        return Ok(());
+    }
+    let bytes: Vec<u8> = batch.iter().flat_map(Step::bytes).collect();
+    send_in_pieces(connection, &bytes, cuts)?;
+    for step in batch {
+        let answer = if mode.observe(step) { Answer::Reply(connection.receive()?) } else { Answer::Silence };
+        answers.push(answer);
+    }
+    if batch.iter().any(|step| step.expires_soon) {
+        std::thread::sleep(EXPIRY_WAIT);
+    }
+    Ok(())
+}
+
+/// Sends bytes in up to three pieces, cut anywhere.
+fn send_in_pieces(connection: &mut Connection, bytes: &[u8], cuts: &mut Random) -> io::Result<()> {
+    let mut rest = bytes;
+    for _ in 0..cuts.below(3) {
+        let (piece, after) = rest.split_at(cuts.below(rest.len() + 1));
+        connection.send(piece)?;
+        rest = after;
+    }
+    connection.send(rest)
+}
+
+/// All that a scan with these options finds, as one sorted list.
+fn scan_whole(connection: &mut Connection, step: &Step) -> io::Result<RawReply> {
+    let mut request = step.arguments.clone();
+    let mut found = Vec::new();
+    for _ in 0..SCAN_CALLS_MAX {
+        let raw = connection.call(&request)?;
+        let Reply::List(_, parts) = &raw.reply else { return Ok(raw) };
+        let [Reply::Bulk(cursor), Reply::List(_, keys)] = parts.as_slice() else { return Ok(raw) };
+        found.extend(keys.iter().cloned());
+        if cursor == b"0" {
+            found.sort();
+            found.dedup();
+            return Ok(RawReply { bytes: Vec::new(), reply: Reply::List(b'*', found) });
+        }
+        request[1] = cursor.clone();
+    }
+    Err(io::Error::other("a scan that does not end"))
+}
+
+fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
+    let mut states = Vec::new();
+    for database in 0..DATABASE_COUNT {
+        connection.call(&["SELECT", &database.to_string()])?;
+        let Reply::List(_, keys) = connection.call(&["KEYS", "*"])?.reply else {
+            return Err(io::Error::other("KEYS gave no list"));
+        };
+        let mut keys: Vec<Vec<u8>> = keys.into_iter().filter_map(blob).collect();
+        keys.sort();
+        for key in keys {
+            let kind = blob(connection.call(&[b"TYPE", key.as_slice()])?.reply).unwrap_or_default();
+            let value = connection.call(&[b"GET", key.as_slice()])?.bytes;
+            let Reply::Integer(expires_at_ms) = connection.call(&[b"PEXPIRETIME", key.as_slice()])?.reply
+            else {
+                return Err(io::Error::other("PEXPIRETIME gave no integer"));
+            };
+            states.push(KeyState { database, key, kind, value, expires_at_ms });
+        }
+    }
+    Ok(states)
+}
+
+fn blob(reply: Reply) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Bulk(bytes) | Reply::Simple(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Which requests are answered: what CLIENT REPLY has asked for so far.
+#[derive(Default)]
+struct ReplyMode {
+    is_off: bool,
+    skips_this: bool,
+}
+
+impl ReplyMode {
+    /// Whether this step is answered, and what it changes for the next ones.
+    fn observe(&mut self, step: &Step) -> bool {
+        let mut skips_next = false;
+        let mut answers = self.answers(step);
+        if step.arguments.len() == 3 && step.is(&["CLIENT", "REPLY"]) {
+            match step.arguments[2].to_ascii_uppercase().as_slice() {
+                b"ON" => {
+                    self.is_off = false;
+                    answers = true;
+                }
+                b"OFF" => {
+                    self.is_off = true;
+                    answers = false;
+                }
+                b"SKIP" => {
+                    skips_next = !self.is_off;
+                    answers = false;
+                }
+                _ => {}
+            }
+        } else if step.arguments.len() == 1 && step.is(&["RESET"]) {
+            self.is_off = false;
+            answers = !self.skips_this;
+        }
+        self.skips_this = skips_next;
+        answers
+    }
+
+    /// Whether an ordinary request is answered now.
+    fn answers(&self, _step: &Step) -> bool {
+        !self.is_off && !self.skips_this
+    }
+}

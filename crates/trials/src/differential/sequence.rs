@@ -1,0 +1,241 @@
+//! A sequence of requests made from a seed: what is sent, in which batches, cut into which pieces.
+
+use super::families::{FAMILIES, Family};
+use super::grammar::Rule;
+use super::words;
+use crate::connection::encode;
+use crate::random::Random;
+
+/// How a step is sent and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As an array of bulk strings.
+    Array,
+    /// As a line of words.
+    Inline,
+    /// SCAN from 0 until the cursor is 0 again; what it found is the reply, in no order.
+    WholeScan,
+}
+
+/// One request of a sequence.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The words of the request.
+    pub arguments: Vec<Vec<u8>>,
+    /// How it is sent.
+    pub form: Form,
+    /// Whether the replies of the batch that it ends are awaited before the next request is sent.
+    pub ends_batch: bool,
+    /// Whether a key expires a moment later: that moment is awaited.
+    pub expires_soon: bool,
+}
+
+/// The requests of one connection, in order.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// What it was made from.
+    pub seed: u64,
+    /// Whether the connection starts with HELLO 3.
+    pub is_resp3: bool,
+    /// The requests.
+    pub steps: Vec<Step>,
+}
+
+/// What sequences are made of.
+pub struct Recipe {
+    rules: Vec<(usize, Rule)>,
+    weight_sum: usize,
+    length: usize,
+}
+
+impl Recipe {
+    /// Sequences of `length` requests of one family, or of all of them.
+    pub fn new(family: Option<&str>, length: usize) -> Option<Recipe> {
+        let wanted = |of: &&Family| family.is_none_or(|name| name == of.name);
+        let lines = FAMILIES.iter().filter(wanted).flat_map(|family| family.lines);
+        let rules: Vec<(usize, Rule)> = lines.map(|(weight, line)| (*weight, Rule::parse(line))).collect();
+        let weight_sum = rules.iter().map(|(weight, _)| weight).sum();
+        (!rules.is_empty()).then_some(Recipe { rules, weight_sum, length })
+    }
+
+    /// The sequence of a seed.
+    pub fn make(&self, seed: u64) -> Sequence {
+        let mut random = Random::new(seed);
+        let is_resp3 = random.chance(50);
+        let batch_length_max = *random.pick(&[1, 3, 10, 30]);
+        let steps = (0..self.length).map(|_| self.make_step(&mut random, batch_length_max)).collect();
+        Sequence { seed, is_resp3, steps }
+    }
+
+    fn make_step(&self, random: &mut Random, batch_length_max: usize) -> Step {
+        let arguments = loop {
+            let mut arguments = self.pick_rule(random).make(random);
+            mutate(random, &mut arguments);
+            if expiry(&arguments) != Expiry::Unclear && !takes_much_memory(&arguments) && !waits(&arguments) {
+                break arguments;
+            }
+        };
+        let is_whole_scan =
+            arguments.len() >= 2 && arguments[0].eq_ignore_ascii_case(b"SCAN") && arguments[1] == b"0";
+        let form = match is_whole_scan {
+            true => Form::WholeScan,
+            false if random.chance(5) && arguments.iter().all(|word| is_plain(word)) => Form::Inline,
+            false => Form::Array,
+        };
+        let expires_soon = expiry(&arguments) == Expiry::Soon;
+        let ends_batch = is_whole_scan || expires_soon || random.below(batch_length_max) == 0;
+        Step { arguments, form, ends_batch, expires_soon }
+    }
+
+    fn pick_rule(&self, random: &mut Random) -> &Rule {
+        let mut left = random.below(self.weight_sum);
+        for (weight, rule) in &self.rules {
+            if left < *weight {
+                return rule;
+            }
+            left -= weight;
+        }
+        unreachable!("the weights add up to weight_sum")
+    }
+}
+
+impl Step {
+    /// The request as it goes over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self.form {
+            Form::Array | Form::WholeScan => encode(&self.arguments),
+            Form::Inline => [self.arguments.join(b" ".as_slice()), b"\r\n".to_vec()].concat(),
+        }
+    }
+
+    /// Whether the first words are these, in any case.
+    pub fn is(&self, words: &[&str]) -> bool {
+        let pairs = words.iter().zip(&self.arguments);
+        self.arguments.len() >= words.len()
+            && pairs.into_iter().all(|(word, argument)| argument.eq_ignore_ascii_case(word.as_bytes()))
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Expiry {
+    /// None, one that is over at once, or one that no trial lives to see.
+    Settled,
+    /// The one millisecond of the expiry family.
+    Soon,
+    /// One that some servers would see pass and others not.
+    Unclear,
+}
+
+/// What a request says about the time its keys have left.
+fn expiry(arguments: &[Vec<u8>]) -> Expiry {
+    const SEEN_MILLISECONDS_MAX: i64 = 900_000;
+    let is_word = |argument: &Vec<u8>, word: &str| argument.eq_ignore_ascii_case(word.as_bytes());
+    let unit_ms = |argument: &Vec<u8>| match () {
+        () if is_word(argument, "PX") || is_word(argument, "PEXPIRE") || is_word(argument, "PSETEX") => {
+            Some(1)
+        }
+        () if is_word(argument, "EX") || is_word(argument, "EXPIRE") || is_word(argument, "SETEX") => {
+            Some(1000)
+        }
+        () => None,
+    };
+    let mut worst = Expiry::Settled;
+    for (position, argument) in arguments.iter().enumerate() {
+        let Some(unit_ms) = unit_ms(argument) else { continue };
+        let time_at = if position == 0 { 2 } else { position + 1 };
+        let time = arguments.get(time_at).and_then(|time| std::str::from_utf8(time).ok());
+        let left_ms = time.and_then(|time| time.parse::<i64>().ok()).unwrap_or(0).saturating_mul(unit_ms);
+        match left_ms {
+            1 => worst = Expiry::Soon,
+            2..=SEEN_MILLISECONDS_MAX => return Expiry::Unclear,
+            _ => {}
+        }
+    }
+    worst
+}
+
+/// Whether a request would make a string of tens of MB or more, which is legal and says nothing new.
+fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
+    const HARMLESS_OFFSET_MAX: i64 = 1_000_000;
+    const OFFSET_MAX: i64 = u32::MAX as i64;
+    let is_field_type = |word: &Vec<u8>| {
+        let (sign, width) = word.split_at(word.len().min(1));
+        matches!(sign, b"u" | b"i" | b"U" | b"I") && !width.is_empty() && width.iter().all(u8::is_ascii_digit)
+    };
+    let offsets: Vec<&Vec<u8>> = match arguments[0].to_ascii_uppercase().as_slice() {
+        b"SETBIT" | b"SETRANGE" => arguments.get(2).into_iter().collect(),
+        b"BITFIELD" => {
+            arguments.windows(2).filter(|pair| is_field_type(&pair[0])).map(|pair| &pair[1]).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut numbers =
+        offsets.into_iter().filter_map(|offset| std::str::from_utf8(offset).ok()?.parse::<i64>().ok());
+    numbers.any(|offset| (HARMLESS_OFFSET_MAX..=OFFSET_MAX).contains(&offset))
+}
+
+/// Whether a request waits for replicas that don't exist.
+fn waits(arguments: &[Vec<u8>]) -> bool {
+    const WAIT_MILLISECONDS_MAX: i64 = 10;
+    let number = |at: usize| std::str::from_utf8(arguments.get(at)?).ok()?.parse::<i64>().ok();
+    let is_bounded = matches!(number(2), Some(1..=WAIT_MILLISECONDS_MAX));
+    arguments[0].eq_ignore_ascii_case(b"WAIT")
+        && number(1).is_some_and(|replicas| replicas > 0)
+        && !is_bounded
+}
+
+/// Sometimes breaks a request: a word lost, one too many, or one replaced.
+fn mutate(random: &mut Random, arguments: &mut Vec<Vec<u8>>) {
+    let at = random.below(arguments.len());
+    match random.below(100) {
+        0..=2 if arguments.len() > 1 => drop(arguments.remove(at.max(1))),
+        3..=5 => arguments.push(words::odd(random)),
+        6..=8 if at > 0 => arguments[at] = words::odd(random),
+        9 if at > 0 => arguments.insert(at, words::odd(random)),
+        _ => {}
+    }
+}
+
+/// Whether a word can stand in an inline request as it is.
+fn is_plain(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_makes_the_same_sequence_each_time() {
+        let recipe = Recipe::new(None, 200).unwrap();
+        let lines = |seed| recipe.make(seed).steps.iter().map(Step::bytes).collect::<Vec<_>>();
+        assert_eq!(lines(3), lines(3));
+        assert_ne!(lines(3), lines(4));
+        assert!(Recipe::new(Some("nonsense"), 1).is_none());
+    }
+
+    #[test]
+    fn short_expiries_are_seen() {
+        let of =
+            |line: &str| expiry(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());
+        assert!(of("SET k v PX 1") == Expiry::Soon);
+        assert!(of("PEXPIRE k 1 NX") == Expiry::Soon);
+        assert!(of("set k v px 10") == Expiry::Unclear);
+        assert!(of("SETEX k 10 v") == Expiry::Unclear);
+        assert!(of("EXPIRE k -1") == Expiry::Settled);
+        assert!(of("SET k v EX 100000") == Expiry::Settled);
+        assert!(of("SET EX 5") == Expiry::Unclear);
+    }
+
+    #[test]
+    fn offsets_that_take_much_memory_are_seen() {
+        let of = |line: &str| {
+            takes_much_memory(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
+        };
+        assert!(of("setbit k 4294967295 1"));
+        assert!(!of("SETBIT k 4294967296 1"));
+        assert!(of("SETRANGE k 536870911 x"));
+        assert!(of("BITFIELD k GET u8 0 SET i64 2147483647 1"));
+        assert!(!of("BITFIELD k SET i64 7 2147483647"));
+    }
+}

@@ -1,0 +1,243 @@
+//! The words that stand for an argument: ordinary ones, and those that servers have been wrong about.
+
+use crate::random::Random;
+
+/// Few keys, so that commands meet each other's values.
+const KEYS: &[&str] = &["k0", "k1", "k2", "k3", "k4", "k5", "{t}a", "{t}b"];
+
+const INTEGERS: &[&str] = &["0", "1", "-1", "2", "3", "7", "10", "100", "-100", "255", "65536"];
+const EXTREME_INTEGERS: &[&str] = &[
+    "2147483647",
+    "-2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775806",
+    "-9223372036854775808",
+    "-9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "99999999999999999999999999",
+];
+const NO_INTEGERS: &[&str] =
+    &["", "abc", "1.5", " 1", "1 ", "+1", "01", "-0", "1e3", "0x10", "--1", "1\0", "ten"];
+const FLOATS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "3.25",
+    "-2.5",
+    "0.1",
+    "1e3",
+    "1.5e-3",
+    "100000000000000000000",
+    "5.0e10",
+    "1e17",
+    "123456789.123456789",
+    "0.00000000001",
+    "-0.1",
+];
+const ODD_FLOATS: &[&str] = &[
+    "",
+    "abc",
+    "nan",
+    "inf",
+    "-inf",
+    "+inf",
+    "1e400",
+    "1e5000",
+    " 1",
+    "1 ",
+    "-0",
+    ".5",
+    "5.",
+    "0x1p3",
+    "1,5",
+    "infinity",
+    "1.7976931348623157e308",
+    "5e-324",
+    "1e-4000",
+];
+const SHORT_TEXTS: &[&str] = &[
+    "",
+    "a",
+    "hello",
+    "Hello World",
+    "foobar",
+    "ohmytext",
+    "mynewtext",
+    "0",
+    "1",
+    "\u{0}",
+    "\u{ff}",
+    "\"quoted\"",
+    "a b",
+    "\r\n",
+    "*1",
+    "$-1",
+    "\u{00e9}",
+];
+
+/// A key of the few, or now and then an odd one.
+pub fn key(random: &mut Random) -> Vec<u8> {
+    match random.below(60) {
+        0 => Vec::new(),
+        1 => b"\x00\xff\r\n".to_vec(),
+        2 => b"a key".to_vec(),
+        3 => vec![b'k'; 300],
+        _ => random.pick(KEYS).as_bytes().to_vec(),
+    }
+}
+
+/// An integer argument: small, at an edge, or none at all.
+pub fn integer(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=9 => random.pick(INTEGERS),
+        10..=15 => return random.between(-20, 20).to_string().into_bytes(),
+        16..=17 => random.pick(EXTREME_INTEGERS),
+        _ => random.pick(NO_INTEGERS),
+    }
+    .as_bytes()
+    .to_vec()
+}
+
+/// A position in a string: near its ends.
+pub fn index(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=15 => random.between(-12, 40).to_string().into_bytes(),
+        16 => random.between(-3000, 3000).to_string().into_bytes(),
+        17..=18 => random.pick(EXTREME_INTEGERS).as_bytes().to_vec(),
+        _ => random.pick(NO_INTEGERS).as_bytes().to_vec(),
+    }
+}
+
+/// Where SETRANGE writes: never so far that a server would have to take hundreds of MB.
+pub fn offset(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=15 => random.between(0, 40).to_string().into_bytes(),
+        16 => random.between(0, 3000).to_string().into_bytes(),
+        17 => random.pick(&["-1", "536870912", "536870911999", "9223372036854775807"]).as_bytes().to_vec(),
+        18 => random.pick(NO_INTEGERS).as_bytes().to_vec(),
+        _ => b"0".to_vec(),
+    }
+}
+
+/// Which bit: likewise.
+pub fn bit_offset(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=14 => random.between(0, 200).to_string().into_bytes(),
+        15..=16 => random.between(0, 30_000).to_string().into_bytes(),
+        17 => random.pick(&["-1", "4294967296", "9223372036854775807", "4294967296000"]).as_bytes().to_vec(),
+        18 => random.pick(NO_INTEGERS).as_bytes().to_vec(),
+        _ => b"0".to_vec(),
+    }
+}
+
+/// Which bit of BITFIELD: a number, or `#` and the number of a field.
+pub fn field_offset(random: &mut Random) -> Vec<u8> {
+    if random.chance(35) {
+        return [b"#".as_slice(), random.between(0, 12).to_string().as_bytes()].concat();
+    }
+    bit_offset(random)
+}
+
+/// A type of BITFIELD, sometimes one that does not exist.
+pub fn field_type(random: &mut Random) -> Vec<u8> {
+    const ODD: &[&str] = &["u64", "i65", "u0", "i0", "x8", "", "u", "i-1", "u8x", "I8", "u 8"];
+    match random.below(20) {
+        0 => random.pick(ODD).as_bytes().to_vec(),
+        1..=9 => format!("i{}", random.between(1, 64)).into_bytes(),
+        _ => format!("u{}", random.between(1, 63)).into_bytes(),
+    }
+}
+
+/// A float argument.
+pub fn float(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=12 => random.pick(FLOATS).as_bytes().to_vec(),
+        13..=15 => random.pick(ODD_FLOATS).as_bytes().to_vec(),
+        _ => integer(random),
+    }
+}
+
+/// A value to store.
+pub fn value(random: &mut Random) -> Vec<u8> {
+    match random.below(24) {
+        0..=5 => integer(random),
+        6..=7 => float(random),
+        8..=15 => random.pick(SHORT_TEXTS).as_bytes().to_vec(),
+        16..=18 => (0..random.below(40)).map(|_| random.next_u64() as u8).collect(),
+        19..=21 => (0..random.below(80)).map(|_| *random.pick(b"abcd")).collect(),
+        22 => vec![b'x'; random.pick(&[43, 44, 45, 63, 64, 65, 128, 1024, 3000]).to_owned()],
+        _ => (0..random.below(600)).map(|_| random.next_u64() as u8).collect(),
+    }
+}
+
+/// Seconds until a key expires: long enough to be the same on all servers, already over, or wrong. No two are equal:
+/// GT and LT of equal ones depend on the millisecond.
+pub fn seconds(random: &mut Random) -> Vec<u8> {
+    let future = random.between(100_000, 30_000_000).to_string();
+    time(random, &future, &["0", "-1", "-100000"])
+}
+
+/// Milliseconds until a key expires, likewise.
+pub fn milliseconds(random: &mut Random) -> Vec<u8> {
+    let future = random.between(100_000_000, 30_000_000_000).to_string();
+    time(random, &future, &["0", "-1", "-1000000"])
+}
+
+/// A point in time in seconds, far in the past or the future.
+pub fn unix_seconds(random: &mut Random) -> Vec<u8> {
+    let future = *random.pick(&["4102444800", "33177117420", "9223372036854775"]);
+    time(random, future, &["0", "1", "-1", "1000000000"])
+}
+
+/// A point in time in milliseconds, likewise.
+pub fn unix_milliseconds(random: &mut Random) -> Vec<u8> {
+    let future = *random.pick(&["4102444800000", "33177117420000"]);
+    time(random, future, &["0", "1", "-1", "1000000000000"])
+}
+
+fn time(random: &mut Random, future: &str, past: &[&str]) -> Vec<u8> {
+    match random.below(20) {
+        0..=12 => future,
+        13..=16 => random.pick(past),
+        17..=18 => random.pick(EXTREME_INTEGERS),
+        _ => random.pick(NO_INTEGERS),
+    }
+    .as_bytes()
+    .to_vec()
+}
+
+/// The number of a database; only the first four are ever looked at.
+pub fn database(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=16 => random.between(0, 3).to_string().into_bytes(),
+        17 => random.pick(&["15", "16", "-1", "1000000"]).as_bytes().to_vec(),
+        _ => integer(random),
+    }
+}
+
+/// A glob-style pattern.
+pub fn pattern(random: &mut Random) -> Vec<u8> {
+    const PATTERNS: &[&str] = &[
+        "*", "k*", "k?", "k[0-2]", "k[^0]", "*a", "{t}*", "k[2-0]", "[", "k\\0", "**", "?", "", "k[01",
+        "*k*", "a key", "k[0\\]]",
+    ];
+    random.pick(PATTERNS).as_bytes().to_vec()
+}
+
+/// A word that fits nowhere in particular.
+pub fn odd(random: &mut Random) -> Vec<u8> {
+    match random.below(8) {
+        0 => Vec::new(),
+        1 => integer(random),
+        2 => b"NX".to_vec(),
+        3 => b"GET".to_vec(),
+        4 => b"EX".to_vec(),
+        5 => b"\xfe\x00\r\n".to_vec(),
+        6 => key(random),
+        _ => value(random),
+    }
+}

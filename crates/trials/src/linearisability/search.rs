@@ -1,0 +1,263 @@
+//! Looks for an order of the commands of a history that explains it: Wing and Gong's search with Lowe's memory of what
+//! was tried ("Testing for linearizability", 2017).
+//!
+//! Invariants: commands are taken in an order in which none comes before one that was answered before it was asked.
+//! Cost: exponential in how many commands overlap, at worst; linear in the length of a history of few clients.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write};
+
+use super::store::{Key, Op, Output, State};
+
+/// One command of a history.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Which connection asked.
+    pub client: usize,
+    /// A moment before it was sent; only the order of moments matters.
+    pub called_at: u64,
+    /// A moment after its reply was there.
+    pub returned_at: u64,
+    /// What was asked.
+    pub op: Op,
+    /// What was answered.
+    pub output: Output,
+}
+
+/// A history without an explanation: the commands around the place where the search got no further.
+#[derive(Debug)]
+pub struct NotLinearisable {
+    explained_count: usize,
+    around: Vec<Operation>,
+}
+
+const SHOWN_MAX: usize = 24;
+
+/// Checks a history of commands on any keys. The store was empty before.
+pub fn check(history: &[Operation]) -> Result<(), NotLinearisable> {
+    Search::new(history).run()
+}
+
+/// Checks a history of commands on one key each, key by key: as strong, and much cheaper.
+pub fn check_each_key(history: &[Operation]) -> Result<(), NotLinearisable> {
+    let mut keys: Vec<Key> = history.iter().flat_map(|operation| operation.op.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into_iter().try_for_each(|key| {
+        let of_key: Vec<Operation> =
+            history.iter().filter(|operation| operation.op.keys().contains(&key)).cloned().collect();
+        check(&of_key)
+    })
+}
+
+/// A call or a return in the list of what happened, linked so that a command can be taken out and put back.
+#[derive(Clone, Copy)]
+struct Event {
+    operation: usize,
+    is_call: bool,
+    previous: usize,
+    next: usize,
+}
+
+/// The list's head and tail; events start at 1.
+const HEAD: usize = 0;
+
+struct Search<'a> {
+    history: &'a [Operation],
+    events: Vec<Event>,
+    /// For each operation, its return in `events`.
+    returns: Vec<usize>,
+    tried: HashSet<(Vec<u64>, State)>,
+    taken: Vec<u64>,
+    state: State,
+    /// The calls taken, with the state before each.
+    path: Vec<(usize, State)>,
+    /// The operations of the longest path so far.
+    best: Vec<u64>,
+    best_count: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(history: &'a [Operation]) -> Search<'a> {
+        // Calls first where moments are equal: then the two commands count as overlapping.
+        let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(history.len() * 2);
+        for (index, operation) in history.iter().enumerate() {
+            moments.push((operation.called_at, false, index));
+            moments.push((operation.returned_at, true, index));
+        }
+        moments.sort_unstable();
+        let count = moments.len();
+        let mut events =
+            vec![Event { operation: usize::MAX, is_call: false, previous: count, next: 1 % (count + 1) }];
+        let mut returns = vec![HEAD; history.len()];
+        for (index, (_, is_return, operation)) in moments.into_iter().enumerate() {
+            let at = index + 1;
+            events.push(Event {
+                operation,
+                is_call: !is_return,
+                previous: at - 1,
+                next: (at + 1) % (count + 1),
+            });
+            if is_return {
+                returns[operation] = at;
+            }
+        }
+        let taken = vec![0; history.len().div_ceil(64)];
+        Search {
+            history,
+            events,
+            returns,
+            tried: HashSet::new(),
+            best: taken.clone(),
+            taken,
+            state: State::default(),
+            path: Vec::new(),
+            best_count: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<(), NotLinearisable> {
+        let mut at = self.events[HEAD].next;
+        while self.events[HEAD].next != HEAD {
+            let event = self.events[at];
+            if at != HEAD && event.is_call {
+                at = if self.try_take(at, event.operation) { self.events[HEAD].next } else { event.next };
+                continue;
+            }
+            // A command has returned that is not explained: what was taken last was wrong.
+            let Some((call, state)) = self.path.pop() else {
+                return Err(self.failure());
+            };
+            self.put_back(call);
+            self.state = state;
+            at = self.events[call].next;
+        }
+        Ok(())
+    }
+
+    /// Takes a command next if its answer fits and this was not tried before.
+    fn try_take(&mut self, call: usize, operation: usize) -> bool {
+        let mut state = self.state;
+        if self.history[operation].op.apply(&mut state) != self.history[operation].output {
+            return false;
+        }
+        self.taken[operation / 64] |= 1 << (operation % 64);
+        if !self.tried.insert((self.taken.clone(), state)) {
+            self.taken[operation / 64] &= !(1 << (operation % 64));
+            return false;
+        }
+        self.path.push((call, self.state));
+        self.state = state;
+        self.unlink(call);
+        self.unlink(self.returns[operation]);
+        if self.path.len() > self.best_count {
+            self.best_count = self.path.len();
+            self.best.clone_from(&self.taken);
+        }
+        true
+    }
+
+    fn put_back(&mut self, call: usize) {
+        let operation = self.events[call].operation;
+        self.taken[operation / 64] &= !(1 << (operation % 64));
+        self.relink(self.returns[operation]);
+        self.relink(call);
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let Event { previous, next, .. } = self.events[at];
+        self.events[previous].next = next;
+        self.events[next].previous = previous;
+    }
+
+    /// Undoes the last `unlink` that is not undone yet.
+    fn relink(&mut self, at: usize) {
+        let Event { previous, next, .. } = self.events[at];
+        self.events[previous].next = at;
+        self.events[next].previous = at;
+    }
+
+    fn failure(&self) -> NotLinearisable {
+        let is_open = |index: &usize| self.best[index / 64] & (1 << (index % 64)) == 0;
+        let mut open: Vec<usize> = (0..self.history.len()).filter(is_open).collect();
+        open.sort_by_key(|index| self.history[*index].called_at);
+        // The first that can't be explained, and all that overlap it.
+        let stuck = open
+            .iter()
+            .min_by_key(|index| self.history[**index].returned_at)
+            .map(|index| &self.history[*index]);
+        let overlaps = |operation: &&Operation| {
+            stuck.is_some_and(|stuck| {
+                operation.called_at <= stuck.returned_at && operation.returned_at >= stuck.called_at
+            })
+        };
+        let mut around: Vec<Operation> = self.history.iter().filter(overlaps).cloned().collect();
+        around.sort_by_key(|operation| operation.called_at);
+        around.truncate(SHOWN_MAX);
+        NotLinearisable { explained_count: self.best_count, around }
+    }
+}
+
+impl fmt::Display for NotLinearisable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            out,
+            "no order explains this history; {} commands were explained, these not all:",
+            self.explained_count
+        )?;
+        for Operation { client, called_at, returned_at, op, output } in &self.around {
+            let mut line = String::new();
+            // Writing to a String can't fail.
+            let _ = write!(line, "{called_at}..{returned_at} client {client}: {}", op.request().join(" "));
+            writeln!(out, "    {line} -> {output:?}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(client: usize, called_at: u64, returned_at: u64, op: Op, output: Output) -> Operation {
+        Operation { client, called_at, returned_at, op, output }
+    }
+
+    #[test]
+    fn an_empty_history_is_explained() {
+        assert!(check(&[]).is_ok());
+    }
+
+    #[test]
+    fn overlapping_commands_may_have_happened_in_any_order() {
+        let history = |read| {
+            [
+                operation(0, 0, 10, Op::Set(0, 1), Output::Done(true)),
+                operation(1, 5, 15, Op::Set(0, 2), Output::Done(true)),
+                operation(2, 20, 30, Op::Get(0), Output::Value(Some(read))),
+            ]
+        };
+        assert!(check(&history(1)).is_ok());
+        assert!(check(&history(2)).is_ok());
+        assert!(check(&history(3)).is_err());
+    }
+
+    #[test]
+    fn what_was_answered_before_comes_before() {
+        let stale = [
+            operation(0, 0, 10, Op::Set(0, 1), Output::Done(true)),
+            operation(1, 11, 15, Op::Get(0), Output::Value(None)),
+        ];
+        let error = check(&stale).unwrap_err().to_string();
+        assert!(error.contains("GET linear:0 -> Value(None)"), "{error}");
+    }
+
+    #[test]
+    fn two_keys_are_seen_together() {
+        let torn = [
+            operation(0, 0, 10, Op::MultiSet(vec![(0, 1), (1, 1)]), Output::Done(true)),
+            operation(1, 1, 9, Op::MultiGet(vec![0, 1]), Output::Values(vec![Some(1), None])),
+        ];
+        assert!(check(&torn).is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! The sequential store: what each command does and answers when nothing else happens at the same time.
+
+use crate::reply::Reply;
+
+/// How many keys a history may use.
+pub const KEY_COUNT_MAX: usize = 8;
+
+/// One of the few keys of a history.
+pub type Key = usize;
+
+/// What every key holds; numbers only.
+pub type State = [Option<i64>; KEY_COUNT_MAX];
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// GET
+    Get(Key),
+    /// SET
+    Set(Key, i64),
+    /// SET with GET
+    SetGet(Key, i64),
+    /// SET with NX
+    SetIfAbsent(Key, i64),
+    /// SET with IFEQ
+    SetIfEqual {
+        /// The key.
+        key: Key,
+        /// What it must hold.
+        expected: i64,
+        /// What it holds then.
+        value: i64,
+    },
+    /// INCR
+    Increment(Key),
+    /// GETDEL
+    GetDelete(Key),
+    /// DEL
+    Delete(Vec<Key>),
+    /// EXISTS
+    Exists(Vec<Key>),
+    /// MGET
+    MultiGet(Vec<Key>),
+    /// MSET
+    MultiSet(Vec<(Key, i64)>),
+    /// MSETNX
+    MultiSetIfAbsent(Vec<(Key, i64)>),
+    /// RENAME
+    Rename(Key, Key),
+    /// RENAMENX
+    RenameIfAbsent(Key, Key),
+    /// COPY with REPLACE
+    Copy(Key, Key),
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// One value.
+    Value(Option<i64>),
+    /// Several.
+    Values(Vec<Option<i64>>),
+    /// A count, or 1 and 0 for done and not done.
+    Count(i64),
+    /// OK, or nil for not done.
+    Done(bool),
+    /// The error of RENAME and RENAMENX.
+    NoSuchKey,
+}
+
+impl Op {
+    /// Does it: changes the state and gives the answer.
+    pub fn apply(&self, state: &mut State) -> Output {
+        match self {
+            Op::Get(key) => Output::Value(state[*key]),
+            Op::Set(key, value) => {
+                state[*key] = Some(*value);
+                Output::Done(true)
+            }
+            Op::SetGet(key, value) => Output::Value(state[*key].replace(*value)),
+            Op::SetIfAbsent(key, value) => {
+                let is_absent = state[*key].is_none();
+                state[*key].get_or_insert(*value);
+                Output::Done(is_absent)
+            }
+            Op::SetIfEqual { key, expected, value } => {
+                let is_equal = state[*key] == Some(*expected);
+                if is_equal {
+                    state[*key] = Some(*value);
+                }
+                Output::Done(is_equal)
+            }
+            Op::Increment(key) => {
+                let value = state[*key].unwrap_or(0) + 1;
+                state[*key] = Some(value);
+                Output::Count(value)
+            }
+            Op::GetDelete(key) => Output::Value(state[*key].take()),
+            Op::Delete(keys) => {
+                Output::Count(keys.iter().filter(|key| state[**key].take().is_some()).count() as i64)
+            }
+            Op::Exists(keys) => {
+                Output::Count(keys.iter().filter(|key| state[**key].is_some()).count() as i64)
+            }
+            Op::MultiGet(keys) => Output::Values(keys.iter().map(|key| state[*key]).collect()),
+            Op::MultiSet(pairs) => {
+                pairs.iter().for_each(|(key, value)| state[*key] = Some(*value));
+                Output::Done(true)
+            }
+            Op::MultiSetIfAbsent(pairs) => {
+                let are_absent = pairs.iter().all(|(key, _)| state[*key].is_none());
+                if are_absent {
+                    pairs.iter().for_each(|(key, value)| state[*key] = Some(*value));
+                }
+                Output::Count(i64::from(are_absent))
+            }
+            Op::Rename(from, to) => match state[*from].take() {
+                None => Output::NoSuchKey,
+                value => {
+                    state[*to] = value;
+                    Output::Done(true)
+                }
+            },
+            Op::RenameIfAbsent(from, to) => match state[*from] {
+                None => Output::NoSuchKey,
+                Some(_) if state[*to].is_some() => Output::Count(0),
+                value => {
+                    state[*from] = None;
+                    state[*to] = value;
+                    Output::Count(1)
+                }
+            },
+            Op::Copy(from, to) => match state[*from] {
+                None => Output::Count(0),
+                value => {
+                    state[*to] = value;
+                    Output::Count(1)
+                }
+            },
+        }
+    }
+
+    /// The keys it names.
+    pub fn keys(&self) -> Vec<Key> {
+        match self {
+            Op::Get(key) | Op::Set(key, _) | Op::SetGet(key, _) | Op::SetIfAbsent(key, _) => vec![*key],
+            Op::SetIfEqual { key, .. } | Op::Increment(key) | Op::GetDelete(key) => vec![*key],
+            Op::Delete(keys) | Op::Exists(keys) | Op::MultiGet(keys) => keys.clone(),
+            Op::MultiSet(pairs) | Op::MultiSetIfAbsent(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
+            Op::Rename(from, to) | Op::RenameIfAbsent(from, to) | Op::Copy(from, to) => vec![*from, *to],
+        }
+    }
+
+    /// The words of its request.
+    pub fn request(&self) -> Vec<String> {
+        let name = |key: &Key| format!("linear:{key}");
+        let words = |command: &str, rest: Vec<String>| [vec![command.to_owned()], rest].concat();
+        let names = |keys: &[Key]| keys.iter().map(name).collect::<Vec<_>>();
+        let named_values = |pairs: &[(Key, i64)]| {
+            pairs.iter().flat_map(|(key, value)| [name(key), value.to_string()]).collect::<Vec<_>>()
+        };
+        let set = |key: &Key, value: &i64, options: &[&str]| {
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            words("SET", [vec![name(key), value.to_string()], options].concat())
+        };
+        match self {
+            Op::Get(key) => words("GET", names(&[*key])),
+            Op::Set(key, value) => set(key, value, &[]),
+            Op::SetGet(key, value) => set(key, value, &["GET"]),
+            Op::SetIfAbsent(key, value) => set(key, value, &["NX"]),
+            Op::SetIfEqual { key, expected, value } => set(key, value, &["IFEQ", &expected.to_string()]),
+            Op::Increment(key) => words("INCR", names(&[*key])),
+            Op::GetDelete(key) => words("GETDEL", names(&[*key])),
+            Op::Delete(keys) => words("DEL", names(keys)),
+            Op::Exists(keys) => words("EXISTS", names(keys)),
+            Op::MultiGet(keys) => words("MGET", names(keys)),
+            Op::MultiSet(pairs) => words("MSET", named_values(pairs)),
+            Op::MultiSetIfAbsent(pairs) => words("MSETNX", named_values(pairs)),
+            Op::Rename(from, to) => words("RENAME", names(&[*from, *to])),
+            Op::RenameIfAbsent(from, to) => words("RENAMENX", names(&[*from, *to])),
+            Op::Copy(from, to) => words("COPY", [names(&[*from, *to]), vec!["REPLACE".to_owned()]].concat()),
+        }
+    }
+
+    /// What a reply (RESP2) to it says; `None` if it makes no sense.
+    pub fn read(&self, reply: &Reply) -> Option<Output> {
+        let value = |reply: &Reply| match reply {
+            Reply::Null => Some(None),
+            Reply::Bulk(text) => Some(Some(std::str::from_utf8(text).ok()?.parse::<i64>().ok()?)),
+            _ => None,
+        };
+        match (self, reply) {
+            (Op::Get(_) | Op::SetGet(..) | Op::GetDelete(_), _) => Some(Output::Value(value(reply)?)),
+            (Op::MultiGet(_), Reply::List(_, items)) => {
+                Some(Output::Values(items.iter().map(value).collect::<Option<_>>()?))
+            }
+            (Op::Rename(..) | Op::RenameIfAbsent(..), Reply::Error(text)) => {
+                (text == b"ERR no such key").then_some(Output::NoSuchKey)
+            }
+            (_, Reply::Integer(count)) => Some(Output::Count(*count)),
+            (_, Reply::Simple(text)) if text == b"OK" => Some(Output::Done(true)),
+            (Op::SetIfAbsent(..) | Op::SetIfEqual { .. }, Reply::Null) => Some(Output::Done(false)),
+            _ => None,
+        }
+    }
+}
+
+/// Makes commands with few keys and values that tell them apart.
+pub mod choose {
+    use super::{Key, Op};
+    use crate::random::Random;
+
+    /// A command of one key. `unique` is a value that no other command writes.
+    pub fn single(random: &mut Random, key_count: usize, unique: i64) -> Op {
+        let key = random.below(key_count);
+        match random.below(14) {
+            0..=3 => Op::Get(key),
+            4..=5 => Op::Set(key, unique),
+            6 => Op::SetGet(key, unique),
+            7 => Op::SetIfAbsent(key, unique),
+            8..=9 => Op::SetIfEqual { key, expected: unique - random.between(1, 4), value: unique },
+            10..=12 => Op::Increment(key),
+            _ => Op::GetDelete(key),
+        }
+    }
+
+    /// A command of one or several keys.
+    pub fn any(random: &mut Random, key_count: usize, unique: i64) -> Op {
+        let (from, to) = (random.below(key_count), random.below(key_count));
+        match random.below(14) {
+            0..=1 => single(random, key_count, unique),
+            2..=4 => Op::MultiGet((0..key_count).collect()),
+            5..=6 => Op::MultiSet(some(random, key_count).into_iter().map(|key| (key, unique)).collect()),
+            7 => Op::MultiSetIfAbsent(some(random, key_count).into_iter().map(|key| (key, unique)).collect()),
+            8..=9 => Op::Rename(from, to),
+            10 => Op::RenameIfAbsent(from, to),
+            11 if from != to => Op::Copy(from, to),
+            12 => Op::Delete(some(random, key_count)),
+            _ => Op::Exists((0..key_count).collect()),
+        }
+    }
+
+    /// Two or more different keys, in any order.
+    fn some(random: &mut Random, key_count: usize) -> Vec<Key> {
+        let mut keys: Vec<Key> = (0..key_count).collect();
+        random.shuffle(&mut keys);
+        keys.truncate(2 + random.below(key_count - 1));
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn commands_do_what_their_names_say() {
+        let mut state = State::default();
+        let mut run = |op: Op| op.apply(&mut state);
+        assert_eq!(run(Op::Increment(0)), Output::Count(1));
+        assert_eq!(run(Op::SetIfAbsent(0, 5)), Output::Done(false));
+        assert_eq!(run(Op::SetIfEqual { key: 0, expected: 1, value: 7 }), Output::Done(true));
+        assert_eq!(run(Op::Rename(0, 1)), Output::Done(true));
+        assert_eq!(run(Op::Rename(0, 1)), Output::NoSuchKey);
+        assert_eq!(run(Op::RenameIfAbsent(1, 1)), Output::Count(0));
+        assert_eq!(run(Op::Copy(1, 2)), Output::Count(1));
+        assert_eq!(run(Op::MultiGet(vec![0, 1, 2])), Output::Values(vec![None, Some(7), Some(7)]));
+        assert_eq!(run(Op::MultiSetIfAbsent(vec![(0, 1), (1, 1)])), Output::Count(0));
+        assert_eq!(run(Op::Delete(vec![0, 1, 2])), Output::Count(2));
+        assert_eq!(run(Op::Exists(vec![0, 1, 2])), Output::Count(0));
+    }
+
+    #[test]
+    fn chosen_keys_exist() {
+        let mut random = Random::new(1);
+        for unique in 0..2000 {
+            let keys = choose::any(&mut random, 4, unique).keys();
+            assert!(!keys.is_empty() && keys.iter().all(|key| *key < 4));
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Server processes: where the programs are, starting one on a free port, and ending it with its data.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, io, process, thread};
+
+use crate::connection::Connection;
+
+const START_TIME_MAX: Duration = Duration::from_secs(20);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How often a lost race for a port is run again.
+const START_ATTEMPTS_MAX: usize = 5;
+
+/// A program that speaks the protocol.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What reports call it.
+    pub name: &'static str,
+    path: PathBuf,
+    extra_arguments: Vec<String>,
+}
+
+impl Program {
+    /// A program at a path that is known to exist.
+    pub fn new(name: &'static str, path: &Path) -> Program {
+        Program { name, path: path.to_owned(), extra_arguments: Vec::new() }
+    }
+
+    /// Our own server: `BROADLOOM_BIN`, or what cargo built beside the running test.
+    pub fn broadloom() -> Option<Program> {
+        let beside = || {
+            let running = env::current_exe().ok()?;
+            running.ancestors().skip(1).take(2).map(|dir| dir.join("broadloom")).find(|path| path.is_file())
+        };
+        let path =
+            env::var_os("BROADLOOM_BIN").map(PathBuf::from).filter(|path| path.is_file()).or_else(beside)?;
+        Some(Program::new("broadloom", &path))
+    }
+
+    /// The Valkey that `tests/peers/install` built.
+    pub fn valkey() -> Option<Program> {
+        Program::peer("valkey", "valkey-server")
+    }
+
+    /// The Redis that `tests/peers/install` built.
+    pub fn redis() -> Option<Program> {
+        Program::peer("redis", "redis-server")
+    }
+
+    /// The same program, started with more directives.
+    pub fn with_arguments(mut self, arguments: &[&str]) -> Program {
+        self.extra_arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    fn peer(name: &'static str, file: &str) -> Option<Program> {
+        let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers");
+        let peers = env::var_os("BROADLOOM_PEERS").map_or_else(default, PathBuf::from);
+        let path = peers.join("bin").join(file);
+        path.is_file().then(|| Program::new(name, &path))
+    }
+}
+
+/// The programs a test needs, or a printed reason to skip it. With `CI` set, what is missing is a failure.
+pub fn programs_or_skip<const N: usize>(found: [(&str, Option<Program>); N]) -> Option<[Program; N]> {
+    let missing: Vec<&str> =
+        found.iter().filter(|(_, program)| program.is_none()).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return Some(found.map(|(_, program)| program.expect("none is missing")));
+    }
+    let reason = format!("no {}: run tests/peers/install, and build the server", missing.join(", "));
+    assert!(env::var_os("CI").is_none(), "{reason}");
+    eprintln!("skipped: {reason}");
+    None
+}
+
+/// A running server. It is killed and its data removed when this is dropped.
+pub struct Server {
+    program: Program,
+    child: Child,
+    data_dir: PathBuf,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Starts a program on a free loopback port and waits until it answers.
+    pub fn start(program: &Program) -> io::Result<Server> {
+        let mut last = io::Error::other("not tried");
+        for _ in 0..START_ATTEMPTS_MAX {
+            match Server::start_once(program) {
+                Ok(server) => return Ok(server),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// What reports call it.
+    pub fn name(&self) -> &'static str {
+        self.program.name
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new connection to it.
+    pub fn connect(&self) -> io::Result<Connection> {
+        Connection::open(self.address)
+    }
+
+    /// Starts it again, empty, if it has ended; returns how it ended then.
+    pub fn revive(&mut self) -> io::Result<Option<String>> {
+        let Some(status) = self.child.try_wait()? else {
+            return Ok(None);
+        };
+        let log = fs::read(self.data_dir.join("log")).unwrap_or_default();
+        let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4000)..]).into_owned();
+        *self = Server::start(&self.program)?;
+        Ok(Some(format!("{status}; the end of its log:\n{tail}")))
+    }
+
+    fn start_once(program: &Program) -> io::Result<Server> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let data_dir = env::temp_dir().join(format!("trials-{}-{}-{port}", program.name, process::id()));
+        fs::create_dir_all(&data_dir)?;
+        let log = File::create(data_dir.join("log"))?;
+        let child = Command::new(&program.path)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--enable-debug-command", "yes", "--dir"])
+            .arg(&data_dir)
+            .args(&program.extra_arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        let mut server = Server { program: program.clone(), child, data_dir, address };
+        server.wait_until_up()?;
+        Ok(server)
+    }
+
+    fn wait_until_up(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + START_TIME_MAX;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                let log = fs::read_to_string(self.data_dir.join("log")).unwrap_or_default();
+                return Err(io::Error::other(format!("{} ended with {status}:\n{log}", self.program.name)));
+            }
+            if let Ok(reply) = self.connect().and_then(|mut connection| connection.call(&["PING"]))
+                && reply.bytes == b"+PONG\r\n"
+            {
+                return Ok(());
+            }
+            thread::sleep(START_POLL_INTERVAL);
+        }
+        Err(io::Error::other(format!("{} does not answer", self.program.name)))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Killed, not asked: nothing of it is kept. Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.data_dir);
+    }
+}

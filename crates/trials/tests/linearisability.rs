@@ -1,0 +1,49 @@
+//! Linearisability trials as tests: of Valkey, whose single thread makes it right, and of Broadloom with four threads.
+
+use std::io;
+
+use trials::linearisability::recorder::{Plan, record};
+use trials::linearisability::{invariants, search};
+use trials::server::{Program, Server, programs_or_skip};
+
+const BATCH_COUNT: usize = 150;
+
+fn round_count() -> u64 {
+    std::env::var("TRIALS_ROUNDS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
+}
+
+fn check_server(program: &Program) -> io::Result<()> {
+    let server = Server::start(program)?;
+    for round in 0..round_count() {
+        if let Err(failure) = search::check_each_key(&record(&server, Plan::SINGLE, round)?) {
+            panic!("{}, one key, round {round}: {failure}", server.name());
+        }
+        if let Err(failure) = search::check(&record(&server, Plan::SEVERAL, round)?) {
+            panic!("{}, several keys, round {round}: {failure}", server.name());
+        }
+    }
+    let trials = [
+        invariants::multi_set_is_atomic,
+        invariants::rename_is_atomic,
+        invariants::multi_set_if_absent_is_atomic,
+        invariants::increments_add_up,
+    ];
+    for trial in trials {
+        if let Err(violation) = trial(&server, BATCH_COUNT)? {
+            panic!("{}: {}", server.name(), violation.0);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn valkey_is_linearisable() {
+    let Some([valkey]) = programs_or_skip([("valkey", Program::valkey())]) else { return };
+    check_server(&valkey).unwrap();
+}
+
+#[test]
+fn broadloom_is_linearisable_with_four_threads() {
+    let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
+    check_server(&broadloom.with_arguments(&["--io-threads", "4"])).unwrap();
+}

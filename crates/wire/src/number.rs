@@ -1,0 +1,27 @@
+//! Decimal texts of numbers, in Redis's dialect.
+//!
+//! Integers are read strictly: what is accepted is exactly what would be written. Floats are read as C's `strtod` reads
+//! them, but without blanks and without NaN, and written as the shortest text that reads back the same.
+
+mod double;
+mod grisu;
+mod integer;
+
+pub use double::{parse_f64, write_f64, write_f64_fixed};
+pub(crate) use integer::write_line;
+pub use integer::{
+    I64_TEXT_SIZE_MAX, decimal_digit_count, format_i64, format_u64, parse_i64_strict, write_i64, write_u64,
+};
+
+/// Appends a RESP header line: `mark`, a count or length (below 2^63), and the line end.
+#[inline]
+pub(crate) fn write_header(out: &mut Vec<u8>, mark: u8, number: u64) {
+    match number {
+        0..10 => out.extend_from_slice(&[mark, b'0' + number as u8, b'\r', b'\n']),
+        10..100 => {
+            let (tens, ones) = (number as u8 / 10, number as u8 % 10);
+            out.extend_from_slice(&[mark, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        _ => integer::write_line(out, mark, number as i64),
+    }
+}

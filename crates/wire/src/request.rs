@@ -1,0 +1,16 @@
+//! Client input: multibulk and inline requests.
+//!
+//! [`Parser::parse`] appends every complete request at the front of the input to a [`Batch`]; a request is then
+//! looked at through [`Args`]. Nothing is copied, except the arguments of inline requests, which have to be unquoted.
+
+mod args;
+mod batch;
+mod inline;
+mod lines;
+mod parser;
+mod protocol_error;
+
+pub use args::{Args, ArgsBuf, Iter, Span};
+pub use batch::{Batch, Request};
+pub use parser::{Limits, Parsed, Parser, Peer};
+pub use protocol_error::ProtocolError;

@@ -1,0 +1,228 @@
+//! The arguments of one request: spans of somebody's bytes.
+//!
+//! Invariants: every span of an [`Args`] lies inside its bytes; whoever makes one vouches for it, and indexing panics
+//! if it is not so (a batch read with other bytes than it was parsed from).
+
+use std::ops::Index;
+use std::slice;
+
+use crate::number;
+
+/// Where an argument lies in the bytes that go with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Position of its first byte.
+    pub start: u32,
+    /// Its size in bytes.
+    pub len: u32,
+}
+
+impl Span {
+    fn of(self, bytes: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        &bytes[start..start + self.len as usize]
+    }
+}
+
+/// The arguments of a request, its name first. Copying it copies two slices.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments at these places of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
+        Self { bytes, spans }
+    }
+
+    /// How many there are, the name included.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none: possible for a [`Self::tail`], never for a request.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument of this index, if there are so many.
+    #[must_use]
+    #[inline]
+    pub fn get(self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| span.of(self.bytes))
+    }
+
+    /// The argument of this index, for as long as the bytes live. Panics if there are fewer.
+    #[must_use]
+    #[inline]
+    pub fn at(self, index: usize) -> &'a [u8] {
+        self.spans[index].of(self.bytes)
+    }
+
+    /// The command's name as the client wrote it; empty only if there are no arguments at all.
+    #[must_use]
+    #[inline]
+    pub fn name(self) -> &'a [u8] {
+        self.get(0).unwrap_or_default()
+    }
+
+    /// All arguments in order.
+    #[must_use]
+    pub fn iter(self) -> Iter<'a> {
+        Iter { bytes: self.bytes, spans: self.spans.iter() }
+    }
+
+    /// The arguments from `index` on; none if there are no more than that.
+    #[must_use]
+    pub fn tail(self, index: usize) -> Self {
+        Self { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
+    }
+
+    /// The size in bytes of these arguments as one multibulk request. O(number of arguments).
+    #[must_use]
+    pub fn wire_size(self) -> usize {
+        let header_size = |count: usize| 3 + number::decimal_digit_count(count as u64);
+        let arguments: usize =
+            self.spans.iter().map(|span| header_size(span.len as usize) + span.len as usize + 2).sum();
+        header_size(self.spans.len()) + arguments
+    }
+
+    /// Appends these arguments as one multibulk request: [`Self::wire_size`] bytes.
+    pub fn write_multibulk(self, out: &mut Vec<u8>) {
+        out.reserve(self.wire_size());
+        number::write_header(out, b'*', self.len() as u64);
+        for argument in self.iter() {
+            number::write_header(out, b'$', argument.len() as u64);
+            out.extend_from_slice(argument);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    #[inline]
+    fn index(&self, index: usize) -> &[u8] {
+        self.at(index)
+    }
+}
+
+impl<'a> IntoIterator for Args<'a> {
+    type Item = &'a [u8];
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl std::fmt::Debug for Args<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|argument| argument.escape_ascii().to_string())).finish()
+    }
+}
+
+/// Iterator over the arguments of a request.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    spans: slice::Iter<'a, Span>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.spans.next().map(|span| span.of(self.bytes))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.spans.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.spans.next_back().map(|span| span.of(self.bytes))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+/// Arguments that own their bytes: a queued request, a rewritten one, one that a script makes.
+#[derive(Clone, Debug, Default)]
+pub struct ArgsBuf {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl ArgsBuf {
+    /// No arguments yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends an argument. Panics if all of them together exceed 4 GiB.
+    pub fn push(&mut self, argument: &[u8]) {
+        let start = u32::try_from(self.bytes.len()).expect("arguments of a request fit in 4 GiB");
+        let len = u32::try_from(argument.len()).expect("arguments of a request fit in 4 GiB");
+        self.bytes.extend_from_slice(argument);
+        self.spans.push(Span { start, len });
+    }
+
+    /// Appends an integer argument in decimal.
+    pub fn push_i64(&mut self, value: i64) {
+        self.push(number::format_i64(value, &mut [0; number::I64_TEXT_SIZE_MAX]));
+    }
+
+    /// Forgets the arguments and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    /// A view of the arguments.
+    #[must_use]
+    pub fn args(&self) -> Args<'_> {
+        Args { bytes: &self.bytes, spans: &self.spans }
+    }
+
+    /// Bytes of memory held, for accounting.
+    #[must_use]
+    pub fn allocated_size(&self) -> usize {
+        self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()
+    }
+}
+
+impl From<Args<'_>> for ArgsBuf {
+    fn from(args: Args<'_>) -> Self {
+        let size = args.spans.iter().map(|span| span.len as usize).sum();
+        let mut owned = Self { bytes: Vec::with_capacity(size), spans: Vec::with_capacity(args.spans.len()) };
+        owned.extend(args);
+        owned
+    }
+}
+
+impl<'a> Extend<&'a [u8]> for ArgsBuf {
+    fn extend<T: IntoIterator<Item = &'a [u8]>>(&mut self, arguments: T) {
+        for argument in arguments {
+            self.push(argument);
+        }
+    }
+}
+
+impl<'a> FromIterator<&'a [u8]> for ArgsBuf {
+    fn from_iter<T: IntoIterator<Item = &'a [u8]>>(arguments: T) -> Self {
+        let mut owned = Self::new();
+        owned.extend(arguments);
+        owned
+    }
+}

@@ -1,0 +1,149 @@
+//! Inline requests: a line of words, as people type them.
+//!
+//! Words are split at blanks; inside double quotes C escapes and `\xHH` hold, inside single quotes only `\'`. A closing
+//! quote must be followed by a blank or the end. As in Redis, where lines are C strings, a NUL byte ends the line.
+
+use super::args::Span;
+
+/// The quotes of the line are not closed, or a closing one is followed by text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unbalanced;
+
+/// Splits `line` into words: their bytes are appended to `bytes`, their places in it to `spans`.
+pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
+    let line = line.iter().position(|&byte| byte == 0).map_or(line, |end| &line[..end]);
+    let mut rest = skip_blanks(line);
+    while !rest.is_empty() {
+        let start = bytes.len();
+        rest = skip_blanks(read_word(rest, bytes)?);
+        spans.push(Span { start: start as u32, len: (bytes.len() - start) as u32 });
+    }
+    Ok(())
+}
+
+/// Reads one word, which may be quoted from any of its bytes on, and gives what follows it.
+fn read_word<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    while let Some((&byte, after)) = rest.split_first() {
+        match byte {
+            b' ' | b'\n' | b'\r' | b'\t' => return Ok(after),
+            b'"' => return read_double_quoted(after, bytes),
+            b'\'' => return read_single_quoted(after, bytes),
+            _ => bytes.push(byte),
+        }
+        rest = after;
+    }
+    Ok(rest)
+}
+
+fn read_double_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    loop {
+        rest = match rest {
+            [b'"', after @ ..] => return end_of_quotes(after),
+            [b'\\', b'x', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                bytes.push(hex_digit(*high) << 4 | hex_digit(*low));
+                after
+            }
+            [b'\\', escaped, after @ ..] => {
+                bytes.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                after
+            }
+            [byte, after @ ..] => {
+                bytes.push(*byte);
+                after
+            }
+            [] => return Err(Unbalanced),
+        }
+    }
+}
+
+fn read_single_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
+    loop {
+        rest = match rest {
+            [b'\'', after @ ..] => return end_of_quotes(after),
+            [b'\\', b'\'', after @ ..] => {
+                bytes.push(b'\'');
+                after
+            }
+            [byte, after @ ..] => {
+                bytes.push(*byte);
+                after
+            }
+            [] => return Err(Unbalanced),
+        }
+    }
+}
+
+fn end_of_quotes(after: &[u8]) -> Result<&[u8], Unbalanced> {
+    match after.first() {
+        Some(&byte) if !is_blank(byte) => Err(Unbalanced),
+        _ => Ok(after),
+    }
+}
+
+fn hex_digit(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit - b'A' + 10,
+    }
+}
+
+/// C's `isspace`: unlike Rust's ASCII white space it has the vertical tab.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | 0x09..=0x0d)
+}
+
+fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|&byte| !is_blank(byte)).unwrap_or(bytes.len());
+    &bytes[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        split_words(line, &mut bytes, &mut spans).ok()?;
+        Some(spans.iter().map(|span| bytes[span.start as usize..][..span.len as usize].to_vec()).collect())
+    }
+
+    #[test]
+    fn lines_are_split_as_redis_splits_them() {
+        type Words = Option<&'static [&'static [u8]]>;
+        let cases: &[(&[u8], Words)] = &[
+            (b"", Some(&[])),
+            (b" \t\x0b ", Some(&[])),
+            (b"PING", Some(&[b"PING"])),
+            (b"  set  key\tvalue ", Some(&[b"set", b"key", b"value"])),
+            (b"set k \"a b\"", Some(&[b"set", b"k", b"a b"])),
+            (b"set k \"\"", Some(&[b"set", b"k", b""])),
+            (b"set k ''", Some(&[b"set", b"k", b""])),
+            (br#"e "\x00\xfF\n\r\t\b\a\\\"\q""#, Some(&[b"e", b"\x00\xff\n\r\t\x08\x07\\\"q"])),
+            (br#"e "\xg0\x1""#, Some(&[b"e", b"xg0x1"])),
+            (br"e 'a\'b\n'", Some(&[b"e", br"a'b\n"])),
+            (br#"a"b c" d"#, Some(&[b"ab c", b"d"])),
+            (b"a\x0bb", Some(&[b"a\x0bb"])),
+            (b"a b\0c d", Some(&[b"a", b"b"])),
+            (b"\0abc", Some(&[])),
+            (b"set \"\"\"test-key\"\"\" value", None),
+            (b"\"open", None),
+            (b"'open", None),
+            (b"\"open\\", None),
+            (b"\"a\"b", None),
+            (b"'a'b", None),
+            (b"\"a\0\"", None),
+        ];
+        for (line, expected) in cases {
+            let expected = expected.map(|words| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
+            assert_eq!(words(line), expected, "{}", line.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The lines that start requests and arguments: a mark, a number, a line end.
+//!
+//! Limits that depend on the peer are the parser's business; here are only those of the protocol.
+
+use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX};
+
+use super::protocol_error::ProtocolError;
+use crate::number;
+use crate::number_line::plain_number_line;
+
+/// What ends lines and arguments.
+pub(super) const LINE_END: &[u8; 2] = b"\r\n";
+
+/// A mark, a number and a line end, as they start requests and arguments.
+pub(super) enum NumberLine<'a> {
+    /// The number, and what follows the line.
+    Read(u64, &'a [u8]),
+    /// The line has not arrived whole; so much of it holds no end.
+    Incomplete {
+        line_scanned: usize,
+    },
+    Failed(ProtocolError),
+}
+
+/// Reads a request's argument count with every check; less than 0 counts as 0.
+#[inline(never)]
+pub(super) fn count_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
+    match find_in_line(rest, line_scanned, b'\r') {
+        None if rest.len() > INLINE_SIZE_MAX => NumberLine::Failed(ProtocolError::CountLineTooBig),
+        None => NumberLine::Incomplete { line_scanned: rest.len() },
+        Some(end) => match rest.get(end + 1) {
+            None => NumberLine::Incomplete { line_scanned: end },
+            Some(b'\n') => match number::parse_i64_strict(&rest[1..end]) {
+                Some(count) if count <= ARGUMENT_COUNT_MAX as i64 => {
+                    NumberLine::Read(count.max(0) as u64, &rest[end + 2..])
+                }
+                _ => NumberLine::Failed(ProtocolError::InvalidCount),
+            },
+            Some(_) => NumberLine::Failed(ProtocolError::InvalidLineEnd),
+        },
+    }
+}
+
+/// Reads an argument's length with every check but the one against the limits.
+#[inline(never)]
+pub(super) fn length_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
+    match find_in_line(rest, line_scanned, b'\r') {
+        None if rest.len() > INLINE_SIZE_MAX => NumberLine::Failed(ProtocolError::LengthLineTooBig),
+        None => NumberLine::Incomplete { line_scanned: rest.len() },
+        Some(end) => match rest.get(end + 1) {
+            None => NumberLine::Incomplete { line_scanned: end },
+            _ if rest[0] != b'$' => NumberLine::Failed(ProtocolError::ExpectedBulk(rest[0])),
+            Some(b'\n') => match number::parse_i64_strict(&rest[1..end]).map(u64::try_from) {
+                Some(Ok(len)) => NumberLine::Read(len, &rest[end + 2..]),
+                _ => NumberLine::Failed(ProtocolError::InvalidLength),
+            },
+            Some(_) => NumberLine::Failed(ProtocolError::InvalidLineEnd),
+        },
+    }
+}
+
+/// Finds `byte` in a line of permitted length, whose first `scanned` bytes don't hold it.
+pub(super) fn find_in_line(rest: &[u8], scanned: usize, byte: u8) -> Option<usize> {
+    let line = &rest[..rest.len().min(INLINE_SIZE_MAX + 1)];
+    line[scanned..].iter().position(|&other| other == byte).map(|at| scanned + at)
+}
+
+/// Reads a line end, `$`, a number of up to nine digits and a line end; anything else is `None`.
+#[inline(always)]
+pub(super) fn plain_length_line(rest: &[u8]) -> Option<(u32, &[u8])> {
+    // Whatever the number's length, eight bytes are there if the argument is, with its own line end.
+    let window = u64::from_le_bytes(*rest.first_chunk()?);
+    let one = window ^ u64::from_le_bytes(*b"\r\n$0\r\n\0\0");
+    if one & 0x0000_ffff_00ff_ffff == 0 {
+        let digit = (one >> 24) as u8;
+        return if digit <= 9 { Some((u32::from(digit), &rest[6..])) } else { None };
+    }
+    let two = window ^ u64::from_le_bytes(*b"\r\n$00\r\n\0");
+    if two & 0x00ff_ff00_00ff_ffff == 0 {
+        let (tens, ones) = ((two >> 24) as u8, (two >> 32) as u8);
+        let is_number = tens.wrapping_sub(1) < 9 && ones <= 9;
+        return is_number.then(|| (u32::from(tens) * 10 + u32::from(ones), &rest[7..]));
+    }
+    if window << 40 == u64::from_le_bytes(*b"\r\n$\0\0\0\0\0") << 40 {
+        return plain_number_line(&rest[3..]);
+    }
+    None
+}

@@ -1,0 +1,75 @@
+//! What can be wrong with client input, in the words Redis and Valkey have for it.
+
+use std::fmt;
+
+/// A violation of the protocol: the client is told and then disconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// An inline request without a line end in its first 64 KiB.
+    InlineTooBig,
+    /// An inline request that ends inside quotes, or has text right behind closing ones.
+    UnbalancedQuotes,
+    /// An inline request on a replication stream: the two sides have lost each other.
+    InlineFromPrimary,
+    /// An argument count without an end of line in 64 KiB.
+    CountLineTooBig,
+    /// An argument count that is no number, or too large a one.
+    InvalidCount,
+    /// More arguments than a client may send before it has authenticated.
+    UnauthenticatedCount,
+    /// The given byte where the `$` of an argument's length was due.
+    ExpectedBulk(u8),
+    /// An argument's length without an end of line in 64 KiB.
+    LengthLineTooBig,
+    /// An argument's length that is no number, negative, or above `proto-max-bulk-len`.
+    InvalidLength,
+    /// A longer argument than a client may send before it has authenticated.
+    UnauthenticatedLength,
+    /// Other bytes where `\r\n` was due.
+    InvalidLineEnd,
+    /// A request that ends beyond the largest position a buffer can have.
+    RequestTooBig,
+}
+
+impl ProtocolError {
+    /// Appends the error as the reply's text, without `-` and line end, which [`crate::reply`] adds.
+    pub fn write_text(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"ERR Protocol error: ");
+        out.extend_from_slice(self.reason().as_bytes());
+        if let Self::ExpectedBulk(byte) = self {
+            // The byte itself, whatever it is: it need not be text.
+            out.push(byte);
+            out.push(b'\'');
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::InlineTooBig => "too big inline request",
+            Self::UnbalancedQuotes => "unbalanced quotes in request",
+            Self::InlineFromPrimary => "inline request from primary",
+            Self::CountLineTooBig => "too big mbulk count string",
+            Self::InvalidCount => "invalid multibulk length",
+            Self::UnauthenticatedCount => "unauthenticated multibulk length",
+            Self::ExpectedBulk(_) => "expected '$', got '",
+            Self::LengthLineTooBig => "too big bulk count string",
+            Self::InvalidLength => "invalid bulk length",
+            Self::UnauthenticatedLength => "unauthenticated bulk length",
+            Self::InvalidLineEnd => "invalid CRLF in request",
+            Self::RequestTooBig => "too big request",
+        }
+    }
+}
+
+/// For the server's log: unprintable bytes are escaped.
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())?;
+        if let Self::ExpectedBulk(byte) = self {
+            write!(f, "{}'", byte.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProtocolError {}

@@ -1,0 +1,112 @@
+//! Reading the parts that replies are made of, from the front of what has arrived.
+
+use super::ResponseError;
+
+/// Why reading goes no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The reply has not arrived whole.
+    Incomplete,
+    Failed(ResponseError),
+}
+
+impl Stop {
+    /// What a caller gets who may be given the rest later.
+    pub(super) fn into_result<T>(self) -> Result<Option<T>, ResponseError> {
+        match self {
+            Self::Incomplete => Ok(None),
+            Self::Failed(error) => Err(error),
+        }
+    }
+}
+
+impl From<ResponseError> for Stop {
+    fn from(error: ResponseError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The length that a string or aggregate announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    Known(u64),
+    /// `-1`: there is none, not even an empty one.
+    Null,
+    /// `?`: parts follow until one says that it was the last.
+    Streamed,
+}
+
+/// What has not been read yet.
+pub(super) struct Cursor<'a> {
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    /// The byte that tells the type of what follows.
+    #[inline]
+    pub(super) fn mark(&mut self) -> Result<u8, Stop> {
+        let (&mark, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+        self.rest = rest;
+        Ok(mark)
+    }
+
+    /// The text up to the end of the line.
+    #[inline]
+    pub(super) fn line(&mut self) -> Result<&'a [u8], Stop> {
+        let end = self.rest.iter().position(|&byte| byte == b'\r').ok_or(Stop::Incomplete)?;
+        let (line, after) = self.rest.split_at(end);
+        self.rest = after;
+        self.line_end()?;
+        Ok(line)
+    }
+
+    /// The length that a reply of type `mark` announces.
+    #[inline]
+    pub(super) fn length(&mut self, mark: u8) -> Result<Length, Stop> {
+        let mut value = 0u64;
+        let mut rest = self.rest;
+        while let Some((&byte, after)) = rest.split_first() {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            value = value
+                .checked_mul(10)
+                .and_then(|tens| tens.checked_add(u64::from(digit)))
+                .ok_or(ResponseError::Malformed(mark))?;
+            rest = after;
+        }
+        if rest.len() < self.rest.len() && rest.first().is_none_or(|&byte| byte == b'\r') {
+            self.rest = rest;
+            self.line_end()?;
+            return Ok(Length::Known(value));
+        }
+        match self.line()? {
+            b"-1" => Ok(Length::Null),
+            b"?" => Ok(Length::Streamed),
+            _ => Err(ResponseError::Malformed(mark).into()),
+        }
+    }
+
+    /// So many bytes and the line end behind them.
+    #[inline]
+    pub(super) fn bytes(&mut self, len: u64) -> Result<&'a [u8], Stop> {
+        let len = usize::try_from(len).map_err(|_| Stop::Incomplete)?;
+        let (bytes, after) = self.rest.split_at_checked(len).ok_or(Stop::Incomplete)?;
+        self.rest = after;
+        self.line_end()?;
+        Ok(bytes)
+    }
+
+    #[inline]
+    fn line_end(&mut self) -> Result<(), Stop> {
+        match self.rest {
+            [b'\r', b'\n', after @ ..] => {
+                self.rest = after;
+                Ok(())
+            }
+            [] | [b'\r'] => Err(Stop::Incomplete),
+            _ => Err(ResponseError::InvalidLineEnd.into()),
+        }
+    }
+}

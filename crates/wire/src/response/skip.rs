@@ -1,0 +1,174 @@
+//! Finding the end of a reply, without making anything of it.
+
+use super::ResponseError;
+use super::cursor::{Cursor, Length, Stop};
+use crate::number_line::{plain_number_line, short_number_line};
+
+/// A reply that has arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its size in bytes, attributes before it included.
+    pub len: usize,
+    /// Whether it is an error.
+    pub is_error: bool,
+    /// Whether it is a push, which answers no request.
+    pub is_push: bool,
+}
+
+/// Elements that are due before what is around them goes on.
+struct Level {
+    due: u64,
+    /// Whether any number of elements may follow, up to an end mark.
+    is_streamed: bool,
+}
+
+/// Finds the end of the reply at the front of `bytes`; `None` if it has not arrived whole.
+#[inline]
+pub fn skip_reply(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
+    if let Some(rest) = skip_plain(bytes) {
+        return Ok(Some(Skipped { len: bytes.len() - rest.len(), is_error: false, is_push: false }));
+    }
+    skip_checked(bytes)
+}
+
+/// Skips `+OK` or a bulk string in the quickest way, and gives what follows; `None` for all else.
+#[inline(always)]
+fn skip_plain(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, body) = match bytes.split_first_chunk::<4>()? {
+        (b"+OK\r", rest) => return rest.strip_prefix(b"\n"),
+        ([b'$', b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'], _) => plain_number_line(&bytes[1..])?,
+        _ => short_number_line(bytes, b'$')?,
+    };
+    body.get(len as usize..)?.strip_prefix(b"\r\n")
+}
+
+/// Does the same for every type, and with every check.
+#[inline(never)]
+fn skip_checked(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
+    let mut cursor = Cursor { rest: bytes };
+    match skip_whole(&mut cursor) {
+        Ok(mark) => Ok(Some(Skipped {
+            len: bytes.len() - cursor.rest.len(),
+            is_error: matches!(mark, b'-' | b'!'),
+            is_push: mark == b'>',
+        })),
+        Err(stop) => stop.into_result(),
+    }
+}
+
+/// Skips one reply with its attributes, and gives its mark.
+#[inline]
+fn skip_whole(cursor: &mut Cursor<'_>) -> Result<u8, Stop> {
+    loop {
+        let mark = cursor.mark()?;
+        match skip_head(cursor, mark)? {
+            Head::Whole => return Ok(mark),
+            Head::Elements(due) => {
+                skip_elements(cursor, Level { due, is_streamed: false })?;
+                return Ok(mark);
+            }
+            Head::Streamed => {
+                skip_elements(cursor, Level { due: 0, is_streamed: true })?;
+                return Ok(mark);
+            }
+            Head::Attribute(due) => skip_elements(cursor, Level { due, is_streamed: false })?,
+        }
+    }
+}
+
+/// Skips the elements of an aggregate. Nesting costs no recursion: fixed aggregates only add to the elements due, and
+/// what is around streamed ones is kept aside.
+fn skip_elements(cursor: &mut Cursor<'_>, mut level: Level) -> Result<(), Stop> {
+    let mut around: Vec<Level> = Vec::new();
+    loop {
+        while level.due == 0 && !level.is_streamed {
+            match around.pop() {
+                Some(outer) => level = outer,
+                None => return Ok(()),
+            }
+        }
+        if let Some(rest) = skip_plain(cursor.rest) {
+            cursor.rest = rest;
+            level.due = level.due.saturating_sub(1);
+            continue;
+        }
+        let mark = cursor.mark()?;
+        if mark == b'.' {
+            if level.due > 0 || !cursor.line()?.is_empty() {
+                return Err(ResponseError::Malformed(mark).into());
+            }
+            level.is_streamed = false;
+            continue;
+        }
+        level.due = level.due.saturating_sub(1);
+        let added = match skip_head(cursor, mark)? {
+            Head::Whole => 0,
+            Head::Elements(count) => count,
+            Head::Attribute(count) => count + 1,
+            Head::Streamed => {
+                around.push(std::mem::replace(&mut level, Level { due: 0, is_streamed: true }));
+                0
+            }
+        };
+        level.due = level.due.checked_add(added).ok_or(ResponseError::Malformed(mark))?;
+    }
+}
+
+/// What follows the head of a reply.
+enum Head {
+    Whole,
+    /// So many elements.
+    Elements(u64),
+    /// So many elements, and then what they are about.
+    Attribute(u64),
+    /// Elements up to an end mark.
+    Streamed,
+}
+
+/// Skips a reply but for its elements.
+#[inline]
+fn skip_head(cursor: &mut Cursor<'_>, mark: u8) -> Result<Head, Stop> {
+    match mark {
+        b'+' | b'-' | b':' | b',' | b'(' | b'#' | b'_' => {
+            cursor.line()?;
+            Ok(Head::Whole)
+        }
+        b'$' | b'=' | b'!' => {
+            match cursor.length(mark)? {
+                Length::Known(len) => {
+                    cursor.bytes(len)?;
+                }
+                Length::Null => {}
+                Length::Streamed => skip_chunks(cursor)?,
+            }
+            Ok(Head::Whole)
+        }
+        b'*' | b'~' | b'>' | b'%' | b'|' => {
+            let pair = if matches!(mark, b'%' | b'|') { 2 } else { 1 };
+            match cursor.length(mark)? {
+                Length::Known(count) => {
+                    let count = count.checked_mul(pair).ok_or(ResponseError::Malformed(mark))?;
+                    Ok(if mark == b'|' { Head::Attribute(count) } else { Head::Elements(count) })
+                }
+                Length::Null => Ok(Head::Whole),
+                Length::Streamed if mark == b'|' => Err(ResponseError::Malformed(mark).into()),
+                Length::Streamed => Ok(Head::Streamed),
+            }
+        }
+        _ => Err(ResponseError::UnknownMark(mark).into()),
+    }
+}
+
+/// Skips the parts of a streamed string: `;<length>` and bytes, up to a part of length 0.
+fn skip_chunks(cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    loop {
+        match cursor.mark()? {
+            b';' => match cursor.length(b';')? {
+                Length::Known(0) => return Ok(()),
+                Length::Known(len) => cursor.bytes(len)?,
+                _ => return Err(ResponseError::Malformed(b';').into()),
+            },
+            other => return Err(ResponseError::UnknownMark(other).into()),
+        };
+    }
+}

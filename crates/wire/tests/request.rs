@@ -1,0 +1,340 @@
+//! Client input, request by request: what is accepted, what is refused in which words, and that neither depends on how
+//! the input is cut up.
+
+use wire::request::{Batch, Limits, Parser, Peer, ProtocolError};
+
+/// The requests of an input, and the error it ended with.
+type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
+
+const CLIENT: Limits = Limits { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 };
+const STRANGER: Limits = Limits { peer: Peer::Unauthenticated, ..CLIENT };
+const PRIMARY: Limits = Limits { peer: Peer::Primary, ..CLIENT };
+
+/// A connection's input side: a buffer, the parser, and the requests so far.
+#[derive(Default)]
+struct Session {
+    buffer: Vec<u8>,
+    parser: Parser,
+    batch: Batch,
+    outcome: Outcome,
+}
+
+impl Session {
+    /// Receives `bytes` and parses as much as there is.
+    fn receive(&mut self, bytes: &[u8], limits: &Limits, request_count_max: usize) {
+        self.buffer.extend_from_slice(bytes);
+        while self.outcome.1.is_none() {
+            self.batch.clear();
+            let parsed = self.parser.parse(&self.buffer, limits, &mut self.batch, request_count_max);
+            for index in 0..self.batch.len() {
+                let args = self.batch.args(index, &self.buffer);
+                let request = self.batch.request(index);
+                assert!(request.start() < request.end() && request.end() <= parsed.consumed);
+                assert_eq!(args.len(), request.argc());
+                if !request.is_inline() {
+                    let mut rewritten = Vec::new();
+                    args.write_multibulk(&mut rewritten);
+                    assert_eq!(rewritten.len(), args.wire_size());
+                }
+                self.outcome.0.push(args.iter().map(<[u8]>::to_vec).collect());
+            }
+            if let Some(need) = parsed.need_hint {
+                assert!(need > 0 && parsed.error.is_none());
+            }
+            self.outcome.1 = parsed.error;
+            self.buffer.drain(..parsed.consumed);
+            if self.batch.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+fn parse(input: &[u8], limits: &Limits) -> Outcome {
+    let mut session = Session::default();
+    session.receive(input, limits, usize::MAX);
+    session.outcome
+}
+
+/// Parses `input` in pieces that end at `cuts`.
+fn parse_cut(input: &[u8], cuts: &[usize], limits: &Limits, request_count_max: usize) -> Outcome {
+    let mut session = Session::default();
+    let mut start = 0;
+    for &end in cuts.iter().chain([&input.len()]) {
+        session.receive(&input[start..end], limits, request_count_max);
+        start = end;
+    }
+    session.outcome
+}
+
+/// Checks the outcome of `input`, whole and in single bytes. `requests` has one request a line, arguments split at blanks.
+fn check(limits: &Limits, input: &[u8], requests: &str, error: Option<ProtocolError>) {
+    let expected = requests
+        .lines()
+        .map(|line| line.split(' ').map(|argument| argument.as_bytes().to_vec()).collect())
+        .collect::<Vec<Vec<_>>>();
+    let shown = &input[..input.len().min(80)].escape_ascii();
+    assert_eq!(parse(input, limits), (expected.clone(), error), "{shown}");
+    let cuts: Vec<usize> = (0..input.len()).collect();
+    assert_eq!(parse_cut(input, &cuts, limits, 1), (expected, error), "in single bytes: {shown}");
+}
+
+#[test]
+fn requests_are_read() {
+    let cases: &[(&[u8], &str)] = &[
+        (b"", ""),
+        (b"*1\r\n$4\r\nPING\r\n", "PING"),
+        (b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n", "GET a\nPING"),
+        (b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n", "GET "),
+        (b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n", "GET key:000000000042"),
+        (b"*1\r\n$4\r\nPI", ""),
+        (b"*0\r\n*-1\r\n*-10\r\n\r\n\n  \r\n*1\r\n$4\r\nPING\r\n", "PING"),
+        (b"PING\r\n", "PING"),
+        (b"PING\n", "PING"),
+        (b"set \"a\\x41\" 'b'\r\nGET aA\r\n*1\r\n$4\r\nPING\r\n", "set aA b\nGET aA\nPING"),
+        (b"$4\r\n", "$4"),
+        (b"\0abc\r\nPING\r\n", "PING"),
+    ];
+    for &(input, requests) in cases {
+        check(&CLIENT, input, requests, None);
+    }
+}
+
+#[test]
+fn violations_are_told_after_the_requests_before_them() {
+    use ProtocolError as E;
+    let long = |start: &str| [start.as_bytes(), &[b'1'; 64 * 1024 + 1]].concat();
+    let cases: &[(&[u8], E)] = &[
+        (b"*3000000000\r\n", E::InvalidCount),
+        (b"*1073741825\r\n", E::InvalidCount),
+        (b"*9223372036854775808\r\n", E::InvalidCount),
+        (b"*\r\n", E::InvalidCount),
+        (b"*a\r\n", E::InvalidCount),
+        (b"*01\r\n", E::InvalidCount),
+        (b"*+1\r\n", E::InvalidCount),
+        (b"* 1\r\n", E::InvalidCount),
+        (b"*-0\r\n", E::InvalidCount),
+        (b"*1\n$4\r\n", E::InvalidCount),
+        (b"*1\rx", E::InvalidLineEnd),
+        (b"*12\rx", E::InvalidLineEnd),
+        (b"*1\r\nfoo\r\n", E::ExpectedBulk(b'f')),
+        (b"*1\r\n\r\n", E::ExpectedBulk(b'\r')),
+        (b"*1\r\n:4\r\n", E::ExpectedBulk(b':')),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\nfooz\r\n", E::ExpectedBulk(b'f')),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$-10\r\n", E::InvalidLength),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$2000000000\r\n", E::InvalidLength),
+        (b"*1\r\n$blabla\r\n", E::InvalidLength),
+        (b"*1\r\n$\r\n", E::InvalidLength),
+        (b"*1\r\n$03\r\nGET\r\n", E::InvalidLength),
+        (b"*1\r\n$-1\r\n", E::InvalidLength),
+        (b"*1\r\n$1a\r\n", E::InvalidLength),
+        (b"*1\r\n$a1\r\n", E::InvalidLength),
+        (b"*1\r\n$536870913\r\n", E::InvalidLength),
+        (b"*1\r\n$4\rx", E::InvalidLineEnd),
+        (b"*1\r\n$5\r\nvaluexx", E::InvalidLineEnd),
+        (b"*1\r\n$5\r\nvaluex\n", E::InvalidLineEnd),
+        (b"*1\r\n$5\r\nvalue\rx", E::InvalidLineEnd),
+        (b"set \"\"\"key\"\"\" value\r\n", E::UnbalancedQuotes),
+        (b"set 'a\r\n", E::UnbalancedQuotes),
+        (&long("*"), E::CountLineTooBig),
+        (&long("*1\r\n$"), E::LengthLineTooBig),
+        (&long(""), E::InlineTooBig),
+    ];
+    for &(violation, error) in cases {
+        check(&CLIENT, violation, "", Some(error));
+        check(&CLIENT, &[b"*1\r\n$4\r\nPING\r\nQUIT\r\n", violation].concat(), "PING\nQUIT", Some(error));
+    }
+}
+
+#[test]
+fn lines_may_have_64_kib() {
+    let word = vec![b'a'; 64 * 1024];
+    let inline = [&word[..], b"\n"].concat();
+    assert_eq!(parse(&inline, &CLIENT), (vec![vec![word.clone()]], None));
+    let inline = [&word[..], b"a\n"].concat();
+    assert_eq!(parse(&inline, &CLIENT), (vec![], Some(ProtocolError::InlineTooBig)));
+}
+
+#[test]
+fn strangers_have_closer_limits() {
+    let ten = [b"*10\r\n".to_vec(), b"$1\r\na\r\n".repeat(10)].concat();
+    check(&STRANGER, &ten, "a a a a a a a a a a", None);
+    check(&STRANGER, b"*11\r\n", "", Some(ProtocolError::UnauthenticatedCount));
+    check(&STRANGER, b"*2147483648\r\n", "", Some(ProtocolError::InvalidCount));
+    check(&STRANGER, b"*1\r\n$16384\r\n", "", None);
+    check(&STRANGER, b"*1\r\n$16385\r\n", "", Some(ProtocolError::UnauthenticatedLength));
+    check(&STRANGER, b"*1\r\n$536870913\r\n", "", Some(ProtocolError::InvalidLength));
+    // The first request may lift the limits, so the second is not looked at in the same pass.
+    let mut batch = Batch::new();
+    let input = b"*1\r\n$4\r\nAUTH\r\n*11\r\n";
+    let parsed = Parser::new().parse(input, &STRANGER, &mut batch, usize::MAX);
+    assert_eq!((parsed.consumed, parsed.error, batch.len()), (14, None, 1));
+}
+
+#[test]
+fn a_primary_has_no_limits_but_sends_no_lines() {
+    check(&PRIMARY, b"\n\r\n*1\r\n$4\r\nPING\r\n\n", "PING", None);
+    check(&PRIMARY, b"*1\r\n$4\r\nPING\r\nPING\r\n", "PING", Some(ProtocolError::InlineFromPrimary));
+    check(&PRIMARY, b"*1\r\n$2000000000\r\n", "", None);
+    check(&PRIMARY, b"*1\r\n$4294967295\r\n", "", Some(ProtocolError::RequestTooBig));
+    check(&PRIMARY, b"*1\r\n$9223372036854775807\r\n", "", Some(ProtocolError::RequestTooBig));
+}
+
+#[test]
+fn errors_have_the_words_of_redis() {
+    use ProtocolError as E;
+    let cases = [
+        (E::InlineTooBig, "ERR Protocol error: too big inline request"),
+        (E::UnbalancedQuotes, "ERR Protocol error: unbalanced quotes in request"),
+        (E::CountLineTooBig, "ERR Protocol error: too big mbulk count string"),
+        (E::InvalidCount, "ERR Protocol error: invalid multibulk length"),
+        (E::UnauthenticatedCount, "ERR Protocol error: unauthenticated multibulk length"),
+        (E::ExpectedBulk(b'f'), "ERR Protocol error: expected '$', got 'f'"),
+        (E::LengthLineTooBig, "ERR Protocol error: too big bulk count string"),
+        (E::InvalidLength, "ERR Protocol error: invalid bulk length"),
+        (E::UnauthenticatedLength, "ERR Protocol error: unauthenticated bulk length"),
+        (E::InvalidLineEnd, "ERR Protocol error: invalid CRLF in request"),
+    ];
+    for (error, expected) in cases {
+        let mut text = Vec::new();
+        error.write_text(&mut text);
+        assert_eq!(text, expected.as_bytes());
+        assert_eq!(error.to_string(), expected.strip_prefix("ERR Protocol error: ").unwrap());
+    }
+    assert_eq!(E::ExpectedBulk(b'\r').to_string(), r"expected '$', got '\r'");
+}
+
+#[test]
+fn the_missing_part_of_a_large_argument_is_hinted() {
+    let (mut parser, mut batch) = (Parser::new(), Batch::new());
+    let start = b"*1\r\n$1\r\na\r\n*2\r\n$3\r\nSET\r\n$100000\r\nabc".to_vec();
+    let parsed = parser.parse(&start, &CLIENT, &mut batch, 10);
+    assert_eq!((parsed.consumed, parsed.need_hint), (11, Some(99_999)));
+    assert!(parser.is_mid_request());
+    let rest = [&start[11..], &[b'x'; 99_997], b"\r"].concat();
+    let parsed = parser.parse(&rest, &CLIENT, &mut batch, 10);
+    assert_eq!((parsed.consumed, parsed.need_hint), (0, Some(1)));
+    batch.clear();
+    let rest = [&rest[..], b"\n*1\r\n$4\r\nPING\r\n*"].concat();
+    let parsed = parser.parse(&rest, &CLIENT, &mut batch, 10);
+    assert_eq!((parsed.consumed, parsed.need_hint), (rest.len() - 1, None));
+    assert_eq!(batch.len(), 2);
+    assert_eq!(batch.args(0, &rest)[1].len(), 100_000);
+    assert_eq!(&batch.args(1, &rest)[0], b"PING");
+}
+
+#[test]
+fn a_batch_ends_at_its_maximum() {
+    let input = b"PING\r\n\r\n*1\r\n$1\r\na\r\n*0\r\n*1\r\n$1\r\nb\r\n";
+    let mut batch = Batch::new();
+    let mut parser = Parser::new();
+    assert_eq!(parser.parse(input, &CLIENT, &mut batch, 0).consumed, 0);
+    assert_eq!(parser.parse(input, &CLIENT, &mut batch, 2).consumed, 19);
+    assert_eq!(batch.len(), 2);
+    batch.clear();
+    assert_eq!(parser.parse(&input[19..], &CLIENT, &mut batch, 2).consumed, 15);
+    assert_eq!(&batch.args(0, &input[19..])[0], b"b");
+}
+
+/// A small generator of repeatable random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % limit
+    }
+
+    /// Protocol-like bytes: whole requests, and now and then something broken.
+    fn input(&mut self) -> Vec<u8> {
+        let mut input = Vec::new();
+        for _ in 0..self.below(12) {
+            match self.below(12) {
+                0 => input.extend_from_slice(b"*0\r\n\r\n"),
+                1 => input.extend_from_slice(b"set k \"a\\x00 b\" 'c'\r\n"),
+                2 => input.extend_from_slice(b"*12\r\n"),
+                _ => {
+                    let argc = 1 + self.below(4);
+                    input.extend_from_slice(format!("*{argc}\r\n").as_bytes());
+                    for _ in 0..argc {
+                        let size = match self.below(6) {
+                            0 => self.below(12_000),
+                            1 => self.below(1000),
+                            _ => self.below(20),
+                        };
+                        input.extend_from_slice(format!("${size}\r\n").as_bytes());
+                        input.extend((0..size).map(|_| b"\r\n*$0aZ\0"[self.below(8)]));
+                        input.extend_from_slice(b"\r\n");
+                    }
+                }
+            }
+        }
+        if self.below(2) == 0 {
+            for _ in 0..1 + self.below(3) {
+                let at = self.below(input.len() + 1);
+                match self.below(3) {
+                    0 => input.truncate(at),
+                    1 => input.insert(at, b"\r\n*$0-9a\"' "[self.below(11)]),
+                    _ if at < input.len() => input[at] = self.below(256) as u8,
+                    _ => {}
+                }
+            }
+        }
+        input
+    }
+}
+
+#[test]
+fn cuts_change_nothing() {
+    for seed in 1..1500u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let input = random.input();
+        let limits = [CLIENT, STRANGER, PRIMARY][random.below(3)];
+        let expected = parse(&input, &limits);
+        for _ in 0..4 {
+            let mut cuts: Vec<usize> = (0..random.below(10)).map(|_| random.below(input.len() + 1)).collect();
+            cuts.sort_unstable();
+            let request_count_max = 1 + random.below(5);
+            assert_eq!(
+                parse_cut(&input, &cuts, &limits, request_count_max),
+                expected,
+                "seed {seed}, cuts {cuts:?}: {}",
+                input.escape_ascii()
+            );
+        }
+    }
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    let alphabet = b"\r\r\r\n\n\n***$$$$0123456789--\"'\\x \0a\xff";
+    for seed in 1..20_000u64 {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let input: Vec<u8> = (0..random.below(200)).map(|_| alphabet[random.below(alphabet.len())]).collect();
+        let cut = random.below(input.len() + 1);
+        assert_eq!(parse_cut(&input, &[cut], &CLIENT, 8), parse(&input, &CLIENT), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_large_request_in_small_pieces_is_read_once() {
+    // Quadratic behaviour would take minutes here.
+    let argument_count = 200_000;
+    let mut input = format!("*{argument_count}\r\n").into_bytes();
+    for index in 0..argument_count {
+        let text = index.to_string();
+        input.extend_from_slice(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
+    }
+    let (mut parser, mut batch) = (Parser::new(), Batch::new());
+    for end in (0..input.len()).step_by(100) {
+        let parsed = parser.parse(&input[..end], &CLIENT, &mut batch, 10);
+        assert_eq!((parsed.consumed, parsed.error), (0, None));
+    }
+    let parsed = parser.parse(&input, &CLIENT, &mut batch, 10);
+    assert_eq!(parsed.consumed, input.len());
+    let args = batch.args(0, &input);
+    assert_eq!(args.len(), argument_count);
+    assert!(args.iter().enumerate().all(|(index, argument)| argument == index.to_string().as_bytes()));
+}

@@ -1,0 +1,47 @@
+//! Client input never does harm, and where it is cut on its way changes nothing.
+//!
+//! The first byte chooses the peer, the second and third where to cut and how many requests a call takes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wire::request::{Batch, Limits, Parser, Peer, ProtocolError};
+
+type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
+
+fuzz_target!(|data: &[u8]| {
+    let [peer, cut, request_count, input @ ..] = data else { return };
+    let peer = [Peer::Client, Peer::Unauthenticated, Peer::Primary][*peer as usize % 3];
+    let limits = Limits { peer, ..Limits::default() };
+    let whole = parse(input, input.len().max(1), &limits, usize::MAX);
+    let piece_size = 1 + *cut as usize % 64;
+    let cut = parse(input, piece_size, &limits, 1 + *request_count as usize % 8);
+    assert_eq!(whole, cut);
+});
+
+/// Parses `input` as it arrives in pieces.
+fn parse(input: &[u8], piece_size: usize, limits: &Limits, request_count_max: usize) -> Outcome {
+    let (mut parser, mut batch) = (Parser::new(), Batch::new());
+    let mut buffer = Vec::new();
+    let mut requests = Vec::new();
+    for piece in input.chunks(piece_size) {
+        buffer.extend_from_slice(piece);
+        loop {
+            batch.clear();
+            let parsed = parser.parse(&buffer, limits, &mut batch, request_count_max);
+            for index in 0..batch.len() {
+                let args = batch.args(index, &buffer);
+                assert!(!args.is_empty());
+                requests.push(args.iter().map(<[u8]>::to_vec).collect());
+            }
+            if parsed.error.is_some() {
+                return (requests, parsed.error);
+            }
+            buffer.drain(..parsed.consumed);
+            if batch.is_empty() {
+                break;
+            }
+        }
+    }
+    (requests, None)
+}
