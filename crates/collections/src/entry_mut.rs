@@ -159,7 +159,9 @@ mod tests {
         let (heap, mut table) = (Heap::new(), Table::new());
         table.upsert(&heap, 1, b"object", probe(10), ExpiryChange::At(9));
         let mut entry = table.find_mut(&heap, 1, b"object").expect("just set");
-        let Object::Probe(bytes) = entry.object_mut().expect("it is an object");
+        let Object::Probe(bytes) = entry.object_mut().expect("it is an object") else {
+            panic!("not a probe")
+        };
         bytes.push(1);
         entry.set_expiry(None);
         assert_eq!((entry.entry().kind(), entry.entry().encoding()), (Kind::Hash, Encoding::Object));

@@ -7,13 +7,17 @@
 //! Start reading at [`Table`], then `segment.rs` and `bucket.rs` for how it finds a key, `entry.rs` for what a key
 //! costs, and `heap.rs` for where that comes from.
 #![allow(unsafe_code)]
+#![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
 mod bucket;
 mod check;
+mod collection;
 mod defragment;
 mod directory;
 mod entry;
 mod entry_mut;
+mod hash;
+mod hasher;
 mod heap;
 mod hint;
 mod number;
@@ -29,9 +33,12 @@ mod table;
 mod walk;
 
 pub use check::TableStats;
+pub use collection::{Collection, Home};
 pub use defragment::Defragmented;
 pub use entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
 pub use entry_mut::EntryMut;
+pub use hash::Hash;
+pub use hasher::KeyHasher;
 pub use heap::{Heap, Retired};
 pub use hint::Hint;
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};

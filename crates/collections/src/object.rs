@@ -3,6 +3,9 @@
 //! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
 //! objects and never looks inside.
 
+use crate::hash::Hash;
+use crate::heap::Heap;
+
 /// The type of a value, as the `TYPE` command names it. At most 16: it has four bits in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -51,10 +54,13 @@ impl Kind {
     }
 }
 
-/// A value that is not a string.
+/// A value that is not a string. Behind one pointer in its entry, so it is kept small: what is large in a type is in a box
+/// of its own.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Object {
+    /// Fields and their values.
+    Hash(Hash),
     /// Stands in for a collection in this crate's own tests.
     #[cfg(test)]
     Probe(Vec<u8>),
@@ -64,7 +70,8 @@ impl Object {
     /// The type that this value has for the client.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        match *self {
+        match self {
+            Self::Hash(_) => Kind::Hash,
             #[cfg(test)]
             Self::Probe(_) => Kind::Hash,
         }
@@ -73,27 +80,41 @@ impl Object {
     /// The name of the encoding, as `OBJECT ENCODING` answers it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
-        match *self {
+        match self {
+            Self::Hash(hash) => hash.encoding_name(),
             #[cfg(test)]
             Self::Probe(_) => "probe",
         }
     }
 
-    /// A deep copy.
+    /// A deep copy, whose larger parts are in `heap`.
     #[must_use]
-    pub fn to_boxed(&self) -> Box<Self> {
-        match *self {
+    pub fn to_boxed(&self, heap: &Heap) -> Box<Self> {
+        Box::new(match self {
+            Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
             #[cfg(test)]
-            Self::Probe(ref bytes) => Box::new(Self::Probe(bytes.clone())),
-        }
+            Self::Probe(bytes) => Self::Probe(bytes.clone()),
+        })
     }
 
     /// Bytes of memory behind the entry's pointer.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        match *self {
+        size_of::<Self>()
+            + match self {
+                Self::Hash(hash) => hash.memory_bytes(),
+                #[cfg(test)]
+                Self::Probe(bytes) => bytes.capacity(),
+            }
+    }
+
+    /// Whether dropping it may take long, so that another thread had better do it: it is many allocations.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        match self {
+            Self::Hash(hash) => hash.is_costly_to_drop(),
             #[cfg(test)]
-            Self::Probe(ref bytes) => size_of::<Self>() + bytes.capacity(),
+            Self::Probe(_) => true,
         }
     }
 }

@@ -136,7 +136,7 @@ impl Removed {
     pub fn copy_of(source: Entry<'_>, heap: &Heap, key: &[u8]) -> Self {
         let content = match source.value() {
             ValueRef::Int(value) => Content::Int(value),
-            ValueRef::Object(object) => Content::Object(object.to_boxed()),
+            ValueRef::Object(object) => Content::Object(object.to_boxed(heap)),
             ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::Large(bytes.to_vec()),
             ValueRef::Bytes(bytes) => Content::Inline(source.form(), bytes),
         };
@@ -277,10 +277,10 @@ impl Removed {
     /// Whether dropping it may take long, so that another thread had better do it.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
-        match self.entry().encoding() {
-            Encoding::Object => true,
-            Encoding::Raw => self.entry().allocated_bytes() > COSTLY_SIZE_MIN,
-            Encoding::Int | Encoding::Embstr => false,
+        match (self.entry().encoding(), self.entry().value()) {
+            (_, ValueRef::Object(object)) => object.is_costly_to_drop(),
+            (Encoding::Raw, _) => self.entry().allocated_bytes() > COSTLY_SIZE_MIN,
+            _ => false,
         }
     }
 

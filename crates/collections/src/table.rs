@@ -204,6 +204,17 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
+    /// A deep copy, in `heap`. Hashes nothing: entries keep their positions.
+    #[must_use]
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        let mut copy = Self::new();
+        for item in self.segments().flat_map(|(_, segment)| segment.items()) {
+            let source = self.entry_of(item);
+            copy.add(heap, item.position, Removed::copy_of(source, heap, source.key()));
+        }
+        copy
+    }
+
     /// Frees all entries and retires the segments; the table is as new.
     pub fn clear(&mut self) {
         drop(self.take());

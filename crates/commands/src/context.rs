@@ -4,7 +4,7 @@
 //! Never hands out a latch, a socket or a file. Start reading at [`Ctx`].
 
 use base::{DbIndex, Millis};
-use collections::{Kind, ValueRef};
+use collections::{Collection, Entry, ExpiryChange, Home, Kind, NewValue, Object, ValueRef};
 use config::Config;
 use keyspace::{Key, KeyHasher, View, slot_of_hash};
 use wire::number::parse_i64_strict;
@@ -53,6 +53,9 @@ pub struct Ctx<'a> {
 pub struct Effects {
     /// Number of changes, as Redis counts `dirty`.
     pub dirty: u64,
+    /// Whether an edit has emptied a collection, and so removed its key. May be left from an earlier command: then it
+    /// costs a look.
+    pub has_emptied: bool,
 }
 
 /// Classes of keyspace events, with the letters of `notify-keyspace-events`.
@@ -157,6 +160,84 @@ impl<'a> Ctx<'a> {
         Ok(())
     }
 
+    /// The collection of a key for reading; `None`: no such key. Counts a hit or a miss.
+    #[inline]
+    pub fn find<T: Collection>(&self, key: Key<'_>) -> Result<Option<&T>, CommandError> {
+        of_type(self.data.find(key))
+    }
+
+    /// The collection of a key for looking at it before it is changed; `None`: no such key, which is deleted first if its
+    /// time is over. Counts neither hit nor miss.
+    #[inline]
+    pub fn find_for_write<T: Collection>(&mut self, key: Key<'_>) -> Result<Option<&T>, CommandError> {
+        of_type(self.data.find_for_write(key))
+    }
+
+    /// What the collection of a key is handed, for operations that only read.
+    #[must_use]
+    #[inline]
+    pub fn home(&self, key: Key<'_>) -> Home<'static> {
+        self.data.home(key)
+    }
+
+    /// Changes a collection in place; `None`: no such key. If it is empty afterwards the key is removed: report the change,
+    /// then call [`Self::deleted_if_gone`].
+    #[inline]
+    pub fn edit<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, Home<'_>) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let edited = self.data.edit_collection(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
+        let Some(edited) = edited else { return Ok(None) };
+        self.effects.has_emptied |= edited.is_gone;
+        Ok(Some(edited.result))
+    }
+
+    /// The same where a missing key is an empty collection, which is added unless it stays empty. Announces `new` for a
+    /// key that is added.
+    #[inline]
+    pub fn edit_or_new<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, Home<'_>) -> R,
+    ) -> Result<R, CommandError> {
+        let edited = self.data.edit_collection_or_new(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
+        self.effects.has_emptied |= edited.is_gone;
+        if edited.is_new {
+            self.announce(EventClass::New, "new", key);
+        }
+        Ok(edited.result)
+    }
+
+    /// Announces `del` for a key that an edit of this command has emptied and so removed. Goes after
+    /// [`Self::changed`], which has counted the change.
+    #[inline]
+    pub fn deleted_if_gone(&mut self, key: Key<'_>) {
+        if self.effects.has_emptied && self.data.peek(key).is_none() {
+            self.announce(EventClass::Generic, "del", key);
+        }
+    }
+
+    /// Puts a collection in as the value of a key, in place of whatever is there, and clears the expiry. It must not be
+    /// empty. Announces `new` for a key that was not there; the caller reports the change.
+    pub fn put_object(&mut self, key: Key<'_>, object: Object) {
+        let was_there = self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
+        if !was_there.0 {
+            self.announce(EventClass::New, "new", key);
+        }
+    }
+
+    /// Deletes a key. Whether it was there; the caller reports the change. Large values are freed elsewhere.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        if self.data.expire_if_due(key) {
+            return false;
+        }
+        let Some(removed) = self.data.remove(key) else { return false };
+        self.data.discard(removed);
+        true
+    }
+
     /// Refuses a string that would become longer than `proto-max-bulk-len`: `len` bytes and `more`.
     pub fn check_string_len(&self, len: usize, more: usize) -> Result<(), CommandError> {
         let allowed = len.checked_add(more).is_some_and(|sum| sum as u64 <= self.config.proto_max_bulk_len);
@@ -214,4 +295,14 @@ impl<'a> Ctx<'a> {
 #[inline]
 fn key_of<'a>(planned: PlannedKey, args: Args<'a>, db: DbIndex) -> Key<'a> {
     Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot: slot_of_hash(planned.hash), db }
+}
+
+/// The collection of this type in an entry.
+#[inline]
+fn of_type<T: Collection>(entry: Option<Entry<'_>>) -> Result<Option<&T>, CommandError> {
+    match entry.map(Entry::value) {
+        None => Ok(None),
+        Some(ValueRef::Object(object)) => T::of(object).map(Some).ok_or(CommandError::WRONG_TYPE),
+        Some(_) => Err(CommandError::WRONG_TYPE),
+    }
 }

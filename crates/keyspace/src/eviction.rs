@@ -157,7 +157,7 @@ fn score(entry: Entry<'_>, policy: EvictionPolicy, aging: Aging) -> u64 {
 
 /// Takes a key out, if it is still there and its slot is free.
 fn take(view: &mut View<'_>, db: DbIndex, key: &[u8]) -> Option<Evicted> {
-    let key: Key<'_> = view.keyspace.hasher().key(key, db);
+    let key: Key<'_> = Key::new(view.keyspace.hasher(), key, db);
     let slot: Slot = key.slot;
     view.latch(slot, sync::Mode::Write).ok()?;
     let removed = view.remove(key);

@@ -5,6 +5,7 @@ use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
 use collections::Removed;
 
+use crate::key::Key;
 use crate::view::View;
 
 /// Buckets walked under one latch, and so the longest it is held: a few microseconds.
@@ -104,7 +105,7 @@ impl ExpiryCycle {
             expired(Expired { db: DbIndex(db as u16), removed });
         });
         for bytes in &watched {
-            guard.note_change(keyspace.hasher().key(bytes, DbIndex(db as u16)), now);
+            guard.note_change(Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
         }
         if db == 0 {
             guard.shared().publish(guard.table_mut(0, keyspace.db_count()));

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Heap, Hint, PageHooks, Retired, Table};
+use collections::{Heap, Hint, KeyHasher, PageHooks, Retired, Table};
 use sync::LatchTable;
 use sync::epoch::Domain;
 
 use crate::counters::AllCounters;
-use crate::key::{KeyHasher, slot_of_hash};
+use crate::key::slot_of_hash;
 use crate::watching::Watches;
 
 /// Number of heaps that the slots share, each for a run of neighbouring slots.

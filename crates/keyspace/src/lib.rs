@@ -19,13 +19,14 @@ mod watching;
 mod writing;
 
 pub use aging::{Aging, LFU_INITIAL};
+pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
 pub use databases::{Cleared, ScanPosition};
 pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};
 pub use expiry::{Expired, ExpiryCycle};
-pub use key::{Key, KeyHasher, slot_of_hash};
+pub use key::{Key, slot_of_hash};
 pub use keyspace::{Keyspace, SlotData, Slots};
 pub use latching::{Busy, Kept};
 pub use view::{Held, Random, View};
 pub use watching::Watching;
-pub use writing::WasThere;
+pub use writing::{Edited, NotOfThisType, WasThere};

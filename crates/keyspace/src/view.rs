@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 use base::{Millis, Slot};
-use collections::{Entry, Heap, Hint, Table};
+use collections::{Entry, Heap, Hint, Home, Removed, Table};
 use sync::{Guard, ReadGuard, WriteGuard};
 
 use crate::aging::Aging;
@@ -54,6 +54,8 @@ pub struct View<'k> {
     pub touch: bool,
     /// Whether a read came upon a key whose time is over: somebody should delete it under a write latch.
     pub saw_expired: Cell<bool>,
+    /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
+    pub garbage: Vec<Removed>,
     pub(crate) random: Random,
 }
 
@@ -106,6 +108,7 @@ impl<'k> View<'k> {
             aging: Aging::lru(0),
             touch: true,
             saw_expired: Cell::new(false),
+            garbage: Vec::new(),
             random: Random::new(seed),
         }
     }
@@ -114,6 +117,13 @@ impl<'k> View<'k> {
     #[must_use]
     pub fn keyspace(&self) -> &'k Keyspace {
         self.keyspace
+    }
+
+    /// What the collection of a key is handed.
+    #[must_use]
+    #[inline]
+    pub fn home(&self, key: Key<'_>) -> Home<'k> {
+        Home { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
     }
 
     /// This thread's random numbers.

@@ -1,6 +1,6 @@
 //! Changing the latched data. Whoever changes a key first deletes it if its time is over; setting one overwrites it.
 
-use collections::{Entry, EntryMut, ExpiryChange, NewValue, NotAString, Removed};
+use collections::{Collection, Entry, EntryMut, ExpiryChange, Home, NewValue, NotAString, Removed};
 
 use crate::key::Key;
 use crate::view::View;
@@ -8,6 +8,21 @@ use crate::view::View;
 /// What setting a key came upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WasThere(pub bool);
+
+/// What changing a collection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edited<R> {
+    /// What the change says of itself.
+    pub result: R,
+    /// Whether the key was not there before and is now.
+    pub is_new: bool,
+    /// Whether the collection is empty afterwards, so that the key is not there (any more).
+    pub is_gone: bool,
+}
+
+/// The key holds a value of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotOfThisType;
 
 impl View<'_> {
     /// The entry of a key that is held for writing; deletes it first if its time is over. Counts neither hit nor
@@ -25,7 +40,7 @@ impl View<'_> {
     pub fn expire_if_due(&mut self, key: Key<'_>) -> bool {
         let due = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
         if due {
-            self.remove(key);
+            self.remove(key).into_iter().for_each(|removed| self.discard(removed));
             self.counters.expired_keys.add(1);
             self.note_change(key);
         }
@@ -38,8 +53,10 @@ impl View<'_> {
         let (counters, aging) = (self.counters, self.aging);
         let now = self.due();
         let db = key.db.0 as usize;
-        self.change(key, |table, heap| {
+        let mut old = None;
+        let was_there = self.change(key, |table, heap| {
             let upserted = table.upsert(heap, key.hash, key.bytes, value, expiry);
+            old = upserted.old;
             let entry = upserted.entry;
             entry.set_access(aging.initial());
             if upserted.existed {
@@ -51,7 +68,9 @@ impl View<'_> {
                 counters.population(db, 1, entry.expiry());
             }
             WasThere(upserted.existed && upserted.old_expiry.is_none_or(|at| at > now))
-        })
+        });
+        self.garbage.extend(old);
+        was_there
     }
 
     /// Sets or clears the expiry of a key. Returns whether the key is there.
@@ -65,15 +84,14 @@ impl View<'_> {
         let (counters, aging, now, touch) = (self.counters, self.aging, self.due(), self.touch);
         let random = self.random.next_u32();
         let db = key.db.0 as usize;
-        let mut has_expired = false;
+        let mut expired = None;
         let result = self.change(key, |table, heap| {
             let mut entry = table.find_mut(heap, key.hash, key.bytes)?;
             let before = entry.entry().expiry();
             if before.is_some_and(|at| at <= now) {
                 counters.population(db, -1, before);
                 counters.expired_keys.add(1);
-                entry.remove();
-                has_expired = true;
+                expired = Some(entry.remove());
                 return None;
             }
             if touch {
@@ -83,7 +101,8 @@ impl View<'_> {
             counters.expiry(db, before, entry.entry().expiry());
             Some(result)
         });
-        if has_expired {
+        if let Some(removed) = expired {
+            self.discard(removed);
             self.note_change(key);
         }
         result
@@ -108,6 +127,56 @@ impl View<'_> {
         }
         self.set(key, NewValue::Raw(&[]), ExpiryChange::Clear);
         self.edit(key, edit).expect("set just now, without expiry")
+    }
+
+    /// Changes a collection in place, and records the access; a key whose collection is empty afterwards is removed.
+    /// `None` if the key is not there.
+    pub fn edit_collection<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, Home<'_>) -> R,
+    ) -> Result<Option<Edited<R>>, NotOfThisType> {
+        let home = self.home(key);
+        let edited = self.edit(key, |entry| {
+            let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
+            let result = change(collection, home);
+            Ok(Edited { result, is_new: false, is_gone: collection.is_empty() })
+        });
+        let Some(edited) = edited.transpose()? else { return Ok(None) };
+        if edited.is_gone {
+            self.remove(key);
+        }
+        Ok(Some(edited))
+    }
+
+    /// The same where a missing key is an empty collection.
+    pub fn edit_collection_or_new<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, Home<'_>) -> R,
+    ) -> Result<Edited<R>, NotOfThisType> {
+        let mut change = Some(change);
+        let mut once = |collection: &mut T, home: Home<'_>| {
+            change.take().expect("one of two calls it")(collection, home)
+        };
+        if let Some(edited) = self.edit_collection(key, &mut once)? {
+            return Ok(edited);
+        }
+        let mut collection = T::new();
+        let result = once(&mut collection, self.home(key));
+        let is_gone = collection.is_empty();
+        if !is_gone {
+            let object = NewValue::Object(Box::new(collection.into_object()));
+            self.set(key, object, ExpiryChange::Clear);
+        }
+        Ok(Edited { result, is_new: !is_gone, is_gone })
+    }
+
+    /// Drops what was taken out, or leaves that to others if it is costly.
+    pub fn discard(&mut self, removed: Removed) {
+        if removed.is_costly_to_drop() {
+            self.garbage.push(removed);
+        }
     }
 
     /// Takes a key out. The caller decides where its value is freed.

@@ -1,8 +1,8 @@
 //! Changing entries in place keeps the counters, whatever is found: nothing, a live key, or one whose time is over.
 
 use base::{DbIndex, Millis, Slot};
-use collections::{Encoding, ExpiryChange, NewValue, NotAString, ValueRef};
-use keyspace::{Key, Keyspace, Population, View};
+use collections::{Encoding, ExpiryChange, Hash, Home, NewValue, NotAString, ValueRef};
+use keyspace::{Edited, Key, Keyspace, NotOfThisType, Population, View};
 use sync::Mode;
 
 const NOW: i64 = 1000;
@@ -17,7 +17,7 @@ fn with_view(test: impl FnOnce(&mut View<'_>)) {
 
 /// Latches the key's slot for the time of `act`.
 fn held<R>(view: &mut View<'_>, name: &str, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
-    let key = view.keyspace().hasher().key(name.as_bytes(), DbIndex(1));
+    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(1));
     view.latch(key.slot, Mode::Write).expect("nobody else is there");
     let result = act(view, key);
     view.release();
@@ -101,6 +101,50 @@ fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
             assert!(view.holds_nothing());
             view.latch(Slot::new(7), Mode::Write).expect("free");
             view.release();
+        }
+    });
+}
+
+#[test]
+fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
+    let set = |hash: &mut Hash, home: Home<'_>| hash.set(home, b"field", b"value");
+    let remove = |hash: &mut Hash, home: Home<'_>| hash.remove(home, b"field");
+    with_view(|view| {
+        held(view, "k", |view, key| {
+            assert_eq!(view.edit_collection(key, set), Ok(None));
+            let nothing = view.edit_collection_or_new(key, remove);
+            assert_eq!(nothing, Ok(Edited { result: false, is_new: false, is_gone: true }));
+            for is_new in [true, false] {
+                let edited = view.edit_collection_or_new(key, set);
+                assert_eq!(edited, Ok(Edited { result: is_new, is_new, is_gone: false }));
+            }
+        });
+        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+        held(view, "k", |view, key| {
+            let edited = view.edit_collection(key, remove);
+            assert_eq!(edited, Ok(Some(Edited { result: true, is_new: false, is_gone: true })));
+            view.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            assert_eq!(view.edit_collection(key, remove), Err(NotOfThisType));
+            assert_eq!(view.edit_collection_or_new(key, set), Err(NotOfThisType));
+        });
+        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+    });
+}
+
+#[test]
+fn what_is_costly_to_drop_is_left_to_others() {
+    with_view(|view| {
+        for (name, field_count, is_left) in [("small", 10u32, false), ("large", 1000, true)] {
+            held(view, name, |view, key| {
+                view.edit_collection_or_new(key, |hash: &mut Hash, home| {
+                    for field in 0..field_count {
+                        hash.set(home, &field.to_le_bytes(), b"value");
+                    }
+                })
+                .expect("the key is new");
+                view.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            });
+            assert_eq!(view.garbage.pop().is_some(), is_left);
         }
     });
 }

@@ -20,7 +20,7 @@ fn view(keyspace: &Keyspace, thread: usize) -> View<'_> {
 
 /// Latches the key's slot for the time of `act`.
 fn held<R>(view: &mut View<'_>, name: &str, db: DbIndex, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
-    let key = view.keyspace().hasher().key(name.as_bytes(), db);
+    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), db);
     view.latch(key.slot, Mode::Write).expect("nobody else is there");
     let result = act(view, key);
     view.release();

@@ -32,7 +32,7 @@ struct Trial<'k> {
 
 fn crowded_names(keyspace: &Keyspace) -> Vec<Vec<u8>> {
     let is_crowded =
-        |name: &Vec<u8>| keyspace.hasher().key(name, DbIndex(0)).slot.index() < CROWDED_SLOT_COUNT;
+        |name: &Vec<u8>| Key::new(keyspace.hasher(), name, DbIndex(0)).slot.index() < CROWDED_SLOT_COUNT;
     (0..).map(|number: u32| number.to_string().into_bytes()).filter(is_crowded).take(KEY_COUNT).collect()
 }
 
@@ -81,8 +81,8 @@ impl Trial<'_> {
         let (db, name) = (self.any_db(), self.any_name());
         let (other_db, other_name) = (self.any_db(), self.any_name());
         let hasher = self.view.keyspace().hasher().clone();
-        let key = hasher.key(&name, DbIndex(db));
-        let other = hasher.key(&other_name, DbIndex(other_db));
+        let key = Key::new(&hasher, &name, DbIndex(db));
+        let other = Key::new(&hasher, &other_name, DbIndex(other_db));
         self.hold(&[key, other]);
         match self.random.below(100) {
             0..25 => self.set(key),
@@ -273,7 +273,7 @@ fn a_scan_misses_nothing_that_stays() {
     view.now = Millis(1000);
     let random = Random::new(10);
     let put = |view: &mut View<'_>, name: &[u8], is_there: bool| {
-        let key = keyspace.hasher().key(name, DbIndex(0));
+        let key = Key::new(keyspace.hasher(), name, DbIndex(0));
         view.latch(key.slot, Mode::Write).expect("nobody else is there");
         if is_there {
             view.set(key, NewValue::Int(1), ExpiryChange::Clear);
@@ -284,7 +284,7 @@ fn a_scan_misses_nothing_that_stays() {
     };
     // All in the same slots, so that their tables grow and shrink a lot.
     let is_crowded =
-        |name: &String| keyspace.hasher().key(name.as_bytes(), DbIndex(0)).slot.index() % 4096 == 1;
+        |name: &String| Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0)).slot.index() % 4096 == 1;
     let names: Vec<String> =
         (0..).map(|number: u32| number.to_string()).filter(is_crowded).take(1500).collect();
     let (staying, passing) = names.split_at(150);

@@ -72,7 +72,7 @@ fn sum(view: &View<'_>) -> i64 {
 fn transfer(session: &mut Session<'_>, random: &Random) {
     let names: Vec<String> = (0..=random.below(4)).map(|_| random.below(KEY_COUNT).to_string()).collect();
     let hasher = session.view.keyspace().hasher();
-    let keys: Vec<Key<'_>> = names.iter().map(|name| hasher.key(name.as_bytes(), DbIndex(0))).collect();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| Key::new(hasher, name.as_bytes(), DbIndex(0))).collect();
     session.hold_keys(&keys, Mode::Write);
     for (from, to) in keys.iter().zip(keys.iter().skip(1)) {
         let amount = random.below(100) as i64;
@@ -95,7 +95,7 @@ fn run(session: &mut Session<'_>) {
             }
             1..20 => {
                 let name = random.below(KEY_COUNT).to_string();
-                let key = session.view.keyspace().hasher().key(name.as_bytes(), DbIndex(0));
+                let key = Key::new(session.view.keyspace().hasher(), name.as_bytes(), DbIndex(0));
                 session.hold_keys(&[key], Mode::Read);
                 balance(&session.view, key);
                 session.view.release();
@@ -119,7 +119,7 @@ fn transfers_between_random_slots_keep_the_sum() {
     view.now = Millis(1);
     for number in 0..KEY_COUNT {
         let name = number.to_string();
-        let key = keyspace.hasher().key(name.as_bytes(), DbIndex(0));
+        let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0));
         view.latch(key.slot, Mode::Write).expect("nobody else is there");
         view.set(key, NewValue::Int(AMOUNT), ExpiryChange::Clear);
         view.release();

@@ -509,6 +509,9 @@ impl Executor {
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
+        if !self.view.garbage.is_empty() {
+            self.free_garbage();
+        }
         if failed {
             statistics.failed.add(1);
             self.statistics.errors.add(1);
@@ -525,6 +528,13 @@ impl Executor {
             return Step::Done;
         }
         self.finish_special(connection, mark)
+    }
+
+    /// Has what the last commands left to be dropped freed elsewhere.
+    #[cold]
+    pub fn free_garbage(&mut self) {
+        let garbage = std::mem::take(&mut self.view.garbage);
+        self.shared.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
     }
 
     /// What is rarely to be done after a command: swallow its reply, close, wait.

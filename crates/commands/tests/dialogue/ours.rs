@@ -13,7 +13,7 @@ use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
 use commands::table::{Found, Index};
 use config::{Config, SetCaller};
-use keyspace::{Keyspace, View, slot_of_hash};
+use keyspace::{Key, Keyspace, View, slot_of_hash};
 use sync::Mode;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -113,7 +113,7 @@ impl Ours {
             return;
         }
         for planned in planned {
-            let key = self.view.keyspace().hasher().key(args.at(planned.arg as usize), self.session.db);
+            let key = Key::new(self.view.keyspace().hasher(), args.at(planned.arg as usize), self.session.db);
             self.view.latch(key.slot, Mode::Write).expect("nobody else is there");
             self.view.expire_if_due(key);
             self.view.release();
@@ -185,7 +185,7 @@ impl Server for Ours {
     }
 
     fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)> {
-        let key = self.view.keyspace().hasher().key(key, self.session.db);
+        let key = Key::new(self.view.keyspace().hasher(), key, self.session.db);
         self.view.now = Millis(self.clock.get());
         self.view.latch(key.slot, Mode::Read).expect("nobody else is there");
         let found = self.view.peek(key).map(|entry| {

@@ -115,6 +115,9 @@ impl Executor {
                 self.view.release();
             }
         }
+        if !self.view.garbage.is_empty() {
+            self.free_garbage();
+        }
     }
 
     /// Evicts until memory use is within `maxmemory`. `false`: it can't be.

@@ -121,6 +121,9 @@ impl Executor {
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
+        if !self.view.garbage.is_empty() {
+            self.free_garbage();
+        }
         if self.view.saw_expired.get() {
             for index in first..index {
                 self.delete_expired(connection, self.plans[index], batch.args(index, bytes));

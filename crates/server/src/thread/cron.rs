@@ -72,7 +72,16 @@ impl Thread {
         let budget_ns = 1_000_000 * u64::from(self.executor.config.active_expire_effort + 1);
         let started = reactor::clock::Ticks::now();
         let within_budget = || reactor::clock::Ticks::now().ns_since(started) < budget_ns;
-        self.cron.expiry.run(&mut self.executor.view, threads, within_budget, drop);
+        let mut costly = Vec::new();
+        self.cron.expiry.run(&mut self.executor.view, threads, within_budget, |expired| {
+            if expired.removed.is_costly_to_drop() {
+                costly.push(expired.removed);
+            }
+        });
+        self.executor.view.garbage.append(&mut costly);
+        if !self.executor.view.garbage.is_empty() {
+            self.executor.free_garbage();
+        }
     }
 
     fn publish_load(&mut self) {

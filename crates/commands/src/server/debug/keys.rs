@@ -2,6 +2,7 @@
 
 use base::DbIndex;
 use collections::{DecimalBuffer, Encoding, Entry, ExpiryChange, NewValue, ValueRef};
+use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -64,7 +65,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
         name.clear();
         name.extend_from_slice(prefix);
         name.extend_from_slice(format!(":{index}").as_bytes());
-        let key = ctx.hasher.key(&name, db);
+        let key = Key::new(ctx.hasher, &name, db);
         ctx.data.expire_if_due(key);
         if ctx.data.peek(key).is_some() {
             continue;
