@@ -1,0 +1,630 @@
+//! A short sequence in one allocation: the small form of every collection type.
+//!
+//! ```text
+//! head  element element ... element   vacant   offsets of groups   tags of groups
+//! 8     (packed/element.rs)                    2 each              1 each
+//! ```
+//! Elements come in *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets (member,
+//! score). All indices count groups. From 16 groups on there is an index: where each group begins, and eight bits of
+//! a hash of its first element (with `FIND`). So [`Packed::at`] takes constant time, and [`Packed::find`] compares
+//! bytes of those groups only whose tag is right; before, both walk from the beginning.
+//!
+//! Owns its block (`packed/block.rs`, where the `unsafe` is). At most 64 KiB of elements: ask [`Packed::fits`] first.
+//!
+//! Invariants ([`Packed::check`])
+//! 1. `used` bytes are exactly `len * N` elements.
+//! 2. There is an index exactly if there are 16 groups, or have been and there are still 8; it has room for `len`.
+//! 3. The index has the offset of every group, and its tag if there are tags.
+//! 4. Elements and index do not overlap.
+//!
+//! Cost: changes move what is behind them (at most 64 KiB), and adjust its offsets.
+
+mod block;
+mod element;
+
+use std::ops::Range;
+
+use block::Block;
+use element::{Encoded, OVERHEAD_MAX, size_at, split};
+
+pub use element::Item;
+
+/// Bytes of elements at most.
+const USED_MAX: usize = u16::MAX as usize;
+
+/// Groups from which on there is an index.
+const INDEX_LEN_MIN: usize = 16;
+
+/// Groups below which the index is given up.
+const INDEX_LEN_KEPT_MIN: usize = 8;
+
+/// Groups that the index grows by, at least.
+const INDEX_STEP: usize = 8;
+
+/// A short sequence of groups of `N` elements. With `FIND` its index helps [`Self::find`] too.
+pub struct Packed<const N: usize = 1, const FIND: bool = true> {
+    block: Block,
+}
+
+impl<const N: usize, const FIND: bool> Packed<N, FIND> {
+    /// Bytes of the index for each group.
+    const INDEX_ITEM_SIZE: usize = 2 + FIND as usize;
+
+    /// An empty one. Allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { block: Block::new() }
+    }
+
+    /// Number of groups.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.block.head().len)
+    }
+
+    /// Whether there is no group.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the elements.
+    #[inline]
+    #[must_use]
+    pub fn size(&self) -> usize {
+        usize::from(self.block.head().used)
+    }
+
+    /// Bytes of memory behind its one word.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.block.size()
+    }
+
+    /// Whether one more group with `text_size` bytes of text in its elements surely fits, or as many more in a group that
+    /// is there. What does not fit must not be added.
+    #[inline]
+    #[must_use]
+    pub fn fits(&self, text_size: usize) -> bool {
+        self.size() + text_size + N * OVERHEAD_MAX <= USED_MAX && self.len() < USED_MAX
+    }
+
+    /// Makes room for `group_count` more groups with `text_size` bytes of text in all of them.
+    pub fn reserve(&mut self, group_count: usize, text_size: usize) {
+        let len = self.len() + group_count;
+        let size = self.size() + text_size + group_count * N;
+        let index_len = if len >= INDEX_LEN_MIN { len.next_multiple_of(INDEX_STEP) } else { 0 };
+        self.make_room(size.min(USED_MAX), index_len.min(USED_MAX));
+    }
+
+    /// The elements of a group. Panics beyond the end.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, index: usize) -> [Item<'_>; N] {
+        assert!(index < self.len(), "beyond the end");
+        read_group(&self.block.bytes()[self.offset(index)..]).0
+    }
+
+    /// All groups.
+    #[inline]
+    pub fn iter(&self) -> Iter<'_, N, FIND> {
+        self.iter_from(0)
+    }
+
+    /// The groups from `index` on.
+    #[inline]
+    pub fn iter_from(&self, index: usize) -> Iter<'_, N, FIND> {
+        let len = self.len();
+        let index = index.min(len);
+        let rest = &self.block.bytes()[self.offset(index)..self.size()];
+        Iter { packed: self, rest, range: index..len }
+    }
+
+    /// The first group from `from` on whose first element is `text`.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let needle = Item::of_text(text);
+        if text.len() > USED_MAX {
+            return None;
+        }
+        let head = self.block.head();
+        let encoded = Encoded::new(needle);
+        if FIND && head.index_capacity > 0 {
+            let tags = self.tags().get(from..)?;
+            return memchr::memchr_iter(needle.tag(), tags)
+                .map(|found| from + found)
+                .find(|found| encoded.is_at(&self.block.bytes()[self.offset(*found)..]));
+        }
+        let mut rest = &self.block.bytes()[self.offset(from.min(self.len()))..self.size()];
+        (from..self.len()).find(|_| {
+            let found = encoded.is_at(rest);
+            if !found {
+                rest = skip::<N>(rest);
+            }
+            found
+        })
+    }
+
+    /// Adds a group behind the last one.
+    #[inline]
+    pub fn push_back(&mut self, group: [&[u8]; N]) {
+        self.insert(self.len(), group);
+    }
+
+    /// Adds a group before the first one.
+    #[inline]
+    pub fn push_front(&mut self, group: [&[u8]; N]) {
+        self.insert(0, group);
+    }
+
+    /// Adds a group before the one at `index`, or behind the last one. Panics beyond that, and if it does not fit.
+    pub fn insert(&mut self, index: usize, group: [&[u8]; N]) {
+        let len = self.len();
+        assert!(index <= len, "beyond the end");
+        let items = group.map(Item::of_text);
+        let encoded = items.map(Encoded::new);
+        let added: usize = encoded.iter().map(Encoded::size).sum();
+        let used = self.size();
+        assert!(used + added <= USED_MAX && len < USED_MAX, "callers ask first whether it fits");
+        self.make_room_for_one(added);
+        let at = self.offset(index);
+        let bytes = self.block.bytes_mut();
+        bytes.copy_within(at..used, at + added);
+        let mut target = &mut bytes[at..];
+        for element in &encoded {
+            target = element.write(target);
+        }
+        self.block.update(|head| {
+            head.used += added as u16;
+            head.len += 1;
+        });
+        if self.block.head().index_capacity == 0 {
+            if len + 1 >= INDEX_LEN_MIN {
+                self.write_index(0..len + 1);
+            }
+            return;
+        }
+        self.shift_index(index, len, added);
+        self.set_tag(index, items);
+    }
+
+    /// Replaces element `part` of the group at `index`; where the size stays nothing moves. Panics beyond the end, and if
+    /// it does not fit.
+    pub fn replace(&mut self, index: usize, part: usize, text: &[u8]) {
+        assert!(index < self.len() && part < N, "beyond the end");
+        let item = Item::of_text(text);
+        let encoded = Encoded::new(item);
+        let mut at = self.offset(index);
+        for _ in 0..part {
+            at += size_at(&self.block.bytes()[at..]);
+        }
+        let old_size = size_at(&self.block.bytes()[at..]);
+        let (used, new_size) = (self.size(), encoded.size());
+        if new_size != old_size {
+            let new_used = used - old_size + new_size;
+            assert!(new_used <= USED_MAX, "callers ask first whether it fits");
+            let index_capacity = usize::from(self.block.head().index_capacity);
+            self.make_room(new_used, index_capacity);
+            self.block.bytes_mut().copy_within(at + old_size..used, at + new_size);
+            self.block.update(|head| head.used = new_used as u16);
+            self.move_offsets(index + 1, new_size.wrapping_sub(old_size) as u16);
+        }
+        encoded.write(&mut self.block.bytes_mut()[at..]);
+        if part == 0 && FIND && self.block.head().index_capacity > 0 {
+            self.tags_mut()[index] = item.tag();
+        }
+        self.give_back();
+    }
+
+    /// Removes the group at `index`. Panics beyond the end.
+    #[inline]
+    pub fn remove(&mut self, index: usize) {
+        self.remove_range(index, 1);
+    }
+
+    /// Removes `count` groups from `index` on. Panics beyond the end.
+    pub fn remove_range(&mut self, index: usize, count: usize) {
+        let len = self.len();
+        let end_index = index.checked_add(count).filter(|end| *end <= len).expect("not beyond the end");
+        if count == len {
+            self.block = Block::new();
+            return;
+        }
+        let used = self.size();
+        let (at, end) = (self.offset(index), self.offset(end_index));
+        self.block.bytes_mut().copy_within(end..used, at);
+        if self.block.head().index_capacity > 0 {
+            self.offsets_mut().copy_within(2 * end_index..2 * len, 2 * index);
+            if FIND {
+                self.tags_mut().copy_within(end_index..len, index);
+            }
+        }
+        self.block.update(|head| {
+            head.used -= (end - at) as u16;
+            head.len -= count as u16;
+        });
+        self.move_offsets(index, ((end - at) as u16).wrapping_neg());
+        if len - count < INDEX_LEN_KEPT_MIN {
+            self.block.update(|head| head.index_capacity = 0);
+        }
+        self.give_back();
+    }
+
+    /// Cuts off the groups from `index` on, and returns them. Panics beyond the end.
+    #[must_use]
+    pub fn split_off(&mut self, index: usize) -> Self {
+        let len = self.len();
+        assert!(index <= len, "beyond the end");
+        let mut tail = Self::new();
+        tail.append_range(self, index..len);
+        self.remove_range(index, len - index);
+        tail
+    }
+
+    /// Adds all groups of another one behind the last one. Panics if they do not fit.
+    pub fn append(&mut self, other: &Self) {
+        self.append_range(other, 0..other.len());
+    }
+
+    fn append_range(&mut self, other: &Self, range: Range<usize>) {
+        let (from, to) = (other.offset(range.start), other.offset(range.end));
+        let (used, len) = (self.size(), self.len());
+        let (new_used, new_len) = (used + to - from, len + range.len());
+        if new_len == len {
+            return;
+        }
+        assert!(new_used <= USED_MAX && new_len <= USED_MAX, "callers ask first whether it fits");
+        let had_index = self.block.head().index_capacity > 0;
+        let wants_index = had_index || new_len >= INDEX_LEN_MIN;
+        self.make_room(new_used, if wants_index { index_capacity_for(new_len) } else { 0 });
+        self.block.bytes_mut()[used..new_used].copy_from_slice(&other.block.bytes()[from..to]);
+        self.block.update(|head| {
+            head.used = new_used as u16;
+            head.len = new_len as u16;
+        });
+        if wants_index {
+            self.write_index(if had_index { len..new_len } else { 0..new_len });
+        }
+    }
+
+    /// Where a group begins; for `len` the end.
+    #[inline]
+    fn offset(&self, index: usize) -> usize {
+        let head = self.block.head();
+        if index >= usize::from(head.len) {
+            return usize::from(head.used);
+        }
+        if head.index_capacity > 0 {
+            let at = self.offsets_at() + 2 * index;
+            return usize::from(read_u16(&self.block.bytes()[at..]));
+        }
+        let bytes = self.block.bytes();
+        let mut rest = bytes;
+        for _ in 0..index {
+            rest = skip::<N>(rest);
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Where the offsets are.
+    #[inline]
+    fn offsets_at(&self) -> usize {
+        let head = self.block.head();
+        self.block.capacity() - usize::from(head.index_capacity) * Self::INDEX_ITEM_SIZE
+    }
+
+    #[inline]
+    fn tags(&self) -> &[u8] {
+        let head = self.block.head();
+        let at = self.offsets_at() + 2 * usize::from(head.index_capacity);
+        &self.block.bytes()[at..at + usize::from(head.len)]
+    }
+
+    /// All tags there is room for.
+    fn tags_mut(&mut self) -> &mut [u8] {
+        let at = self.offsets_at() + 2 * usize::from(self.block.head().index_capacity);
+        &mut self.block.bytes_mut()[at..]
+    }
+
+    /// All offsets there is room for, two bytes each.
+    fn offsets_mut(&mut self) -> &mut [u8] {
+        let (at, capacity) = (self.offsets_at(), usize::from(self.block.head().index_capacity));
+        &mut self.block.bytes_mut()[at..at + 2 * capacity]
+    }
+
+    /// Room for one more group of `added` bytes, and its place in the index.
+    #[inline]
+    fn make_room_for_one(&mut self, added: usize) {
+        let head = self.block.head();
+        let (len, index_capacity) = (usize::from(head.len), usize::from(head.index_capacity));
+        let wants_index = index_capacity > 0 || len + 1 >= INDEX_LEN_MIN;
+        let index_capacity = if !wants_index {
+            0
+        } else if len < index_capacity {
+            index_capacity
+        } else {
+            index_capacity_for(len + 1)
+        };
+        self.make_room(usize::from(head.used) + added, index_capacity);
+    }
+
+    /// Room for so many bytes of elements and groups in the index; what is in the index keeps its meaning. An index
+    /// that was not there is not there yet, but has room.
+    #[inline]
+    fn make_room(&mut self, used: usize, index_capacity: usize) {
+        let old_index_capacity = usize::from(self.block.head().index_capacity);
+        let needed = used + index_capacity * Self::INDEX_ITEM_SIZE;
+        if needed > self.block.capacity() || old_index_capacity != index_capacity && old_index_capacity > 0 {
+            self.relocate_index(needed.max(self.block.capacity()), index_capacity);
+        }
+    }
+
+    /// Gives the block another capacity and the index, if there is one, other room.
+    #[cold]
+    fn relocate_index(&mut self, capacity: usize, index_capacity: usize) {
+        let head = self.block.head();
+        let old_index_capacity = usize::from(head.index_capacity);
+        let saved = if old_index_capacity == 0 {
+            Vec::new()
+        } else {
+            self.block.bytes()[self.offsets_at()..].to_vec()
+        };
+        self.block.resize(capacity);
+        if old_index_capacity == 0 {
+            return;
+        }
+        self.block.update(|head| head.index_capacity = index_capacity as u16);
+        let kept = usize::from(head.len);
+        let (offsets, tags) = saved.split_at(2 * old_index_capacity);
+        self.offsets_mut()[..2 * kept].copy_from_slice(&offsets[..2 * kept]);
+        if FIND {
+            self.tags_mut()[..kept].copy_from_slice(&tags[..kept]);
+        }
+    }
+
+    /// Makes the block smaller if most of it is vacant.
+    #[inline]
+    fn give_back(&mut self) {
+        let head = self.block.head();
+        let index_len = usize::from(head.len.min(head.index_capacity));
+        let needed = usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE;
+        if self.block.capacity() > 2 * needed + INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
+            self.shrink();
+        }
+    }
+
+    /// Makes the block as small as its elements allow.
+    #[cold]
+    pub fn shrink(&mut self) {
+        let head = self.block.head();
+        if head.len == 0 {
+            self.block = Block::new();
+            return;
+        }
+        let mut smaller = Self::new();
+        let index_capacity =
+            if head.index_capacity > 0 { index_capacity_for(usize::from(head.len)) } else { 0 };
+        let used = usize::from(head.used);
+        smaller.block.resize(used + index_capacity * Self::INDEX_ITEM_SIZE);
+        smaller.block.bytes_mut()[..used].copy_from_slice(&self.block.bytes()[..used]);
+        smaller.block.update(|new| {
+            new.used = head.used;
+            new.len = head.len;
+        });
+        if index_capacity > 0 {
+            smaller.write_index(0..usize::from(head.len));
+        }
+        *self = smaller;
+    }
+
+    /// Writes the index of these groups; if there was none, one with all the room that the block has for it in
+    /// steps. (Those before must be right.)
+    fn write_index(&mut self, range: Range<usize>) {
+        let head = self.block.head();
+        if head.index_capacity == 0 {
+            let index_capacity = index_capacity_for(usize::from(head.len));
+            self.block.update(|head| head.index_capacity = index_capacity as u16);
+        }
+        let mut at = if range.start == 0 {
+            0
+        } else {
+            let before = self.offset(range.start - 1);
+            let bytes = self.block.bytes();
+            bytes.len() - skip::<N>(&bytes[before..]).len()
+        };
+        for index in range {
+            let bytes = self.block.bytes();
+            let (items, rest) = read_group::<N>(&bytes[at..]);
+            let (tag, next) = (if FIND { items[0].tag() } else { 0 }, bytes.len() - rest.len());
+            self.offsets_mut()[2 * index..][..2].copy_from_slice(&(at as u16).to_le_bytes());
+            if FIND {
+                self.tags_mut()[index] = tag;
+            }
+            at = next;
+        }
+    }
+
+    /// Makes a place in the index, of `len` groups before, for one of `added` bytes at `index`.
+    fn shift_index(&mut self, index: usize, len: usize, added: usize) {
+        let end = (usize::from(self.block.head().used) - added) as u16;
+        let offsets = self.offsets_mut();
+        if index == len {
+            offsets[2 * len..][..2].copy_from_slice(&end.to_le_bytes());
+            return;
+        }
+        // The new group begins where the old one did.
+        offsets.copy_within(2 * index..2 * len, 2 * index + 2);
+        if FIND {
+            self.tags_mut().copy_within(index..len, index + 1);
+        }
+        self.move_offsets(index + 1, added as u16);
+    }
+
+    #[inline]
+    fn set_tag(&mut self, index: usize, items: [Item<'_>; N]) {
+        if FIND {
+            self.tags_mut()[index] = items[0].tag();
+        }
+    }
+
+    /// Adds to the offsets of the groups from `index` on, if there is an index.
+    #[inline]
+    fn move_offsets(&mut self, index: usize, by: u16) {
+        let head = self.block.head();
+        if head.index_capacity == 0 {
+            return;
+        }
+        for offset in self.offsets_mut()[2 * index..2 * usize::from(head.len)].chunks_exact_mut(2) {
+            let moved = read_u16(offset).wrapping_add(by);
+            offset.copy_from_slice(&moved.to_le_bytes());
+        }
+    }
+
+    /// Verifies the invariants in the header of this file. Says which one does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        let head = self.block.head();
+        let (used, len) = (usize::from(head.used), usize::from(head.len));
+        let index_capacity = usize::from(head.index_capacity);
+        let require = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
+        let may_have_index = len >= INDEX_LEN_KEPT_MIN && index_capacity >= len;
+        let is_indexed = index_capacity > 0;
+        require(
+            is_indexed && may_have_index || !is_indexed && len < INDEX_LEN_MIN,
+            "2: index without groups",
+        )?;
+        let index_size = index_capacity * Self::INDEX_ITEM_SIZE;
+        require(used + index_size <= self.block.capacity(), "4: elements and index overlap")?;
+        let bytes = self.block.bytes();
+        let mut at = 0;
+        for index in 0..len {
+            require(at < used, "1: elements end too early")?;
+            let (items, rest) = read_group::<N>(&bytes[at..used]);
+            if is_indexed {
+                require(self.offset(index) == at, "3: a wrong offset")?;
+                require(!FIND || self.tags()[index] == items[0].tag(), "3: a wrong tag")?;
+            }
+            at = used - rest.len();
+        }
+        require(at == used, "1: something behind the last element")
+    }
+}
+
+/// Vacant bytes of a block that are not worth moving it.
+const WASTE_SIZE_MIN: usize = 64;
+
+/// Room that the index of `len` groups gets.
+fn index_capacity_for(len: usize) -> usize {
+    (len + len / 8).next_multiple_of(INDEX_STEP).min(USED_MAX)
+}
+
+#[inline]
+fn read_group<const N: usize>(source: &[u8]) -> ([Item<'_>; N], &[u8]) {
+    let mut rest = source;
+    let items = std::array::from_fn(|_| {
+        let (item, behind) = split(rest);
+        rest = behind;
+        item
+    });
+    (items, rest)
+}
+
+/// What is behind the first group.
+#[inline]
+fn skip<const N: usize>(mut source: &[u8]) -> &[u8] {
+    for _ in 0..N {
+        source = &source[size_at(source)..];
+    }
+    source
+}
+
+#[inline]
+fn read_u16(bytes: &[u8]) -> u16 {
+    u16::from_le_bytes([bytes[0], bytes[1]])
+}
+
+impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize, const FIND: bool> Clone for Packed<N, FIND> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new();
+        copy.append(self);
+        copy
+    }
+}
+
+impl<const N: usize, const FIND: bool> std::fmt::Debug for Packed<N, FIND> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, const N: usize, const FIND: bool> IntoIterator for &'a Packed<N, FIND> {
+    type Item = [Item<'a>; N];
+    type IntoIter = Iter<'a, N, FIND>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Groups from front to back; from the back each takes the time of [`Packed::at`].
+#[derive(Clone)]
+pub struct Iter<'a, const N: usize, const FIND: bool> {
+    packed: &'a Packed<N, FIND>,
+    rest: &'a [u8],
+    range: Range<usize>,
+}
+
+impl<'a, const N: usize, const FIND: bool> Iterator for Iter<'a, N, FIND> {
+    type Item = [Item<'a>; N];
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.range.next()?;
+        let (items, rest) = read_group(self.rest);
+        self.rest = rest;
+        Some(items)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.range.size_hint()
+    }
+}
+
+impl<const N: usize, const FIND: bool> DoubleEndedIterator for Iter<'_, N, FIND> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let index = self.range.next_back()?;
+        Some(self.packed.at(index))
+    }
+}
+
+impl<const N: usize, const FIND: bool> ExactSizeIterator for Iter<'_, N, FIND> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planted_fault_is_noticed() {
+        let mut packed = Packed::<2>::new();
+        for number in 0..20u8 {
+            packed.push_back([&[b'a', number], b"value"]);
+        }
+        assert_eq!(packed.check(), Ok(()));
+        packed.move_offsets(19, 1);
+        assert_eq!(packed.check(), Err("3: a wrong offset".to_owned()));
+        packed.move_offsets(19, u16::MAX);
+        packed.tags_mut()[3] ^= 1;
+        assert_eq!(packed.check(), Err("3: a wrong tag".to_owned()));
+        packed.tags_mut()[3] ^= 1;
+        packed.block.update(|head| head.used += 1);
+        assert_eq!(packed.check(), Err("1: something behind the last element".to_owned()));
+    }
+}

@@ -1,0 +1,131 @@
+//! The memory of a [`Packed`](super::Packed) sequence: one allocation with a head, found through one word.
+//!
+//! Owns the allocation. All `unsafe` of the sequence is here; what the bytes mean is the sequence's affair.
+//! Invariant: `head` points to an allocation of `capacity_words` words behind a [`Head`], all of it initialised.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
+use std::ptr::NonNull;
+
+/// Bytes of a word: blocks are as large as a number of them.
+const WORD_SIZE: usize = 8;
+
+/// What stands before the bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(8))]
+pub(super) struct Head {
+    /// Bytes of elements.
+    pub(super) used: u16,
+    /// Groups.
+    pub(super) len: u16,
+    /// Groups that the index has room for; 0: there is none.
+    pub(super) index_capacity: u16,
+    capacity_words: u16,
+}
+
+const _: () = assert!(size_of::<Head>() == WORD_SIZE);
+
+/// The allocation; none while there is nothing in it.
+pub(super) struct Block {
+    head: Option<NonNull<Head>>,
+}
+
+// SAFETY: it owns plain bytes.
+unsafe impl Send for Block {}
+// SAFETY: a shared reference gives out shared bytes only.
+unsafe impl Sync for Block {}
+
+impl Block {
+    pub(super) const fn new() -> Self {
+        Self { head: None }
+    }
+
+    /// A copy of the head.
+    #[inline]
+    pub(super) fn head(&self) -> Head {
+        // SAFETY: the invariant; nobody changes it while `self` is borrowed.
+        self.head.map_or(Head::default(), |head| unsafe { head.read() })
+    }
+
+    /// Bytes behind the head.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        usize::from(self.head().capacity_words) * WORD_SIZE
+    }
+
+    /// Changes the head. There must be a block.
+    #[inline]
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {
+        let mut head = self.head.expect("callers have made room");
+        // SAFETY: the invariant, and `self` is borrowed mutably. The capacity is private to this file.
+        change(unsafe { head.as_mut() });
+    }
+
+    /// All bytes behind the head.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        let Some(head) = self.head else { return &[] };
+        let start = head.as_ptr().wrapping_add(1).cast::<u8>();
+        // SAFETY: the invariant.
+        unsafe { std::slice::from_raw_parts(start, self.capacity()) }
+    }
+
+    /// The same to be changed.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        let Some(head) = self.head else { return &mut [] };
+        let start = head.as_ptr().wrapping_add(1).cast::<u8>();
+        // SAFETY: the invariant, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(start, self.capacity()) }
+    }
+
+    /// Bytes of the whole allocation.
+    pub(super) fn size(&self) -> usize {
+        if self.head.is_some() { WORD_SIZE + self.capacity() } else { 0 }
+    }
+
+    /// Makes it larger or smaller, with room for at least `capacity` bytes; those that stay keep their place.
+    pub(super) fn resize(&mut self, capacity: usize) {
+        let size = Self::size_for(capacity);
+        let capacity_words =
+            u16::try_from(size / WORD_SIZE - 1).expect("64 KiB of elements and their index are less");
+        let layout = Self::layout(size);
+        let old_size = self.size();
+        let memory = match self.head {
+            // SAFETY: the size is not 0.
+            None => unsafe { alloc_zeroed(layout) },
+            Some(head) => {
+                // SAFETY: allocated here with this layout; the new size is not 0 and far from overflowing.
+                unsafe { realloc(head.as_ptr().cast(), Self::layout(old_size), size) }
+            }
+        };
+        let Some(mut new) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
+        if let Some(grown) = size.checked_sub(old_size).filter(|_| old_size > 0) {
+            // SAFETY: the allocation has `size` bytes now.
+            unsafe { memory.wrapping_add(old_size).write_bytes(0, grown) };
+        }
+        self.head = Some(new);
+        // SAFETY: the head was copied or zeroed, and `self` is its owner.
+        unsafe { new.as_mut() }.capacity_words = capacity_words;
+    }
+
+    /// Bytes of the allocation that has room for `capacity`: what the allocator would round it up to, so that the
+    /// room is not lost (mimalloc's and jemalloc's classes: 16 bytes apart up to 128, then four to a doubling).
+    pub(super) fn size_for(capacity: usize) -> usize {
+        let size = capacity + WORD_SIZE;
+        let step = if size <= 128 { 16 } else { (size - 1).next_power_of_two() / 8 };
+        size.next_multiple_of(step)
+    }
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, align_of::<Head>()).expect("sizes are small")
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(head) = self.head {
+            // SAFETY: allocated here with this layout, and nobody uses it any more.
+            unsafe { dealloc(head.as_ptr().cast(), Self::layout(self.size())) };
+        }
+    }
+}
