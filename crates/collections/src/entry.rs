@@ -218,6 +218,12 @@ impl<'a> Entry<'a> {
         Self { block, lifetime: PhantomData }
     }
 
+    /// The address of its block.
+    #[inline]
+    pub(crate) fn block(self) -> NonNull<u8> {
+        self.block
+    }
+
     /// The key.
     #[inline]
     #[must_use]

@@ -58,6 +58,13 @@ impl<'a> EntryMut<'a> {
         self.set(NewValue::Int(value), ExpiryChange::Keep)
     }
 
+    /// Overwrites a value that is an integer where it is. Whether it is one.
+    #[inline]
+    pub(crate) fn overwrite_int(&mut self, value: i64) -> bool {
+        // SAFETY: the table owns the entry, and is borrowed mutably.
+        unsafe { Removed::overwrite_int_of_block(self.place.item.block(), value) }
+    }
+
     /// Sets or clears the expiry.
     pub fn set_expiry(&mut self, expiry: Option<i64>) {
         self.update(|old, heap| old.with_expiry(heap, expiry));

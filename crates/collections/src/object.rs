@@ -5,6 +5,7 @@
 
 use crate::hash::Hash;
 use crate::heap::Heap;
+use crate::sorted_set::SortedSet;
 
 /// The type of a value, as the `TYPE` command names it. At most 16: it has four bits in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +62,8 @@ impl Kind {
 pub enum Object {
     /// Fields and their values.
     Hash(Hash),
+    /// Members and their scores.
+    SortedSet(SortedSet),
     /// Stands in for a collection in this crate's own tests.
     #[cfg(test)]
     Probe(Vec<u8>),
@@ -72,6 +75,7 @@ impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Hash(_) => Kind::Hash,
+            Self::SortedSet(_) => Kind::SortedSet,
             #[cfg(test)]
             Self::Probe(_) => Kind::Hash,
         }
@@ -82,6 +86,7 @@ impl Object {
     pub fn encoding_name(&self) -> &'static str {
         match self {
             Self::Hash(hash) => hash.encoding_name(),
+            Self::SortedSet(set) => set.encoding_name(),
             #[cfg(test)]
             Self::Probe(_) => "probe",
         }
@@ -92,6 +97,7 @@ impl Object {
     pub fn to_boxed(&self, heap: &Heap) -> Box<Self> {
         Box::new(match self {
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
+            Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             #[cfg(test)]
             Self::Probe(bytes) => Self::Probe(bytes.clone()),
         })
@@ -103,6 +109,7 @@ impl Object {
         size_of::<Self>()
             + match self {
                 Self::Hash(hash) => hash.memory_bytes(),
+                Self::SortedSet(set) => set.memory_bytes(),
                 #[cfg(test)]
                 Self::Probe(bytes) => bytes.capacity(),
             }
@@ -113,6 +120,7 @@ impl Object {
     pub fn is_costly_to_drop(&self) -> bool {
         match self {
             Self::Hash(hash) => hash.is_costly_to_drop(),
+            Self::SortedSet(set) => set.is_costly_to_drop(),
             #[cfg(test)]
             Self::Probe(_) => true,
         }

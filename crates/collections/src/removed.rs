@@ -260,6 +260,23 @@ impl Removed {
         Some(unsafe { std::slice::from_raw_parts_mut(address, len) })
     }
 
+    /// Overwrites the integer in an entry's block. Whether the value is one.
+    ///
+    /// # Safety
+    /// 1. The caller has exclusive use of the entry.
+    #[inline]
+    pub(crate) unsafe fn overwrite_int_of_block(block: NonNull<u8>, value: i64) -> bool {
+        // SAFETY: (1) nobody changes it meanwhile.
+        let entry = unsafe { Entry::from_block(block) };
+        let is_int = entry.form() == Form::Int;
+        if is_int {
+            let target = block.as_ptr().wrapping_add(entry.shape().value_offset()).cast::<i64>();
+            // SAFETY: (1) the form says that an integer is there, which is the caller's alone.
+            unsafe { target.write_unaligned(value) };
+        }
+        is_int
+    }
+
     /// The object in an entry's block, if the value is one.
     ///
     /// # Safety

@@ -1,0 +1,410 @@
+//! A sorted set: members, each with a score, in the order of scores; what the `Z` family works on.
+//!
+//! | form | when |
+//! |---|---|
+//! | [`Small`] | up to 128 members of 32 KiB together: one allocation |
+//! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
+//!
+//! The name for the client (`listpack`, `skiplist`) follows Redis's thresholds ([`Limits`]) and says nothing of the form.
+//! It never goes back from `skiplist`; nor does the form from large.
+//!
+//! Owns its members. Scores are never NaN; -0 and 0 are equal.
+//! Start reading at [`SortedSet::update`].
+
+mod cursor;
+mod large;
+mod leaf;
+mod order;
+mod small;
+mod tree;
+
+pub use order::Bound;
+
+use crate::collection::{Collection, Home};
+use crate::heap::Heap;
+use crate::object::{Kind, Object};
+use cursor::Cursor;
+use large::Large;
+use order::{Probe, score_of};
+use small::{Small, tag_of};
+
+/// Up to where a sorted set is a `listpack` for the client.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedSetLimits {
+    /// `zset-max-listpack-entries`
+    pub entry_count_max: usize,
+    /// `zset-max-listpack-value`, in bytes
+    pub value_size_max: usize,
+}
+
+impl SortedSetLimits {
+    /// Whether a set of this length, to which the member has been added, is too large for a `listpack`.
+    #[inline]
+    fn are_passed(self, len: usize, member: &[u8]) -> bool {
+        len > self.entry_count_max || member.len() > self.value_size_max
+    }
+}
+
+/// The value of a sorted set's key.
+pub struct SortedSet {
+    form: Form,
+}
+
+enum Form {
+    Small(Small),
+    Large(Box<Large>),
+}
+
+const _: () = assert!(size_of::<SortedSet>() == 16);
+
+/// Elements from which on another thread drops a large set.
+const COSTLY_LEN_MIN: usize = 64;
+
+/// What an update of a member came upon and left.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Updated {
+    /// The score before; `None` if the member was not there.
+    pub old: Option<f64>,
+    /// The score that was set, if one was.
+    pub new: Option<f64>,
+}
+
+impl Updated {
+    /// Whether the member is new.
+    #[must_use]
+    pub fn is_added(self) -> bool {
+        self.old.is_none() && self.new.is_some()
+    }
+}
+
+impl SortedSet {
+    /// An empty set whose name for the client is `skiplist` from the beginning.
+    #[must_use]
+    pub fn new_skiplist() -> Self {
+        let mut small = Small::default();
+        small.name_skiplist();
+        Self { form: Form::Small(small) }
+    }
+
+    /// Number of members.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(small) => small.len(),
+            Form::Large(large) => large.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of a member.
+    #[inline]
+    #[must_use]
+    pub fn score(&self, home: Home<'_>, member: &[u8]) -> Option<f64> {
+        let hash = home.hasher.hash(member);
+        match &self.form {
+            Form::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
+            Form::Large(large) => large.score(hash, member),
+        }
+    }
+
+    /// The rank of a member, counted from the lowest score, and its score.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self, home: Home<'_>, member: &[u8]) -> Option<(usize, f64)> {
+        let hash = home.hasher.hash(member);
+        match &self.form {
+            Form::Small(small) => {
+                let index = small.find(tag_of(hash), member)?;
+                Some((index, small.score(index)))
+            }
+            Form::Large(large) => large.rank(hash, member),
+        }
+    }
+
+    /// Number of elements before a bound: the rank of the first one behind it.
+    #[must_use]
+    pub fn rank_of(&self, bound: Bound<'_>) -> usize {
+        self.position(&bound.probe())
+    }
+
+    fn position(&self, probe: &Probe<'_>) -> usize {
+        match &self.form {
+            Form::Small(small) => small.position(probe),
+            Form::Large(large) => large.position(probe),
+        }
+    }
+
+    /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is. A member that
+    /// was not there is added.
+    #[inline]
+    pub fn update(
+        &mut self,
+        home: Home<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Updated {
+        let hash = home.hasher.hash(member);
+        let small = match &mut self.form {
+            Form::Small(small) => small,
+            Form::Large(large) => {
+                let updated = large.update(home, hash, member, decide);
+                if large.is_named_listpack && updated.is_added() && limits.are_passed(large.len(), member) {
+                    large.is_named_listpack = false;
+                }
+                return updated;
+            }
+        };
+        let tag = tag_of(hash);
+        if let Some(index) = small.find(tag, member) {
+            let old = Some(small.score(index));
+            let new = decide(old);
+            if let Some(score) = new {
+                small.set_score_at(index, score);
+            }
+            return Updated { old, new };
+        }
+        let new = decide(None);
+        let Some(score) = new else { return Updated { old: None, new } };
+        if limits.are_passed(small.len() + 1, member) {
+            small.name_skiplist();
+        }
+        if small.has_room_for(member.len()) {
+            small.insert(tag, member, score);
+        } else {
+            self.enlarge(home).insert(home, hash, member, score);
+        }
+        Updated { old: None, new }
+    }
+
+    /// Sets the score of a member, which is added if it is not there. Returns its score before.
+    pub fn insert(
+        &mut self,
+        home: Home<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        score: f64,
+    ) -> Option<f64> {
+        self.update(home, limits, member, |_| Some(score)).old
+    }
+
+    /// Takes a member out. Returns its score.
+    pub fn remove(&mut self, home: Home<'_>, member: &[u8]) -> Option<f64> {
+        let hash = home.hasher.hash(member);
+        match &mut self.form {
+            Form::Large(large) => large.remove(home, hash, member),
+            Form::Small(small) => {
+                let index = small.find(tag_of(hash), member)?;
+                let score = small.score(index);
+                small.remove(index, 1);
+                Some(score)
+            }
+        }
+    }
+
+    /// Takes elements out, `count` from rank `start` on, which are there.
+    pub fn remove_ranks(&mut self, home: Home<'_>, start: usize, count: usize) {
+        match &mut self.form {
+            Form::Small(small) => small.remove(start, count),
+            Form::Large(large) => large.remove_ranks(home, start, count),
+        }
+    }
+
+    /// The element with this rank, which is below the length.
+    #[must_use]
+    pub fn at(&self, rank: usize) -> (&[u8], f64) {
+        match &self.form {
+            Form::Small(small) => (small.member(rank), small.score(rank)),
+            Form::Large(large) => {
+                let entry = large.cursor(rank).entry();
+                (entry.key(), score_of(entry))
+            }
+        }
+    }
+
+    /// All elements in order.
+    pub fn iter(&self) -> Iter<'_> {
+        self.range(0, self.len())
+    }
+
+    /// The elements from rank `start` on, up to `count`, in order.
+    #[must_use]
+    pub fn range(&self, start: usize, count: usize) -> Iter<'_> {
+        self.walk(start, count.min(self.len().saturating_sub(start)), false)
+    }
+
+    /// The elements from rank `start` down, up to `count`. There is an element with this rank, or `count` is 0.
+    #[must_use]
+    pub fn range_backward(&self, start: usize, count: usize) -> Iter<'_> {
+        self.walk(start, count.min(start + 1), true)
+    }
+
+    fn walk(&self, start: usize, left: usize, is_backward: bool) -> Iter<'_> {
+        let place = match &self.form {
+            _ if left == 0 => Walk::Done,
+            Form::Small(small) => Walk::Small(small, start),
+            Form::Large(large) => {
+                let cursor = large.cursor(start);
+                cursor.prefetch(left, is_backward);
+                Walk::Large(cursor)
+            }
+        };
+        Iter { place, left, is_backward }
+    }
+
+    /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one. Returns where to
+    /// go on, or `None` at the end. An element that stays is visited in every full walk.
+    pub fn scan(&self, from: u32, mut visit: impl FnMut(&[u8], f64)) -> Option<u32> {
+        match &self.form {
+            Form::Large(large) => large.table().scan(from, |entry| visit(entry.key(), score_of(entry))),
+            Form::Small(_) => {
+                self.iter().for_each(|(member, score)| visit(member, score));
+                None
+            }
+        }
+    }
+
+    /// Whether [`Self::scan`] visits all elements at once.
+    #[must_use]
+    pub fn is_scanned_at_once(&self) -> bool {
+        matches!(self.form, Form::Small(_))
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        let is_listpack = match &self.form {
+            Form::Small(small) => !small.is_named_skiplist(),
+            Form::Large(large) => large.is_named_listpack,
+        };
+        if is_listpack { "listpack" } else { "skiplist" }
+    }
+
+    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
+        let form = match &self.form {
+            Form::Small(small) => Form::Small(small.clone()),
+            Form::Large(large) => Form::Large(Box::new(large.to_copy(heap))),
+        };
+        Self { form }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Small(small) => small.memory_bytes(),
+            Form::Large(large) => large.memory_bytes(),
+        }
+    }
+
+    pub(crate) fn is_costly_to_drop(&self) -> bool {
+        matches!(self.form, Form::Large(_)) && self.len() > COSTLY_LEN_MIN
+    }
+
+    /// Makes the form large.
+    fn enlarge(&mut self, home: Home<'_>) -> &mut Large {
+        if let Form::Small(small) = &self.form {
+            let mut large = Box::new(Large::default());
+            for (member, score) in self.iter() {
+                large.insert(home, home.hasher.hash(member), member, score);
+            }
+            large.is_named_listpack = !small.is_named_skiplist();
+            self.form = Form::Large(large);
+        }
+        let Form::Large(large) = &mut self.form else { unreachable!("it has just been made") };
+        large
+    }
+}
+
+impl Collection for SortedSet {
+    const KIND: Kind = Kind::SortedSet;
+
+    fn new() -> Self {
+        Self { form: Form::Small(Small::default()) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::SortedSet(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for SortedSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SortedSet")
+            .field("len", &self.len())
+            .field("encoding", &self.encoding_name())
+            .finish()
+    }
+}
+
+/// A walk over elements in order, or in reverse.
+pub struct Iter<'a> {
+    place: Walk<'a>,
+    left: usize,
+    is_backward: bool,
+}
+
+enum Walk<'a> {
+    Small(&'a Small, usize),
+    Large(Cursor<'a>),
+    Done,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.place {
+            Walk::Small(small, index) => {
+                let element = (small.member(*index), small.score(*index));
+                *index = if self.is_backward { index.wrapping_sub(1) } else { *index + 1 };
+                Some(element)
+            }
+            Walk::Large(cursor) => {
+                let entry = cursor.entry();
+                if self.left > 0 {
+                    let is_there = if self.is_backward { cursor.step_back() } else { cursor.step() };
+                    debug_assert!(is_there, "the count was cut to what is there");
+                }
+                Some((entry.key(), score_of(entry)))
+            }
+            Walk::Done => None,
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(any(test, debug_assertions))]
+impl SortedSet {
+    /// Verifies the invariants of the form that it has.
+    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
+        match &self.form {
+            Form::Small(small) => small.check(|member| tag_of(home.hasher.hash(member))),
+            Form::Large(large) => large.check(),
+        }
+    }
+}

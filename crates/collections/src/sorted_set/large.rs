@@ -1,0 +1,154 @@
+//! The large form of a sorted set: a table from member to score, and a tree of the same entries in order.
+//!
+//! Owns both. Invariants ([`Large::check`])
+//! 1. The tree has exactly the entries of the table, each under the order of the score that it holds.
+//! 2. An entry's block stays the same until it is out of the tree: a score is overwritten in place, and nothing here
+//!    sets an expiry or moves entries together.
+
+use super::Updated;
+use super::cursor::Cursor;
+use super::order::{Probe, order_of, score_of};
+use super::tree::Tree;
+use crate::collection::Home;
+use crate::entry::Entry;
+use crate::heap::Heap;
+use crate::removed::{ExpiryChange, NewValue};
+use crate::table::Table;
+
+#[derive(Default)]
+pub(super) struct Large {
+    table: Table,
+    tree: Tree,
+    /// Its name for the client is `listpack`: thresholds are set that high.
+    pub(super) is_named_listpack: bool,
+}
+
+impl Large {
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let entries = self.table.iter().take(SAMPLE_LEN).map(Entry::allocated_bytes).sum::<usize>();
+        let sampled = self.len().clamp(1, SAMPLE_LEN);
+        size_of::<Self>()
+            + self.table.memory_bytes()
+            + self.tree.memory_bytes()
+            + entries * self.len() / sampled
+    }
+
+    #[inline]
+    pub(super) fn score(&self, hash: u64, member: &[u8]) -> Option<f64> {
+        self.table.find(hash, member).map(score_of)
+    }
+
+    pub(super) fn rank(&self, hash: u64, member: &[u8]) -> Option<(usize, f64)> {
+        let entry = self.table.find(hash, member)?;
+        let score = score_of(entry);
+        Some((self.tree.rank_of(order_of(score), entry), score))
+    }
+
+    pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
+        self.tree.rank(probe)
+    }
+
+    pub(super) fn cursor(&self, rank: usize) -> Cursor<'_> {
+        Cursor::new(&self.tree, rank)
+    }
+
+    /// Adds a member that is not there.
+    pub(super) fn insert(&mut self, home: Home<'_>, hash: u64, member: &[u8], score: f64) {
+        let value = NewValue::Int(score.to_bits() as i64);
+        let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
+        debug_assert!(!upserted.existed);
+        // SAFETY: (1) (invariant 2) it stays until `remove_at` takes it out of the tree first.
+        unsafe { self.tree.insert(order_of(score), upserted.entry) };
+    }
+
+    /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is.
+    pub(super) fn update(
+        &mut self,
+        home: Home<'_>,
+        hash: u64,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Updated {
+        let Some(entry) = self.table.find_mut(home.heap, hash, member) else {
+            let new = decide(None);
+            if let Some(score) = new {
+                self.insert(home, hash, member, score);
+            }
+            return Updated { old: None, new };
+        };
+        let mut entry = entry;
+        let old = score_of(entry.entry());
+        let new = decide(Some(old));
+        let Some(score) = new else { return Updated { old: Some(old), new } };
+        let (old_order, order) = (order_of(old), order_of(score));
+        let bits = score.to_bits() as i64;
+        if order == old_order || self.tree.try_reorder(old_order, order, entry.entry()) {
+            entry.overwrite_int(bits);
+            return Updated { old: Some(old), new };
+        }
+        self.tree.remove_at(self.tree.rank_of(old_order, entry.entry()));
+        entry.overwrite_int(bits);
+        // SAFETY: (1) as in `insert`.
+        unsafe { self.tree.insert(order, entry.entry()) };
+        Updated { old: Some(old), new }
+    }
+
+    pub(super) fn remove(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> Option<f64> {
+        let entry = self.table.find(hash, member)?;
+        let score = score_of(entry);
+        self.tree.remove_at(self.tree.rank_of(order_of(score), entry));
+        drop(self.table.remove(home.heap, hash, member));
+        Some(score)
+    }
+
+    /// Takes elements out, `count` from rank `start` on.
+    pub(super) fn remove_ranks(&mut self, home: Home<'_>, start: usize, count: usize) {
+        for _ in 0..count {
+            let link = self.tree.remove_at(start);
+            // SAFETY: (1) the table still has it.
+            let entry = unsafe { link.entry() };
+            let hash = home.hasher.hash(entry.key());
+            drop(self.table.remove(home.heap, hash, entry.key()));
+        }
+    }
+
+    pub(super) fn to_copy(&self, heap: &Heap) -> Self {
+        let table = self.table.to_copy(heap);
+        let mut entries: Vec<_> = table.iter().map(|entry| (order_of(score_of(entry)), entry)).collect();
+        entries.sort_unstable_by(|(a, left), (b, right)| a.cmp(b).then_with(|| left.key().cmp(right.key())));
+        let mut tree = Tree::default();
+        for (order, entry) in entries {
+            // SAFETY: (1) as in `insert`.
+            unsafe { tree.insert(order, entry) };
+        }
+        Self { table, tree, is_named_listpack: self.is_named_listpack }
+    }
+
+    /// Verifies the invariants in the header of this file, the table's and the tree's.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.table.check()?;
+        if self.tree.check()? != self.table.len() {
+            return Err("large 1: table and tree differ in length".to_owned());
+        }
+        let mut last_rank = vec![false; self.len()];
+        for entry in self.table.iter() {
+            let rank = self.tree.rank_of(order_of(score_of(entry)), entry);
+            if std::mem::replace(&mut last_rank[rank], true) {
+                return Err("large 1: two entries have one rank".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Entries whose size is looked at to tell the size of all.
+const SAMPLE_LEN: usize = 64;

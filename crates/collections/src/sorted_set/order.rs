@@ -1,0 +1,108 @@
+//! The order of a sorted set: by score, and members of equal score by their bytes.
+//!
+//! A score's *order* is a `u64` that compares as scores do: the bits of the double, turned round below zero. -0 and 0
+//! have the same one, so they are equal here as they are to C.
+
+use crate::entry::{Entry, ValueRef};
+
+/// A place between elements of a sorted set, to be counted up to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound<'a> {
+    /// Before the first element with at least this score.
+    BeforeScore(f64),
+    /// Behind the last element with at most this score.
+    AfterScore(f64),
+    /// Before the first member that is not less, where all scores are equal.
+    BeforeMember(&'a [u8]),
+    /// Behind the last member that is not greater, where all scores are equal.
+    AfterMember(&'a [u8]),
+}
+
+/// What elements are compared with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Probe<'a> {
+    /// The first element of at least this order.
+    Order(u64),
+    /// The place of this element.
+    Element(u64, &'a [u8]),
+    /// The first member that is not less than this one.
+    Member(&'a [u8]),
+    /// The first member that is greater.
+    AfterMember(&'a [u8]),
+}
+
+impl<'a> Bound<'a> {
+    pub(super) fn probe(self) -> Probe<'a> {
+        match self {
+            Self::BeforeScore(score) => Probe::Order(order_of(score)),
+            Self::AfterScore(score) => Probe::Order(order_of(score) + 1),
+            Self::BeforeMember(member) => Probe::Member(member),
+            Self::AfterMember(member) => Probe::AfterMember(member),
+        }
+    }
+}
+
+impl Probe<'_> {
+    /// Whether an element lies before the probe. `member` is asked for only where its order does not decide.
+    #[inline]
+    pub(super) fn is_behind<'m>(&self, order: u64, member: impl FnOnce() -> &'m [u8]) -> bool {
+        match *self {
+            Self::Order(probe) => order < probe,
+            Self::Element(probe, bytes) => order < probe || order == probe && member() < bytes,
+            Self::Member(bytes) => member() < bytes,
+            Self::AfterMember(bytes) => member() <= bytes,
+        }
+    }
+
+    /// The order that the probe is at, if that says anything.
+    #[inline]
+    pub(super) fn order(&self) -> Option<u64> {
+        match *self {
+            Self::Order(order) | Self::Element(order, _) => Some(order),
+            Self::Member(_) | Self::AfterMember(_) => None,
+        }
+    }
+}
+
+/// The order of a score, which is not NaN.
+#[inline]
+pub(super) fn order_of(score: f64) -> u64 {
+    debug_assert!(!score.is_nan());
+    // Adding 0 makes -0 a 0 and leaves all else as it is.
+    let bits = (score + 0.0).to_bits();
+    bits ^ ((bits as i64 >> 63) as u64 | 1 << 63)
+}
+
+/// The score that the entry of a member holds.
+#[inline]
+pub(super) fn score_of(entry: Entry<'_>) -> f64 {
+    let ValueRef::Int(bits) = entry.value() else { unreachable!("a member's value is its score") };
+    f64::from_bits(bits as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_compare_as_scores_do() {
+        let scores = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -1.5,
+            -1.0,
+            -f64::MIN_POSITIVE,
+            -5e-324,
+            0.0,
+            5e-324,
+            1.0,
+            1.0 + f64::EPSILON,
+            1e300,
+            f64::MAX,
+            f64::INFINITY,
+        ];
+        assert!(scores.map(order_of).is_sorted_by(|a, b| a < b));
+        assert_eq!(order_of(-0.0), order_of(0.0));
+        assert!(order_of(f64::INFINITY) < u64::MAX, "there is a place behind it");
+    }
+}
