@@ -54,8 +54,10 @@ pub fn set_thread_name(name: &str) {
 }
 
 /// Asks the kernel to back memory with huge pages: far fewer address translations miss. Advice only: where it is not
-/// taken, nothing is lost.
+/// taken, nothing is lost. Its contents are.
 pub fn prefer_huge_pages(memory: &mut [MaybeUninit<u8>]) {
+    // A huge page is given at the first touch only, and the allocator may have touched a page of it.
+    discard_pages(memory);
     // SAFETY: (1) the range is this slice's; the advice changes no contents.
     let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };
 }
