@@ -1,4 +1,4 @@
-//! The words every layer shares: limits, newtypes, time.
+//! The words every layer shares: limits, newtypes, time, and glob patterns ([`glob`]).
 //!
 //! Owns nothing but plain values. Never does I/O, reads no clock, allocates nothing.
 //! Start reading at [`limits`].

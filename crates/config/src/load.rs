@@ -356,6 +356,10 @@ fn shown(line: &[u8]) -> String {
     let name = text.split(|char: char| char.is_ascii_whitespace()).next().unwrap_or_default();
     match find(name.as_bytes()) {
         Some(directive) if directive.marks.sensitive => format!("{name} (redacted)"),
+        None if name.eq_ignore_ascii_case("user") => {
+            let user = text.split_ascii_whitespace().nth(1).unwrap_or_default();
+            format!("{name} {user} (redacted)")
+        }
         _ => text.into_owned(),
     }
 }

@@ -119,12 +119,6 @@ macro_rules! directive {
 
 directives! {
     honoured {
-        /// Which channels a new ACL user may use.
-        acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
-        /// The file of ACL users, instead of `user` lines.
-        aclfile: String = String::new(), text(), [immutable];
-        /// Entries kept by `ACL LOG`.
-        acllog_max_len: u64 = 128, int(0, LONG_MAX);
         /// How much work goes into finding expired keys.
         active_expire_effort: u8 = 1, int(1, 10);
         /// Whether the log starts with the logo even where it is not a terminal.
@@ -133,8 +127,8 @@ directives! {
         availability_zone: String = String::new(), text();
         /// Addresses to listen on.
         bind: BindAddresses = BindAddresses::default(), ANY;
-        /// Milliseconds after which a running script makes others answer `BUSY`; zero is never.
-        busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
+        /// The CPUs that the background thread may use.
+        bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
         /// How much may wait for a client of each class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
         /// Most bytes of a client's unfinished input.
@@ -165,16 +159,14 @@ directives! {
         enable_protected_configs: ProtectedAction = ProtectedAction::No, ANY, [immutable];
         /// Whether errors and `HELLO` name Redis where a client may depend on it.
         extended_redis_compatibility: bool = false, ANY;
-        /// Most fields of a hash kept as a listpack.
-        hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
-        /// Longest field or value, in bytes, of a hash kept as a listpack.
-        hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
+        /// What keys are hashed with; empty is random, new at each start.
+        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
         /// Whether the log leaves out what clients stored.
         hide_user_data_from_log: bool = true, ANY;
-        /// Most bytes of a HyperLogLog in the sparse encoding.
-        hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         /// Rounds of background work a second, between 1 and 500 whatever is given.
         hz: u32 = 10, int(0, INT_MAX);
+        /// Whether keys are imported from elsewhere: those whose time is over stay.
+        import_mode: bool = false, ANY;
         /// Which system calls carry the network.
         io_backend: IoBackend = IoBackend::Auto, ANY, [fixed];
         /// Threads of the server; 0 is one a core.
@@ -200,10 +192,10 @@ directives! {
         lfu_decay_time: u32 = 1, int(0, INT_MAX);
         /// How slowly a key's frequency counter grows.
         lfu_log_factor: u32 = 10, int(0, INT_MAX);
-        /// Nodes at each end of a list that are not compressed; 0 turns compression off.
-        list_compress_depth: u32 = 0, int(0, INT_MAX);
-        /// Most entries of a list node; -1 to -5 limit its bytes instead: 4, 8, 16, 32, 64 kB.
-        list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
+        /// The form of log lines.
+        log_format: LogFormat = LogFormat::Legacy, ANY;
+        /// The form of times in log lines.
+        log_timestamp_format: LogTimestampFormat = LogTimestampFormat::Legacy, ANY;
         /// The log file; empty is standard output.
         logfile: String = String::new(), text(), [immutable];
         /// How much is logged.
@@ -222,8 +214,6 @@ directives! {
         maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::Noeviction, ANY;
         /// Keys looked at to find one to evict.
         maxmemory_samples: u8 = 5, int(1, 64);
-        /// The classes of keyspace events that are published.
-        notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
         /// How the process's out-of-memory score is set.
         oom_score_adj: OomScoreAdj = OomScoreAdj::No, ANY;
         /// The scores of a primary, a replica and a background child.
@@ -246,48 +236,68 @@ directives! {
             alias "server_cpulist";
         /// Whether each thread stays on a CPU of its own.
         server_thread_affinity: bool = false, ANY, [fixed];
-        /// Most members of a set of integers kept as an intset.
-        set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
-        /// Most members of a set kept as a listpack.
-        set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
-        /// Longest member, in bytes, of a set kept as a listpack.
-        set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
         /// Whether the process's title is set.
         set_proc_title: bool = true, ANY, [immutable];
         /// How the process goes down on `SIGINT`.
         shutdown_on_sigint: ShutdownFlags = ShutdownFlags::default(), ANY;
         /// How the process goes down on `SIGTERM`.
         shutdown_on_sigterm: ShutdownFlags = ShutdownFlags::default(), ANY;
+        /// Most arguments of a command that an entry of a command log keeps.
+        slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
+        /// Most bytes of an argument that it keeps.
+        slowlog_entry_max_string_len: u64 = 128, int(1, LONG_MAX);
         /// Microseconds from which a command is logged as slow; 0 logs all, -1 none.
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
         /// Entries kept of slow commands.
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
         /// The mark put on the sockets' packets; 0 is none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
-        /// Most bytes of a stream node; 0 is no limit.
-        stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
-        /// Most entries of a stream node; 0 is no limit.
-        stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
         /// Who supervises the process.
         supervised: Supervised = Supervised::No, ANY, [immutable];
+        /// Whether the log goes to the system log as well.
+        syslog_enabled: bool = false, ANY, [immutable];
+        /// The facility that it is logged under there.
+        syslog_facility: SyslogFacility = SyslogFacility::Local0, ANY, [immutable];
+        /// The name that it is logged under there.
+        syslog_ident: String = "broadloom".into(), text(), [immutable];
         /// Connections that may wait to be accepted.
         tcp_backlog: u32 = 511, int(0, INT_MAX), [immutable];
         /// Seconds between probes of a silent connection; 0 is no probes.
         tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
         /// Seconds after which an idle client is closed; 0 is never.
         timeout: u32 = 0, seconds(0, INT_MAX);
-        /// Most keys remembered for client-side caching; 0 is no limit.
-        tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
         /// The Unix socket; empty is none.
         unixsocket: String = String::new(), text_or_unset(), [immutable];
         /// The group that owns the Unix socket.
         unixsocketgroup: String = String::new(), text_or_unset(), [immutable];
         /// The permissions of the Unix socket; 0 leaves them to the umask.
         unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
-        /// Most members of a sorted set kept as a listpack.
+        /// Whether a fault ends the process with an exit status and not with a signal.
+        use_exit_on_panic: bool = false, ANY, [hidden];
+    }
+
+    inert "its commands do not exist yet" {
+        busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
+        hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
+        hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
+        hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
+        list_compress_depth: u32 = 0, int(0, INT_MAX);
+        list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
+        notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
+        set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
+        set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
+        set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
+        stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
+        stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
+        tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
-        /// Longest member, in bytes, of a sorted set kept as a listpack.
         zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
+    }
+
+    inert "there are no ACL users yet" {
+        acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
+        aclfile: String = String::new(), text(), [immutable];
+        acllog_max_len: u64 = 128, int(0, LONG_MAX);
     }
 
     inert "nothing is written to disk yet" {
@@ -321,7 +331,6 @@ directives! {
     inert "there is no replication yet" {
         bind_source_addr: String = String::new(), text_or_unset();
         dual_channel_replication_enabled: bool = false, ANY;
-        import_mode: bool = false, ANY;
         masterauth: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryauth";
         masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
         min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
@@ -432,7 +441,6 @@ directives! {
         active_defrag_threshold_upper: u32 = 100, int(0, 1000);
         activedefrag: bool = false, ANY;
         activerehashing: bool = true, ANY;
-        bio_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bio_cpulist";
         events_per_io_thread: u32 = 2, int(0, INT_MAX);
         io_threads_always_active: bool = false, ANY, [hidden];
         io_threads_do_reads: bool = false, ANY;
@@ -448,26 +456,17 @@ directives! {
         crash_memcheck_enabled: bool = true, ANY;
         debug_context: String = String::new(), text(), [hidden];
         enable_debug_assert: bool = false, ANY, [immutable hidden];
-        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
         ignore_warnings: String = String::new(), text();
         key_memory_histograms: bool = false, ANY;
         locale_collate: String = String::new(), text();
-        log_format: LogFormat = LogFormat::Legacy, ANY;
-        log_timestamp_format: LogTimestampFormat = LogTimestampFormat::Legacy, ANY;
         lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
         mptcp: bool = false, ANY, [immutable];
         rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY;
         rdma_completion_vector: i32 = -1, int(-1, 1024), [immutable];
         rdma_port: u16 = 0, int(0, 65_535);
         rdma_rx_size: u64 = 1 << 20, bytes(64 << 10, 16 << 20), [immutable];
-        slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
-        slowlog_entry_max_string_len: u64 = 128, int(1, LONG_MAX);
         stream_idmp_duration: u32 = 100, seconds(1, 86_400);
         stream_idmp_maxsize: u32 = 100, int(1, 10_000);
-        syslog_enabled: bool = false, ANY, [immutable];
-        syslog_facility: SyslogFacility = SyslogFacility::Local0, ANY, [immutable];
-        syslog_ident: String = "broadloom".into(), text(), [immutable];
-        use_exit_on_panic: bool = false, ANY, [hidden];
         vset_force_single_threaded_execution: bool = false, ANY;
         watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
     }

@@ -56,6 +56,8 @@ pub struct View<'k> {
     pub saw_expired: Cell<bool>,
     /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
     pub garbage: Vec<Removed>,
+    /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
+    pub lazy_expire: bool,
     pub(crate) random: Random,
 }
 
@@ -109,6 +111,7 @@ impl<'k> View<'k> {
             touch: true,
             saw_expired: Cell::new(false),
             garbage: Vec::new(),
+            lazy_expire: true,
             random: Random::new(seed),
         }
     }

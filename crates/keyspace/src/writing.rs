@@ -40,11 +40,19 @@ impl View<'_> {
     pub fn expire_if_due(&mut self, key: Key<'_>) -> bool {
         let due = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
         if due {
-            self.remove(key).into_iter().for_each(|removed| self.discard(removed));
+            let removed = self.remove(key);
             self.counters.expired_keys.add(1);
             self.note_change(key);
+            removed.into_iter().for_each(|removed| self.discard_expired(removed));
         }
         due
+    }
+
+    /// Drops an entry whose time was over, or leaves that to others.
+    fn discard_expired(&mut self, removed: Removed) {
+        if self.lazy_expire {
+            self.discard(removed);
+        }
     }
 
     /// Sets value and expiry of a key, which is added if it is not there. Returns whether it was. To keep an expiry, be
@@ -102,8 +110,8 @@ impl View<'_> {
             Some(result)
         });
         if let Some(removed) = expired {
-            self.discard(removed);
             self.note_change(key);
+            self.discard_expired(removed);
         }
         result
     }

@@ -64,6 +64,11 @@ impl Listener {
         set_keepalive(self.0.as_raw_fd(), keepalive_seconds)
     }
 
+    /// Marks the packets of this socket and of the connections to come (`SO_MARK`). Wants `CAP_NET_ADMIN`.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        sys::set_option(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
+    }
+
     /// The bound address, with the port that the kernel chose if 0 was asked for.
     pub fn local_address(&self) -> io::Result<PeerAddress> {
         sys::local_name(self.0.as_raw_fd())

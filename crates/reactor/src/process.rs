@@ -68,6 +68,45 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
     let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
 }
 
+/// Turns transparent huge pages off for this process, but where they are asked for ([`prefer_huge_pages`]). Fails on
+/// kernels before 6.18.
+pub fn refuse_unasked_huge_pages() -> io::Result<()> {
+    const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+    let none: libc::c_ulong = 0;
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, EXCEPT_ADVISED, none, none) })
+        .map(drop)
+}
+
+/// Stops this process until somebody lets it go on.
+pub fn stop_itself() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::raise(libc::SIGSTOP) }).map(drop)
+}
+
+/// The number of a group by its name, or by its number as text; `None`: there is none.
+pub fn group_id(name: &str) -> Option<u32> {
+    let c_name = std::ffi::CString::new(name).ok()?;
+    let mut group = MaybeUninit::<libc::group>::uninit();
+    let mut found = std::ptr::null_mut();
+    let mut buffer = vec![0; 64 << 10];
+    // SAFETY: the name ends with 0, `group` and `found` are writable, and the buffer's size is given.
+    let result = unsafe {
+        libc::getgrnam_r(
+            c_name.as_ptr(),
+            group.as_mut_ptr(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            &raw mut found,
+        )
+    };
+    if result != 0 || found.is_null() {
+        return name.parse().ok();
+    }
+    // SAFETY: it was found, so the group is filled in.
+    Some(unsafe { group.assume_init() }.gr_gid)
+}
+
 /// Whose use of resources to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageOf {

@@ -13,6 +13,8 @@ type Work = Box<dyn FnOnce() + Send>;
 pub struct Background {
     sender: Mutex<Option<Sender<(u64, Work)>>>,
     counts: Arc<Counts>,
+    /// The CPUs it may run on; empty: all.
+    cpus: Vec<usize>,
 }
 
 /// Keys on their way, and keys freed.
@@ -20,9 +22,15 @@ pub struct Background {
 struct Counts {
     pending: AtomicU64,
     freed: AtomicU64,
+    evicted_bytes: AtomicU64,
 }
 
 impl Background {
+    /// A background thread that is to run on these CPUs; none: on all.
+    pub fn on_cpus(cpus: Vec<usize>) -> Self {
+        Self { cpus, ..Self::default() }
+    }
+
     /// Frees something that holds so many keys.
     pub fn free(&self, key_count: u64, work: Work) {
         self.counts.pending.fetch_add(key_count, Ordering::Relaxed);
@@ -38,6 +46,23 @@ impl Background {
         if let Some((key_count, work)) = unsent {
             self.counts.run(key_count, work);
         }
+    }
+
+    /// Frees a key that was evicted for the sake of its memory.
+    pub fn free_evicted(&self, size: u64, work: Work) {
+        self.counts.evicted_bytes.fetch_add(size, Ordering::Relaxed);
+        let counts = Arc::clone(&self.counts);
+        let freed = move || {
+            work();
+            counts.evicted_bytes.fetch_sub(size, Ordering::Relaxed);
+        };
+        self.free(1, Box::new(freed));
+    }
+
+    /// Bytes of evicted keys that are still to be freed.
+    #[must_use]
+    pub fn evicted_bytes(&self) -> u64 {
+        self.counts.evicted_bytes.load(Ordering::Relaxed)
     }
 
     /// Keys that are still to be freed.
@@ -61,7 +86,15 @@ impl Background {
     fn start(&self) -> Option<Sender<(u64, Work)>> {
         let (sender, receiver) = mpsc::channel::<(u64, Work)>();
         let counts = Arc::clone(&self.counts);
-        let run = move || receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));
+        let cpus = self.cpus.clone();
+        let run = move || {
+            if !cpus.is_empty()
+                && let Err(error) = reactor::process::set_thread_affinity(&cpus)
+            {
+                log::warn!("The background thread can't be bound to its CPUs: {error}");
+            }
+            receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));
+        };
         match std::thread::Builder::new().name("background".to_owned()).spawn(run) {
             Ok(_) => Some(sender),
             Err(error) => {

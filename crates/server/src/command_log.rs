@@ -13,10 +13,6 @@ use wire::request::Args;
 use crate::secrets::{REDACTED, is_secret};
 use crate::shared::Shared;
 
-/// Most arguments and longest argument an entry keeps, as Redis cuts them.
-const ARG_COUNT_MAX: usize = 32;
-const ARG_SIZE_MAX: usize = 128;
-
 /// What a command cost.
 #[derive(Clone, Copy)]
 pub struct Cost {
@@ -54,10 +50,12 @@ pub fn threshold_ns(config: &Config) -> u64 {
 
 /// Arguments as an entry keeps them: not too many, not too long.
 #[must_use]
-pub fn shorten(found: Found, args: Args<'_>) -> Vec<Vec<u8>> {
-    let kept = args.len().min(ARG_COUNT_MAX);
+pub fn shorten(found: Found, args: Args<'_>, config: &Config) -> Vec<Vec<u8>> {
+    let kept = args.len().min(config.slowlog_entry_max_argc as usize);
+    let size_max = config.slowlog_entry_max_string_len as usize;
     let shown = |(index, arg)| if is_secret(found, args, index) { REDACTED } else { arg };
-    let mut short: Vec<Vec<u8>> = args.iter().enumerate().take(kept).map(shown).map(shorten_arg).collect();
+    let shorten = |arg| shorten_arg(arg, size_max);
+    let mut short: Vec<Vec<u8>> = args.iter().enumerate().take(kept).map(shown).map(shorten).collect();
     if args.len() > kept {
         let left = args.len() - kept + 1;
         short[kept - 1] = format!("... ({left} more arguments)").into_bytes();
@@ -65,12 +63,12 @@ pub fn shorten(found: Found, args: Args<'_>) -> Vec<Vec<u8>> {
     short
 }
 
-fn shorten_arg(arg: &[u8]) -> Vec<u8> {
-    if arg.len() <= ARG_SIZE_MAX {
+fn shorten_arg(arg: &[u8], size_max: usize) -> Vec<u8> {
+    if arg.len() <= size_max {
         return arg.to_vec();
     }
-    let mut short = arg[..ARG_SIZE_MAX].to_vec();
-    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - ARG_SIZE_MAX).as_bytes());
+    let mut short = arg[..size_max].to_vec();
+    short.extend_from_slice(format!("... ({} more bytes)", arg.len() - size_max).as_bytes());
     short
 }
 
@@ -111,7 +109,7 @@ pub fn log(shared: &Shared, config: &Config, session: &Session, found: Found, ar
                 id: 0,
                 at_seconds,
                 value,
-                args: shorten(found, args),
+                args: shorten(found, args, config),
                 peer: session.peer.clone(),
                 name: session.name.clone(),
             };

@@ -17,6 +17,9 @@ static REPORTED: AtomicBool = AtomicBool::new(false);
 pub fn install() {
     std::panic::set_hook(Box::new(|panic| {
         report(panic);
+        if SHARED.get().is_some_and(|shared| shared.config.load().use_exit_on_panic) {
+            std::process::exit(1);
+        }
         std::process::abort();
     }));
 }

@@ -6,8 +6,11 @@
 //! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection that waits for another.
 
 mod attention;
+mod eviction;
 mod plain;
 mod refusals;
+
+pub use eviction::ExceededTime;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,6 +54,8 @@ pub struct Executor {
     /// Which configuration `config` is.
     config_generation: u64,
     evictor: Evictor,
+    /// Whether the last eviction ran out of time.
+    pub is_evicting: bool,
     /// Whether this batch's plain requests can't use up the memory there is.
     has_room: bool,
     batch: Batch,
@@ -134,6 +139,7 @@ impl Executor {
             client_memory_max: u64::MAX,
             config_generation: 0,
             evictor: Evictor::default(),
+            is_evicting: false,
             has_room: false,
             batch: Batch::new(),
             plans: Vec::new(),
@@ -152,6 +158,7 @@ impl Executor {
         self.config = self.shared.config.load_full();
         self.client_memory_max =
             self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
+        self.view.lazy_expire = self.config.lazyfree_lazy_expire;
         self.slow_ns = crate::command_log::threshold_ns(&self.config);
         let threshold = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
         self.large_reply_size = threshold(self.config.commandlog_reply_larger_than);
@@ -249,7 +256,7 @@ impl Executor {
             }
         }
         if let Some(error) = parsed.error {
-            self.refuse_protocol(connection, error);
+            self.refuse_protocol(connection, error, bytes);
             return (parsed.consumed, Some(Processed::Closing));
         }
         // A full batch may have left complete requests behind it, and so has one cut short for authentication.

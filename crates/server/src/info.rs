@@ -125,7 +125,7 @@ fn server(text: &mut Text, shared: &Shared) {
         ("multiplexing_api", &shared.statistics.thread(0).backend.get().unwrap_or(&"none")),
         ("gcc_version", &"0.0.0"),
         ("process_id", &process::id()),
-        ("process_supervised", &"no"),
+        ("process_supervised", &crate::supervisor::word()),
         ("run_id", &identity.run_id),
         ("tcp_port", &config.port),
         ("server_time_usec", &now_us),

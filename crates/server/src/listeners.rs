@@ -84,6 +84,7 @@ impl Doors {
             let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
             let path = Path::new(&config.unixsocket);
             let listener = Listener::unix(path, mode, config.tcp_backlog)
+                .and_then(|listener| give_to_group(path, &config.unixsocketgroup).map(|()| listener))
                 .map_err(|source| ListenError { address: config.unixsocket.clone(), source })?;
             listeners.unix_path = Some(config.unixsocket.clone());
             listeners.waiting.push((listener, UNIX_TOKEN));
@@ -158,6 +159,16 @@ fn of(address: &str, config: &Config, source: io::Error) -> ListenError {
     ListenError { address: format!("{address}:{}", config.port), source }
 }
 
+/// Makes a group the owner of a path; an empty one changes nothing.
+fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
+    if group.is_empty() {
+        return Ok(());
+    }
+    let id = reactor::process::group_id(group)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group '{group}'")))?;
+    std::os::unix::fs::chown(path, None, Some(id))
+}
+
 /// Listens on an address; `None`: an optional one that this machine does not have.
 fn bind_tcp(address: &str, config: &Config) -> Result<Option<Listener>, ListenError> {
     bind_address(address, config.port, config).map_err(|source| of(address, config, source))
@@ -175,7 +186,13 @@ fn bind_address(address: &str, port: u16, config: &Config) -> io::Result<Option<
     };
     let bound = (name, port).to_socket_addrs().and_then(|mut resolved| {
         let address: SocketAddr = resolved.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Listener::tcp(address, config.tcp_backlog, ReusePort::No)
+        let listener = Listener::tcp(address, config.tcp_backlog, ReusePort::No)?;
+        if config.socket_mark_id > 0
+            && let Err(error) = listener.set_mark(config.socket_mark_id)
+        {
+            log::warn!("Can't set socket-mark-id on {address}: {error}");
+        }
+        Ok(listener)
     });
     match bound {
         Ok(listener) => Ok(Some(listener)),

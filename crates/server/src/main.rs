@@ -7,7 +7,8 @@
 //! | `executor.rs` | from input bytes to reply bytes |
 //! | `connection.rs`, `registry.rs` | a connection, and what everybody may read of it |
 //! | `shared.rs`, `mail.rs` | what threads share, and how they talk |
-//! | `host.rs`, `admin` | what commands ask of the server |
+//! | `host.rs`, `info.rs`, `settings.rs`, `clients.rs`, `command_log.rs`, `latency.rs`, `memory.rs` | what commands ask of the server |
+//! | `logging.rs`, `crash.rs`, `signals.rs`, `shutdown.rs` | what operators see of it, and its end |
 //!
 //! Start reading at `start.rs`, then `thread.rs`, then `executor.rs`.
 
@@ -35,8 +36,11 @@ mod shutdown;
 mod signals;
 mod start;
 mod statistics;
+mod supervisor;
+mod syslog;
 mod thread;
 mod threads;
+mod users;
 
 use std::process::ExitCode;
 

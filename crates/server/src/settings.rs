@@ -19,6 +19,9 @@ use crate::shared::Shared;
 /// Why a hook failed, as the reply says it.
 type Refusal = String;
 
+/// The `user` lines of a rewritten file: the default user is what `requirepass` makes it.
+const NO_USERS: Option<&[String]> = Some(&[]);
+
 impl Shared {
     /// `CONFIG SET`
     pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
@@ -63,6 +66,10 @@ impl Shared {
                 logging::set_level(config.loglevel);
                 Ok(())
             }
+            Id::log_format | Id::log_timestamp_format => {
+                logging::set_format(config);
+                Ok(())
+            }
             Id::dir => enter_directory(config),
             Id::maxclients => raise_descriptor_limit(config.maxclients),
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
@@ -87,8 +94,8 @@ impl Shared {
             Err(error) => Err(error),
         }
         .map(|old| match everything {
-            true => config::rewrite_everything(&old, &config, None),
-            false => config::rewrite(&old, &config, None),
+            true => config::rewrite_everything(&old, &config, NO_USERS),
+            false => config::rewrite(&old, &config, NO_USERS),
         })
         .and_then(|text| config::disk::replace_file(path, &text));
         match written {

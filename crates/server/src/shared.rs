@@ -15,6 +15,7 @@ use crate::background::Background;
 use crate::command_log::CommandLogs;
 use crate::connection::Token;
 use crate::error_statistics::ErrorStatistics;
+use crate::executor::ExceededTime;
 use crate::latency::LatencyMonitor;
 use crate::listeners::{Doors, Origin};
 use crate::mail::{Mail, Seats};
@@ -65,6 +66,8 @@ pub struct Shared {
     pub ended: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
     pub cron_paused: AtomicBool,
+    /// For how long memory use was over its limit.
+    pub exceeded_time: ExceededTime,
     /// Bytes of memory used when the server was ready.
     pub startup_memory: AtomicU64,
     /// Number of threads wanted; those with a higher index retire.
@@ -127,6 +130,16 @@ fn random_id() -> String {
     let words = seed();
     let text: String = words.iter().map(|word| format!("{word:016x}")).collect();
     text[..40].to_owned()
+}
+
+/// The numbers that a text stands for: the same ones each time.
+fn seed_of(text: &str) -> [u64; 4] {
+    let fold = |salt: u64| {
+        let step =
+            |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, step)
+    };
+    [1, 2, 3, 4].map(|salt: u64| fold(salt.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
 /// Random numbers: as good as the standard library's.
@@ -195,6 +208,7 @@ impl Shared {
         self.errors.reset();
         self.background.reset();
         self.metrics.reset();
+        self.exceeded_time.reset();
         let counters = &self.keyspace.counters;
         counters.reset(|counters| &counters.hits);
         counters.reset(|counters| &counters.misses);
@@ -236,7 +250,9 @@ impl Shared {
         let wake = |token| seats.post(Token(token).thread(), Mail::Resume(Token(token)));
         let pages =
             PageHooks { prepare: Some(process::prefer_huge_pages), purge: Some(process::discard_pages) };
-        let keyspace = Keyspace::with_pages(config.databases as usize, seed(), pages, wake);
+        let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
+        let keyspace = Keyspace::with_pages(config.databases as usize, seed, pages, wake);
+        let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         Box::leak(Box::new(Self {
             keyspace,
@@ -260,10 +276,11 @@ impl Shared {
             running_threads: AtomicU32::new(0),
             ended: OnceLock::new(),
             cron_paused: AtomicBool::new(false),
+            exceeded_time: ExceededTime::default(),
             startup_memory: AtomicU64::new(0),
             pause_until: AtomicI64::new(0),
             active_expire: AtomicBool::new(true),
-            background: Background::default(),
+            background: Background::on_cpus(cpus),
             memory_peak: AtomicU64::new(0),
             rejected_connections: AtomicU64::new(0),
             output_limit_disconnections: AtomicU64::new(0),

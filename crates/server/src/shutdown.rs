@@ -36,6 +36,7 @@ impl Shared {
         if self.keyspace.key_count() > 0 {
             log::info!("The data is in memory only, and goes with the process.");
         }
+        crate::supervisor::stopping();
         self.stop();
         Ok(())
     }

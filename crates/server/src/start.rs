@@ -10,7 +10,7 @@ use reactor::{clock, process};
 use crate::listeners::{Doors, Listeners};
 use crate::shared::{Identity, Shared};
 use crate::signals::Waiter;
-use crate::{crash, logging, shutdown, threads};
+use crate::{crash, logging, shutdown, supervisor, threads, users};
 
 /// Where Redis puts the pid file of a background process that is told nothing else.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
@@ -40,7 +40,7 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         Err(error) => return fail(&error),
     };
     loaded.config.io_threads.resolve(process::cpu_count());
-    if let Err(error) = check_renames(&loaded) {
+    if let Err(error) = users::honour(&mut loaded).and_then(|()| check_renames(&loaded)) {
         return fail(&error);
     }
     if command_line.only_checks {
@@ -100,18 +100,18 @@ fn check_renames(loaded: &Loaded) -> Result<(), config::LoadError> {
 
 fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) -> Result<(), Fatal> {
     let mut config = loaded.config.clone();
-    if config.daemonize
-        && let Err(error) = process::daemonize_alone()
-    {
+    let is_supervised = supervisor::find(&config);
+    let goes_to_background = config.daemonize && !is_supervised;
+    if goes_to_background && let Err(error) = process::daemonize_alone() {
         eprintln!("Can't go to the background: {error}");
         return Err(Fatal);
     }
-    logging::start(config.loglevel);
-    if let Err(error) = logging::set_file(&config.logfile) {
+    if let Err(error) = logging::start(&config) {
         eprintln!("Can't open the log file: {error}");
         return Err(Fatal);
     }
     crash::install();
+    supervisor::starting();
     announce(&config, config_file.as_deref());
     if let Some(notice) = loaded.inert_notice() {
         log::info!("{notice}");
@@ -121,9 +121,14 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     if let Err(reason) = crate::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
     }
+    if config.disable_thp
+        && let Err(error) = process::refuse_unasked_huge_pages()
+    {
+        log::debug!("Huge pages can't be turned off where they were not asked for: {error}");
+    }
     clock::calibrate();
     let executable = absolute_program(program);
-    let pid_file = write_pid_file(&config);
+    let pid_file = write_pid_file(&config, goes_to_background);
     let waiter =
         Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
     let doors = Doors::default();
@@ -143,6 +148,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     for text in ready {
         log::info!("Ready to accept connections {text}");
     }
+    supervisor::ready();
     waiter.wait(shared);
     shutdown::clean_up(shared);
     Ok(())
@@ -220,8 +226,8 @@ fn absolute_program(program: &std::ffi::OsStr) -> String {
     path.unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn write_pid_file(config: &Config) -> Option<PathBuf> {
-    let path = match (config.pidfile.as_str(), config.daemonize) {
+fn write_pid_file(config: &Config, goes_to_background: bool) -> Option<PathBuf> {
+    let path = match (config.pidfile.as_str(), goes_to_background) {
         ("", false) => return None,
         ("", true) => PID_FILE_DEFAULT,
         (path, _) => path,

@@ -28,6 +28,10 @@ pub struct ThreadStatistics {
     pub cron_ns: ThreadCounter,
     /// Time spent outside of waiting, in nanoseconds.
     pub busy_ns: ThreadCounter,
+    /// Time spent looking for expired keys, in nanoseconds.
+    pub expire_ns: ThreadCounter,
+    /// How often its time was over before all was seen.
+    pub expire_cut_short: ThreadCounter,
     /// Errors answered.
     pub errors: ThreadCounter,
     /// Number of the command that ran last, or runs, plus one; 0: none yet.
@@ -116,6 +120,8 @@ impl ThreadStatistics {
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),
             busy_ns: ThreadCounter::new(),
+            expire_ns: ThreadCounter::new(),
+            expire_cut_short: ThreadCounter::new(),
             errors: ThreadCounter::new(),
             current_command: ThreadCounter::new(),
             backend: OnceLock::new(),
@@ -171,6 +177,8 @@ impl Statistics {
                 &thread.sent_bytes,
                 &thread.turns,
                 &thread.errors,
+                &thread.expire_ns,
+                &thread.expire_cut_short,
                 &thread.parked,
             ] {
                 counter.set(0);

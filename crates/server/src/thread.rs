@@ -12,7 +12,7 @@ mod memory;
 mod moving;
 mod output;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -42,7 +42,7 @@ use crate::statistics::ThreadStatistics;
 const STOP_MS: i64 = 1000;
 
 /// Longest time a thread waits without looking at its timers, in milliseconds.
-const TICK_MS: i64 = 100;
+const WAIT_MS_MAX: i64 = 1000;
 
 /// A server thread.
 pub struct Thread {
@@ -67,6 +67,8 @@ pub struct Thread {
     paused: Vec<Token>,
     /// Connections with output of this turn.
     dirty: Vec<Token>,
+    /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
+    arrivals: VecDeque<(Socket, Origin)>,
     mail: Vec<Mail>,
     spare_buffers: Vec<Vec<u8>>,
     retired: Vec<Retired>,
@@ -100,6 +102,7 @@ impl Thread {
             ready: Vec::new(),
             paused: Vec::new(),
             dirty: Vec::new(),
+            arrivals: VecDeque::new(),
             mail: Vec::new(),
             spare_buffers: Vec::new(),
             retired: Vec::new(),
@@ -126,10 +129,12 @@ impl Thread {
             while let Some(event) = self.reactor.next_event() {
                 self.handle(event);
             }
+            self.accept_arrivals();
+            self.executor.go_on_evicting();
             self.run_ready();
             self.end_waits();
             if self.now >= self.next_tick {
-                self.next_tick = Millis(self.now.0 + TICK_MS);
+                self.next_tick = Millis(self.now.0 + self.tick_ms());
                 let before = Ticks::now();
                 self.tick();
                 self.statistics.cron_ns.add(Ticks::now().ns_since(before));
@@ -149,10 +154,14 @@ impl Thread {
     /// Waits for something to do: events, mail, the next timer.
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
-        let sleeps = self.ready.is_empty() && self.seat.mailbox().prepare_sleep();
+        let sleeps = self.ready.is_empty()
+            && self.arrivals.is_empty()
+            && !self.executor.is_evicting
+            && self.seat.mailbox().prepare_sleep();
         if sleeps {
             let next = self.deadlines.first().map_or(self.next_tick, |(at, _)| (*at).min(self.next_tick));
-            timeout = Some(Duration::from_millis((next.0 - clock::unix_millis()).clamp(0, TICK_MS) as u64));
+            timeout =
+                Some(Duration::from_millis((next.0 - clock::unix_millis()).clamp(0, WAIT_MS_MAX) as u64));
             self.participant.offline();
         }
         let waited = self.reactor.wait(timeout);
@@ -212,7 +221,7 @@ impl Thread {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Accepted { listener, socket, peer } => {
-                self.accept(socket, self.listeners.origin(listener, peer))
+                self.arrivals.push_back((socket, self.listeners.origin(listener, peer)));
             }
             // A listener that another thread hung up: it is about to be let go.
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
@@ -234,6 +243,14 @@ impl Thread {
     /// The connection with this token, if it still is here.
     fn connection(&mut self, token: Token) -> Option<&mut Box<Connection>> {
         self.connections.get_mut(token.place()).filter(|connection| connection.token == token)
+    }
+
+    /// Lets so many new connections in as a turn may; the others have theirs in the next turns.
+    fn accept_arrivals(&mut self) {
+        for _ in 0..self.executor.config.max_new_connections_per_cycle {
+            let Some((socket, origin)) = self.arrivals.pop_front() else { return };
+            self.accept(socket, origin);
+        }
     }
 
     /// Gives a new connection to the thread with the fewest.
@@ -513,6 +530,7 @@ impl Thread {
         self.stopping = true;
         self.stop_at = Millis(self.now.0 + STOP_MS);
         self.listeners.close(&mut self.reactor);
+        self.arrivals.clear();
         let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
         for token in tokens {
             if let Some(connection) = self.connection(token) {

@@ -6,6 +6,7 @@
 //! Start reading at `layers`, which holds the one table of who may use whom.
 #![cfg(test)]
 
+mod directives;
 mod documents;
 mod layers;
 mod manifest;

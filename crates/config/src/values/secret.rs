@@ -10,6 +10,12 @@ use crate::setting::{Before, FileLines, Setting, text_lines};
 pub struct Secret(Vec<u8>);
 
 impl Secret {
+    /// A password; an empty one is none.
+    #[must_use]
+    pub fn new(password: Vec<u8>) -> Self {
+        Self(password)
+    }
+
     /// The password in clear; `None` if none is set.
     #[must_use]
     pub fn reveal(&self) -> Option<&[u8]> {

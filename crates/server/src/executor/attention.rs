@@ -10,8 +10,8 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::table::Found;
-use config::MaxmemoryPolicy;
-use keyspace::{EvictionOrder, EvictionPolicy, Key, slot_of_hash};
+use keyspace::{Key, slot_of_hash};
+use reactor::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -106,6 +106,7 @@ impl Executor {
         if self.config.import_mode {
             return;
         }
+        let started = self.latency_start();
         let db = connection.session.db;
         for index in plan.first_key..plan.first_key + plan.key_count {
             let PlannedKey { hash, arg } = self.keys[index as usize];
@@ -118,23 +119,22 @@ impl Executor {
         if !self.view.garbage.is_empty() {
             self.free_garbage();
         }
+        self.latency_end(started, "expire-del");
     }
 
-    /// Evicts until memory use is within `maxmemory`. `false`: it can't be.
-    #[cold]
-    pub fn make_room(&mut self) -> bool {
-        if self.shared.attention.is_set(Attention::PAUSED | Attention::PAUSED_WRITES) {
-            return true;
-        }
-        let limit = self.config.maxmemory as usize;
-        while self.shared.used_memory() > limit {
-            let Some(policy) = eviction_policy(self.config.maxmemory_policy) else { return false };
-            let samples = usize::from(self.config.maxmemory_samples);
-            if self.evictor.evict(&mut self.view, policy, samples).is_none() {
-                return false;
+    /// The time, if the latency monitor is on.
+    pub fn latency_start(&self) -> Option<Ticks> {
+        (self.config.latency_monitor_threshold > 0).then(Ticks::now)
+    }
+
+    /// Tells the latency monitor what began at a time, if it took long.
+    pub fn latency_end(&self, started: Option<Ticks>, event: &'static str) {
+        if let Some(started) = started {
+            let ms = Ticks::now().ns_since(started) / 1_000_000;
+            if ms >= self.config.latency_monitor_threshold {
+                self.shared.latency.add(event, (self.view.now.0 / 1000) as u32, ms);
             }
         }
-        true
     }
 
     /// Writes a slow or large command to the logs that ask for it.
@@ -142,17 +142,4 @@ impl Executor {
     pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
         command_log::log(self.shared, &self.config, &connection.session, found, args, cost);
     }
-}
-
-/// What a `maxmemory-policy` means; `None`: nothing is evicted.
-fn eviction_policy(policy: MaxmemoryPolicy) -> Option<EvictionPolicy> {
-    let (volatile_only, order) = match policy {
-        MaxmemoryPolicy::Noeviction => return None,
-        MaxmemoryPolicy::VolatileLru | MaxmemoryPolicy::VolatileLfu => (true, EvictionOrder::Aging),
-        MaxmemoryPolicy::VolatileRandom => (true, EvictionOrder::Random),
-        MaxmemoryPolicy::VolatileTtl => (true, EvictionOrder::Ttl),
-        MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::AllkeysLfu => (false, EvictionOrder::Aging),
-        MaxmemoryPolicy::AllkeysRandom => (false, EvictionOrder::Random),
-    };
-    Some(EvictionPolicy { volatile_only, order })
 }

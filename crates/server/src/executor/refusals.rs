@@ -13,6 +13,9 @@ use crate::connection::Connection;
 /// How much of a request an error may quote, in bytes.
 const QUOTE_SIZE_MAX: usize = 128;
 
+/// How much of a client's input the log shows, in bytes.
+const LOGGED_INPUT_SIZE_MAX: usize = 128;
+
 impl Executor {
     /// Answers a request that no state of its connection could make right.
     #[cold]
@@ -70,11 +73,28 @@ impl Executor {
 
     /// Answers input that is no request. The connection is closed after it.
     #[cold]
-    pub(super) fn refuse_protocol(&mut self, connection: &mut Connection, error: ProtocolError) {
-        log::debug!("Protocol error ({error}) from client: id={}", connection.session.id);
+    pub(super) fn refuse_protocol(
+        &mut self,
+        connection: &mut Connection,
+        error: ProtocolError,
+        bytes: &[u8],
+    ) {
+        if log::log_enabled!(log::Level::Debug) {
+            let input = match self.config.hide_user_data_from_log {
+                true => "*redacted*".to_owned(),
+                false => bytes[..bytes.len().min(LOGGED_INPUT_SIZE_MAX)].escape_ascii().to_string(),
+            };
+            let session = &connection.session;
+            log::debug!(
+                "Protocol error ({error}) from client: id={} addr={}. Query buffer: '{input}'",
+                session.id,
+                session.peer
+            );
+        }
         self.statistics.errors.add(1);
         self.shared.errors.count("ERR");
-        let text = format!("ERR Protocol error: {error}");
+        let mut text = Vec::new();
+        error.write_text(&mut text);
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(text);
     }
 }

@@ -69,6 +69,7 @@ pub(super) fn threads(text: &mut Text, shared: &Shared) {
 pub(super) fn stats(text: &mut Text, shared: &Shared) {
     let (statistics, counters) = (&shared.statistics, &shared.keyspace.counters);
     let rates = shared.metrics.rates();
+    let (exceeded_now_ms, exceeded_ms) = shared.exceeded_time.millis();
     let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     let sum = |of: fn(&crate::statistics::ThreadStatistics) -> &ThreadCounter| statistics.sum(of);
     let of_clients = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
@@ -93,13 +94,13 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("expired_keys_active", &counters.sum(|counters| &counters.expired_keys_active)),
         ("expired_fields", &0),
         ("expired_stale_perc", &"0.00"),
-        ("expired_time_cap_reached_count", &0),
-        ("expire_cycle_cpu_milliseconds", &0),
+        ("expired_time_cap_reached_count", &sum(|thread| &thread.expire_cut_short)),
+        ("expire_cycle_cpu_milliseconds", &(sum(|thread| &thread.expire_ns) / 1_000_000)),
         ("evicted_keys", &counters.sum(|counters| &counters.evicted_keys)),
         ("evicted_clients", &of_clients(&shared.evicted_clients)),
         ("evicted_scripts", &0),
-        ("total_eviction_exceeded_time", &0),
-        ("current_eviction_exceeded_time", &0),
+        ("total_eviction_exceeded_time", &exceeded_ms),
+        ("current_eviction_exceeded_time", &exceeded_now_ms),
         ("keyspace_hits", &counters.sum(|counters| &counters.hits)),
         ("keyspace_misses", &counters.sum(|counters| &counters.misses)),
         ("pubsub_channels", &0),

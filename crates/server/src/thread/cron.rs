@@ -1,46 +1,68 @@
-//! What a thread does ten times a second: expiry, timeouts, statistics, garbage.
+//! What a thread does `hz` times a second: expiry, a share of its clients, statistics, garbage.
 
 use std::sync::atomic::Ordering;
 
 use reactor::CloseMode;
+use reactor::clock::Ticks;
 use reactor::process::{self, UsageOf};
 
 use super::Thread;
 use crate::connection::Token;
 use crate::shared::Attention;
 
-/// Ticks between two looks at all connections.
-const CLIENTS_EVERY: u64 = 10;
+/// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
+const TRIM_MS: i64 = 1000;
+const EVEN_OUT_MS: i64 = 100;
+/// Most connections to look at in a tick: above, `dynamic-hz` makes ticks more frequent.
+const CLIENTS_A_TICK_MAX: usize = 200;
+/// Fewest, if there are so many.
+const CLIENTS_A_TICK_MIN: usize = 5;
+/// Most ticks a second.
+const HZ_MAX: u32 = 500;
 
 /// A thread's periodic work.
 pub struct Cron {
-    ticks: u64,
+    /// When the next of these is due.
+    next_trim: i64,
+    next_even_out: i64,
+    /// The connection to go on with.
+    client: usize,
+    published_at: Ticks,
     busy_ns_before: u64,
     expiry: keyspace::ExpiryCycle,
 }
 
 impl Cron {
     pub(super) fn new(thread: usize) -> Self {
-        Self { ticks: 0, busy_ns_before: 0, expiry: keyspace::ExpiryCycle::new(thread) }
+        let published_at = Ticks::now();
+        Self {
+            next_trim: 0,
+            next_even_out: 0,
+            client: 0,
+            published_at,
+            busy_ns_before: 0,
+            expiry: keyspace::ExpiryCycle::new(thread),
+        }
     }
 }
 
 impl Thread {
     /// One tick.
     pub(super) fn tick(&mut self) {
-        self.cron.ticks += 1;
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
             self.expire();
         }
-        self.publish_load();
         self.shared.keyspace.reclaim(&mut self.retired);
         if self.retiring {
             self.move_all_away();
-        } else {
+        } else if self.now.0 >= self.cron.next_even_out {
+            self.cron.next_even_out = self.now.0 + EVEN_OUT_MS;
+            self.publish_load();
             self.even_out();
         }
-        if self.cron.ticks.is_multiple_of(CLIENTS_EVERY) && !self.shared.cron_paused.load(Ordering::Relaxed) {
-            if self.index == 0 {
+        if !self.shared.cron_paused.load(Ordering::Relaxed) {
+            if self.index == 0 && self.now.0 >= self.cron.next_trim {
+                self.cron.next_trim = self.now.0 + TRIM_MS;
                 self.shared.keyspace.trim();
             }
             self.check_clients();
@@ -69,25 +91,44 @@ impl Thread {
         }
         self.executor.view.sees_expired = false;
         let threads = self.shared.wanted_threads();
-        let budget_ns = 1_000_000 * u64::from(self.executor.config.active_expire_effort + 1);
-        let started = reactor::clock::Ticks::now();
-        let within_budget = || reactor::clock::Ticks::now().ns_since(started) < budget_ns;
-        let mut costly = Vec::new();
-        self.cron.expiry.run(&mut self.executor.view, threads, within_budget, |expired| {
-            if expired.removed.is_costly_to_drop() {
-                costly.push(expired.removed);
+        // Two hundredths of the time between ticks, and one more for each step of effort.
+        let permille = 10 * u64::from(self.executor.config.active_expire_effort + 1);
+        let budget_ns = permille * 1000 * self.tick_ms() as u64;
+        let started = Ticks::now();
+        let mut cut_short = false;
+        let within_budget = || {
+            cut_short = Ticks::now().ns_since(started) >= budget_ns;
+            !cut_short
+        };
+        let (background, lazily) = (&self.shared.background, self.executor.config.lazyfree_lazy_expire);
+        let free = |expired: keyspace::Expired| {
+            if lazily && expired.removed.is_costly_to_drop() {
+                background.free(1, Box::new(move || drop(expired)));
             }
-        });
-        self.executor.view.garbage.append(&mut costly);
-        if !self.executor.view.garbage.is_empty() {
-            self.executor.free_garbage();
+        };
+        self.cron.expiry.run(&mut self.executor.view, threads, within_budget, free);
+        self.statistics.expire_ns.add(Ticks::now().ns_since(started));
+        self.statistics.expire_cut_short.add(u64::from(cut_short));
+        self.executor
+            .latency_end(Some(started).filter(|_| self.executor.latency_start().is_some()), "expire-cycle");
+    }
+
+    /// The time between two ticks: by `hz`, or so short that no tick has too many connections to look at.
+    pub(super) fn tick_ms(&self) -> i64 {
+        let config = &self.executor.config;
+        let mut hz = config.hz;
+        while config.dynamic_hz && hz < HZ_MAX && self.connections.len() > CLIENTS_A_TICK_MAX * hz as usize {
+            hz = (hz * 2).min(HZ_MAX);
         }
+        (1000 / i64::from(hz)).max(1)
     }
 
     fn publish_load(&mut self) {
         let busy_ns = self.statistics.busy_ns.value();
         let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.cron.busy_ns_before, busy_ns));
-        self.seat.set_busy_permille(spent / 100_000);
+        let now = Ticks::now();
+        let passed_ns = now.ns_since(std::mem::replace(&mut self.cron.published_at, now));
+        self.seat.set_busy_permille(spent * 1000 / passed_ns.max(1));
         let usage = process::usage(UsageOf::Thread);
         self.statistics.cpu_user_us.set(usage.user.as_micros() as u64);
         self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
@@ -107,13 +148,23 @@ impl Thread {
         }
     }
 
-    /// Closes idle connections, watches output limits over time, gives unused buffers back.
+    /// Closes idle connections, watches output limits over time, gives unused buffers back: of a share of the connections,
+    /// all of them in a second.
     fn check_clients(&mut self) {
         let config = std::sync::Arc::clone(&self.executor.config);
         let now = self.now.0;
         let mut idle: Vec<Token> = Vec::new();
         let mut behind: Vec<(Token, usize)> = Vec::new();
-        for (_, connection) in &mut self.connections {
+        let share = self.connections.len() as i64 * self.tick_ms() / 1000;
+        let first = std::mem::take(&mut self.cron.client);
+        let mut left = (share as usize).max(CLIENTS_A_TICK_MIN);
+        for place in first..self.connections.capacity() {
+            let Some(connection) = self.connections.get_mut(place) else { continue };
+            if left == 0 {
+                self.cron.client = place;
+                break;
+            }
+            left -= 1;
             connection.recent_commands = 0;
             let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed);
             if config.timeout > 0 && quiet_ms > i64::from(config.timeout) * 1000 && connection.may_time_out()

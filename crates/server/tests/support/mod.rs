@@ -1,5 +1,7 @@
 //! A server of our own for a test, on a free port and on either I/O backend, and a client for it.
 
+#![allow(dead_code)] // Not every test needs all of it.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +31,11 @@ pub struct Server {
 impl Server {
     /// Starts a server with these options, and waits until it is ready.
     pub fn start(options: &[&str]) -> Self {
+        Self::start_in(&[], options)
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_in(environment: &[(&str, &str)], options: &[&str]) -> Self {
         // Somebody else may take the port between here and there: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -36,6 +43,7 @@ impl Server {
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
                 .args(options)
+                .envs(environment.iter().copied())
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();

@@ -1,0 +1,130 @@
+//! How the server starts: under a supervisor, with a unix socket, with a log of another form, and not at all where its
+//! configuration asks for what it can't give.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use support::{PATIENCE, Server};
+
+/// A directory of a test's own, gone with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("broadloom-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the binary says when it is run with these arguments and this input, and whether it succeeded.
+fn run(arguments: &[&str], input: &str) -> (String, bool) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Whoever does not read it has ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.success())
+}
+
+#[test]
+fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
+    let directory = Directory::new("systemd");
+    let path = directory.path("notify");
+    let systemd = UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || {
+        let mut bytes = [0; 256];
+        let size = systemd.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..size].to_vec()).unwrap()
+    };
+    let mut server = Server::start_in(&[("NOTIFY_SOCKET", &path)], &["--supervised", "auto"]);
+    assert!(hear().starts_with("STATUS="));
+    assert!(hear().ends_with("READY=1\n"));
+    assert_eq!(server.info(&mut server.client(), "process_supervised"), "systemd");
+    server.signal("TERM");
+    assert_eq!(hear(), "STOPPING=1\n");
+    assert!(server.wait());
+}
+
+#[test]
+fn the_unix_socket_has_its_permissions_and_its_group() {
+    let directory = Directory::new("unix");
+    let path = directory.path("socket");
+    let group = std::fs::metadata(&directory.0).unwrap().gid().to_string();
+    let options = ["--unixsocket", &path, "--unixsocketperm", "750", "--unixsocketgroup", &group];
+    let server = Server::start(&options);
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o750);
+    assert_eq!(metadata.gid().to_string(), group);
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(b"PING\r\n").unwrap();
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    drop(server);
+
+    let options = ["--port", "0", "--unixsocket", &path, "--unixsocketgroup", "no such group"];
+    let (text, succeeded) = run(&options, "");
+    assert!(!succeeded && text.contains("no such group"), "{text}");
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let server = Server::start(&[
+        "--log-format",
+        "json",
+        "--log-timestamp-format",
+        "milliseconds",
+        "--enable-debug-command",
+        "yes",
+    ]);
+    let mut client = server.client();
+    assert_eq!(client.text(&["DEBUG", "LOG", "a \"b\"\t"]), "OK");
+    let line = server.log_line("DEBUG LOG");
+    assert!(line.ends_with(r#""level":"warning","message":"DEBUG LOG: a \"b\"\t"}"#), "{line}");
+    assert_eq!(
+        client.text(&["CONFIG", "SET", "log-format", "legacy", "log-timestamp-format", "iso8601"]),
+        "OK"
+    );
+    assert_eq!(client.text(&["DEBUG", "LOG", "plain"]), "OK");
+    assert!(server.log_line("plain").contains(" # DEBUG LOG: plain"));
+}
+
+#[test]
+fn a_server_that_relies_on_users_does_not_start_open() {
+    for (input, words) in [
+        ("user alice on >pw ~* +@all\n", "user 'alice' can't be made"),
+        ("user default off\n", "'off' can't be honoured"),
+        ("aclfile /etc/users.acl\n", "aclfile /etc/users.acl"),
+    ] {
+        let (text, succeeded) = run(&["-", "--check-config"], input);
+        assert!(!succeeded && text.contains(words), "{text}");
+        assert!(!text.contains(">pw"), "{text}");
+    }
+    let (text, succeeded) = run(&["-", "--check-config"], "user default on >pw ~* &* +@all\n");
+    assert!(succeeded, "{text}");
+}
