@@ -207,6 +207,8 @@ bitflags! {
         /// Takes a microsecond or so on any value, though Redis does not call it fast: a run of such commands is timed
         /// as a whole. Not shown to anyone.
         const BRIEF = 1 << 22;
+        /// Its replies are messages, which `CLIENT REPLY` does not swallow. Not shown to anyone.
+        const PUSH_REPLY = 1 << 23;
         /// Its subcommands are its own business: they are counted as itself, and not shown.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
         /// No keys must be given in its key specs for cluster checks.

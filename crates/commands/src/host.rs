@@ -3,10 +3,14 @@
 //! The server implements [`Host`]; tests implement it with the little they need. No method blocks, and none takes
 //! a latch: counters and lists are read from what each thread publishes.
 
+use std::sync::Arc;
+
 use base::Millis;
+use wire::reply::ReplyBuffer;
 
 pub use crate::connection::client::Criteria;
 use crate::error::CommandError;
+use crate::listening::Topic;
 use crate::session::{Queued, Session};
 
 /// The server, as commands see it.
@@ -87,6 +91,20 @@ pub trait Host {
     fn crash(&self) -> !;
     /// Number of connections that receive `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
+    /// The session listens to a name from now on, which it did not before.
+    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]);
+    /// The session listens to this name no longer. What was published until now, and has not reached it yet, is written
+    /// to `out` first.
+    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>);
+    /// Sends a message to all who listen to a channel, by its name or, if it is none of a shard, by a pattern. Returns
+    /// their number: somebody who listens in several ways counts, and gets it, several times.
+    fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64;
+    /// The names that somebody listens to.
+    fn names(&self, topic: Topic) -> Vec<Arc<[u8]>>;
+    /// Number of names that somebody listens to.
+    fn name_count(&self, topic: Topic) -> usize;
+    /// Number of connections that listen to this name.
+    fn listener_count(&self, topic: Topic, name: &[u8]) -> u64;
     /// Called after a handler changed what other threads may read of this session.
     fn publish(&self, session: &Session);
 }

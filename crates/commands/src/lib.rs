@@ -2,7 +2,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `string`, `bitmap`, `generic`, `connection`, `transaction`, `server` | the commands of that family |
+//! | `string`, `bitmap`, `generic`, `connection`, `pubsub`, `transaction`, `server` | the commands of that family |
 //! | [`table`], [`index`] | the list of all commands, and finding one by its name |
 //! | [`command`] | what a command says of itself |
 //! | [`context`] | what a handler is given |
@@ -19,6 +19,7 @@ pub mod help;
 pub mod host;
 pub mod identity;
 pub mod index;
+pub mod listening;
 pub mod reply;
 pub mod session;
 pub mod table;
@@ -26,6 +27,7 @@ pub mod table;
 mod bitmap;
 mod connection;
 mod generic;
+mod pubsub;
 mod server;
 mod string;
 mod transaction;

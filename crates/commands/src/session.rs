@@ -10,6 +10,7 @@ use wire::reply::Protocol;
 use wire::request::{Args, ArgsBuf};
 
 use crate::context::PlannedKey;
+use crate::listening::Listening;
 use crate::table::CommandId;
 use crate::table::Found;
 
@@ -57,6 +58,8 @@ pub struct Session {
     pub multi: Option<Box<Queue>>,
     /// Keys that `WATCH` was given.
     pub watching: Option<Box<Watching>>,
+    /// What it listens to; `None`: nothing.
+    pub listening: Option<Box<Listening>>,
     /// Why and until when it waits; set by a handler, cleared by the server.
     pub blocked: Option<Blocked>,
 }
@@ -79,6 +82,8 @@ bitflags! {
         const MONITOR = 1 << 5;
         /// Is closed when its replies are out.
         const CLOSE_AFTER_REPLY = 1 << 6;
+        /// Listens to channels or patterns: in RESP2 little else is possible then.
+        const LISTENING = 1 << 7;
         /// Its transaction must fail: a command was refused while it was queued.
         const DIRTY_EXEC = 1 << 8;
         /// A watched key changed.
@@ -137,6 +142,8 @@ pub enum BlockReason {
     Disk,
     /// The end of `CLIENT PAUSE`: the request is then run.
     Pause,
+    /// A thread that has been sent more than it has delivered so far: the request is then run.
+    Congestion,
     /// The server's shutdown (`SHUTDOWN` waits for it).
     Shutdown,
 }
@@ -167,6 +174,7 @@ impl Session {
             command_count: 0,
             multi: None,
             watching: None,
+            listening: None,
             blocked: None,
         }
     }

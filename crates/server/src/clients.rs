@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::Millis;
 use commands::host::{ClientFacts, ClientFilter, ClientKind};
+use commands::listening::{TOPICS, Topic};
 use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::NUMBERED;
 use reactor::clock;
@@ -99,8 +100,13 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.last_command.set(session.last_command.map_or(0, |id| u64::from(id.0) + 1));
     record.command_count.set(session.command_count);
     record.watch_count.set(session.watching.as_ref().map_or(0, |watching| watching.len() as u64));
+    for topic in TOPICS {
+        record.name_counts[topic as usize].set(session.name_count(topic) as u64);
+    }
     record.blocked.set(match session.blocked.map(|blocked| blocked.reason) {
         None => 0,
+        // It is not blocked by anything that a client could know of.
+        Some(BlockReason::Congestion) => 0,
         Some(BlockReason::Pause) => BLOCKED_BY_PAUSE,
         Some(BlockReason::Replicas { .. } | BlockReason::Disk) => BLOCKED_FOR_REPLICAS,
         Some(BlockReason::Shutdown) => BLOCKED_BY_SHUTDOWN,
@@ -115,7 +121,7 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
     let texts = record.texts().clone();
     ClientFacts {
         id: record.id,
-        kind: ClientKind::Normal,
+        kind: if record.is_listener() { ClientKind::Pubsub } else { ClientKind::Normal },
         peer: record.peer.clone(),
         local: record.local.clone(),
         user: texts.user,
@@ -139,6 +145,7 @@ fn flags(record: &ClientRecord) -> String {
     let set = SessionFlags::from_bits_truncate(record.flags.value() as u32);
     let letters = [
         ('O', set.contains(SessionFlags::MONITOR)),
+        ('P', set.contains(SessionFlags::LISTENING)),
         ('x', record.multi.value() != 0),
         ('b', record.blocked.value() != 0),
         ('d', set.contains(SessionFlags::DIRTY_CAS)),
@@ -162,7 +169,7 @@ fn line(record: &ClientRecord, now: i64) -> String {
         None => "NULL",
     };
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 ssub=0 multi={} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} \
          watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={pending} tot-mem={} \
          events={} cmd={command} user={} redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} \
          tot-cmds={}",
@@ -176,6 +183,9 @@ fn line(record: &ClientRecord, now: i64) -> String {
         flags(record),
         capa(record),
         record.db.value(),
+        record.name_counts[Topic::Channel as usize].value(),
+        record.name_counts[Topic::Pattern as usize].value(),
+        record.name_counts[Topic::ShardChannel as usize].value(),
         record.multi.value() as i64 - 1,
         record.watch_count.value(),
         record.query_bytes.value(),
@@ -197,6 +207,11 @@ fn line(record: &ClientRecord, now: i64) -> String {
 }
 
 impl ClientRecord {
+    /// Whether it is in the mode for listening.
+    pub fn is_listener(&self) -> bool {
+        SessionFlags::from_bits_truncate(self.flags.value() as u32).contains(SessionFlags::LISTENING)
+    }
+
     /// Whether it may be closed to free memory.
     pub fn is_evictable(&self) -> bool {
         let flags = SessionFlags::from_bits_truncate(self.flags.value() as u32);

@@ -99,7 +99,8 @@ impl Connection {
     /// Whether `timeout` applies to it now.
     #[must_use]
     pub fn may_time_out(&self) -> bool {
-        self.session.blocked.is_none() && !self.session.flags.contains(SessionFlags::MONITOR)
+        self.session.blocked.is_none()
+            && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
     }
 
     /// Puts the unexecuted rest of the taken query buffer back, before what arrived meanwhile.
@@ -121,7 +122,8 @@ impl Connection {
         let fixed = size_of::<Self>() + size_of::<ClientRecord>();
         let texts = session.name.len() + session.peer.len() + session.local.len();
         let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
-        (fixed + texts + queued + self.query.capacity() + self.out.capacity()) as u64 + pending
+        let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
+        (fixed + texts + queued + names + self.query.capacity() + self.out.capacity()) as u64 + pending
     }
 
     /// So many bytes of output are with the reactor. Little is what is just being sent, and not worth a note.

@@ -12,6 +12,7 @@ mod refusals;
 
 pub use eviction::ExceededTime;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,7 @@ use wire::request::{Args, Batch, Limits, Parsed, Parser, Peer};
 
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
+use crate::listening::Ears;
 use crate::shared::{Attention, Shared};
 use crate::statistics::ThreadStatistics;
 
@@ -40,6 +42,7 @@ use crate::statistics::ThreadStatistics;
 pub struct Executor {
     shared: &'static Shared,
     statistics: &'static ThreadStatistics,
+    ears: Rc<Ears>,
     /// The data, as the command that runs may see it.
     pub view: View<'static>,
     /// The configuration that this thread goes by.
@@ -127,10 +130,11 @@ enum Step {
 
 impl Executor {
     /// An executor for the thread with this number.
-    pub fn new(shared: &'static Shared, thread: usize, seed: u64) -> Self {
+    pub fn new(shared: &'static Shared, thread: usize, seed: u64, ears: Rc<Ears>) -> Self {
         let mut executor = Self {
             shared,
             statistics: shared.statistics.thread(thread),
+            ears,
             view: View::new(&shared.keyspace, thread, seed),
             config: shared.config.load_full(),
             slow_ns: 0,
@@ -181,6 +185,7 @@ impl Executor {
         host: &dyn Host,
     ) -> (usize, Processed) {
         self.follow_config();
+        self.ears.listen_to_speaker(connection.token);
         let mut done = 0;
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], host);
@@ -364,6 +369,9 @@ impl Executor {
         self.view.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
         // With a latch in hand it has been here before, and waited for another one.
         if self.view.holds_nothing() {
+            if self.shared.hub.is_congested() && may_publish(command) {
+                return self.wait_for_congestion(connection);
+            }
             if self.config.maxmemory > 0 && needs_memory(command, connection) && !self.make_room() {
                 self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
                 return Step::Done;
@@ -482,6 +490,9 @@ impl Executor {
             (found.command.run)(&mut ctx, args, reply)
         };
         self.view.release();
+        if found.command.access == Access::Queued {
+            self.ears.hear_after_transaction(&mut connection.out);
+        }
         if found.command.access == Access::Queued && self.shared.attention.is_set(Attention::MONITORED) {
             self.feed_monitors(connection, found, args);
         }
@@ -534,7 +545,9 @@ impl Executor {
         if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
             return Step::Done;
         }
-        self.finish_special(connection, mark)
+        // What a command that begins or ends listening answers is a message: nothing swallows it.
+        let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
+        self.finish_special(connection, if is_message { connection.out.len() } else { mark })
     }
 
     /// Has what the last commands left to be dropped freed elsewhere.
@@ -556,11 +569,19 @@ impl Executor {
             session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
             session.flags.insert(SessionFlags::REPLY_SKIP);
         }
+        if session.is_listener() {
+            self.ears.hear_after_command(session, &mut connection.out);
+        }
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
             return Step::Stop;
         }
         Step::Done
     }
+}
+
+/// Whether a command may send something to other threads, be it a message or that it changed a key.
+fn may_publish(command: &Command) -> bool {
+    command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
 }
 
 /// Whether a command, or one of the transaction that it runs, may need more memory.

@@ -1,5 +1,6 @@
 //! The server as commands see it: [`Host`], answered from what is shared, on behalf of one thread.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,11 +12,14 @@ use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
     ShutdownOptions,
 };
+use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
 use commands::table::NUMBERED;
 use reactor::clock;
+use wire::reply::ReplyBuffer;
 
 use crate::command_log::{self, Cost};
+use crate::listening::Ears;
 use crate::mail::Mail;
 use crate::shared::{Attention, Shared};
 use crate::shutdown::Cause;
@@ -25,13 +29,14 @@ use crate::statistics::bucket_max_ns;
 pub struct ThreadHost {
     shared: &'static Shared,
     thread: usize,
+    ears: Rc<Ears>,
 }
 
 impl ThreadHost {
     /// The host for a thread.
     #[must_use]
-    pub fn new(shared: &'static Shared, thread: usize) -> Self {
-        Self { shared, thread }
+    pub fn new(shared: &'static Shared, thread: usize, ears: Rc<Ears>) -> Self {
+        Self { shared, thread, ears }
     }
 
     /// A connection is gone.
@@ -204,6 +209,30 @@ impl Host for ThreadHost {
         } else if count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.shared.attention.set(Attention::MONITORED, false);
         }
+    }
+
+    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]) {
+        self.ears.begin(session, topic, name);
+    }
+
+    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
+        self.ears.end(session, topic, name, out);
+    }
+
+    fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64 {
+        self.shared.hub.publish(topic, channel, message)
+    }
+
+    fn names(&self, topic: Topic) -> Vec<Arc<[u8]>> {
+        self.shared.hub.names(topic)
+    }
+
+    fn name_count(&self, topic: Topic) -> usize {
+        self.shared.hub.name_count(topic)
+    }
+
+    fn listener_count(&self, topic: Topic, name: &[u8]) -> u64 {
+        self.shared.hub.listener_count(topic, name)
     }
 
     fn publish(&self, session: &Session) {

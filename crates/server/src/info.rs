@@ -178,7 +178,7 @@ fn clients(text: &mut Text, shared: &Shared) {
         ("client_recent_max_output_buffer", &most(&|record| record.output_bytes.value())),
         ("blocked_clients", &count(&|record| record.blocked.value() != 0)),
         ("tracking_clients", &0),
-        ("pubsub_clients", &0),
+        ("pubsub_clients", &count(&|record| record.is_listener())),
         ("watching_clients", &count(&|record| record.watch_count.value() != 0)),
         ("clients_in_timeout_table", &count(&|record| record.blocked.value() != 0)),
         ("total_watched_keys", &watched),

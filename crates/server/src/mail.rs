@@ -12,6 +12,7 @@ use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::{Connection, Token};
 use crate::listeners::{Origin, Relisten};
+use crate::listening::Message;
 
 /// A message to a thread.
 pub enum Mail {
@@ -35,6 +36,8 @@ pub enum Mail {
     ConfigChanged,
     /// A line for the connections in `MONITOR` mode.
     Monitor(Arc<[u8]>),
+    /// A message for those who listen.
+    Published(Arc<Message>),
     /// The number of threads changed: hand all connections to others and end, if there is no seat for this thread any more.
     Retire,
     /// The server ends: flush what is to be sent, and end.

@@ -23,6 +23,7 @@ mod host;
 mod info;
 mod latency;
 mod listeners;
+mod listening;
 mod logging;
 mod mail;
 mod memory;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use commands::listening::TOPIC_COUNT;
 use sync::ThreadCounter;
 
 use crate::connection::Token;
@@ -74,6 +75,8 @@ pub struct ClientRecord {
     pub multi_bytes: ThreadCounter,
     /// Keys watched.
     pub watch_count: ThreadCounter,
+    /// Names it listens to, by topic.
+    pub name_counts: [ThreadCounter; TOPIC_COUNT],
     /// Why it waits, as one of the numbers above; 0: not.
     pub blocked: ThreadCounter,
     /// Number of the last command, plus one.
@@ -127,6 +130,7 @@ impl ClientRecord {
             multi: ThreadCounter::default(),
             multi_bytes: ThreadCounter::default(),
             watch_count: ThreadCounter::default(),
+            name_counts: Default::default(),
             blocked: ThreadCounter::default(),
             last_command: ThreadCounter::default(),
             received_bytes: ThreadCounter::default(),

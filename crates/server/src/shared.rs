@@ -18,6 +18,7 @@ use crate::error_statistics::ErrorStatistics;
 use crate::executor::ExceededTime;
 use crate::latency::LatencyMonitor;
 use crate::listeners::{Doors, Origin};
+use crate::listening::Hub;
 use crate::mail::{Mail, Seats};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -40,6 +41,8 @@ pub struct Shared {
     pub seats: &'static Seats,
     /// The connections.
     pub clients: Registry,
+    /// Who listens to what.
+    pub hub: &'static Hub,
     /// What threads count.
     pub statistics: Statistics,
     /// Errors answered, by code.
@@ -263,6 +266,7 @@ impl Shared {
             commands: Index::renamed(pairs),
             seats,
             clients: Registry::default(),
+            hub: Box::leak(Box::new(Hub::new(seats))),
             statistics: Statistics::new(),
             errors: ErrorStatistics::default(),
             command_logs: CommandLogs::default(),

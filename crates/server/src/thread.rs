@@ -13,6 +13,7 @@ mod moving;
 mod output;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use crate::connection::{Connection, Token};
 use crate::executor::{Executor, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
+use crate::listening::Ears;
 use crate::mail::{Mail, Seat, UnblockReply};
 use crate::registry::ClientRecord;
 use crate::shared::{Attention, Shared};
@@ -56,6 +58,7 @@ pub struct Thread {
     generation: u32,
     executor: Executor,
     host: ThreadHost,
+    ears: Rc<Ears>,
     participant: Participant<'static, Retired>,
     now: Millis,
     next_tick: Millis,
@@ -69,7 +72,6 @@ pub struct Thread {
     dirty: Vec<Token>,
     /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
     arrivals: VecDeque<(Socket, Origin)>,
-    mail: Vec<Mail>,
     spare_buffers: Vec<Vec<u8>>,
     retired: Vec<Retired>,
     cron: cron::Cron,
@@ -83,6 +85,7 @@ impl Thread {
     /// A thread in its seat, ready to run on the calling operating system thread.
     pub fn new(index: usize, shared: &'static Shared, reactor: Reactor, listeners: Listeners) -> Self {
         let seat = shared.seats.seat(index);
+        let ears = Rc::new(Ears::new(index, shared.hub, seat));
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
         Self {
             index,
@@ -93,8 +96,9 @@ impl Thread {
             listeners,
             connections: Slab::new(),
             generation: 0,
-            executor: Executor::new(shared, index, seed),
-            host: ThreadHost::new(shared, index),
+            executor: Executor::new(shared, index, seed, Rc::clone(&ears)),
+            host: ThreadHost::new(shared, index, Rc::clone(&ears)),
+            ears,
             participant: shared.keyspace.segments.register().expect("a seat for each thread"),
             now: Millis(clock::unix_millis()),
             next_tick: Millis(0),
@@ -103,7 +107,6 @@ impl Thread {
             paused: Vec::new(),
             dirty: Vec::new(),
             arrivals: VecDeque::new(),
-            mail: Vec::new(),
             spare_buffers: Vec::new(),
             retired: Vec::new(),
             cron: cron::Cron::new(index),
@@ -127,6 +130,8 @@ impl Thread {
             self.tell_time();
             self.read_mail();
             while let Some(event) = self.reactor.next_event() {
+                // What was published before these bytes were sent comes before the answer to them.
+                self.read_mail();
                 self.handle(event);
             }
             self.accept_arrivals();
@@ -139,6 +144,7 @@ impl Thread {
                 self.tick();
                 self.statistics.cron_ns.add(Ticks::now().ns_since(before));
             }
+            self.read_mail();
             self.flush_dirty();
             self.statistics.turns.add(1);
             self.statistics.busy_ns.add(Ticks::now().ns_since(started));
@@ -157,6 +163,7 @@ impl Thread {
         let sleeps = self.ready.is_empty()
             && self.arrivals.is_empty()
             && !self.executor.is_evicting
+            && !self.ears.has_mail()
             && self.seat.mailbox().prepare_sleep();
         if sleeps {
             let next = self.deadlines.first().map_or(self.next_tick, |(at, _)| (*at).min(self.next_tick));
@@ -190,21 +197,22 @@ impl Thread {
     }
 
     fn read_mail(&mut self) {
-        let mut mail = std::mem::take(&mut self.mail);
-        self.seat.mailbox().drain(&mut mail);
-        for message in mail.drain(..) {
-            self.handle_mail(message);
+        if !self.ears.has_mail() {
+            return;
         }
-        self.mail = mail;
+        self.ears.fetch();
+        while let Some((number, mail)) = self.ears.next() {
+            self.handle_mail(number, mail);
+        }
     }
 
-    fn handle_mail(&mut self, mail: Mail) {
+    fn handle_mail(&mut self, number: u64, mail: Mail) {
         match mail {
             Mail::Accepted(socket, origin) => {
                 self.seat.connection_arrived();
                 self.welcome(socket, origin);
             }
-            Mail::Moved(moved) => self.take_over(*moved),
+            Mail::Moved(moved) => self.take_over(*moved, number),
             Mail::Resume(token) => self.resume(token),
             Mail::Kill(token, id) => self.kill(token, id),
             Mail::Evict(token, id) => self.evict(token, id),
@@ -213,6 +221,7 @@ impl Thread {
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
+            Mail::Published(message) => self.deliver(number, &message),
             Mail::Retire => self.retire(),
             Mail::Stop => self.stop(),
         }
@@ -435,7 +444,7 @@ impl Thread {
         let Some(blocked) = connection.session.blocked.take() else { return };
         let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
         match (blocked.reason, how) {
-            (BlockReason::Pause | BlockReason::Shutdown, _) => {}
+            (BlockReason::Pause | BlockReason::Congestion | BlockReason::Shutdown, _) => {}
             (BlockReason::Replicas { .. } | BlockReason::Disk, UnblockReply::Error) => {
                 reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
             }
@@ -455,7 +464,7 @@ impl Thread {
             return;
         };
         let Some(blocked) = connection.session.blocked else { return };
-        if blocked.reason == BlockReason::Pause {
+        if matches!(blocked.reason, BlockReason::Pause | BlockReason::Congestion) {
             return;
         }
         if let Some(until) = blocked.until {
@@ -515,6 +524,9 @@ impl Thread {
         }
         if let Some(watching) = connection.session.watching.take() {
             self.executor.view.unwatch(*watching);
+        }
+        if let Some(listening) = connection.session.listening.take() {
+            self.ears.forget(token, &listening);
         }
         self.host.forget(&connection.session);
         self.statistics.client_memory.subtract(connection.record.memory_bytes.value());

@@ -1,5 +1,6 @@
 //! `PING`
 
+use wire::reply::Protocol;
 use wire::request::Args;
 
 use crate::command::{Access, Categories, Command, Flags};
@@ -23,8 +24,15 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-fn run(_ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     match args.len() {
+        // Among messages, the reply looks like one.
+        1 | 2 if ctx.session.is_listener() && ctx.session.protocol == Protocol::Resp2 => {
+            let mut out = reply.array(2);
+            out.bulk(b"pong");
+            out.bulk(args.get(1).unwrap_or_default());
+            Ok(out.done())
+        }
         1 => Ok(reply.simple("PONG")),
         2 => Ok(reply.bulk(args.at(1))),
         _ => Err(CommandError::wrong_arity("ping")),

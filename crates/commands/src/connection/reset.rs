@@ -1,12 +1,13 @@
 //! `RESET`
 
-use wire::reply::Protocol;
+use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
+use crate::listening::TOPICS;
 use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
 
@@ -27,13 +28,23 @@ pub const COMMAND: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
+/// Stops listening to anything, without a word but for what was published until now.
+fn end_listening(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
+    for topic in TOPICS {
+        for name in ctx.session.names_of(topic) {
+            ctx.host.unlisten(ctx.session, topic, &name, out);
+        }
+    }
+}
+
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if ctx.session.flags.contains(SessionFlags::MONITOR) {
         ctx.host.monitor(ctx.session, false);
     }
+    let mut reply = reply.parts();
+    end_listening(ctx, &mut reply);
     ctx.session.reset(ctx.config.requirepass.reveal().is_some());
     ctx.host.publish(ctx.session);
-    let mut reply = reply.parts();
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");
     Ok(reply.done())

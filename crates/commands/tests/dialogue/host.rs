@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::Millis;
 use commands::error::CommandError;
@@ -9,8 +10,10 @@ use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
     ShutdownOptions,
 };
+use commands::listening::Topic;
 use commands::session::{Queued, Session};
 use config::{Config, SetCaller};
+use wire::reply::ReplyBuffer;
 
 /// A host with a clock and a configuration, and nothing else going on.
 pub struct TestHost {
@@ -133,6 +136,31 @@ impl Host for TestHost {
     }
 
     fn monitor(&self, _: &Session, _: bool) {}
+
+    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]) {
+        session.note_listening(topic, name.into());
+    }
+
+    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], _: &mut ReplyBuffer<'_>) {
+        session.note_deaf(topic, name);
+    }
+
+    /// There is one connection, and what it listens to is known to its session only: nobody to publish to.
+    fn publish_message(&self, _: Topic, _: &[u8], _: &[u8]) -> u64 {
+        0
+    }
+
+    fn names(&self, _: Topic) -> Vec<Arc<[u8]>> {
+        Vec::new()
+    }
+
+    fn name_count(&self, _: Topic) -> usize {
+        0
+    }
+
+    fn listener_count(&self, _: Topic, _: &[u8]) -> u64 {
+        0
+    }
 
     fn publish(&self, _: &Session) {}
 }

@@ -12,6 +12,7 @@ mod generic;
 mod host;
 mod ours;
 mod peer;
+mod pubsub;
 mod show;
 mod string;
 mod transaction;

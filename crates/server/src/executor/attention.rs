@@ -13,7 +13,7 @@ use commands::table::Found;
 use keyspace::{Key, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
-use wire::reply::ReplyBuffer;
+use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
 use super::{Executor, Plan, Step};
@@ -21,6 +21,9 @@ use crate::command_log::{self, Cost};
 use crate::connection::Connection;
 use crate::mail::Mail;
 use crate::shared::Attention;
+
+/// How long a request waits for a thread that is behind before it looks again, in milliseconds.
+const CONGESTION_WAIT_MS: i64 = 1;
 
 impl Executor {
     /// Deals with whatever is switched on. `None`: the request is to be run now.
@@ -33,6 +36,15 @@ impl Executor {
         args: Args<'_>,
     ) -> Option<Step> {
         let attention = self.shared.attention.load();
+        let session = &connection.session;
+        if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_listeners(found) {
+            let name = super::refusals::full_name(found);
+            self.reject(connection, found, &CommandError::owned(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+                 this context"
+            )));
+            return Some(Step::Done);
+        }
         if attention & (Attention::PAUSED | Attention::PAUSED_WRITES) != 0
             && self.is_paused(connection, found, attention)
         {
@@ -51,6 +63,14 @@ impl Executor {
             self.feed_monitors(connection, found, args);
         }
         None
+    }
+
+    /// Too much is on its way to some thread: the request waits a moment.
+    #[cold]
+    pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
+        let until = Millis(self.view.now.0 + CONGESTION_WAIT_MS);
+        connection.session.blocked = Some(Blocked { until: Some(until), reason: BlockReason::Congestion });
+        Step::Again
     }
 
     fn is_paused(&self, connection: &Connection, found: Found, attention: u32) -> bool {
@@ -142,4 +162,9 @@ impl Executor {
     pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
         command_log::log(self.shared, &self.config, &connection.session, found, args, cost);
     }
+}
+
+/// Whether a RESP2 connection may run it while it listens.
+fn is_for_listeners(found: Found) -> bool {
+    found.command.flags.contains(Flags::PUSH_REPLY) || matches!(found.command.name, "ping" | "quit" | "reset")
 }

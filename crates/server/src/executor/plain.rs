@@ -35,6 +35,7 @@ impl Executor {
             && session.multi.is_none()
             && self.has_room
             && self.shared.attention.load() == 0
+            && !self.shared.hub.is_congested()
             && self.view.holds_nothing()
     }
 

@@ -39,7 +39,7 @@ impl Executor {
     #[cold]
     pub(super) fn reject(&mut self, connection: &mut Connection, found: Found, error: &CommandError) {
         self.statistics.command(found.id).rejected.add(1);
-        if found.command.access == Access::Queued && connection.session.in_multi() {
+        if found.command.access == Access::Queued {
             self.abort_transaction(connection, error);
         } else {
             self.answer_error(connection, error);

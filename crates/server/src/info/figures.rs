@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use commands::listening::Topic;
 use commands::table::{CommandId, NUMBERED};
 use reactor::clock;
 use reactor::process::{self, UsageOf};
@@ -103,9 +104,9 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("current_eviction_exceeded_time", &exceeded_now_ms),
         ("keyspace_hits", &counters.sum(|counters| &counters.hits)),
         ("keyspace_misses", &counters.sum(|counters| &counters.misses)),
-        ("pubsub_channels", &0),
-        ("pubsub_patterns", &0),
-        ("pubsubshard_channels", &0),
+        ("pubsub_channels", &shared.hub.name_count(Topic::Channel)),
+        ("pubsub_patterns", &shared.hub.name_count(Topic::Pattern)),
+        ("pubsubshard_channels", &shared.hub.name_count(Topic::ShardChannel)),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
         ("migrate_cached_sockets", &0),

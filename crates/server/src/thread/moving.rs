@@ -23,10 +23,13 @@ impl Thread {
         if connection.is_waiting() {
             return;
         }
-        connection.moving_to = Some(to);
         let id = connection.id;
         self.flush_now(token);
-        self.reactor.detach(id);
+        // From here on its output stays with it.
+        if let Some(connection) = self.connection(token) {
+            connection.moving_to = Some(to);
+            self.reactor.detach(id);
+        }
     }
 
     fn flush_now(&mut self, token: Token) {
@@ -43,13 +46,14 @@ impl Thread {
         let mut connection = self.connections.remove(token.place());
         self.seat.connection_count.set(self.connections.len() as u64);
         let to = self.shared.seats.expect_connection(connection.moving_to.take().unwrap_or(0));
-        self.shared
-            .seats
-            .post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
+        let seats = self.shared.seats;
+        self.ears.let_go(connection, to, |connection| {
+            seats.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
+        });
     }
 
     /// A connection arrives from another thread and goes on where it was.
-    pub(super) fn take_over(&mut self, moved: MovedConnection) {
+    pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
         let MovedConnection { mut connection, socket, unsent, unread } = moved;
         self.seat.connection_arrived();
         connection.query.extend_from_slice(&unread);
@@ -58,7 +62,9 @@ impl Thread {
             connection.id = id;
             *connection
         });
-        let Some(id) = self.connection(token).map(|connection| connection.id) else { return };
+        let Some(connection) = self.connections.get_mut(token.place()) else { return };
+        self.ears.welcome(token, &mut connection.session, number);
+        let id = connection.id;
         for buffer in unsent {
             self.reactor.send(id, buffer);
         }

@@ -7,6 +7,7 @@ use reactor::CloseMode;
 
 use super::Thread;
 use crate::connection::{Connection, Token};
+use crate::listening::Message;
 
 /// Buffers kept for reuse, and the largest that is.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
@@ -36,6 +37,10 @@ impl Thread {
             return;
         };
         let id = connection.id;
+        if connection.moving_to.is_some() {
+            self.spare_buffers.extend(spare);
+            return;
+        }
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
         } else {
@@ -79,7 +84,8 @@ impl Thread {
         let now = self.now;
         let config = std::sync::Arc::clone(&self.executor.config);
         let Some(connection) = self.connection(token) else { return };
-        let limit = config.client_output_buffer_limit.of(ClientClass::Normal);
+        let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
+        let limit = config.client_output_buffer_limit.of(class);
         let is_stranger = !connection.session.authenticated && config.requirepass.reveal().is_some();
         let hard = (is_stranger && pending > STRANGER_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
@@ -118,6 +124,25 @@ impl Thread {
         let id = connection.id;
         self.shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.reactor.close(id, CloseMode::Now);
+    }
+
+    /// Gives a message to the connections here that listen to it.
+    pub(super) fn deliver(&mut self, number: u64, message: &Message) {
+        let Self { ears, connections, dirty, .. } = self;
+        ears.deliver(number, message, |token, form| {
+            let Some(connection) = connections.get_mut(token.place()).filter(|c| c.token == token) else {
+                return;
+            };
+            let session = &connection.session;
+            let has_it = session.listening.as_ref().is_some_and(|listening| listening.heard >= number);
+            if has_it || connection.closing {
+                return;
+            }
+            if connection.out.is_empty() {
+                dirty.push(token);
+            }
+            form.write(&mut connection.out, session.protocol);
+        });
     }
 
     /// Gives a line to the connections in `MONITOR` mode.

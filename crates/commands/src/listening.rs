@@ -1,0 +1,128 @@
+//! What a connection listens to: the names it gave to `SUBSCRIBE` and the like.
+//!
+//! Plain data of one connection. Who else listens to a name is the server's business, see
+//! [`Host::listen`](crate::host::Host::listen).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::session::{Session, SessionFlags};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// A channel (`SUBSCRIBE`).
+    Channel,
+    /// A glob pattern of channels (`PSUBSCRIBE`).
+    Pattern,
+    /// A channel that belongs to a slot (`SSUBSCRIBE`).
+    ShardChannel,
+}
+
+/// Number of topics.
+pub const TOPIC_COUNT: usize = 3;
+
+/// All topics.
+pub const TOPICS: [Topic; TOPIC_COUNT] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel];
+
+/// The names that a connection listens to.
+#[derive(Default)]
+pub struct Listening {
+    names: [BTreeSet<Arc<[u8]>>; TOPIC_COUNT],
+    /// Bytes of the names.
+    size: usize,
+    /// Number of the last message that it was given ahead of the others; see the server's mail.
+    pub heard: u64,
+}
+
+/// Bytes that a name takes in a connection's set besides its text: the reference and its share of a node.
+const NAME_OVERHEAD: usize = 40;
+
+impl Listening {
+    /// The names of a topic, in order.
+    #[must_use]
+    pub fn names(&self, topic: Topic) -> &BTreeSet<Arc<[u8]>> {
+        &self.names[topic as usize]
+    }
+
+    /// Whether nothing is listened to.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let count: usize = self.names.iter().map(BTreeSet::len).sum();
+        size_of::<Self>() + self.size + count * NAME_OVERHEAD
+    }
+}
+
+impl Session {
+    /// Whether it listens to this name.
+    #[must_use]
+    pub fn listens_to(&self, topic: Topic, name: &[u8]) -> bool {
+        self.listening.as_ref().is_some_and(|listening| listening.names(topic).contains(name))
+    }
+
+    /// The names of a topic that it listens to.
+    #[must_use]
+    pub fn names_of(&self, topic: Topic) -> Vec<Arc<[u8]>> {
+        self.listening.as_ref().map_or_else(Vec::new, |all| all.names(topic).iter().cloned().collect())
+    }
+
+    /// Number of names of a topic that it listens to.
+    #[must_use]
+    pub fn name_count(&self, topic: Topic) -> usize {
+        self.listening.as_ref().map_or(0, |listening| listening.names(topic).len())
+    }
+
+    /// Notes that it listens to a name from now on.
+    pub fn note_listening(&mut self, topic: Topic, name: Arc<[u8]>) {
+        let listening = self.listening.get_or_insert_default();
+        let size = name.len();
+        if listening.names[topic as usize].insert(name) {
+            listening.size += size;
+        }
+    }
+
+    /// Notes that it does not listen to a name any more. Whether it did.
+    pub fn note_deaf(&mut self, topic: Topic, name: &[u8]) -> bool {
+        let Some(listening) = &mut self.listening else { return false };
+        let did = listening.names[topic as usize].remove(name);
+        if did {
+            listening.size -= name.len();
+        }
+        if listening.is_empty() {
+            self.listening = None;
+        }
+        did
+    }
+
+    /// Whether it is in the mode for listening, where RESP2 knows few commands.
+    #[must_use]
+    pub fn is_listener(&self) -> bool {
+        self.flags.contains(SessionFlags::LISTENING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Millis;
+
+    #[test]
+    fn names_come_and_go_and_leave_nothing() {
+        let mut session = Session::new(1, String::new(), String::new(), Millis(0), false);
+        session.note_listening(Topic::Channel, (*b"news").into());
+        session.note_listening(Topic::Channel, (*b"news").into());
+        session.note_listening(Topic::Pattern, (*b"n*").into());
+        assert!(session.listens_to(Topic::Channel, b"news") && !session.listens_to(Topic::Pattern, b"news"));
+        assert_eq!(session.listening.as_ref().map(|listening| listening.size), Some(6));
+        assert!(session.note_deaf(Topic::Channel, b"news") && !session.note_deaf(Topic::Channel, b"news"));
+        assert_eq!(session.names_of(Topic::Pattern), [(*b"n*").into()]);
+        assert!(session.note_deaf(Topic::Pattern, b"n*"));
+        assert!(session.listening.is_none());
+    }
+}

@@ -1,0 +1,186 @@
+//! `SUBSCRIBE`, `PSUBSCRIBE`, `SSUBSCRIBE` and what ends them. Each name is answered by a message of its own, as the
+//! published ones are: in RESP3 a push.
+
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::listening::Topic;
+use crate::reply::{Replied, Reply};
+use crate::session::{Session, SessionFlags};
+
+const FLAGS: Flags = Flags::PUBSUB
+    .union(Flags::NOSCRIPT)
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::SESSION)
+    .union(Flags::PUSH_REPLY);
+
+const TO_SUBSCRIBE: &str = "O(N) where N is the number of channels to subscribe to.";
+const TO_SUBSCRIBE_PATTERNS: &str = "O(N) where N is the number of patterns to subscribe to.";
+const TO_SUBSCRIBE_SHARDS: &str = "O(N) where N is the number of shard channels to subscribe to.";
+const TO_UNSUBSCRIBE: &str = "O(N) where N is the number of channels to unsubscribe.";
+const TO_UNSUBSCRIBE_PATTERNS: &str = "O(N) where N is the number of patterns to unsubscribe.";
+const TO_UNSUBSCRIBE_SHARDS: &str = "O(N) where N is the number of shard channels to unsubscribe.";
+
+const SHARD_KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
+
+/// `SUBSCRIBE channel [channel ...]`
+pub const SUBSCRIBE: Command = Command::keyless(
+    "subscribe",
+    -2,
+    FLAGS,
+    Doc::new(Group::Pubsub, "2.0.0", "Listens to channels.")
+        .complexity(TO_SUBSCRIBE)
+        .args(&[Arg::string("channel").multiple()]),
+    |ctx, args, reply| subscribe(ctx, Topic::Channel, args, reply),
+);
+
+/// `PSUBSCRIBE pattern [pattern ...]`
+pub const PSUBSCRIBE: Command = Command::keyless(
+    "psubscribe",
+    -2,
+    FLAGS,
+    Doc::new(Group::Pubsub, "2.0.0", "Listens to the channels that match a pattern.")
+        .complexity(TO_SUBSCRIBE_PATTERNS)
+        .args(&[Arg::new("pattern", ArgType::Pattern).multiple()]),
+    |ctx, args, reply| subscribe(ctx, Topic::Pattern, args, reply),
+);
+
+/// `SSUBSCRIBE shardchannel [shardchannel ...]`
+pub const SSUBSCRIBE: Command = Command::keyless(
+    "ssubscribe",
+    -2,
+    FLAGS,
+    Doc::new(Group::Pubsub, "7.0.0", "Listens to shard channels.")
+        .complexity(TO_SUBSCRIBE_SHARDS)
+        .args(&[Arg::string("shardchannel").multiple()]),
+    |ctx, args, reply| subscribe(ctx, Topic::ShardChannel, args, reply),
+)
+.keys(SHARD_KEYS);
+
+/// `UNSUBSCRIBE [channel ...]`
+pub const UNSUBSCRIBE: Command = Command::keyless(
+    "unsubscribe",
+    -1,
+    FLAGS,
+    Doc::new(Group::Pubsub, "2.0.0", "Stops listening to channels; to all of them without a name.")
+        .complexity(TO_UNSUBSCRIBE)
+        .args(&[Arg::string("channel").optional().multiple()]),
+    |ctx, args, reply| unsubscribe(ctx, Topic::Channel, args, reply),
+);
+
+/// `PUNSUBSCRIBE [pattern ...]`
+pub const PUNSUBSCRIBE: Command = Command::keyless(
+    "punsubscribe",
+    -1,
+    FLAGS,
+    Doc::new(Group::Pubsub, "2.0.0", "Stops listening by patterns; by all of them without one.")
+        .complexity(TO_UNSUBSCRIBE_PATTERNS)
+        .args(&[Arg::new("pattern", ArgType::Pattern).optional().multiple()]),
+    |ctx, args, reply| unsubscribe(ctx, Topic::Pattern, args, reply),
+);
+
+/// `SUNSUBSCRIBE [shardchannel ...]`
+pub const SUNSUBSCRIBE: Command = Command::keyless(
+    "sunsubscribe",
+    -1,
+    FLAGS,
+    Doc::new(Group::Pubsub, "7.0.0", "Stops listening to shard channels; to all of them without a name.")
+        .complexity(TO_UNSUBSCRIBE_SHARDS)
+        .args(&[Arg::string("shardchannel").optional().multiple()]),
+    |ctx, args, reply| unsubscribe(ctx, Topic::ShardChannel, args, reply),
+)
+.keys(SHARD_KEYS);
+
+impl Topic {
+    fn subscribed_word(self) -> &'static [u8] {
+        match self {
+            Self::Channel => b"subscribe",
+            Self::Pattern => b"psubscribe",
+            Self::ShardChannel => b"ssubscribe",
+        }
+    }
+
+    fn unsubscribed_word(self) -> &'static [u8] {
+        match self {
+            Self::Channel => b"unsubscribe",
+            Self::Pattern => b"punsubscribe",
+            Self::ShardChannel => b"sunsubscribe",
+        }
+    }
+
+    /// What a reply gives as the number of subscriptions: shard channels count by themselves.
+    fn subscription_count(self, session: &Session) -> i64 {
+        let count = match self {
+            Self::Channel | Self::Pattern => {
+                session.name_count(Topic::Channel) + session.name_count(Topic::Pattern)
+            }
+            Self::ShardChannel => session.name_count(Topic::ShardChannel),
+        };
+        count as i64
+    }
+}
+
+fn subscribe(
+    ctx: &mut Ctx<'_>,
+    topic: Topic,
+    args: Args<'_>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let mut out = reply.parts();
+    for name in args.tail(1) {
+        if !ctx.session.listens_to(topic, name) {
+            ctx.host.listen(ctx.session, topic, name);
+        }
+        out.push(3);
+        out.bulk(topic.subscribed_word());
+        out.bulk(name);
+        out.integer(topic.subscription_count(ctx.session));
+    }
+    ctx.session.flags.insert(SessionFlags::LISTENING);
+    Ok(out.done())
+}
+
+fn unsubscribe(
+    ctx: &mut Ctx<'_>,
+    topic: Topic,
+    args: Args<'_>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let mut out = reply.parts();
+    if args.len() > 1 {
+        for name in args.tail(1) {
+            end_one(ctx, topic, Some(name), &mut out);
+        }
+    } else {
+        let names = ctx.session.names_of(topic);
+        for name in &names {
+            end_one(ctx, topic, Some(name), &mut out);
+        }
+        if names.is_empty() {
+            end_one(ctx, topic, None, &mut out);
+        }
+    }
+    if ctx.session.listening.is_none() {
+        ctx.session.flags.remove(SessionFlags::LISTENING);
+    }
+    Ok(out.done())
+}
+
+/// Stops listening to one name, if it was listened to, and says so in any case.
+fn end_one(ctx: &mut Ctx<'_>, topic: Topic, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
+    if let Some(name) = name.filter(|name| ctx.session.listens_to(topic, name)) {
+        ctx.host.unlisten(ctx.session, topic, name, out);
+    }
+    out.push(3);
+    out.bulk(topic.unsubscribed_word());
+    match name {
+        Some(name) => out.bulk(name),
+        None => out.null(),
+    }
+    out.integer(topic.subscription_count(ctx.session));
+}

@@ -1,0 +1,3 @@
+//! Publish and subscribe, as far as one connection can tell.
+
+mod subscribe;

@@ -1,0 +1,240 @@
+//! What a thread hears: its mail, numbered in the order of arrival, and which of its connections listen to what.
+//!
+//! Touched by its own thread only: by the thread itself between commands, and by handlers through the host.
+//! Invariants:
+//! 1. Mail is handled in the order of its numbers.
+//! 2. A connection gets a message if it listened when that was published: its mail has a greater number than the last one
+//!    that had come when it began to listen, and it is still in the list when the mail is handled.
+//! 3. A connection may be given what is in the mail ahead of the others; `heard` in its session is the last number so given.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use commands::listening::{Listening, TOPICS, Topic};
+use commands::session::{Session, SessionFlags};
+use wire::reply::ReplyBuffer;
+
+use super::hub::Hub;
+use super::message::{Form, Message};
+use crate::connection::{Connection, Token};
+use crate::mail::{Mail, Seat};
+
+/// A thread's share in listening.
+pub struct Ears {
+    thread: usize,
+    hub: &'static Hub,
+    seat: &'static Seat,
+    inbox: RefCell<Inbox>,
+    listeners: RefCell<Listeners>,
+    /// The connection whose requests are being executed.
+    speaker: Cell<Token>,
+    /// What a connection that ended to listen in the middle of a transaction is still to be given.
+    late: RefCell<Vec<u8>>,
+}
+
+/// Mail that was fetched and not handled yet.
+#[derive(Default)]
+struct Inbox {
+    letters: VecDeque<(u64, Mail)>,
+    /// Number of the last one.
+    last: u64,
+    scratch: Vec<Mail>,
+}
+
+/// The connections that listen to a name, with the number of the last mail from before they did.
+type Audience = HashMap<Token, u64>;
+
+/// Who listens to each name, by topic.
+#[derive(Default)]
+struct Listeners {
+    names: [HashMap<Arc<[u8]>, Audience>; TOPICS.len()],
+}
+
+impl Listeners {
+    fn of(&self, topic: Topic, name: &[u8]) -> Option<&Audience> {
+        self.names[topic as usize].get(name)
+    }
+
+    fn insert(&mut self, topic: Topic, name: Arc<[u8]>, token: Token, since: u64) {
+        self.names[topic as usize].entry(name).or_default().insert(token, since);
+    }
+
+    fn remove(&mut self, topic: Topic, name: &[u8], token: Token) {
+        let names = &mut self.names[topic as usize];
+        let Some(tokens) = names.get_mut(name) else { return };
+        tokens.remove(&token);
+        if tokens.is_empty() {
+            names.remove(name);
+        }
+    }
+}
+
+impl Ears {
+    /// The ears of a thread, in its seat.
+    #[must_use]
+    pub fn new(thread: usize, hub: &'static Hub, seat: &'static Seat) -> Self {
+        Self {
+            thread,
+            hub,
+            seat,
+            inbox: RefCell::default(),
+            listeners: RefCell::default(),
+            speaker: Cell::new(Token(0)),
+            late: RefCell::default(),
+        }
+    }
+
+    /// From here on it is this connection's requests that are executed.
+    #[inline]
+    pub fn listen_to_speaker(&self, token: Token) {
+        self.speaker.set(token);
+    }
+
+    /// Fetches what mail there is.
+    pub fn fetch(&self) {
+        if self.seat.mailbox().unread_count() == 0 {
+            return;
+        }
+        let inbox = &mut *self.inbox.borrow_mut();
+        self.seat.mailbox().drain(&mut inbox.scratch);
+        for mail in inbox.scratch.drain(..) {
+            inbox.last += 1;
+            inbox.letters.push_back((inbox.last, mail));
+        }
+    }
+
+    /// Takes the oldest of the mail that was fetched.
+    pub fn next(&self) -> Option<(u64, Mail)> {
+        self.inbox.borrow_mut().letters.pop_front()
+    }
+
+    /// Whether there is mail, fetched or not.
+    #[must_use]
+    #[inline]
+    pub fn has_mail(&self) -> bool {
+        self.seat.mailbox().unread_count() > 0 || !self.inbox.borrow().letters.is_empty()
+    }
+
+    /// The speaker begins to listen to a name.
+    pub fn begin(&self, session: &mut Session, topic: Topic, name: &[u8]) {
+        let shared = self.hub.begin(topic, name, self.thread, || self.fetch());
+        let since = self.inbox.borrow().last;
+        self.listeners.borrow_mut().insert(topic, Arc::clone(&shared), self.speaker.get(), since);
+        session.note_listening(topic, shared);
+    }
+
+    /// The speaker stops listening to a name; what was published before goes to `out`.
+    pub fn end(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
+        let token = self.speaker.get();
+        self.hub.end(topic, name, self.thread, || self.fetch());
+        if session.flags.contains(SessionFlags::IN_EXEC) {
+            self.hear(token, session, &mut self.late.borrow_mut());
+        } else {
+            let mut pending = Vec::new();
+            self.hear(token, session, &mut pending);
+            out.raw(&pending);
+        }
+        self.listeners.borrow_mut().remove(topic, name, token);
+        session.note_deaf(topic, name);
+    }
+
+    /// Gives the speaker what has come for it, after a command that it ran.
+    pub fn hear_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
+        if self.has_mail() {
+            self.fetch();
+            self.hear(self.speaker.get(), session, out);
+        }
+    }
+
+    /// Gives the speaker what it was to be given in the middle of a transaction that is over now.
+    pub fn hear_after_transaction(&self, out: &mut Vec<u8>) {
+        out.append(&mut self.late.borrow_mut());
+    }
+
+    /// Writes what the mail that was fetched has for a connection, and notes that it has it.
+    fn hear(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
+        let Some(heard) = session.listening.as_ref().map(|listening| listening.heard) else { return };
+        let inbox = self.inbox.borrow();
+        for (number, mail) in inbox.letters.iter().filter(|(number, _)| *number > heard) {
+            if let Mail::Published(message) = mail {
+                self.for_each_name(message, |listeners, form| {
+                    if listeners.get(&token).is_some_and(|since| since < number) {
+                        form.write(out, session.protocol);
+                    }
+                });
+            }
+        }
+        if let Some(listening) = &mut session.listening {
+            listening.heard = inbox.last;
+        }
+    }
+
+    /// Calls `give` for each connection that a message is for, with what it gets.
+    pub fn deliver(&self, number: u64, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
+        self.for_each_name(message, |listeners, form| {
+            for (token, since) in listeners {
+                if *since < number {
+                    give(*token, form);
+                }
+            }
+        });
+        self.hub.delivered(self.thread, message.size());
+    }
+
+    /// Calls `see` with the listeners of each name that a message is for.
+    fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, Form<'_>)) {
+        let all = self.listeners.borrow();
+        if let Some(listeners) = all.of(message.topic, message.channel()) {
+            see(listeners, message.to_channel());
+        }
+        let mut head = Vec::new();
+        for pattern in &message.patterns {
+            if let Some(listeners) = all.of(Topic::Pattern, pattern) {
+                see(listeners, message.to_pattern(pattern, &mut head));
+            }
+        }
+    }
+
+    /// A connection is gone: nobody counts on it any more.
+    pub fn forget(&self, token: Token, listening: &Listening) {
+        let mut listeners = self.listeners.borrow_mut();
+        for topic in TOPICS {
+            for name in listening.names(topic) {
+                self.hub.end(topic, name, self.thread, || ());
+                listeners.remove(topic, name, token);
+            }
+        }
+    }
+
+    /// A connection leaves for another thread. It is given what was published until now; `leave` posts it there, and runs
+    /// while nobody publishes: what is published later comes behind it.
+    pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
+        let Some(listening) = &connection.session.listening else { return leave(connection) };
+        let token = connection.token;
+        let names: Vec<(Topic, Arc<[u8]>)> = TOPICS
+            .iter()
+            .flat_map(|topic| listening.names(*topic).iter().map(|name| (*topic, Arc::clone(name))))
+            .collect();
+        self.hub.change_thread(&names, self.thread, to, || {
+            self.fetch();
+            let Connection { session, out, .. } = &mut *connection;
+            self.hear(token, session, out);
+            leave(connection);
+        });
+        let mut listeners = self.listeners.borrow_mut();
+        names.iter().for_each(|(topic, name)| listeners.remove(*topic, name, token));
+    }
+
+    /// A connection has come from another thread, by the mail with this number.
+    pub fn welcome(&self, token: Token, session: &mut Session, number: u64) {
+        let Some(listening) = &mut session.listening else { return };
+        listening.heard = number;
+        let mut listeners = self.listeners.borrow_mut();
+        for topic in TOPICS {
+            for name in listening.names(topic) {
+                listeners.insert(topic, Arc::clone(name), token, number);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A published message: one buffer with all that its receivers are sent, made by the publisher once.
+//!
+//! RESP2 and RESP3 differ in the first byte only, and those who listen by a pattern get another head before the same
+//! tail. So receivers copy two slices, whatever they are.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use commands::listening::Topic;
+use wire::reply::{Protocol, ReplyBuffer};
+
+/// Bytes that a message on its way is counted with besides its text.
+const OVERHEAD: usize = 256;
+
+/// A published message on its way to the threads.
+pub struct Message {
+    /// What it was published to.
+    pub topic: Topic,
+    /// The patterns that its channel matches.
+    pub patterns: Vec<Arc<[u8]>>,
+    /// The head for those who listen to the channel, without its first byte, and the tail.
+    frame: Vec<u8>,
+    /// Where the tail begins: channel and text as bulk strings.
+    tail_at: usize,
+    channel: Range<usize>,
+}
+
+impl Message {
+    /// A message to a channel.
+    #[must_use]
+    pub fn new(topic: Topic, channel: &[u8], text: &[u8], patterns: Vec<Arc<[u8]>>) -> Self {
+        let mut frame = Vec::with_capacity(channel.len() + text.len() + 64);
+        frame.extend_from_slice(match topic {
+            Topic::ShardChannel => b"3\r\n$8\r\nsmessage\r\n",
+            Topic::Channel | Topic::Pattern => b"3\r\n$7\r\nmessage\r\n",
+        });
+        let tail_at = frame.len();
+        let mut out = ReplyBuffer::new(&mut frame, Protocol::Resp2);
+        out.bulk(channel);
+        let end = frame.len() - b"\r\n".len();
+        ReplyBuffer::new(&mut frame, Protocol::Resp2).bulk(text);
+        Self { topic, patterns, frame, tail_at, channel: end - channel.len()..end }
+    }
+
+    /// The channel it was published to.
+    #[must_use]
+    pub fn channel(&self) -> &[u8] {
+        &self.frame[self.channel.clone()]
+    }
+
+    /// Bytes that it counts as while it is on its way.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        (self.frame.len() + OVERHEAD) as u64
+    }
+
+    /// What those get who listen to its channel.
+    #[must_use]
+    pub fn to_channel(&self) -> Form<'_> {
+        Form { head: &self.frame[..self.tail_at], tail: &self.frame[self.tail_at..] }
+    }
+
+    /// What those get who listen by a pattern; `head` is room for their head.
+    #[must_use]
+    pub fn to_pattern<'a>(&'a self, pattern: &[u8], head: &'a mut Vec<u8>) -> Form<'a> {
+        head.clear();
+        head.extend_from_slice(b"4\r\n$8\r\npmessage\r\n");
+        ReplyBuffer::new(head, Protocol::Resp2).bulk(pattern);
+        Form { head, tail: &self.frame[self.tail_at..] }
+    }
+}
+
+/// A message as one kind of its receivers gets it.
+#[derive(Clone, Copy)]
+pub struct Form<'a> {
+    head: &'a [u8],
+    tail: &'a [u8],
+}
+
+impl Form<'_> {
+    /// Appends it to a connection's output.
+    pub fn write(self, out: &mut Vec<u8>, protocol: Protocol) {
+        out.reserve(1 + self.head.len() + self.tail.len());
+        out.push(match protocol {
+            Protocol::Resp2 => b'*',
+            Protocol::Resp3 => b'>',
+        });
+        out.extend_from_slice(self.head);
+        out.extend_from_slice(self.tail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(form: Form<'_>, protocol: Protocol) -> String {
+        let mut out = Vec::new();
+        form.write(&mut out, protocol);
+        out.escape_ascii().to_string()
+    }
+
+    #[test]
+    fn forms() {
+        let message = Message::new(Topic::Channel, b"news", b"hi", vec![(*b"n*").into()]);
+        assert_eq!(message.channel(), b"news");
+        let plain = r"3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
+        assert_eq!(written(message.to_channel(), Protocol::Resp2), format!("*{plain}"));
+        assert_eq!(written(message.to_channel(), Protocol::Resp3), format!(">{plain}"));
+        let mut head = Vec::new();
+        let by_pattern = message.to_pattern(b"n*", &mut head);
+        let expected = r">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
+        assert_eq!(written(by_pattern, Protocol::Resp3), expected);
+        let shard = Message::new(Topic::ShardChannel, b"", b"", Vec::new());
+        assert_eq!(
+            written(shard.to_channel(), Protocol::Resp2),
+            r"*3\r\n$8\r\nsmessage\r\n$0\r\n\r\n$0\r\n\r\n"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! Publishing to connections on several threads, on both I/O backends: nobody misses, doubles or disorders a message,
+//! whoever comes, goes, is moved or killed meanwhile.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use support::{Client, Server, backends, shown, wait_for};
+use wire::response::Reply;
+
+/// Runs a test on each backend, with a server started with these options.
+fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
+    for backend in backends() {
+        let mut all = vec!["--io-backend", backend];
+        all.extend_from_slice(options);
+        test(Server::start(&all));
+    }
+}
+
+/// The parts of a message or of another answer of several parts.
+fn parts(reply: &Reply) -> Vec<String> {
+    match reply {
+        Reply::Array(items) | Reply::Push(items) => items.iter().map(shown).collect(),
+        other => vec![shown(other)],
+    }
+}
+
+fn next(client: &mut Client) -> Vec<String> {
+    parts(&client.receive().expect("the server stays"))
+}
+
+#[test]
+fn every_listener_gets_each_message_once_and_in_its_publishers_order() {
+    const LISTENERS: usize = 12;
+    const PUBLISHERS: usize = 3;
+    const MESSAGES: usize = 300;
+    on_each_backend(&["--io-threads", "4"], |server| {
+        let mut listeners: Vec<Client> = (0..LISTENERS)
+            .map(|index| {
+                let mut client = server.client();
+                let words = if index % 2 == 0 { ["SUBSCRIBE", "news"] } else { ["PSUBSCRIBE", "n*s"] };
+                client.text(&words);
+                client
+            })
+            .collect();
+        let publishers: Vec<_> = (0..PUBLISHERS)
+            .map(|publisher| {
+                let mut client = server.client();
+                std::thread::spawn(move || {
+                    for number in 0..MESSAGES {
+                        let count = client.text(&["PUBLISH", "news", &format!("{publisher}:{number}")]);
+                        assert_eq!(count, LISTENERS.to_string());
+                    }
+                })
+            })
+            .collect();
+        for client in &mut listeners {
+            let mut seen = [0; PUBLISHERS];
+            for _ in 0..PUBLISHERS * MESSAGES {
+                let text = next(client).pop().unwrap();
+                let (publisher, number) = text.split_once(':').unwrap();
+                let publisher: usize = publisher.parse().unwrap();
+                assert_eq!(number, seen[publisher].to_string());
+                seen[publisher] += 1;
+            }
+        }
+        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+    });
+}
+
+#[test]
+fn as_many_are_counted_as_get_it_while_listeners_come_and_go_and_are_moved() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let counted = Arc::new(AtomicU64::new(0));
+        let publishers: Vec<_> = (0..2)
+            .map(|_| {
+                let (stop, counted, mut client) = (Arc::clone(&stop), Arc::clone(&counted), server.client());
+                std::thread::spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let count: u64 = client.text(&["PUBLISH", "c", "x"]).parse().unwrap();
+                        counted.fetch_add(count, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let listeners: Vec<_> = (0..4)
+            .map(|index| {
+                let mut client = server.client();
+                std::thread::spawn(move || {
+                    let (begin, end) = match index % 2 {
+                        0 => (["SUBSCRIBE", "c"], ["UNSUBSCRIBE", "c"]),
+                        _ => (["PSUBSCRIBE", "?"], ["PUNSUBSCRIBE", "?"]),
+                    };
+                    let mut received = 0;
+                    for round in 0..60 {
+                        client.send(&begin);
+                        assert_eq!(next(&mut client)[0], begin[0].to_lowercase());
+                        let wanted = received + round % 5;
+                        while received < wanted {
+                            assert!(next(&mut client)[0].ends_with("message"));
+                            received += 1;
+                        }
+                        client.send(&end);
+                        // What was published before comes before the answer, and nothing after it.
+                        while next(&mut client)[0].ends_with("message") {
+                            received += 1;
+                        }
+                        assert_eq!(client.text(&["ECHO", "nothing in between"]), "nothing in between");
+                    }
+                    received
+                })
+            })
+            .collect();
+        let mut admin = server.client();
+        for count in ["1", "3", "2", "1", "3"].iter().cycle().take(15) {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+        }
+        let received: u64 = listeners.into_iter().map(|listener| listener.join().unwrap()).sum();
+        stop.store(true, Ordering::Relaxed);
+        publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
+        assert_eq!(counted.load(Ordering::Relaxed), received);
+        assert_eq!(server.info(&mut admin, "pubsub_channels"), "0");
+        assert_eq!(server.info(&mut admin, "pubsub_patterns"), "0");
+    });
+}
+
+#[test]
+fn moved_listeners_miss_nothing() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut listeners: Vec<Client> = (0..6).map(|_| server.client()).collect();
+        for client in &mut listeners {
+            client.text(&["SSUBSCRIBE", "shard"]);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, mut publisher) = (Arc::clone(&stop), server.client());
+        let publishing = std::thread::spawn(move || {
+            let mut count = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                assert_eq!(publisher.text(&["SPUBLISH", "shard", &count.to_string()]), "6");
+                count += 1;
+            }
+            count
+        });
+        let mut admin = server.client();
+        for count in ["4", "2", "3", "1", "4", "1", "2"] {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+            let wanted: usize = count.parse().unwrap();
+            wait_for(|| {
+                let threads = admin.text(&["INFO", "threads"]);
+                (threads.matches("io_thread_").count() == wanted).then_some(())
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        let count = publishing.join().unwrap();
+        for client in &mut listeners {
+            for number in 0..count {
+                assert_eq!(next(client), ["smessage", "shard", &number.to_string()]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_listener_that_publishes_has_the_answer_first_then_the_message_then_the_next_answer() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = server.client();
+        client.text(&["HELLO", "3"]);
+        client.text(&["SUBSCRIBE", "c"]);
+        for words in [&["PUBLISH", "c", "1"][..], &["GET", "k"], &["PUBLISH", "c", "2"], &["PING"]] {
+            client.send(words);
+        }
+        let expected = [&["1"][..], &["message", "c", "1"], &[""], &["1"], &["message", "c", "2"], &["PONG"]];
+        for parts in expected {
+            assert_eq!(next(&mut client), parts);
+        }
+    });
+}
+
+#[test]
+fn who_is_killed_or_hangs_up_leaves_no_trace() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let mut admin = server.client();
+        let mut listeners: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        for client in &mut listeners {
+            client.text(&["SUBSCRIBE", "a"]);
+            client.text(&["PSUBSCRIBE", "b*"]);
+            client.text(&["SSUBSCRIBE", "c"]);
+        }
+        let lines = admin.text(&["CLIENT", "LIST", "TYPE", "pubsub"]);
+        assert_eq!(lines.matches("flags=P ").count(), 4);
+        assert_eq!(lines.matches(" sub=1 psub=1 ssub=1 ").count(), 4);
+        assert_eq!(server.info(&mut admin, "pubsub_clients"), "4");
+        assert_eq!(server.info(&mut admin, "pubsubshard_channels"), "1");
+        listeners.truncate(2);
+        wait_for(|| (server.info(&mut admin, "pubsub_clients") == "2").then_some(()));
+        assert_eq!(admin.text(&["CLIENT", "KILL", "TYPE", "pubsub"]), "2");
+        wait_for(|| (admin.text(&["PUBLISH", "a", ""]) == "0").then_some(()));
+        for field in ["pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "pubsub_clients"] {
+            wait_for(|| (server.info(&mut admin, field) == "0").then_some(()));
+        }
+    });
+}
+
+#[test]
+fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
+    let options = ["--io-threads", "2", "--client-output-buffer-limit", "pubsub 4mb 0 0"];
+    on_each_backend(&options, |server| {
+        let (mut slow, mut quick, mut publisher) = (server.client(), server.client(), server.client());
+        slow.text(&["SUBSCRIBE", "c"]);
+        quick.text(&["SUBSCRIBE", "c"]);
+        let text = "x".repeat(100_000);
+        let mut count = 0;
+        // The kernel's buffers take some megabytes before the server has to keep anything.
+        while publisher.text(&["PUBLISH", "c", &text]) == "2" {
+            assert_eq!(next(&mut quick)[2].len(), text.len());
+            count += 1;
+            assert!(count < 10_000, "the slow one is still there");
+        }
+        assert_eq!(next(&mut quick)[2].len(), text.len());
+        assert_eq!(server.info(&mut publisher, "client_output_buffer_limit_disconnections"), "1");
+        assert_eq!(publisher.text(&["PUBLISH", "c", "end"]), "1");
+        assert_eq!(next(&mut quick)[2], "end");
+    });
+}
