@@ -87,8 +87,8 @@ pub trait Host {
     fn sleep(&self, micros: u64);
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
-    /// Ends the process by a deliberate fault, with a crash report (`DEBUG PANIC`, `DEBUG SEGFAULT`).
-    fn crash(&self) -> !;
+    /// Ends the process by a deliberate fault, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG SEGFAULT`).
+    fn crash(&self, how: Crash) -> !;
     /// Number of connections that receive `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
     /// The session listens to a name from now on, which it did not before.
@@ -107,6 +107,15 @@ pub trait Host {
     fn listener_count(&self, topic: Topic, name: &[u8]) -> u64;
     /// Called after a handler changed what other threads may read of this session.
     fn publish(&self, session: &Session);
+}
+
+/// A fault to end by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// A panic.
+    Panic,
+    /// Memory that is not there.
+    Segfault,
 }
 
 /// What a command of a transaction cost.

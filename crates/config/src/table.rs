@@ -147,6 +147,8 @@ directives! {
         daemonize: bool = false, ANY, [immutable];
         /// Number of logical databases.
         databases: u32 = 16, int(1, INT_MAX), [immutable];
+        /// A text that crash reports repeat.
+        debug_context: String = String::new(), text(), [hidden];
         /// The working directory.
         dir: String = String::new(), text(), [protected deny_loading];
         /// Whether transparent huge pages are turned off for the process.
@@ -274,6 +276,8 @@ directives! {
         unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
         /// Whether a fault ends the process with an exit status and not with a signal.
         use_exit_on_panic: bool = false, ANY, [hidden];
+        /// Milliseconds after which a thread that does not come round is reported, with its stack; 0 is never.
+        watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
     }
 
     inert "its commands do not exist yet" {
@@ -454,7 +458,6 @@ directives! {
 
     inert "the server has no such thing" {
         crash_memcheck_enabled: bool = true, ANY;
-        debug_context: String = String::new(), text(), [hidden];
         enable_debug_assert: bool = false, ANY, [immutable hidden];
         ignore_warnings: String = String::new(), text();
         key_memory_histograms: bool = false, ANY;
@@ -468,7 +471,6 @@ directives! {
         stream_idmp_duration: u32 = 100, seconds(1, 86_400);
         stream_idmp_maxsize: u32 = 100, int(1, 10_000);
         vset_force_single_threaded_execution: bool = false, ANY;
-        watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! - Owns: the sockets adopted into a reactor, its listeners, its receive buffers, the send queues.
 //! - Touches: the kernel. This is the only crate that uses libc.
-//! - Never: looks into the bytes, starts a thread, blocks outside [`Reactor::wait`].
+//! - Never: looks into the bytes, starts a thread, blocks outside [`Reactor::wait`] (and [`fault`], for the one thread that reports faults).
 //! - Invariants: each connection ends in exactly one [`Event::Closed`] or [`Event::Detached`]; buffers are sent
 //!   in the order given; a [`ConnectionId`] never names a later connection.
 //! - Cost: one system call a turn on io_uring; on epoll one a turn and one for each receive and each send.
@@ -14,6 +14,7 @@
 
 pub mod clock;
 pub mod echo;
+pub mod fault;
 pub mod process;
 
 mod accept_error;

@@ -215,6 +215,7 @@ impl Executor {
         let parsed = connection.parser.parse(bytes, &limits, &mut batch, BATCH_REQUEST_COUNT_MAX);
         self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
         connection.recent_commands += batch.len() as u64;
+        self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &batch, bytes, parsed, host);
         self.batch = batch;
         result

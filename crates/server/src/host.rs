@@ -9,8 +9,8 @@ use base::Millis;
 use commands::command::Flags;
 use commands::error::CommandError;
 use commands::host::{
-    ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
-    ShutdownOptions,
+    ClientFilter, CommandHistogram, CommandLog, Crash, Host, LatencyEvent, LoggedCommand, MemoryStat,
+    QueuedCost, ShutdownOptions,
 };
 use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
@@ -197,8 +197,11 @@ impl Host for ThreadHost {
         log::warn!("{text}");
     }
 
-    fn crash(&self) -> ! {
-        panic!("crash by request of a client");
+    fn crash(&self, how: Crash) -> ! {
+        match how {
+            Crash::Panic => panic!("crash by request of a client"),
+            Crash::Segfault => reactor::fault::provoke(),
+        }
     }
 
     fn monitor(&self, _session: &Session, enabled: bool) {

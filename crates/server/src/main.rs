@@ -42,6 +42,7 @@ mod syslog;
 mod thread;
 mod threads;
 mod users;
+mod watchdog;
 
 use std::process::ExitCode;
 

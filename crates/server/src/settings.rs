@@ -70,6 +70,10 @@ impl Shared {
                 logging::set_format(config);
                 Ok(())
             }
+            Id::watchdog_period => {
+                self.set_watchdog(config.watchdog_period);
+                Ok(())
+            }
             Id::dir => enter_directory(config),
             Id::maxclients => raise_descriptor_limit(config.maxclients),
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),

@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::statistics::Statistics;
 use crate::threads::Roster;
+use crate::watchdog::Watchdog;
 
 /// Everything the threads share.
 pub struct Shared {
@@ -89,6 +90,8 @@ pub struct Shared {
     pub output_limit_disconnections: AtomicU64,
     /// Connections closed because of their query buffer.
     pub query_limit_disconnections: AtomicU64,
+    /// Looks after threads that do not come round.
+    pub watchdog: Watchdog,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -289,6 +292,7 @@ impl Shared {
             rejected_connections: AtomicU64::new(0),
             output_limit_disconnections: AtomicU64::new(0),
             query_limit_disconnections: AtomicU64::new(0),
+            watchdog: Watchdog::default(),
             identity,
         }))
     }

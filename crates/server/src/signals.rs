@@ -1,6 +1,6 @@
 //! Signals, waited for by the process's first thread while the server's threads work.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::shared::Shared;
@@ -14,7 +14,7 @@ pub struct Waiter {
 impl Waiter {
     /// Takes the signals over.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Self { signals: Signals::new([SIGTERM, SIGINT, SIGHUP])? })
+        Ok(Self { signals: Signals::new([SIGTERM, SIGINT, SIGHUP, SIGALRM])? })
     }
 
     /// Ends [`Self::wait`].
@@ -25,6 +25,11 @@ impl Waiter {
     /// Answers signals until the server has ended.
     pub fn wait(mut self, shared: &'static Shared) {
         for signal in &mut self.signals {
+            if signal == SIGALRM {
+                log::warn!("Received SIGALRM");
+                crate::crash::log_stacks();
+                continue;
+            }
             let (name, flags) = {
                 let config = shared.config.load();
                 match signal {

@@ -148,6 +148,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     for text in ready {
         log::info!("Ready to accept connections {text}");
     }
+    shared.set_watchdog(shared.config.load().watchdog_period);
     supervisor::ready();
     waiter.wait(shared);
     shutdown::clean_up(shared);

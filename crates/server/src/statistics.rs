@@ -36,6 +36,10 @@ pub struct ThreadStatistics {
     pub errors: ThreadCounter,
     /// Number of the command that ran last, or runs, plus one; 0: none yet.
     pub current_command: ThreadCounter,
+    /// The connection that it runs or ran for, by its number.
+    pub current_client: ThreadCounter,
+    /// Unix time in milliseconds since when the thread is busy; 0: it waits.
+    pub turn_since_ms: ThreadCounter,
     /// The I/O backend.
     pub backend: OnceLock<&'static str>,
     /// Sessions that had to wait for a latch.
@@ -124,6 +128,8 @@ impl ThreadStatistics {
             expire_cut_short: ThreadCounter::new(),
             errors: ThreadCounter::new(),
             current_command: ThreadCounter::new(),
+            current_client: ThreadCounter::new(),
+            turn_since_ms: ThreadCounter::new(),
             backend: OnceLock::new(),
             parked: ThreadCounter::new(),
             cpu_user_us: ThreadCounter::new(),

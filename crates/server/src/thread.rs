@@ -125,9 +125,11 @@ impl Thread {
             self.stop();
         }
         while !self.may_end() {
+            self.statistics.turn_since_ms.set(0);
             self.wait();
             let started = Ticks::now();
             self.tell_time();
+            self.statistics.turn_since_ms.set(self.now.0 as u64);
             self.read_mail();
             while let Some(event) = self.reactor.next_event() {
                 // What was published before these bytes were sent comes before the answer to them.

@@ -135,6 +135,7 @@ fn spawn_with(
 ) -> std::io::Result<()> {
     shared.running_threads.fetch_add(1, Ordering::AcqRel);
     let body = move || {
+        reactor::fault::prepare_thread();
         pin(&shared.config.load(), index);
         let made = Reactor::new(choice(&shared.config.load()), Options::default());
         let (made, waker) = match made {
@@ -145,6 +146,7 @@ fn spawn_with(
             shared.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
             shared.seats.seat(index).occupy(waker);
             Thread::new(index, shared, reactor, listeners).run();
+            shared.statistics.thread(index).turn_since_ms.set(0);
         }
         shared.thread_ended();
     };

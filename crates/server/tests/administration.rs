@@ -215,6 +215,45 @@ fn a_signal_ends_it_in_good_order() {
 }
 
 #[test]
+fn a_signal_that_means_a_fault_leaves_a_report() {
+    for (signal, number) in [("SEGV", 11), ("ABRT", 6)] {
+        let mut server = Server::start(&["--io-threads", "2", "--debug-context", "as it was"]);
+        assert_eq!(server.client().text(&["ECHO", "x"]), "x");
+        server.signal(signal);
+        assert!(!server.wait());
+        server.log_line(&format!("crashed by signal: {number}"));
+        server.log_line("STACK TRACE DONE");
+        server.log_line("thread.rs");
+        server.log_line("as it was");
+        server.log_line("used_memory");
+        server.log_line("BUG REPORT END");
+    }
+    let mut server = Server::start(&["--enable-debug-command", "yes", "--io-threads", "2"]);
+    server.client().send(&["DEBUG", "SEGFAULT"]);
+    assert!(!server.wait());
+    server.log_line("Accessing address: 0x8");
+    server.log_line("provoke");
+    server.log_line("broadloom-io-");
+    server.log_line(": debug");
+    server.log_line("BUG REPORT END");
+}
+
+#[test]
+fn stacks_are_logged_on_request_and_the_server_goes_on() {
+    on_each_backend(&["--enable-debug-command", "yes", "--io-threads", "2"], |server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["PING"]), "PONG");
+        server.signal("ALRM");
+        server.log_line("Received SIGALRM");
+        server.log_line("STACK TRACE DONE");
+        assert_eq!(client.text(&["CONFIG", "SET", "watchdog-period", "200"]), "OK");
+        assert_eq!(client.text(&["DEBUG", "SLEEP", "0.6"]), "OK");
+        server.log_line("WATCHDOG TIMER EXPIRED");
+        assert_eq!(client.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
 fn a_fault_leaves_a_report() {
     let mut server = Server::start(&["--enable-debug-command", "yes", "--io-threads", "2"]);
     let mut client = server.client();

@@ -131,7 +131,7 @@ impl Host for TestHost {
 
     fn log(&self, _: &str) {}
 
-    fn crash(&self) -> ! {
+    fn crash(&self, _: commands::host::Crash) -> ! {
         panic!("a command asked for a crash");
     }
 

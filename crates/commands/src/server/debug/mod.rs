@@ -19,6 +19,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
+use crate::host::Crash;
 use crate::reply::{Replied, Reply};
 
 /// `DEBUG subcommand ...`
@@ -29,6 +30,7 @@ pub const COMMAND: Command = Command {
         Doc::new(Group::Server, "1.0.0", "Commands for tests and for looking inside.")
             .complexity("Depends on subcommand."),
         &[
+            sub("assert", 2, "Ends the process by a failed assertion, with a crash report.", &[]),
             sub("change-repl-id", 2, "Not offered: needs replication.", &[]),
             sub("client-enforce-reply-list", 3, "Has no effect here.", &[SWITCH]),
             sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
@@ -127,7 +129,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             return Err(CommandError::owned(text));
         }
         "config-rewrite-force-all" => ctx.host.config_rewrite(true)?,
-        "panic" | "segfault" => ctx.host.crash(),
+        "panic" | "assert" => ctx.host.crash(Crash::Panic),
+        "segfault" => ctx.host.crash(Crash::Segfault),
         "structsize" => return Ok(reply.simple("bits:64 robj:0 dictentry:9 sdshdr5:0 sdshdr8:0 sdshdr16:0")),
         "stringmatch-len" => {
             let length = parse_i64_strict(args.at(2)).and_then(|length| usize::try_from(length).ok());

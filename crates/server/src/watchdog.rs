@@ -1,0 +1,81 @@
+//! The watchdog: with `watchdog-period`, a thread that does not come round for so long has the stacks of all threads
+//! logged. It is for debugging, and started with the first period that is set.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use reactor::clock;
+
+use crate::shared::Shared;
+
+/// Shortest period, in milliseconds: below, ticks themselves would trip it.
+const PERIOD_MS_MIN: u64 = 200;
+
+/// The watchdog as the others see it.
+#[derive(Default)]
+pub struct Watchdog {
+    period_ms: AtomicU64,
+    is_started: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// Watches with this period from now on; 0: not.
+    pub fn set_watchdog(&'static self, period_ms: u32) {
+        let watchdog = &self.watchdog;
+        let period_ms = if period_ms == 0 { 0 } else { u64::from(period_ms).max(PERIOD_MS_MIN) };
+        let mut is_started = watchdog.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        watchdog.period_ms.store(period_ms, Ordering::Relaxed);
+        watchdog.changed.notify_all();
+        if period_ms > 0 && !*is_started {
+            let thread = std::thread::Builder::new().name("watchdog".to_owned());
+            match thread.spawn(|| self.watch()) {
+                Ok(_) => *is_started = true,
+                Err(error) => log::warn!("Can't start the watchdog: {error}"),
+            }
+        }
+    }
+
+    fn watch(&self) {
+        let mut reported_turn = None;
+        loop {
+            let period_ms = self.watchdog.wait();
+            let now = clock::unix_millis() as u64;
+            let late = self.statistics.threads().find(|(_, thread)| {
+                let since = thread.turn_since_ms.value();
+                since != 0 && now.saturating_sub(since) >= period_ms
+            });
+            let turn = late.map(|(index, thread)| (index, thread.turn_since_ms.value()));
+            // Once for a turn, however long it takes.
+            if let Some((index, _)) = turn.filter(|_| turn != reported_turn) {
+                log::warn!(
+                    "--- WATCHDOG TIMER EXPIRED --- broadloom-io-{index} has not come round for {period_ms} ms"
+                );
+                crate::crash::log_stacks();
+            }
+            reported_turn = turn;
+        }
+    }
+}
+
+impl Watchdog {
+    /// Waits for half of the period, or until there is one. Returns it.
+    fn wait(&self) -> u64 {
+        let mut guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_waited = false;
+        loop {
+            let period_ms = self.period_ms.load(Ordering::Relaxed);
+            if period_ms == 0 {
+                guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if has_waited {
+                return period_ms;
+            }
+            let half = Duration::from_millis(period_ms / 2);
+            let waited = self.changed.wait_timeout(guard, half).unwrap_or_else(PoisonError::into_inner);
+            (guard, has_waited) = (waited.0, waited.1.timed_out());
+        }
+    }
+}
