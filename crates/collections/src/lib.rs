@@ -31,6 +31,7 @@ mod sorted_set;
 mod span;
 mod span_pool;
 mod spin;
+pub mod stream;
 mod table;
 mod walk;
 

@@ -6,6 +6,7 @@
 use crate::hash::Hash;
 use crate::heap::Heap;
 use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 
 /// The type of a value, as the `TYPE` command names it. At most 16: it has four bits in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +65,8 @@ pub enum Object {
     Hash(Hash),
     /// Members and their scores.
     SortedSet(SortedSet),
+    /// Entries under ascending ids.
+    Stream(Box<Stream>),
     /// Stands in for a collection in this crate's own tests.
     #[cfg(test)]
     Probe(Vec<u8>),
@@ -76,6 +79,7 @@ impl Object {
         match self {
             Self::Hash(_) => Kind::Hash,
             Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
             #[cfg(test)]
             Self::Probe(_) => Kind::Hash,
         }
@@ -87,6 +91,7 @@ impl Object {
         match self {
             Self::Hash(hash) => hash.encoding_name(),
             Self::SortedSet(set) => set.encoding_name(),
+            Self::Stream(_) => "stream",
             #[cfg(test)]
             Self::Probe(_) => "probe",
         }
@@ -98,6 +103,7 @@ impl Object {
         Box::new(match self {
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
+            Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
             Self::Probe(bytes) => Self::Probe(bytes.clone()),
         })
@@ -110,6 +116,7 @@ impl Object {
             + match self {
                 Self::Hash(hash) => hash.memory_bytes(),
                 Self::SortedSet(set) => set.memory_bytes(),
+                Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
                 #[cfg(test)]
                 Self::Probe(bytes) => bytes.capacity(),
             }
@@ -121,6 +128,7 @@ impl Object {
         match self {
             Self::Hash(hash) => hash.is_costly_to_drop(),
             Self::SortedSet(set) => set.is_costly_to_drop(),
+            Self::Stream(stream) => stream.is_costly_to_drop(),
             #[cfg(test)]
             Self::Probe(_) => true,
         }

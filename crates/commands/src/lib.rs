@@ -29,5 +29,6 @@ mod connection;
 mod generic;
 mod pubsub;
 mod server;
+mod stream;
 mod string;
 mod transaction;

@@ -14,6 +14,7 @@ use crate::generic::*;
 pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
+use crate::stream::*;
 use crate::string::*;
 use crate::transaction::*;
 
@@ -123,6 +124,23 @@ pub static COMMANDS: &[&Command] = &[
     &wait::WAIT,
     &wait::WAITAOF,
     &watch::WATCH,
+    &xack::COMMAND,
+    &xackdel::XACKDEL,
+    &xadd::COMMAND,
+    &xautoclaim::COMMAND,
+    &xclaim::COMMAND,
+    &xdel::COMMAND,
+    &xackdel::XDELEX,
+    &xgroup::COMMAND,
+    &xinfo::COMMAND,
+    &xlen::COMMAND,
+    &xpending::COMMAND,
+    &xrange::XRANGE,
+    &xread::XREAD,
+    &xread::XREADGROUP,
+    &xrange::XREVRANGE,
+    &xsetid::COMMAND,
+    &xtrim::COMMAND,
 ];
 
 /// All commands and subcommands with their full names, by number.

@@ -14,5 +14,6 @@ mod ours;
 mod peer;
 mod pubsub;
 mod show;
+mod stream;
 mod string;
 mod transaction;
