@@ -5,6 +5,7 @@
 
 use crate::hash::Hash;
 use crate::heap::Heap;
+use crate::set::Set;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
 
@@ -61,6 +62,8 @@ impl Kind {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Object {
+    /// Members, each once.
+    Set(Set),
     /// Fields and their values.
     Hash(Hash),
     /// Members and their scores.
@@ -77,6 +80,7 @@ impl Object {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
+            Self::Set(_) => Kind::Set,
             Self::Hash(_) => Kind::Hash,
             Self::SortedSet(_) => Kind::SortedSet,
             Self::Stream(_) => Kind::Stream,
@@ -89,6 +93,7 @@ impl Object {
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         match self {
+            Self::Set(set) => set.encoding_name(),
             Self::Hash(hash) => hash.encoding_name(),
             Self::SortedSet(set) => set.encoding_name(),
             Self::Stream(_) => "stream",
@@ -101,6 +106,7 @@ impl Object {
     #[must_use]
     pub fn to_boxed(&self, heap: &Heap) -> Box<Self> {
         Box::new(match self {
+            Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             Self::Stream(stream) => Self::Stream(stream.clone()),
@@ -114,6 +120,7 @@ impl Object {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
+                Self::Set(set) => set.memory_bytes(),
                 Self::Hash(hash) => hash.memory_bytes(),
                 Self::SortedSet(set) => set.memory_bytes(),
                 Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
@@ -126,6 +133,7 @@ impl Object {
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match self {
+            Self::Set(set) => set.is_costly_to_drop(),
             Self::Hash(hash) => hash.is_costly_to_drop(),
             Self::SortedSet(set) => set.is_costly_to_drop(),
             Self::Stream(stream) => stream.is_costly_to_drop(),
