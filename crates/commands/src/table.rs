@@ -15,6 +15,7 @@ pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
 use crate::stream::*;
+use crate::set::*;
 use crate::string::*;
 use crate::transaction::*;
 
@@ -97,8 +98,12 @@ pub static COMMANDS: &[&Command] = &[
     &rename::RENAMENX,
     &reset::COMMAND,
     &role::COMMAND,
+    &sadd::COMMAND,
     &saving::SAVE,
     &scan::COMMAND,
+    &scard::COMMAND,
+    &sdiff::SDIFF,
+    &sdiff::SDIFFSTORE,
     &select::COMMAND,
     &set::COMMAND,
     &setbit::SETBIT,
@@ -106,12 +111,25 @@ pub static COMMANDS: &[&Command] = &[
     &setnx::COMMAND,
     &setrange::COMMAND,
     &shutdown::COMMAND,
+    &sinter::SINTER,
+    &sinter::SINTERCARD,
+    &sinter::SINTERSTORE,
+    &sismember::SISMEMBER,
     &command_log::SLOWLOG,
+    &smembers::COMMAND,
+    &sismember::SMISMEMBER,
+    &smove::COMMAND,
+    &spop::COMMAND,
     &publish::SPUBLISH,
+    &srandmember::COMMAND,
+    &srem::COMMAND,
+    &sscan::COMMAND,
     &subscribe::SSUBSCRIBE,
     &strlen::COMMAND,
     &subscribe::SUBSCRIBE,
     &getrange::SUBSTR,
+    &sunion::SUNION,
+    &sunion::SUNIONSTORE,
     &subscribe::SUNSUBSCRIBE,
     &swapdb::COMMAND,
     &time::COMMAND,
