@@ -6,6 +6,7 @@
 use base::{DbIndex, Millis};
 use collections::{Collection, Entry, ExpiryChange, Home, Kind, NewValue, Object, ValueRef};
 use config::Config;
+pub use keyspace::EventClass;
 use keyspace::{Key, KeyHasher, View, slot_of_hash};
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -56,22 +57,6 @@ pub struct Effects {
     /// Whether an edit has emptied a collection, and so removed its key. May be left from an earlier command: then it
     /// costs a look.
     pub has_emptied: bool,
-}
-
-/// Classes of keyspace events, with the letters of `notify-keyspace-events`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum EventClass {
-    Generic,
-    String,
-    List,
-    Set,
-    Hash,
-    SortedSet,
-    Stream,
-    Expired,
-    Evicted,
-    New,
 }
 
 impl<'a> Ctx<'a> {
@@ -173,16 +158,6 @@ impl<'a> Ctx<'a> {
         of_type(self.data.find_for_write(key))
     }
 
-    /// The collection of a key that was found before: neither counted nor checked. `None`: no such key, or another type.
-    #[inline]
-    #[must_use]
-    pub fn peek<T: Collection>(&self, key: Key<'_>) -> Option<&T> {
-        match self.data.peek(key)?.value() {
-            ValueRef::Object(object) => T::of(object),
-            _ => None,
-        }
-    }
-
     /// What the collection of a key is handed, for operations that only read.
     #[must_use]
     #[inline]
@@ -204,8 +179,7 @@ impl<'a> Ctx<'a> {
         Ok(Some(edited.result))
     }
 
-    /// The same where a missing key is an empty collection, which is added unless it stays empty. Announces `new` for a
-    /// key that is added.
+    /// The same where a missing key is an empty collection, which is added unless it stays empty.
     #[inline]
     pub fn edit_or_new<T: Collection, R>(
         &mut self,
@@ -214,9 +188,6 @@ impl<'a> Ctx<'a> {
     ) -> Result<R, CommandError> {
         let edited = self.data.edit_collection_or_new(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
         self.effects.has_emptied |= edited.is_gone;
-        if edited.is_new {
-            self.announce(EventClass::New, "new", key);
-        }
         Ok(edited.result)
     }
 
@@ -230,12 +201,9 @@ impl<'a> Ctx<'a> {
     }
 
     /// Puts a collection in as the value of a key, in place of whatever is there, and clears the expiry. It must not be
-    /// empty. Announces `new` for a key that was not there; the caller reports the change.
+    /// empty; the caller reports the change.
     pub fn put_object(&mut self, key: Key<'_>, object: Object) {
-        let was_there = self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
-        if !was_there.0 {
-            self.announce(EventClass::New, "new", key);
-        }
+        self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
     }
 
     /// Deletes a key. Whether it was there; the caller reports the change. Large values are freed elsewhere.
@@ -277,7 +245,9 @@ impl<'a> Ctx<'a> {
 
     /// Reports one more keyspace event of a change that [`Self::changed`] has counted.
     #[inline]
-    pub fn announce(&mut self, _class: EventClass, _event: &'static str, _key: Key<'_>) {}
+    pub fn announce(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
+        self.data.announce(class, event, key);
+    }
 
     /// Whether a key that is given this expiry is to be deleted instead. While data is imported, deleting is for whoever
     /// it comes from.

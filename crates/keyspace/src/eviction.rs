@@ -7,6 +7,7 @@ use base::limits::SLOT_COUNT;
 use collections::{Entry, Removed, Table};
 
 use crate::aging::Aging;
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::view::View;
 
@@ -161,6 +162,9 @@ fn take(view: &mut View<'_>, db: DbIndex, key: &[u8]) -> Option<Evicted> {
     let slot: Slot = key.slot;
     view.latch(slot, sync::Mode::Write).ok()?;
     let removed = view.remove(key);
+    if removed.is_some() {
+        view.announce(EventClass::Evicted, "evicted", key);
+    }
     view.note_change(key);
     // The last key of a slot takes the table with it: in a small database the tables are most of the memory.
     let keyspace = view.keyspace;

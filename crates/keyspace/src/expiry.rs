@@ -5,6 +5,7 @@ use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
 use collections::Removed;
 
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::view::View;
 
@@ -91,7 +92,8 @@ impl ExpiryCycle {
         let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
         let db = self.db;
         let counters = view.counters;
-        let heap = keyspace.heap(Slot::new(self.slot as u16));
+        let slot = Slot::new(self.slot as u16);
+        let heap = keyspace.heap(slot);
         let is_watched = guard.is_watched();
         let mut watched: Vec<Box<[u8]>> = Vec::new();
         let table = guard.table_mut(db, keyspace.db_count());
@@ -99,6 +101,11 @@ impl ExpiryCycle {
             counters.population(db, -1, removed.entry().expiry());
             counters.expired_keys.add(1);
             counters.expired_keys_active.add(1);
+            view.announce(
+                EventClass::Expired,
+                "expired",
+                Key { bytes: removed.entry().key(), hash: 0, slot, db: DbIndex(db as u16) },
+            );
             if is_watched {
                 watched.push(removed.entry().key().into());
             }

@@ -16,6 +16,7 @@ use sync::LatchTable;
 use sync::epoch::Domain;
 
 use crate::counters::AllCounters;
+use crate::events::Observer;
 use crate::key::slot_of_hash;
 use crate::watching::Watches;
 
@@ -62,6 +63,8 @@ pub struct Keyspace {
     waiting_bytes: AtomicUsize,
     /// What each thread counts.
     pub counters: AllCounters,
+    /// Who hears of events.
+    observer: Option<Box<dyn Observer>>,
 }
 
 impl SlotData {
@@ -155,7 +158,19 @@ impl Keyspace {
             segments: Domain::new(),
             waiting_bytes: AtomicUsize::new(0),
             counters: AllCounters::new(db_count),
+            observer: None,
         }
+    }
+
+    /// The same with somebody who hears of events.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Box<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
     }
 
     /// Number of databases.

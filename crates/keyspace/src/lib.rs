@@ -8,6 +8,7 @@
 mod aging;
 mod counters;
 mod databases;
+mod events;
 mod eviction;
 mod expiry;
 mod key;
@@ -22,6 +23,7 @@ pub use aging::{Aging, LFU_INITIAL};
 pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
 pub use databases::{Cleared, ScanPosition};
+pub use events::{EventClass, Observer, WantedEvents};
 pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};
 pub use expiry::{Expired, ExpiryCycle};
 pub use key::{Key, slot_of_hash};

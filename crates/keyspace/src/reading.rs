@@ -11,11 +11,13 @@ impl View<'_> {
     pub fn find(&self, key: Key<'_>) -> Option<Entry<'_>> {
         let Some(entry) = self.lookup(key) else {
             self.counters.misses.add(1);
+            self.note_miss(key);
             return None;
         };
         if self.is_expired(entry) {
             self.saw_expired.set(true);
             self.counters.misses.add(1);
+            self.note_expired_miss(key);
             return None;
         }
         self.counters.hits.add(1);
@@ -30,11 +32,26 @@ impl View<'_> {
         }
     }
 
-    /// The entry of a key, for a command that only asks about it (`TTL`, `OBJECT`): counts a hit or a miss, but records
+    /// The entry of a key, for a command that only asks about it (`TTL`, `EXISTS`): counts a hit or a miss, but records
     /// no access.
     #[inline]
     #[must_use]
     pub fn inspect(&self, key: Key<'_>) -> Option<Entry<'_>> {
+        let live = self.examine(key);
+        if live.is_none() {
+            // Its entry is there if its time is over.
+            match self.lookup(key) {
+                None => self.note_miss(key),
+                Some(_) => self.note_expired_miss(key),
+            }
+        }
+        live
+    }
+
+    /// The same for a command to which a miss is no event (`OBJECT`).
+    #[inline]
+    #[must_use]
+    pub fn examine(&self, key: Key<'_>) -> Option<Entry<'_>> {
         let entry = self.lookup(key);
         let live = entry.filter(|entry| !self.is_expired(*entry));
         if live.is_some() {

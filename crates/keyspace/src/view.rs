@@ -8,14 +8,15 @@
 //!
 //! Latching is in `latching.rs`, reading in `reading.rs`, writing in `writing.rs`, whole databases in `databases.rs`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-use base::{Millis, Slot};
+use base::{DbIndex, Millis, Slot};
 use collections::{Entry, Heap, Hint, Home, Removed, Table};
 use sync::{Guard, ReadGuard, WriteGuard};
 
 use crate::aging::Aging;
 use crate::counters::Counters;
+use crate::events::WantedEvents;
 use crate::key::Key;
 use crate::keyspace::{Keyspace, SlotData};
 
@@ -54,6 +55,10 @@ pub struct View<'k> {
     pub touch: bool,
     /// Whether a read came upon a key whose time is over: somebody should delete it under a write latch.
     pub saw_expired: Cell<bool>,
+    /// Events that the observer wants to hear of.
+    pub wanted: WantedEvents,
+    /// Keys that were missed because their time was over, if the observer wants to hear of it.
+    pub(crate) late_misses: RefCell<Vec<(DbIndex, Box<[u8]>)>>,
     /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
     pub garbage: Vec<Removed>,
     /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
@@ -110,6 +115,8 @@ impl<'k> View<'k> {
             aging: Aging::lru(0),
             touch: true,
             saw_expired: Cell::new(false),
+            wanted: WantedEvents::default(),
+            late_misses: RefCell::default(),
             garbage: Vec::new(),
             lazy_expire: true,
             random: Random::new(seed),

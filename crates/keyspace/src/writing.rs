@@ -2,6 +2,7 @@
 
 use collections::{Collection, Entry, EntryMut, ExpiryChange, Home, NewValue, NotAString, Removed};
 
+use crate::events::EventClass;
 use crate::key::Key;
 use crate::view::View;
 
@@ -42,6 +43,7 @@ impl View<'_> {
         if due {
             let removed = self.remove(key);
             self.counters.expired_keys.add(1);
+            self.announce(EventClass::Expired, "expired", key);
             self.note_change(key);
             removed.into_iter().for_each(|removed| self.discard_expired(removed));
         }
@@ -62,6 +64,7 @@ impl View<'_> {
         let now = self.due();
         let db = key.db.0 as usize;
         let mut old = None;
+        let mut has_expired = false;
         let was_there = self.change(key, |table, heap| {
             let upserted = table.upsert(heap, key.hash, key.bytes, value, expiry);
             old = upserted.old;
@@ -70,6 +73,7 @@ impl View<'_> {
             if upserted.existed {
                 if upserted.old_expiry.is_some_and(|at| at <= now) {
                     counters.expired_keys.add(1);
+                    has_expired = true;
                 }
                 counters.expiry(db, upserted.old_expiry, entry.expiry());
             } else {
@@ -78,6 +82,12 @@ impl View<'_> {
             WasThere(upserted.existed && upserted.old_expiry.is_none_or(|at| at > now))
         });
         self.garbage.extend(old);
+        if !was_there.0 {
+            if has_expired {
+                self.announce(EventClass::Expired, "expired", key);
+            }
+            self.announce(EventClass::New, "new", key);
+        }
         was_there
     }
 
@@ -110,6 +120,7 @@ impl View<'_> {
             Some(result)
         });
         if let Some(removed) = expired {
+            self.announce(EventClass::Expired, "expired", key);
             self.note_change(key);
             self.discard_expired(removed);
         }
@@ -212,13 +223,15 @@ impl View<'_> {
         let counters = self.counters;
         let db = key.db.0 as usize;
         let expiry = owned.entry().expiry();
-        self.change(key, |table, heap| {
+        let replaced = self.change(key, |table, heap| {
             let replaced = table.insert_owned(heap, key.hash, key.bytes, owned);
             counters.population(db, 1, expiry);
             if let Some(replaced) = &replaced {
                 counters.population(db, -1, replaced.entry().expiry());
             }
             replaced
-        })
+        });
+        self.announce(EventClass::New, "new", key);
+        replaced
     }
 }

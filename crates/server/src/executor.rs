@@ -26,7 +26,7 @@ use commands::index::{Found, Shape};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use config::Config;
-use keyspace::{Busy, Evictor, View, slot_of_hash};
+use keyspace::{Busy, Evictor, View, WantedEvents, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
@@ -160,6 +160,7 @@ impl Executor {
     pub fn take_config_over(&mut self) {
         self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
         self.config = self.shared.config.load_full();
+        self.view.wanted = WantedEvents::from_bits(self.config.notify_keyspace_events.bits());
         self.client_memory_max =
             self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
         self.view.lazy_expire = self.config.lazyfree_lazy_expire;

@@ -18,7 +18,7 @@ use crate::error_statistics::ErrorStatistics;
 use crate::executor::ExceededTime;
 use crate::latency::LatencyMonitor;
 use crate::listeners::{Doors, Origin};
-use crate::listening::Hub;
+use crate::listening::{EventPublisher, Hub};
 use crate::mail::{Mail, Seats};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -257,7 +257,9 @@ impl Shared {
         let pages =
             PageHooks { prepare: Some(process::prefer_huge_pages), purge: Some(process::discard_pages) };
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
-        let keyspace = Keyspace::with_pages(config.databases as usize, seed, pages, wake);
+        let hub: &'static Hub = Box::leak(Box::new(Hub::new(seats)));
+        let keyspace = Keyspace::with_pages(config.databases as usize, seed, pages, wake)
+            .observed_by(Box::new(EventPublisher::new(hub)));
         let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         Box::leak(Box::new(Self {
@@ -269,7 +271,7 @@ impl Shared {
             commands: Index::renamed(pairs),
             seats,
             clients: Registry::default(),
-            hub: Box::leak(Box::new(Hub::new(seats))),
+            hub,
             statistics: Statistics::new(),
             errors: ErrorStatistics::default(),
             command_logs: CommandLogs::default(),

@@ -76,14 +76,14 @@ const LFU_NOT_SELECTED: CommandError = CommandError::new(
 );
 
 fn encoding(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    Ok(match ctx.data.inspect(ctx.key(0)) {
+    Ok(match ctx.data.examine(ctx.key(0)) {
         Some(entry) => reply.bulk(entry.encoding_name().as_bytes()),
         None => reply.null(),
     })
 }
 
 fn freq(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let Some(entry) = ctx.data.inspect(ctx.key(0)) else { return Ok(reply.null()) };
+    let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
     match ctx.data.aging {
         Aging::Lfu { .. } => Ok(reply.integer(ctx.data.aging.lfu_counter(entry.access()).into())),
         Aging::Lru { .. } => Err(LFU_NOT_SELECTED),
@@ -91,7 +91,7 @@ fn freq(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 }
 
 fn idletime(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let Some(entry) = ctx.data.inspect(ctx.key(0)) else { return Ok(reply.null()) };
+    let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
     match ctx.data.aging {
         Aging::Lru { .. } => Ok(reply.integer(ctx.data.aging.idle_seconds(entry.access()).into())),
         Aging::Lfu { .. } => Err(LFU_SELECTED),
@@ -100,7 +100,7 @@ fn idletime(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
 
 /// Values have one owner.
 fn refcount(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    Ok(match ctx.data.inspect(ctx.key(0)) {
+    Ok(match ctx.data.examine(ctx.key(0)) {
         Some(_) => reply.integer(1),
         None => reply.null(),
     })

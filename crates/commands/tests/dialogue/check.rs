@@ -69,7 +69,8 @@ pub fn check(script: Expect) {
 fn held(text: &str, server: &mut dyn Server) -> String {
     let mut transcript = String::new();
     for line in text.lines() {
-        if !line.starts_with(['>', '@', '#']) && !line.is_empty() {
+        // A pushed message is shown with `>` and no blank behind it.
+        if !line.starts_with("> ") && !line.starts_with(['@', '#']) && !line.is_empty() {
             continue;
         }
         transcript.push_str(line);

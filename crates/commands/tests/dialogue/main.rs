@@ -13,8 +13,6 @@ mod host;
 mod ours;
 mod peer;
 mod pubsub;
-mod set;
 mod show;
-mod stream;
 mod string;
 mod transaction;

@@ -124,6 +124,7 @@ impl Executor {
     pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
         self.view.saw_expired.set(false);
         if self.config.import_mode {
+            self.view.tell_late_misses();
             return;
         }
         let started = self.latency_start();
@@ -136,6 +137,7 @@ impl Executor {
                 self.view.release();
             }
         }
+        self.view.tell_late_misses();
         if !self.view.garbage.is_empty() {
             self.free_garbage();
         }

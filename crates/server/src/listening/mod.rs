@@ -9,6 +9,7 @@
 //! | `hub.rs` | what all threads share: for each name the threads that have listeners, and how many |
 //! | `ears.rs` | what a thread has: its mail in order, and for each name its connections |
 //! | `message.rs` | a message, framed once for all who get it |
+//! | `events.rs` | keyspace events become messages |
 //!
 //! **Exact counts and order.** A name is locked while somebody publishes to it, begins or ends to listen to it. Whoever
 //! publishes posts its mail under that lock, and whoever begins or ends fetches its mail under it: so it knows of each
@@ -16,9 +17,11 @@
 //! published before it stopped come before the answer that it has.
 
 mod ears;
+mod events;
 mod hub;
 mod message;
 
 pub use ears::Ears;
+pub use events::EventPublisher;
 pub use hub::Hub;
 pub use message::Message;

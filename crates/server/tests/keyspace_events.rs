@@ -1,0 +1,141 @@
+//! Keyspace events as clients hear them, on both I/O backends.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use support::{Client, Server, backends, shown};
+use wire::response::Reply;
+
+/// Runs a test on each backend, with a server that publishes these events, and a client that hears of them.
+fn with_events(events: &str, pattern: &str, test: impl Fn(&Server, &mut Client)) {
+    for backend in backends() {
+        let options = ["--io-backend", backend, "--io-threads", "3", "--notify-keyspace-events", events];
+        let server = Server::start(&options);
+        let mut listener = server.client();
+        listener.text(&["PSUBSCRIBE", pattern]);
+        test(&server, &mut listener);
+    }
+}
+
+/// The next message, as channel and text.
+fn next(listener: &mut Client) -> String {
+    match listener.receive().expect("the server stays") {
+        Reply::Array(items) | Reply::Push(items) => {
+            let [.., channel, text] = &items[..] else { panic!("no message") };
+            format!("{} {}", shown(channel), shown(text))
+        }
+        other => shown(&other),
+    }
+}
+
+fn assert_next(listener: &mut Client, expected: &[&str]) {
+    for message in expected {
+        assert_eq!(next(listener), *message);
+    }
+}
+
+#[test]
+fn by_key_and_by_event_in_order_and_from_inside_transactions() {
+    with_events("KEA", "__key*__:*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["MULTI"]);
+        client.text(&["SET", "k", "1", "EX", "100"]);
+        client.text(&["SELECT", "3"]);
+        client.text(&["PUBLISH", "__key__:own", "in between"]);
+        client.text(&["INCR", "k"]);
+        client.text(&["EXEC"]);
+        assert_next(
+            listener,
+            &[
+                "__keyspace@0__:k set",
+                "__keyevent@0__:set k",
+                "__keyspace@0__:k expire",
+                "__keyevent@0__:expire k",
+                "__key__:own in between",
+                "__keyspace@3__:k incrby",
+                "__keyevent@3__:incrby k",
+            ],
+        );
+    });
+}
+
+#[test]
+fn new_keys_and_missed_ones() {
+    with_events("EAnm", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        for words in [&["GET", "k"][..], &["SET", "k", "1"], &["SET", "k", "2"], &["RENAME", "k", "l"]] {
+            client.text(words);
+        }
+        assert_next(
+            listener,
+            &[
+                "__keyevent@0__:keymiss k",
+                "__keyevent@0__:new k",
+                "__keyevent@0__:set k",
+                "__keyevent@0__:set k",
+                "__keyevent@0__:new l",
+                "__keyevent@0__:rename_from k",
+                "__keyevent@0__:rename_to l",
+            ],
+        );
+    });
+}
+
+#[test]
+fn keys_expire_by_themselves_and_when_they_are_asked_for() {
+    with_events("Exm", "__keyevent@*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["SELECT", "5"]);
+        client.text(&["SET", "alone", "1", "PX", "1"]);
+        assert_next(listener, &["__keyevent@5__:expired alone"]);
+        client.text(&["SET", "gone", "1"]);
+        client.text(&["EXPIRE", "gone", "-1"]);
+        assert_next(listener, &["__keyevent@5__:expired gone"]);
+    });
+}
+
+#[test]
+fn evicted_keys() {
+    with_events("Ee", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        let value = "x".repeat(100_000);
+        for index in 0..20 {
+            client.text(&["SET", &format!("key:{index}"), &value]);
+        }
+        let used: u64 = server.info(&mut client, "used_memory").parse().unwrap();
+        client.text(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+        client.text(&["CONFIG", "SET", "maxmemory", &(used - 500_000).to_string()]);
+        client.text(&["SET", "another", "1"]);
+        assert!(next(listener).starts_with("__keyevent@0__:evicted "));
+    });
+}
+
+#[test]
+fn one_who_listens_to_its_own_changes_has_each_reply_before_its_events() {
+    with_events("K$g", "nothing", |server, _| {
+        let mut client = server.client();
+        client.text(&["HELLO", "3"]);
+        client.text(&["PSUBSCRIBE", "*"]);
+        for words in [&["SET", "k", "1"][..], &["GET", "k"], &["DEL", "k"], &["PING"]] {
+            client.send(words);
+        }
+        let expected = ["OK", "__keyspace@0__:k set", "1", "1", "__keyspace@0__:k del", "PONG"];
+        assert_next(&mut client, &expected);
+    });
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_published() {
+    with_events("", "*", |server, listener| {
+        let mut client = server.client();
+        let publish_end = |client: &mut Client| client.text(&["PUBLISH", "end", ""]);
+        for events in ["A", "K", "KEl", "E$"] {
+            assert_eq!(client.text(&["CONFIG", "SET", "notify-keyspace-events", events]), "OK");
+            client.text(&["SET", "k", "1"]);
+            client.text(&["DEL", "k"]);
+            publish_end(&mut client);
+        }
+        assert_next(listener, &["end ", "end ", "end ", "__keyevent@0__:set k", "end "]);
+    });
+}
