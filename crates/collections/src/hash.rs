@@ -59,7 +59,6 @@ impl Hash {
     }
 }
 
-#[allow(irrefutable_let_patterns, reason = "there are more types soon")]
 impl Collection for Hash {
     const KIND: Kind = Kind::Hash;
 

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
+mod block;
 mod bucket;
 mod check;
 mod collection;
@@ -20,17 +21,21 @@ mod hash;
 mod hasher;
 mod heap;
 mod hint;
+mod intset;
+mod members;
 mod number;
 mod object;
 mod packed;
 mod prefetch;
 mod removed;
 mod segment;
+mod set;
 mod size_class;
 mod sorted_set;
 mod span;
 mod span_pool;
 mod spin;
+pub mod stream;
 mod table;
 mod walk;
 
@@ -47,6 +52,7 @@ pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
 pub use object::{Kind, Object};
 pub use packed::{Item, Iter as PackedIter, Packed};
 pub use removed::{ExpiryChange, NewValue, Removed};
+pub use set::{Sampled, Set, SetLimits, SetPlace, Wanted};
 pub use sorted_set::{Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated};
 pub use span_pool::{PageHook, PageHooks};
 pub use table::{NotAString, Table, Upserted};

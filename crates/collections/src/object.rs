@@ -5,7 +5,9 @@
 
 use crate::hash::Hash;
 use crate::heap::Heap;
+use crate::set::Set;
 use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
 
 /// The type of a value, as the `TYPE` command names it. At most 16: it has four bits in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,10 +62,14 @@ impl Kind {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Object {
+    /// Members, each once.
+    Set(Set),
     /// Fields and their values.
     Hash(Hash),
     /// Members and their scores.
     SortedSet(SortedSet),
+    /// Entries under ascending ids.
+    Stream(Box<Stream>),
     /// Stands in for a collection in this crate's own tests.
     #[cfg(test)]
     Probe(Vec<u8>),
@@ -74,8 +80,10 @@ impl Object {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
+            Self::Set(_) => Kind::Set,
             Self::Hash(_) => Kind::Hash,
             Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
             #[cfg(test)]
             Self::Probe(_) => Kind::Hash,
         }
@@ -85,8 +93,10 @@ impl Object {
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         match self {
+            Self::Set(set) => set.encoding_name(),
             Self::Hash(hash) => hash.encoding_name(),
             Self::SortedSet(set) => set.encoding_name(),
+            Self::Stream(_) => "stream",
             #[cfg(test)]
             Self::Probe(_) => "probe",
         }
@@ -96,8 +106,10 @@ impl Object {
     #[must_use]
     pub fn to_boxed(&self, heap: &Heap) -> Box<Self> {
         Box::new(match self {
+            Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
+            Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
             Self::Probe(bytes) => Self::Probe(bytes.clone()),
         })
@@ -108,8 +120,10 @@ impl Object {
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + match self {
+                Self::Set(set) => set.memory_bytes(),
                 Self::Hash(hash) => hash.memory_bytes(),
                 Self::SortedSet(set) => set.memory_bytes(),
+                Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
                 #[cfg(test)]
                 Self::Probe(bytes) => bytes.capacity(),
             }
@@ -119,8 +133,10 @@ impl Object {
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match self {
+            Self::Set(set) => set.is_costly_to_drop(),
             Self::Hash(hash) => hash.is_costly_to_drop(),
             Self::SortedSet(set) => set.is_costly_to_drop(),
+            Self::Stream(stream) => stream.is_costly_to_drop(),
             #[cfg(test)]
             Self::Probe(_) => true,
         }

@@ -158,6 +158,16 @@ impl<'a> Ctx<'a> {
         of_type(self.data.find_for_write(key))
     }
 
+    /// The collection of a key that was found before: neither counted nor checked. `None`: no such key, or another type.
+    #[inline]
+    #[must_use]
+    pub fn peek<T: Collection>(&self, key: Key<'_>) -> Option<&T> {
+        match self.data.peek(key)?.value() {
+            ValueRef::Object(object) => T::of(object),
+            _ => None,
+        }
+    }
+
     /// What the collection of a key is handed, for operations that only read.
     #[must_use]
     #[inline]

@@ -7,6 +7,9 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use wire::request::Args;
 
+/// Most bytes of a word that a refusal quotes.
+const QUOTE_SIZE_MAX: usize = 128;
+
 /// The `HELP` subcommand of a container: `run` calls [`answer`] with that container.
 #[must_use]
 pub const fn command(
@@ -30,6 +33,14 @@ pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandE
         out.simple(line);
     }
     Ok(out.done())
+}
+
+/// The refusal of a subcommand whose options make no sense; `word` is the subcommand as it was given.
+#[must_use]
+pub fn wrong_subcommand(container: &str, word: &[u8]) -> CommandError {
+    let word = &word[..word.len().min(QUOTE_SIZE_MAX)];
+    let after = format!("'. Try {container} HELP.");
+    CommandError::quote("ERR unknown subcommand or wrong number of arguments for '", word, &after)
 }
 
 fn lines(container: &Command) -> Vec<String> {

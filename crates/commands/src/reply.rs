@@ -5,6 +5,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use collections::Item;
 use wire::reply::ReplyBuffer;
 
 /// Proof that exactly one reply was written.
@@ -116,6 +117,15 @@ impl Parts<'_> {
     /// The reply is complete.
     pub fn done(self) -> Replied {
         Replied(())
+    }
+
+    /// An element of a collection, as a bulk string.
+    #[inline]
+    pub fn item(&mut self, item: Item<'_>) {
+        match item {
+            Item::Bytes(bytes) => self.out.bulk(bytes),
+            Item::Int(value) => self.out.bulk_int(value),
+        }
     }
 }
 

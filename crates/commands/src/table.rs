@@ -14,6 +14,8 @@ use crate::generic::*;
 pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
+use crate::stream::*;
+use crate::set::*;
 use crate::string::*;
 use crate::transaction::*;
 
@@ -96,8 +98,12 @@ pub static COMMANDS: &[&Command] = &[
     &rename::RENAMENX,
     &reset::COMMAND,
     &role::COMMAND,
+    &sadd::COMMAND,
     &saving::SAVE,
     &scan::COMMAND,
+    &scard::COMMAND,
+    &sdiff::SDIFF,
+    &sdiff::SDIFFSTORE,
     &select::COMMAND,
     &set::COMMAND,
     &setbit::SETBIT,
@@ -105,12 +111,25 @@ pub static COMMANDS: &[&Command] = &[
     &setnx::COMMAND,
     &setrange::COMMAND,
     &shutdown::COMMAND,
+    &sinter::SINTER,
+    &sinter::SINTERCARD,
+    &sinter::SINTERSTORE,
+    &sismember::SISMEMBER,
     &command_log::SLOWLOG,
+    &smembers::COMMAND,
+    &sismember::SMISMEMBER,
+    &smove::COMMAND,
+    &spop::COMMAND,
     &publish::SPUBLISH,
+    &srandmember::COMMAND,
+    &srem::COMMAND,
+    &sscan::COMMAND,
     &subscribe::SSUBSCRIBE,
     &strlen::COMMAND,
     &subscribe::SUBSCRIBE,
     &getrange::SUBSTR,
+    &sunion::SUNION,
+    &sunion::SUNIONSTORE,
     &subscribe::SUNSUBSCRIBE,
     &swapdb::COMMAND,
     &time::COMMAND,
@@ -123,6 +142,23 @@ pub static COMMANDS: &[&Command] = &[
     &wait::WAIT,
     &wait::WAITAOF,
     &watch::WATCH,
+    &xack::COMMAND,
+    &xackdel::XACKDEL,
+    &xadd::COMMAND,
+    &xautoclaim::COMMAND,
+    &xclaim::COMMAND,
+    &xdel::COMMAND,
+    &xackdel::XDELEX,
+    &xgroup::COMMAND,
+    &xinfo::COMMAND,
+    &xlen::COMMAND,
+    &xpending::COMMAND,
+    &xrange::XRANGE,
+    &xread::XREAD,
+    &xread::XREADGROUP,
+    &xrange::XREVRANGE,
+    &xsetid::COMMAND,
+    &xtrim::COMMAND,
 ];
 
 /// All commands and subcommands with their full names, by number.
@@ -303,7 +339,9 @@ mod tests {
 
     fn check_arg(arg: &Arg, command: &Command, complaints: &mut Vec<String>) {
         let mut complain = |what: &str| complaints.push(format!("argument {}: {what}", arg.name));
-        if arg.name.is_empty() || arg.name.chars().any(char::is_uppercase) {
+        // Redis names the ids of stream entries so.
+        let is_entry_id = arg.name == "ID";
+        if arg.name.is_empty() || (!is_entry_id && arg.name.chars().any(char::is_uppercase)) {
             complain("odd name");
         }
         match (arg.kind, arg.key_spec) {

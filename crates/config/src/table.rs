@@ -254,6 +254,10 @@ directives! {
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
         /// The mark put on the sockets' packets; 0 is none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
+        /// The bytes of entries from which on a stream begins a new node; 0: any number.
+        stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
+        /// The most entries in a node of a stream; 0: any number.
+        stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
         /// Who supervises the process.
         supervised: Supervised = Supervised::No, ANY, [immutable];
         /// Whether the log goes to the system log as well.
@@ -291,8 +295,6 @@ directives! {
         set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
         set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
         set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
-        stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
-        stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
         zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";

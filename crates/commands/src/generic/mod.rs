@@ -15,6 +15,7 @@ pub mod persist;
 pub mod randomkey;
 pub mod rename;
 pub mod scan;
+pub(crate) mod scan_options;
 pub mod swapdb;
 pub mod ttl;
 pub mod type_of;

@@ -13,6 +13,8 @@ mod host;
 mod ours;
 mod peer;
 mod pubsub;
+mod set;
 mod show;
+mod stream;
 mod string;
 mod transaction;

@@ -1,0 +1,233 @@
+//! A small set of integers: sorted, and each in as few bytes as the widest of them needs.
+//!
+//! Owns one block: the number of integers (4 bytes), their width in bytes (4), the integers. Knows no thresholds: how
+//! large it may become is for whoever adds to it.
+//!
+//! Invariants ([`IntSet::check`])
+//! 1. The integers ascend strictly.
+//! 2. The width is 2, 4 or 8, and the block has room for the integers.
+//!
+//! The width only grows, as in Redis: a set that once had a wide integer keeps the room for it.
+//!
+//! Cost: a search is binary; adding and removing move what lies behind the place.
+
+use std::cmp::Ordering;
+
+use crate::block::Block;
+
+/// A sorted set of integers of 16, 32 or 64 bits.
+#[derive(Clone, Default)]
+pub(crate) struct IntSet {
+    block: Block,
+}
+
+const HEAD_SIZE: usize = 8;
+
+/// Size of a block that is not made smaller.
+const KEPT_SIZE: usize = 64;
+
+impl IntSet {
+    /// An empty set. Allocates nothing.
+    pub(crate) const fn new() -> Self {
+        Self { block: Block::empty() }
+    }
+
+    /// Number of integers.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.word(0)
+    }
+
+    /// Bytes of memory behind the set.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.block.memory_bytes()
+    }
+
+    /// The integer at a place in ascending order, which must be below the length.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> i64 {
+        let integers = &self.block[HEAD_SIZE..];
+        match self.width() {
+            2 => i64::from(i16::from_le_bytes(bytes_at(integers, index))),
+            4 => i64::from(i32::from_le_bytes(bytes_at(integers, index))),
+            _ => i64::from_le_bytes(bytes_at(integers, index)),
+        }
+    }
+
+    /// Whether an integer is in it.
+    #[inline]
+    pub(crate) fn contains(&self, value: i64) -> bool {
+        self.place(value).is_ok()
+    }
+
+    /// Adds an integer. Whether it was new.
+    pub(crate) fn add(&mut self, value: i64) -> bool {
+        let Err(index) = self.place(value) else { return false };
+        let (len, width) = (self.len(), self.width().max(width_of(value)));
+        if width != self.width() || HEAD_SIZE + (len + 1) * width > self.block.len() {
+            self.resize(len + 1 + len / 4, width);
+        }
+        let (start, end) = (HEAD_SIZE + index * width, HEAD_SIZE + len * width);
+        self.block.copy_within(start..end, start + width);
+        self.block[start..start + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        self.set_word(0, len + 1);
+        true
+    }
+
+    /// Removes an integer. Whether it was there.
+    pub(crate) fn remove(&mut self, value: i64) -> bool {
+        self.place(value).map(|index| self.remove_at(index)).is_ok()
+    }
+
+    /// Removes the integer at a place in ascending order, which must be below the length.
+    pub(crate) fn remove_at(&mut self, index: usize) {
+        let (len, width) = (self.len(), self.width());
+        let (start, end) = (HEAD_SIZE + index * width, HEAD_SIZE + len * width);
+        self.block.copy_within(start + width..end, start);
+        self.set_word(0, len - 1);
+        if self.block.len() > KEPT_SIZE && (end - width) * 2 < self.block.len() {
+            self.resize(len - 1, width);
+        }
+    }
+
+    /// Ends if an invariant does not hold.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !self.block.is_empty() && ![2, 4, 8].contains(&self.width()) {
+            return Err(format!("integers of {} bytes", self.width()));
+        }
+        if !self.block.is_empty() && HEAD_SIZE + self.len() * self.width() > self.block.len() {
+            return Err(format!("no room for {} integers", self.len()));
+        }
+        if (1..self.len()).any(|index| self.at(index - 1) >= self.at(index)) {
+            return Err("integers out of order".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Where an integer is, or else where it belongs.
+    #[inline]
+    fn place(&self, value: i64) -> Result<usize, usize> {
+        let (mut start, mut end) = (0, self.len());
+        // What lies beyond the width lies beyond all that is there.
+        if end > 0 && width_of(value) > self.width() {
+            return Err(if value < 0 { 0 } else { end });
+        }
+        while start < end {
+            let middle = start.midpoint(end);
+            match self.at(middle).cmp(&value) {
+                Ordering::Less => start = middle + 1,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Greater => end = middle,
+            }
+        }
+        Err(start)
+    }
+
+    /// Moves to a block with room for so many integers of this width.
+    #[cold]
+    fn resize(&mut self, capacity: usize, width: usize) {
+        let mut block = Block::zeroed(HEAD_SIZE + capacity * width);
+        for (index, room) in block[HEAD_SIZE..].chunks_exact_mut(width).take(self.len()).enumerate() {
+            room.copy_from_slice(&self.at(index).to_le_bytes()[..width]);
+        }
+        let len = self.len();
+        self.block = block;
+        self.set_word(0, len);
+        self.set_word(4, width);
+    }
+
+    #[inline]
+    fn width(&self) -> usize {
+        self.word(4)
+    }
+
+    /// The 32 bits at an offset of the block; zero in an empty set.
+    #[inline]
+    fn word(&self, at: usize) -> usize {
+        self.block.get(at..at + 4).map_or(0, |bytes| u32::from_le_bytes(bytes_at(bytes, 0)) as usize)
+    }
+
+    #[inline]
+    fn set_word(&mut self, at: usize, value: usize) {
+        self.block[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+    }
+}
+
+/// The bytes of the `index`-th integer that is `WIDTH` bytes wide.
+#[inline]
+fn bytes_at<const WIDTH: usize>(integers: &[u8], index: usize) -> [u8; WIDTH] {
+    integers[index * WIDTH..(index + 1) * WIDTH].try_into().expect("the range has this length")
+}
+
+/// Bytes that an integer needs.
+#[inline]
+fn width_of(value: i64) -> usize {
+    if i16::try_from(value).is_ok() {
+        2
+    } else if i32::try_from(value).is_ok() {
+        4
+    } else {
+        8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keeps_what_a_standard_set_keeps() {
+        let extremes =
+            [0, -1, 1, 32_767, -32_768, 32_768, -32_769, 1 << 31, -(1 << 31) - 1, i64::MAX, i64::MIN];
+        for limit in [100, 40_000, i64::MAX] {
+            let (mut set, mut model) = (IntSet::new(), BTreeSet::new());
+            let mut state = 7u64;
+            for step in 0..if cfg!(miri) { 200 } else { 5_000 } {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let value = match step % 10 {
+                    0 => extremes[(state >> 40) as usize % extremes.len()],
+                    _ => (state >> 1) as i64 % limit,
+                };
+                if state >> 62 == 0 {
+                    assert_eq!(set.remove(value), model.remove(&value));
+                } else {
+                    assert_eq!(set.add(value), model.insert(value));
+                }
+                assert!(set.contains(value) == model.contains(&value) && set.len() == model.len());
+                assert_eq!(set.check(), Ok(()));
+            }
+            assert!((0..set.len()).map(|index| set.at(index)).eq(model.iter().copied()));
+            while set.len() > 0 {
+                set.remove_at(set.len() / 2);
+            }
+            assert!(set.memory_bytes() <= KEPT_SIZE + 8, "memory is given back");
+        }
+    }
+
+    #[test]
+    fn a_planted_fault_is_noticed() {
+        let mut set = IntSet::new();
+        for value in [1, 2, 3] {
+            set.add(value);
+        }
+        set.block[HEAD_SIZE] = 2;
+        assert!(set.check().is_err());
+        set.block[HEAD_SIZE] = 1;
+        set.set_word(0, 1000);
+        assert!(set.check().is_err());
+        set.set_word(0, 3);
+        assert_eq!(set.check(), Ok(()));
+    }
+
+    #[test]
+    fn width_follows_the_widest() {
+        let mut set = IntSet::new();
+        for (value, bytes) in [(5, 2), (-40_000, 4), (1 << 40, 8)] {
+            set.add(value);
+            assert_eq!(set.width(), bytes);
+        }
+        assert_eq!((set.at(0), set.at(1), set.at(2)), (-40_000, 5, 1 << 40));
+    }
+}

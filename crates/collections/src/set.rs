@@ -1,0 +1,429 @@
+//! A set: what the `SADD` family works on, in the form that suits what is in it.
+//!
+//! | name for the client | inside |
+//! |---|---|
+//! | `intset` | [`IntSet`]: all members are integers, and few |
+//! | `listpack` | [`Members`]: few and short members |
+//! | `hashtable` | [`Members`]: any |
+//!
+//! The name follows Redis's thresholds ([`SetLimits`]) as members are added, and never goes back as they are removed. The
+//! last two differ in name only, so passing a threshold moves nothing.
+//!
+//! Start reading at [`Set::add`].
+
+use crate::collection::{Collection, Home};
+use crate::heap::Heap;
+use crate::intset::IntSet;
+use crate::members::{Members, Place, below};
+use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
+use crate::object::{Kind, Object};
+use crate::packed::Item;
+
+/// Up to where a set has its compact encodings.
+#[derive(Clone, Copy, Debug)]
+pub struct SetLimits {
+    /// `set-max-intset-entries`
+    pub intset_len_max: usize,
+    /// `set-max-listpack-entries`
+    pub listpack_len_max: usize,
+    /// `set-max-listpack-value`, in bytes
+    pub listpack_value_size_max: usize,
+}
+
+/// Byte strings, each once, in no order.
+pub struct Set {
+    form: Form,
+}
+
+enum Form {
+    Ints(IntSet),
+    Listpack(Members),
+    Hashtable(Members),
+}
+
+/// Where a member of a set is, until something is added or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetPlace(Spot);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Spot {
+    Int(u32),
+    Member(Place),
+}
+
+/// A random member, on loan from its set.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled<'a> {
+    /// The member.
+    pub item: Item<'a>,
+    /// Where it is; `None` if it is one of the few that have no place.
+    pub place: Option<SetPlace>,
+}
+
+/// A member that is looked for in several sets: it is hashed and read as an integer once, where that is needed.
+pub struct Wanted<'a> {
+    bytes: &'a [u8],
+    hash: Option<u64>,
+    int: Option<Option<i64>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// The member with this text, which is that of `item`.
+    #[must_use]
+    pub fn new(item: Item<'a>, buffer: &'a mut DecimalBuffer) -> Self {
+        let int = if let Item::Int(value) = item { Some(Some(value)) } else { None };
+        Self { bytes: item.text(buffer), hash: None, int }
+    }
+
+    /// The member with these bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes, hash: None, int: None }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The integer that it is the text of.
+    #[must_use]
+    pub fn int(&mut self) -> Option<i64> {
+        *self.int.get_or_insert_with(|| parse_canonical(self.bytes))
+    }
+
+    #[inline]
+    fn hash(&mut self, home: Home<'_>) -> u64 {
+        *self.hash.get_or_insert_with(|| home.hasher.hash(self.bytes))
+    }
+}
+
+impl Set {
+    /// An empty set in the encoding that suits `len` members of which this is one.
+    #[must_use]
+    pub fn suiting(member: &[u8], len: usize, limits: SetLimits) -> Self {
+        let form = if len <= limits.intset_len_max && parse_canonical(member).is_some() {
+            Form::Ints(IntSet::new())
+        } else if len <= limits.listpack_len_max {
+            Form::Listpack(Members::new())
+        } else {
+            Form::Hashtable(Members::new())
+        };
+        Self { form }
+    }
+
+    /// An empty set of encoding `listpack`.
+    #[must_use]
+    pub fn new_listpack() -> Self {
+        Self { form: Form::Listpack(Members::new()) }
+    }
+
+    /// An empty set of encoding `hashtable`.
+    #[must_use]
+    pub fn new_hashtable() -> Self {
+        Self { form: Form::Hashtable(Members::new()) }
+    }
+
+    /// Number of members.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Ints(ints) => ints.len(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        match &self.form {
+            Form::Ints(_) => "intset",
+            Form::Listpack(_) => "listpack",
+            Form::Hashtable(_) => "hashtable",
+        }
+    }
+
+    /// Whether all members are kept as integers.
+    #[must_use]
+    pub fn is_intset(&self) -> bool {
+        matches!(self.form, Form::Ints(_))
+    }
+
+    /// Whether the encoding is one of the compact ones, whose members a scan gives all at once.
+    #[must_use]
+    pub fn is_compact(&self) -> bool {
+        !matches!(self.form, Form::Hashtable(_))
+    }
+
+    /// Bytes of memory behind the set.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Ints(ints) => ints.memory_bytes(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.memory_bytes(),
+        }
+    }
+
+    /// Whether dropping it may take long: it is many allocations.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        match &self.form {
+            Form::Ints(_) => false,
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.allocation_count() > COSTLY_ALLOCATION_COUNT
+            }
+        }
+    }
+
+    /// Whether a member is there.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, home: Home<'_>, member: &[u8]) -> bool {
+        match &self.form {
+            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.contains(home.hasher.hash(member), member)
+            }
+        }
+    }
+
+    /// Whether a member is there that is looked for in several sets.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, home: Home<'_>, wanted: &mut Wanted<'_>) -> bool {
+        match &self.form {
+            Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.contains(wanted.hash(home), wanted.bytes)
+            }
+        }
+    }
+
+    /// Gets ready for `len` members to be added at once, as far as that decides the encoding.
+    pub fn expect_len(&mut self, home: Home<'_>, len: usize, limits: SetLimits) {
+        let too_many = match &self.form {
+            Form::Ints(_) => len > limits.intset_len_max,
+            Form::Listpack(_) => len > limits.listpack_len_max,
+            Form::Hashtable(_) => false,
+        };
+        if too_many {
+            self.become_hashtable(home);
+        }
+    }
+
+    /// Adds a member. Whether it was new.
+    #[inline]
+    pub fn add(&mut self, home: Home<'_>, member: &[u8], limits: SetLimits) -> bool {
+        match &mut self.form {
+            Form::Hashtable(members) => members.add(home, home.hasher.hash(member), member),
+            Form::Listpack(members) => {
+                let is_new = members.add(home, home.hasher.hash(member), member);
+                if is_new
+                    && (members.len() > limits.listpack_len_max
+                        || member.len() > limits.listpack_value_size_max)
+                {
+                    self.become_hashtable(home);
+                }
+                is_new
+            }
+            Form::Ints(_) => self.add_to_ints(home, member, limits),
+        }
+    }
+
+    /// Adds a member that a set has given.
+    pub fn add_item(&mut self, home: Home<'_>, item: Item<'_>, limits: SetLimits) -> bool {
+        self.add(home, item.text(&mut DecimalBuffer::new()), limits)
+    }
+
+    /// Removes a member. Whether it was there.
+    #[inline]
+    pub fn remove(&mut self, home: Home<'_>, member: &[u8]) -> bool {
+        match &mut self.form {
+            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.remove(home, home.hasher.hash(member), member)
+            }
+        }
+    }
+
+    /// A random member, each with the same probability. Must not be empty.
+    #[must_use]
+    pub fn sample(&self, random: &mut impl FnMut() -> u64) -> Sampled<'_> {
+        match &self.form {
+            Form::Ints(ints) => {
+                let index = below(random(), ints.len());
+                Sampled { item: Item::Int(ints.at(index)), place: Some(SetPlace(Spot::Int(index as u32))) }
+            }
+            Form::Listpack(members) | Form::Hashtable(members) => match members.sample(random) {
+                Some(place) => Sampled {
+                    item: Item::Bytes(members.at(place)),
+                    place: Some(SetPlace(Spot::Member(place))),
+                },
+                None => {
+                    let member =
+                        members.sample_overlong(random()).expect("there is one if there is no place");
+                    Sampled { item: Item::Bytes(member), place: None }
+                }
+            },
+        }
+    }
+
+    /// Removes a random member, after `see` has seen it. Must not be empty.
+    pub fn pop(&mut self, home: Home<'_>, random: &mut impl FnMut() -> u64, see: impl FnOnce(Item<'_>)) {
+        let Sampled { item, place } = self.sample(random);
+        see(item);
+        let Some(SetPlace(spot)) = place else {
+            let member: Box<[u8]> = item.text(&mut DecimalBuffer::new()).into();
+            self.remove(home, &member);
+            return;
+        };
+        match (&mut self.form, spot) {
+            (Form::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
+            (Form::Listpack(members) | Form::Hashtable(members), Spot::Member(place)) => {
+                members.remove_at(home, place);
+            }
+            _ => unreachable!("the spot is of this set's form"),
+        }
+    }
+
+    /// Every member, in the order in which they are stored: ascending in an intset, else none in particular.
+    pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
+        let (ints, members) = match &self.form {
+            Form::Ints(ints) => (Some(ints), None),
+            Form::Listpack(members) | Form::Hashtable(members) => (None, Some(members)),
+        };
+        let ints = ints.into_iter().flat_map(|ints| (0..ints.len()).map(|index| Item::Int(ints.at(index))));
+        ints.chain(members.into_iter().flat_map(Members::iter).map(Item::Bytes))
+    }
+
+    /// Visits some members from a position on (0 to begin); all of them if the encoding is a compact one. Returns where
+    /// to go on, or `None` at the end. A member that is there all the while is visited exactly once in a full walk.
+    pub fn scan<'a>(&'a self, home: Home<'_>, from: u64, mut visit: impl FnMut(Item<'a>)) -> Option<u64> {
+        match &self.form {
+            Form::Ints(_) | Form::Listpack(_) => {
+                self.iter().for_each(visit);
+                None
+            }
+            Form::Hashtable(members) => members.scan(home, from, |member| visit(Item::Bytes(member))),
+        }
+    }
+
+    /// Takes the encoding `intset` if every member is an integer and they are not too many.
+    pub fn become_intset_if_all(&mut self, limits: SetLimits) {
+        let (Form::Listpack(members) | Form::Hashtable(members)) = &self.form else { return };
+        if members.len() > limits.intset_len_max {
+            return;
+        }
+        let mut values = Vec::with_capacity(members.len());
+        for member in members.iter() {
+            let Some(value) = parse_canonical(member) else { return };
+            values.push(value);
+        }
+        values.sort_unstable();
+        let mut ints = IntSet::new();
+        values.into_iter().for_each(|value| {
+            ints.add(value);
+        });
+        self.form = Form::Ints(ints);
+    }
+
+    /// A deep copy with the same encoding, whose larger parts are in `heap`.
+    #[must_use]
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        let form = match &self.form {
+            Form::Ints(ints) => Form::Ints(ints.clone()),
+            Form::Listpack(members) => Form::Listpack(members.to_copy(heap)),
+            Form::Hashtable(members) => Form::Hashtable(members.to_copy(heap)),
+        };
+        Self { form }
+    }
+
+    /// Ends if an invariant does not hold.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
+        match &self.form {
+            Form::Ints(ints) => ints.check(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.check(home),
+        }
+    }
+
+    fn add_to_ints(&mut self, home: Home<'_>, member: &[u8], limits: SetLimits) -> bool {
+        let Form::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
+        if let Some(value) = parse_canonical(member) {
+            let is_new = ints.add(value);
+            if is_new && ints.len() > limits.intset_len_max {
+                self.become_hashtable(home);
+            }
+            return is_new;
+        }
+        let (len, last) = (ints.len(), ints.len().saturating_sub(1));
+        let longest = if len == 0 { 0 } else { decimal_len(ints.at(0)).max(decimal_len(ints.at(last))) };
+        let is_listpack =
+            len < limits.listpack_len_max && member.len().max(longest) <= limits.listpack_value_size_max;
+        let mut members = members_of(home, ints);
+        members.add(home, home.hasher.hash(member), member);
+        self.form = if is_listpack { Form::Listpack(members) } else { Form::Hashtable(members) };
+        true
+    }
+
+    fn become_hashtable(&mut self, home: Home<'_>) {
+        let members = match &mut self.form {
+            Form::Ints(ints) => members_of(home, ints),
+            Form::Listpack(members) | Form::Hashtable(members) => std::mem::replace(members, Members::new()),
+        };
+        self.form = Form::Hashtable(members);
+    }
+}
+
+/// Allocations above which freeing a set is left to another thread.
+const COSTLY_ALLOCATION_COUNT: usize = 64;
+
+fn members_of(home: Home<'_>, ints: &IntSet) -> Members {
+    let mut members = Members::new();
+    let mut buffer = DecimalBuffer::new();
+    for index in 0..ints.len() {
+        let text = buffer.format(ints.at(index));
+        members.add_new(home, home.hasher.hash(text), text);
+    }
+    members
+}
+
+impl Collection for Set {
+    const KIND: Kind = Kind::Set;
+
+    fn new() -> Self {
+        Self { form: Form::Ints(IntSet::new()) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.encoding_name())?;
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

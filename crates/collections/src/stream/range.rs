@@ -1,0 +1,92 @@
+//! Walking over a stream's entries, from either side.
+
+use std::collections::{BTreeMap, btree_map};
+
+use super::id::StreamId;
+use super::node::{Node, StreamEntry};
+
+/// The entries between two ids, ascending. Decodes what it passes only.
+pub struct StreamRange<'a> {
+    nodes: btree_map::Range<'a, StreamId, Node>,
+    /// The node that is walked, its id, and where it goes on.
+    current: Option<(StreamId, &'a Node, u32)>,
+    start: StreamId,
+    end: StreamId,
+}
+
+/// The entries between two ids, descending. Decodes a node at a time.
+pub struct StreamRangeDown<'a> {
+    nodes: btree_map::Range<'a, StreamId, Node>,
+    /// The node that is walked, its id, and the places left.
+    current: Option<(StreamId, &'a Node, Vec<u32>)>,
+    start: StreamId,
+    end: StreamId,
+}
+
+fn nodes_between(
+    nodes: &BTreeMap<StreamId, Node>,
+    start: StreamId,
+    end: StreamId,
+) -> btree_map::Range<'_, StreamId, Node> {
+    if start > end {
+        return nodes.range(..StreamId::MIN);
+    }
+    let first = nodes.range(..=start).next_back().map_or(start, |(first, _)| *first);
+    nodes.range(first..=end)
+}
+
+impl<'a> StreamRange<'a> {
+    pub(super) fn new(nodes: &'a BTreeMap<StreamId, Node>, start: StreamId, end: StreamId) -> Self {
+        Self { nodes: nodes_between(nodes, start, end), current: None, start, end }
+    }
+}
+
+impl<'a> Iterator for StreamRange<'a> {
+    type Item = StreamEntry<'a>;
+
+    fn next(&mut self) -> Option<StreamEntry<'a>> {
+        loop {
+            let Some((first, node, at)) = self.current else {
+                let (first, node) = self.nodes.next()?;
+                self.current = Some((*first, node, node.first_place()));
+                continue;
+            };
+            let Some((placed, next)) = node.entry_from(first, at) else {
+                self.current = None;
+                continue;
+            };
+            self.current = Some((first, node, next));
+            if placed.id > self.end {
+                return None;
+            }
+            if placed.id >= self.start {
+                return Some(placed);
+            }
+        }
+    }
+}
+
+impl<'a> StreamRangeDown<'a> {
+    pub(super) fn new(nodes: &'a BTreeMap<StreamId, Node>, start: StreamId, end: StreamId) -> Self {
+        Self { nodes: nodes_between(nodes, start, end), current: None, start, end }
+    }
+}
+
+impl<'a> Iterator for StreamRangeDown<'a> {
+    type Item = StreamEntry<'a>;
+
+    fn next(&mut self) -> Option<StreamEntry<'a>> {
+        loop {
+            let Some((first, node, places)) = &mut self.current else {
+                let (first, node) = self.nodes.next_back()?;
+                let within = node.iter(*first).take_while(|placed| placed.entry.id <= self.end);
+                self.current = Some((*first, node, within.map(|placed| placed.at).collect()));
+                continue;
+            };
+            match places.pop().map(|at| node.at(*first, at)) {
+                None => self.current = None,
+                Some(entry) => return (entry.id >= self.start).then_some(entry),
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Random operations on a stream, each compared with a sorted map, with the invariants checked on the way.
+
+use std::collections::BTreeMap;
+
+use collections::stream::{AppendError, Delivery, Group, NodeLimits, Stream, StreamEntry, StreamId, TrimTo};
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn pairs(&mut self) -> Pairs {
+        let count = if self.below(3) == 0 { 1 + self.below(4) } else { 2 };
+        (0..count)
+            .map(|index| {
+                let name =
+                    if self.below(5) == 0 { format!("other{}", self.below(9)) } else { format!("f{index}") };
+                (name.into_bytes(), vec![b'v'; self.below(200) as usize])
+            })
+            .collect()
+    }
+}
+
+fn append(stream: &mut Stream, id: StreamId, pairs: &Pairs, limits: NodeLimits) -> Result<(), AppendError> {
+    stream.append(id, pairs.iter().map(|(name, value)| (&name[..], &value[..])), limits)
+}
+
+fn owned(entry: StreamEntry<'_>) -> (StreamId, Pairs) {
+    let pairs: Pairs = entry.pairs().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    assert_eq!(pairs.len(), entry.pair_count());
+    (entry.id, pairs)
+}
+
+fn between(model: &BTreeMap<StreamId, Pairs>, start: StreamId, end: StreamId) -> Vec<(StreamId, Pairs)> {
+    if start > end {
+        return Vec::new();
+    }
+    model.range(start..=end).map(|(id, pairs)| (*id, pairs.clone())).collect()
+}
+
+fn drive(seed: u64, limits: NodeLimits) {
+    let mut random = Random(seed);
+    let mut stream = Stream::new();
+    let mut model = BTreeMap::new();
+    let mut last = StreamId::MIN;
+    for step in 0..3_000 {
+        match random.below(10) {
+            0..6 => {
+                let id = match random.below(3) {
+                    0 => StreamId::new(last.ms + 1 + random.below(3), random.below(3)),
+                    _ => last.next().expect("far from the largest"),
+                };
+                let pairs = random.pairs();
+                assert_eq!(append(&mut stream, id, &pairs, limits), Ok(()));
+                assert_eq!(append(&mut stream, id, &pairs, limits), Err(AppendError::NotAboveLast));
+                model.insert(id, pairs);
+                last = id;
+            }
+            6..9 => {
+                let id = StreamId::new(random.below(last.ms + 2), random.below(4));
+                assert_eq!(stream.delete(id), model.remove(&id).is_some(), "{seed} {step}");
+            }
+            _ => {
+                let to = if random.below(2) == 0 {
+                    TrimTo::Len(model.len() as u64 - random.below(20).min(model.len() as u64))
+                } else {
+                    let nth = random.below(20) as usize;
+                    TrimTo::Id(model.keys().nth(nth).copied().unwrap_or(StreamId::MIN))
+                };
+                let whole = random.below(2) == 0;
+                let before = model.len();
+                let deleted = stream.trim(to, whole, 0) as usize;
+                let mut expected = model.clone();
+                match to {
+                    TrimTo::Len(len) => {
+                        while expected.len() as u64 > len {
+                            expected.pop_first();
+                        }
+                    }
+                    TrimTo::Id(id) => expected.retain(|own, _| *own >= id),
+                }
+                assert!(if whole {
+                    deleted <= before - expected.len()
+                } else {
+                    deleted == before - expected.len()
+                });
+                (0..deleted).for_each(|_| drop(model.pop_first()));
+            }
+        }
+        stream.check();
+        assert_eq!(stream.len(), model.len() as u64);
+        let first = model.first_key_value().map_or(StreamId::MIN, |(id, _)| *id);
+        assert_eq!(stream.first_id(), first, "{seed} {step}");
+        assert_eq!(stream.last_entry_id(), model.last_key_value().map(|(id, _)| *id));
+        if step % 16 == 0 {
+            let [one, other] = [0, 1].map(|_| StreamId::new(random.below(last.ms + 2), random.below(4)));
+            let expected = between(&model, one, other);
+            assert_eq!(stream.range(one, other).map(owned).collect::<Vec<_>>(), expected);
+            let mut down: Vec<_> = stream.range_down(one, other).map(owned).collect();
+            down.reverse();
+            assert_eq!(down, expected);
+            assert_eq!(stream.find(one).map(owned), model.get(&one).map(|pairs| (one, pairs.clone())));
+        }
+    }
+    assert!(stream.memory_bytes() >= stream.len() as usize);
+}
+
+#[test]
+fn a_stream_behaves_like_a_sorted_map() {
+    for seed in 0..4 {
+        drive(seed, NodeLimits { entry_count_max: 100, size_max: 4096 });
+        drive(seed, NodeLimits { entry_count_max: 3, size_max: 0 });
+        drive(seed, NodeLimits { entry_count_max: 0, size_max: 0 });
+    }
+}
+
+#[test]
+fn ids_that_span_the_whole_range_are_kept() {
+    let mut stream = Stream::new();
+    let limits = NodeLimits { entry_count_max: 0, size_max: 0 };
+    let ids = [
+        StreamId::new(0, 1),
+        StreamId::new(0, u64::MAX),
+        StreamId::new(1, 0),
+        StreamId::new(u64::MAX, u64::MAX - 1),
+        StreamId::MAX,
+    ];
+    for id in ids {
+        assert_eq!(append(&mut stream, id, &vec![(b"f".to_vec(), b"v".to_vec())], limits), Ok(()));
+    }
+    assert_eq!(stream.range(StreamId::MIN, StreamId::MAX).map(|entry| entry.id).collect::<Vec<_>>(), ids);
+    assert_eq!(stream.last_entry_id(), Some(StreamId::MAX));
+}
+
+#[test]
+fn many_deletions_within_a_node_give_its_memory_back() {
+    let mut stream = Stream::new();
+    let limits = NodeLimits { entry_count_max: 0, size_max: 0 };
+    for seq in 1..=1_000 {
+        assert_eq!(
+            append(&mut stream, StreamId::new(1, seq), &vec![(b"f".to_vec(), vec![b'x'; 100])], limits),
+            Ok(())
+        );
+    }
+    let full = stream.memory_bytes();
+    for seq in 2..1_000 {
+        assert!(stream.delete(StreamId::new(1, seq)));
+    }
+    stream.check();
+    assert!(stream.memory_bytes() < full / 10, "{} of {full}", stream.memory_bytes());
+    assert_eq!(stream.max_deleted_id, StreamId::new(1, 999));
+}
+
+#[test]
+fn deliveries_go_from_consumer_to_consumer() {
+    let mut group = Group::new(StreamId::MIN, None);
+    let (one, other) = (group.add_consumer(b"one", 1), group.add_consumer(b"other", 1));
+    let mut random = Random(7);
+    let mut model: BTreeMap<StreamId, bool> = BTreeMap::new();
+    for step in 0..2_000 {
+        let id = StreamId::new(1, random.below(50));
+        match random.below(3) {
+            0 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
+            choice => {
+                let consumer = if choice == 1 { one } else { other };
+                group.deliver(id, Delivery { consumer, at: step, count: 1 });
+                model.insert(id, choice == 1);
+            }
+        }
+        group.check();
+        assert_eq!(group.pending_count(), model.len());
+        let of_one: Vec<StreamId> = model.iter().filter(|(_, is_one)| **is_one).map(|(id, _)| *id).collect();
+        let pending = group.pending_of(one, StreamId::MIN).map(|(id, _)| id);
+        assert_eq!(pending.collect::<Vec<_>>(), of_one);
+    }
+    let of_one = model.values().filter(|is_one| **is_one).count();
+    assert_eq!(group.remove_consumer(b"one"), Some(of_one));
+    assert_eq!(group.remove_consumer(b"one"), None);
+    group.check();
+    assert_eq!(group.pending_count(), model.len() - of_one);
+    let third = group.add_consumer(b"third", 2);
+    assert_eq!(group.consumer(third).pending_count(), 0);
+    assert_eq!(
+        group.consumers().map(|(_, consumer)| &*consumer.name).collect::<Vec<_>>(),
+        [&b"other"[..], b"third"]
+    );
+}

@@ -1,0 +1,51 @@
+//! What intersections, unions and differences share: finding the sets, and storing a result.
+
+use collections::{Collection, DecimalBuffer, Home, Item, Set, Wanted};
+use keyspace::Key;
+
+use crate::context::{Ctx, EventClass};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// The sets of the request's keys from the `first`-th on, in order; a missing key is `None`.
+pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option<&'c Set>>, CommandError> {
+    ctx.keys().skip(first).map(|key| ctx.find::<Set>(key)).collect()
+}
+
+/// Visits the members that all sets have, until `visit` answers false. The smallest set is gone through, and the others
+/// are asked.
+pub(super) fn intersect(
+    home: Home<'_>,
+    sets: &[Option<&Set>],
+    mut visit: impl FnMut(&mut Wanted<'_>, Item<'_>) -> bool,
+) {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
+    sets.sort_by_key(|set| set.len());
+    let Some((smallest, others)) = sets.split_first() else { return };
+    let others: Vec<&Set> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
+    let mut buffer = DecimalBuffer::new();
+    for item in smallest.iter() {
+        let mut wanted = Wanted::new(item, &mut buffer);
+        if others.iter().all(|set| set.has(home, &mut wanted)) && !visit(&mut wanted, item) {
+            return;
+        }
+    }
+}
+
+/// Stores a result in place of whatever the destination holds, and answers its size.
+pub(super) fn store(
+    ctx: &mut Ctx<'_>,
+    destination: Key<'_>,
+    result: Set,
+    event: &'static str,
+    reply: Reply<'_>,
+) -> Replied {
+    let len = result.len();
+    if len > 0 {
+        ctx.put_object(destination, result.into_object());
+        ctx.changed(EventClass::Set, event, destination);
+    } else if ctx.remove(destination) {
+        ctx.changed(EventClass::Generic, "del", destination);
+    }
+    reply.integer(len as i64)
+}

@@ -1,0 +1,109 @@
+//! `SDIFF` and `SDIFFSTORE`
+
+use collections::{Collection, DecimalBuffer, Home, Item, Set, Wanted};
+use wire::request::Args;
+
+use super::combine::{find_sets, store};
+use super::limits;
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `SDIFF key [key ...]`
+pub const SDIFF: Command = Command {
+    name: "sdiff",
+    arity: -2,
+    flags: Flags::READONLY,
+    categories: Categories::SET,
+    access: Access::Read,
+    keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
+    tips: &["nondeterministic_output_order"],
+    doc: Doc::new(
+        Group::Set,
+        "1.0.0",
+        "Returns the members that the first of several sets has and no other one.",
+    )
+    .complexity("O(N) where N is the number of members of all sets.")
+    .args(&[Arg::key("key", 0).multiple()]),
+    subcommands: &[],
+    run: sdiff,
+};
+
+/// `SDIFFSTORE destination key [key ...]`
+pub const SDIFFSTORE: Command = Command {
+    name: "sdiffstore",
+    arity: -3,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::SET,
+    access: Access::Write,
+    keys: &[
+        KeySpec::at(1, KeyFlags::OW.union(KeyFlags::UPDATE)),
+        KeySpec::range(2, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
+    ],
+    tips: &[],
+    doc: Doc::new(
+        Group::Set,
+        "1.0.0",
+        "Stores the members that the first of several sets has and no other one as a set.",
+    )
+    .complexity("O(N) where N is the number of members of all sets.")
+    .args(&[Arg::key("destination", 0), Arg::key("key", 1).multiple()]),
+    subcommands: &[],
+    run: sdiffstore,
+};
+
+fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let sets = find_sets(ctx, 0)?;
+    let mut out = reply.parts();
+    let start = out.deferred_set();
+    let mut count = 0;
+    subtract(ctx.home(ctx.key(0)), &sets, |member| {
+        out.item(member);
+        count += 1;
+    });
+    out.set_len(start, count);
+    Ok(out.done())
+}
+
+fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (destination, limits) = (ctx.key(0), limits(ctx.config));
+    let home = ctx.home(destination);
+    let mut difference = Set::new();
+    subtract(home, &find_sets(ctx, 1)?, |member| {
+        difference.add_item(home, member, limits);
+    });
+    Ok(store(ctx, destination, difference, "sdiffstore", reply))
+}
+
+/// Visits the members of the first set that no other one has.
+fn subtract(home: Home<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
+    let Some((Some(first), others)) = sets.split_first() else { return };
+    let mut others: Vec<&Set> = others.iter().copied().flatten().collect();
+    if others.iter().any(|set| std::ptr::eq(*set, *first)) {
+        return;
+    }
+    // Asking is about half the work of removing. A copy of the first set, from which all members of the others are
+    // removed, pays where the others are many and small.
+    let asked_count = first.len().saturating_mul(others.len() + 1) / 2;
+    let removed_count = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
+    if asked_count > removed_count {
+        let mut rest = first.to_copy(home.heap);
+        let mut buffer = DecimalBuffer::new();
+        for member in others.iter().flat_map(|set| set.iter()) {
+            rest.remove(home, member.text(&mut buffer));
+        }
+        rest.iter().for_each(visit);
+        return;
+    }
+    // The largest one is the most likely to have a member.
+    others.sort_by_key(|set| std::cmp::Reverse(set.len()));
+    let mut buffer = DecimalBuffer::new();
+    for member in first.iter() {
+        let mut wanted = Wanted::new(member, &mut buffer);
+        if !others.iter().any(|set| set.has(home, &mut wanted)) {
+            visit(member);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `SPOP`
+
+use collections::{Collection, NewValue, Removed, Set};
+use keyspace::{Key, Random};
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::limits;
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `SPOP key [count]`
+pub const COMMAND: Command = Command {
+    name: "spop",
+    arity: -2,
+    flags: Flags::WRITE.union(Flags::FAST),
+    categories: Categories::SET,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
+    tips: &["nondeterministic_output"],
+    doc: Doc::new(Group::Set, "1.0.0", "Removes random members from a set and returns them.")
+        .complexity("O(1) without a count, else O(N) where N is the count.")
+        .history(&[("3.2.0", "Added the `count` argument.")])
+        .args(&[Arg::key("key", 0), Arg::integer("count").optional().since("3.2.0")]),
+    subcommands: &[],
+    run,
+};
+
+const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
+
+/// When this times what remains is not more than what is popped, it is what remains that is drawn.
+const DRAW_REMAINDER_FACTOR: usize = 5;
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if args.len() > 3 {
+        return Err(CommandError::SYNTAX);
+    }
+    let key = ctx.key(0);
+    // A generator of its own, because the handler's is behind the data that is being changed.
+    let random = Random::new(ctx.data.random().next_u64());
+    if let Some(count) = args.get(2) {
+        return pop_several(ctx, key, count, &random, reply);
+    }
+    let mut out = reply.parts();
+    let popped = ctx.edit(key, |set: &mut Set, home| {
+        set.pop(home, &mut || random.next_u64(), |member| out.item(member));
+    })?;
+    if popped.is_none() {
+        out.null();
+        return Ok(out.done());
+    }
+    ctx.changed(EventClass::Set, "spop", key);
+    ctx.deleted_if_gone(key);
+    Ok(out.done())
+}
+
+fn pop_several(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    count: &[u8],
+    random: &Random,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let count = parse_i64_strict(count).and_then(|count| usize::try_from(count).ok()).ok_or(NOT_POSITIVE)?;
+    let mut out = reply.parts();
+    let len = ctx.find_for_write::<Set>(key)?.map_or(0, Set::len);
+    let count = count.min(len);
+    out.set(count);
+    if count == 0 {
+        return Ok(out.done());
+    }
+    let limits = limits(ctx.config);
+    let mut next = || random.next_u64();
+    let rest = ctx.edit(key, |set: &mut Set, home| {
+        let remaining = len - count;
+        if remaining * DRAW_REMAINDER_FACTOR > count {
+            (0..count).for_each(|_| set.pop(home, &mut next, |member| out.item(member)));
+            return Set::new();
+        }
+        let mut kept = if set.is_intset() { Set::new() } else { Set::new_listpack() };
+        for _ in 0..remaining {
+            set.pop(home, &mut next, |member| {
+                kept.add_item(home, member, limits);
+            });
+        }
+        set.iter().for_each(|member| out.item(member));
+        std::mem::replace(set, kept)
+    })?;
+    if let Some(rest) = rest.filter(Set::is_costly_to_drop) {
+        let rest = NewValue::Object(Box::new(rest.into_object()));
+        let heap = ctx.home(key).heap;
+        ctx.data.discard(Removed::new(heap, key.bytes, rest, None));
+    }
+    ctx.changed(EventClass::Set, "spop", key);
+    ctx.effects.dirty += count as u64 - 1;
+    ctx.deleted_if_gone(key);
+    Ok(out.done())
+}

@@ -1,0 +1,37 @@
+//! Ids and entries of streams as replies.
+
+use collections::stream::{StreamEntry, StreamId};
+use wire::number::{I64_TEXT_SIZE_MAX, format_u64};
+use wire::reply::ReplyBuffer;
+
+/// An id as a bulk string.
+pub fn write_id(out: &mut ReplyBuffer<'_>, id: StreamId) {
+    let (mut ms, mut seq) = ([0; I64_TEXT_SIZE_MAX], [0; I64_TEXT_SIZE_MAX]);
+    out.bulk_parts(&[format_u64(id.ms, &mut ms), b"-", format_u64(id.seq, &mut seq)]);
+}
+
+/// An entry: its id, and its names and values in one array.
+pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
+    out.array(2);
+    write_id(out, entry.id);
+    out.array(2 * entry.pair_count());
+    for (name, value) in entry.pairs() {
+        out.bulk(name);
+        out.bulk(value);
+    }
+}
+
+/// An array of entries, at most `count` of them.
+pub fn write_entries<'a>(
+    out: &mut ReplyBuffer<'_>,
+    entries: impl Iterator<Item = StreamEntry<'a>>,
+    count: Option<usize>,
+) {
+    let array = out.deferred_array();
+    let mut len = 0;
+    for entry in entries.take(count.unwrap_or(usize::MAX)) {
+        write_entry(out, &entry);
+        len += 1;
+    }
+    out.set_len(array, len);
+}

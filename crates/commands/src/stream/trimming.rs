@@ -1,0 +1,112 @@
+//! `MAXLEN | MINID [= | ~] threshold [LIMIT count]`, as `XADD` and `XTRIM` take it.
+
+use collections::stream::{Stream, TrimTo};
+
+use super::ids::parse_id;
+use super::parse_integer;
+use crate::doc::{Arg, ArgType};
+use crate::error::CommandError;
+
+/// What an entry or a command asks to be deleted from the front.
+#[derive(Clone, Copy, Debug)]
+pub struct Trimming {
+    to: TrimTo,
+    /// `~`
+    is_approximate: bool,
+    /// Most entries; 0: no limit.
+    limit: u64,
+}
+
+/// The options as they are read, word by word.
+#[derive(Default)]
+pub struct TrimmingOptions {
+    to: Option<TrimTo>,
+    is_approximate: bool,
+    limit: Option<i64>,
+}
+
+const BOTH: CommandError =
+    CommandError::new("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
+const NEGATIVE_MAXLEN: CommandError = CommandError::new("ERR The MAXLEN argument must be >= 0.");
+const NEGATIVE_LIMIT: CommandError = CommandError::new("ERR The LIMIT argument must be >= 0.");
+const LIMIT_ALONE: CommandError =
+    CommandError::new("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy");
+const EXACT_LIMIT: CommandError =
+    CommandError::new("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
+/// Nodes that an approximate trim deletes at most, where it is not told.
+const NODE_COUNT_MAX: u64 = 100;
+/// The same in entries, where nodes may have any number of them.
+const LIMIT_DEFAULT: u64 = 10_000;
+/// The largest limit that is not asked for.
+const LIMIT_MAX: u64 = 1_000_000;
+
+/// The documentation of these options.
+pub const ARGS: &[Arg] = &[
+    Arg::one_of("strategy", &[Arg::word("maxlen", "MAXLEN"), Arg::word("minid", "MINID").since("6.2.0")]),
+    Arg::one_of("operator", &[Arg::word("equal", "="), Arg::word("approximately", "~")]).optional(),
+    Arg::new("threshold", ArgType::String),
+    Arg::integer("count").token("LIMIT").since("6.2.0").optional(),
+];
+
+impl TrimmingOptions {
+    /// Reads the option at the front of `words`, if it is one of these. Returns how many words it has.
+    pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
+        let [word, operands @ ..] = words else { return Ok(None) };
+        if operands.is_empty() {
+            return Ok(None);
+        }
+        let is_maxlen = word.eq_ignore_ascii_case(b"maxlen");
+        if is_maxlen || word.eq_ignore_ascii_case(b"minid") {
+            return self.parse_strategy(is_maxlen, operands).map(Some);
+        }
+        if word.eq_ignore_ascii_case(b"limit") {
+            let limit = parse_integer(operands[0])?;
+            if limit < 0 {
+                return Err(NEGATIVE_LIMIT);
+            }
+            self.limit = Some(limit);
+            return Ok(Some(2));
+        }
+        Ok(None)
+    }
+
+    fn parse_strategy(&mut self, is_maxlen: bool, operands: &[&[u8]]) -> Result<usize, CommandError> {
+        if self.to.is_some() {
+            return Err(BOTH);
+        }
+        let has_operator = operands.len() >= 2 && matches!(operands[0], b"~" | b"=");
+        self.is_approximate = has_operator && operands[0] == b"~";
+        let threshold = operands[usize::from(has_operator)];
+        self.to = Some(if is_maxlen {
+            TrimTo::Len(u64::try_from(parse_integer(threshold)?).map_err(|_| NEGATIVE_MAXLEN)?)
+        } else {
+            TrimTo::Id(parse_id(threshold, 0)?)
+        });
+        Ok(2 + usize::from(has_operator))
+    }
+
+    /// What they ask for; `None`: no trimming. `node_entry_count` is `stream-node-max-entries`.
+    pub fn finish(self, node_entry_count: u64) -> Result<Option<Trimming>, CommandError> {
+        let Some(to) = self.to else {
+            return if self.limit.is_some_and(|limit| limit > 0) { Err(LIMIT_ALONE) } else { Ok(None) };
+        };
+        let limit = match self.limit {
+            Some(_) if !self.is_approximate => return Err(EXACT_LIMIT),
+            Some(limit) => limit as u64,
+            None if self.is_approximate => match node_entry_count.saturating_mul(NODE_COUNT_MAX) {
+                0 => LIMIT_DEFAULT,
+                limit => limit.min(LIMIT_MAX),
+            },
+            None => 0,
+        };
+        Ok(Some(Trimming { to, is_approximate: self.is_approximate, limit }))
+    }
+}
+
+impl Trimming {
+    /// Trims, and returns the number of deleted entries.
+    pub fn apply(&self, stream: &mut Stream) -> u64 {
+        stream.trim(self.to, self.is_approximate, self.limit)
+    }
+}

@@ -1,0 +1,364 @@
+//! `XREAD` and `XREADGROUP`
+
+use collections::stream::{ConsumerIndex, Delivery, Stream, StreamId};
+use keyspace::Key;
+use wire::number::parse_i64_strict;
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use super::entries::{write_entries, write_entry, write_id};
+use super::ids::parse_id;
+use super::{no_group, parse_count};
+use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Parts, Replied, Reply};
+
+/// `XREAD [COUNT count] [BLOCK ms] STREAMS key ... id ...`
+pub const XREAD: Command = Command {
+    name: "xread",
+    arity: -4,
+    flags: Flags::BLOCKING.union(Flags::READONLY),
+    categories: Categories::STREAM,
+    access: Access::Read,
+    keys: &[keys_behind_streams(1)],
+    tips: &[],
+    doc: Doc::new(
+        Group::Stream,
+        "5.0.0",
+        "Returns the entries behind an id of each stream, or waits for some.",
+    )
+    .args(&[COUNT, BLOCK, STREAMS]),
+    subcommands: &[],
+    run: |ctx, args, reply| read(ctx, args, reply),
+};
+
+/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key ... id ...`
+pub const XREADGROUP: Command = Command {
+    name: "xreadgroup",
+    arity: -7,
+    flags: Flags::BLOCKING.union(Flags::WRITE),
+    access: Access::Write,
+    keys: &[keys_behind_streams(4)],
+    doc: Doc::new(
+        Group::Stream,
+        "5.0.0",
+        "Returns entries of streams that are new for a group, or pending for its consumer, or waits for some.",
+    )
+    .complexity("O(M) for M returned entries of each stream.")
+    .args(&[
+        Arg::block("group-block", &[Arg::string("group"), Arg::string("consumer")]).token("GROUP"),
+        COUNT,
+        BLOCK,
+        Arg::word("noack", "NOACK").optional(),
+        STREAMS,
+    ]),
+    run: |ctx, args, reply| read_group(ctx, args, reply),
+    ..XREAD
+};
+
+const COUNT: Arg = Arg::integer("count").token("COUNT").optional();
+const BLOCK: Arg = Arg::integer("milliseconds").token("BLOCK").optional();
+const STREAMS: Arg =
+    Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()]).token("STREAMS");
+
+const fn keys_behind_streams(from: i32) -> KeySpec {
+    KeySpec {
+        flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+        begin: Begin::Keyword { word: "STREAMS", from },
+        find: Find::Range { last: -1, step: 1, limit: 2 },
+        notes: None,
+        custom: None,
+    }
+}
+
+const GROUP_IN_XREAD: CommandError =
+    CommandError::new("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+const NOACK_IN_XREAD: CommandError =
+    CommandError::new("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+const NEW_IN_XREAD: CommandError = CommandError::new(
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+);
+const MISSING_GROUP: CommandError = CommandError::new("ERR Missing GROUP option for XREADGROUP");
+const LAST_IN_GROUP: CommandError = CommandError::new(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+     specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+);
+const END_IN_GROUP: CommandError = CommandError::new(
+    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+     specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
+);
+const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negative");
+const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
+
+/// What a request asks for.
+struct Options<'a> {
+    /// Where the keys begin among the arguments.
+    streams_at: usize,
+    stream_count: usize,
+    count: Option<usize>,
+    /// Milliseconds to wait; 0: for ever.
+    block_ms: Option<i64>,
+    /// Group and consumer.
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+}
+
+fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let options = Options::parse(args, "xread")?;
+    let mut behind = Vec::with_capacity(options.stream_count);
+    for index in 0..options.stream_count {
+        let stream = ctx.find::<Stream>(ctx.key(index))?;
+        behind.push(match options.id(args, index) {
+            b"$" => stream.map_or(StreamId::MIN, |stream| stream.last_id),
+            b"+" => stream
+                .filter(|stream| !stream.is_empty())
+                .and_then(|stream| stream.last_id.previous())
+                .unwrap_or(StreamId::MIN),
+            b">" => return Err(NEW_IN_XREAD),
+            text => parse_id(text, 0)?,
+        });
+    }
+    let mut out = reply.parts();
+    let mut streams = StreamsReply::new();
+    for (index, after) in behind.iter().enumerate() {
+        let key = ctx.key(index);
+        let Some(stream) = ctx.peek::<Stream>(key) else { continue };
+        if stream.last_entry_id().is_none_or(|last| last <= *after) {
+            continue;
+        }
+        let Some(start) = after.next() else { continue };
+        streams.begin(&mut out, key.bytes);
+        write_entries(&mut out, stream.range(start, StreamId::MAX), options.count);
+    }
+    match streams.finish(&mut out) {
+        true => Ok(out.done()),
+        false => Ok(wait(ctx, args, &options, Some(&behind), out)),
+    }
+}
+
+fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let options = Options::parse(args, "xreadgroup")?;
+    let (group, _) = options.group.ok_or(MISSING_GROUP)?;
+    // `None`: what is new for the group.
+    let mut behind = Vec::with_capacity(options.stream_count);
+    for index in 0..options.stream_count {
+        let key = ctx.key(index);
+        if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+            return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
+        }
+        behind.push(match options.id(args, index) {
+            b"$" => return Err(LAST_IN_GROUP),
+            b"+" => return Err(END_IN_GROUP),
+            b">" => None,
+            // The largest id stands for `>` as well, as it does in Redis.
+            text => Some(parse_id(text, 0)?).filter(|id| *id != StreamId::MAX),
+        });
+    }
+    let mut out = reply.parts();
+    let mut streams = StreamsReply::new();
+    for (index, after) in behind.iter().enumerate() {
+        read_one_for_group(ctx, ctx.key(index), *after, &options, &mut streams, &mut out)?;
+    }
+    match streams.finish(&mut out) {
+        true => Ok(out.done()),
+        false => Ok(wait(ctx, args, &options, None, out)),
+    }
+}
+
+/// Waits for entries if the request says so.
+fn wait(
+    _ctx: &mut Ctx<'_>,
+    _args: Args<'_>,
+    _options: &Options<'_>,
+    _behind: Option<&[StreamId]>,
+    mut out: Parts<'_>,
+) -> Replied {
+    out.null_array();
+    out.done()
+}
+
+/// Reads one stream for the group's consumer, who is made if need be.
+fn read_one_for_group(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    after: Option<StreamId>,
+    options: &Options<'_>,
+    streams: &mut StreamsReply,
+    out: &mut ReplyBuffer<'_>,
+) -> Result<(), CommandError> {
+    let Some((name, consumer_name)) = options.group else { return Ok(()) };
+    let now = ctx.now().0;
+    let result = ctx.edit(key, |stream: &mut Stream, _| {
+        let last_entry_id = stream.last_entry_id();
+        let group = stream.group_mut(name).expect("looked up just now");
+        let before = group.find_consumer(consumer_name);
+        let consumer = before.unwrap_or_else(|| group.add_consumer(consumer_name, now));
+        group.consumer_mut(consumer).seen_at = now;
+        let group_last_id = group.last_id;
+        let reader = Reader { group: name, consumer, now, count: options.count, no_ack: options.no_ack };
+        let mut has_read = true;
+        match after {
+            Some(after) => {
+                streams.begin(out, key.bytes);
+                reader.read_pending(stream, after, out);
+            }
+            None if last_entry_id.is_some_and(|last| last > group_last_id) => {
+                streams.begin(out, key.bytes);
+                reader.read_new(stream, group_last_id, out);
+            }
+            None => has_read = false,
+        }
+        (before.is_none(), has_read)
+    })?;
+    let (made_consumer, has_read) = result.unwrap_or_default();
+    ctx.effects.dirty += u64::from(made_consumer) + u64::from(has_read);
+    if made_consumer {
+        ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
+    }
+    Ok(())
+}
+
+/// Who reads for a group, and how.
+struct Reader<'a> {
+    group: &'a [u8],
+    consumer: ConsumerIndex,
+    now: i64,
+    count: Option<usize>,
+    no_ack: bool,
+}
+
+impl Reader<'_> {
+    /// Answers with entries that no consumer of the group was given yet.
+    fn read_new(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
+        let array = out.deferred_array();
+        let mut ids = Vec::new();
+        let start = behind.next().unwrap_or(StreamId::MAX);
+        for entry in stream.range(start, StreamId::MAX).take(self.count.unwrap_or(usize::MAX)) {
+            write_entry(out, &entry);
+            ids.push(entry.id);
+        }
+        out.set_len(array, ids.len());
+        for id in ids {
+            stream.advance(self.group, id);
+            let Some(group) = stream.group_mut(self.group).filter(|_| !self.no_ack) else { continue };
+            group.deliver(id, Delivery { consumer: self.consumer, at: self.now, count: 1 });
+            group.consumer_mut(self.consumer).active_at = Some(self.now);
+        }
+    }
+
+    /// Answers with entries that the consumer was given and has not acknowledged; deleted ones without their fields.
+    fn read_pending(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
+        let array = out.deferred_array();
+        let mut len = 0;
+        let mut again = Vec::new();
+        let start = behind.next().unwrap_or(StreamId::MAX);
+        let group = stream.group(self.group).expect("the reader has a consumer of it");
+        let pending = group.pending_of(self.consumer, start).take(self.count.unwrap_or(usize::MAX));
+        for (id, delivery) in pending {
+            if let Some(entry) = stream.find(id) {
+                write_entry(out, &entry);
+                again.push((id, delivery));
+            } else {
+                out.array(2);
+                write_id(out, id);
+                out.null_array();
+            }
+            len += 1;
+        }
+        out.set_len(array, len);
+        let group = stream.group_mut(self.group).expect("the reader has a consumer of it");
+        for (id, delivery) in again {
+            group.deliver(id, Delivery { at: self.now, count: delivery.count + 1, ..delivery });
+        }
+    }
+}
+
+/// The outer reply, which there is only if some stream has something: key and entries of each, in RESP3 a map.
+struct StreamsReply {
+    header: Option<wire::reply::Deferred>,
+    len: usize,
+}
+
+impl StreamsReply {
+    fn new() -> Self {
+        Self { header: None, len: 0 }
+    }
+
+    fn begin(&mut self, out: &mut ReplyBuffer<'_>, key: &[u8]) {
+        if self.header.is_none() {
+            self.header = Some(if out.is_resp3() { out.deferred_map() } else { out.deferred_array() });
+        }
+        if !out.is_resp3() {
+            out.array(2);
+        }
+        out.bulk(key);
+        self.len += 1;
+    }
+
+    /// Whether there is a reply.
+    fn finish(self, out: &mut ReplyBuffer<'_>) -> bool {
+        match self.header {
+            Some(header) => {
+                out.set_len(header, self.len);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: Args<'a>, name: &str) -> Result<Self, CommandError> {
+        let for_group = name == "xreadgroup";
+        let mut options =
+            Self { streams_at: 0, stream_count: 0, count: None, block_ms: None, group: None, no_ack: false };
+        let mut at = 1;
+        while let Some(word) = args.get(at) {
+            let more = args.len() - at - 1;
+            if word.eq_ignore_ascii_case(b"block") && more > 0 {
+                let timeout = parse_i64_strict(args.at(at + 1)).ok_or(BAD_TIMEOUT)?;
+                if timeout < 0 {
+                    return Err(NEGATIVE_TIMEOUT);
+                }
+                options.block_ms = Some(timeout);
+                at += 2;
+            } else if word.eq_ignore_ascii_case(b"count") && more > 0 {
+                options.count = Some(parse_count(args.at(at + 1))?).filter(|count| *count > 0);
+                at += 2;
+            } else if word.eq_ignore_ascii_case(b"streams") && more > 0 {
+                if !more.is_multiple_of(2) {
+                    let symbol = if for_group { '>' } else { '$' };
+                    return Err(CommandError::owned(format!(
+                        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be \
+                         specified."
+                    )));
+                }
+                options.streams_at = at + 1;
+                options.stream_count = more / 2;
+                return Ok(options);
+            } else if word.eq_ignore_ascii_case(b"group") && more >= 2 {
+                if !for_group {
+                    return Err(GROUP_IN_XREAD);
+                }
+                options.group = Some((args.at(at + 1), args.at(at + 2)));
+                at += 3;
+            } else if word.eq_ignore_ascii_case(b"noack") {
+                if !for_group {
+                    return Err(NOACK_IN_XREAD);
+                }
+                options.no_ack = true;
+                at += 1;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Err(CommandError::SYNTAX)
+    }
+
+    /// The id behind which a stream is read.
+    fn id(&self, args: Args<'a>, index: usize) -> &'a [u8] {
+        args.at(self.streams_at + self.stream_count + index)
+    }
+}

@@ -1,0 +1,48 @@
+//! `XTRIM`
+
+use collections::stream::Stream;
+use wire::request::Args;
+
+use super::trimming::{self, TrimmingOptions};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]`
+pub const COMMAND: Command = Command {
+    name: "xtrim",
+    arity: -4,
+    flags: Flags::WRITE,
+    categories: Categories::STREAM,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
+    tips: &["nondeterministic_output"],
+    doc: Doc::new(Group::Stream, "5.0.0", "Deletes the oldest entries of a stream.")
+        .complexity("O(N) for N deleted entries; whole nodes of them go at once.")
+        .history(&[("6.2.0", "Added `MINID` and `LIMIT`.")])
+        .args(&[Arg::key("key", 0), Arg::block("trim", trimming::ARGS)]),
+    subcommands: &[],
+    run,
+};
+
+const NO_STRATEGY: CommandError =
+    CommandError::new("ERR syntax error, XTRIM must be called with a trimming strategy");
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let mut options = TrimmingOptions::default();
+    let mut at = 2;
+    while at < args.len() {
+        let words: Vec<&[u8]> = args.tail(at).iter().take(3).collect();
+        at += options.parse(&words)?.ok_or(CommandError::SYNTAX)?;
+    }
+    let trimming = options.finish(ctx.config.stream_node_max_entries)?.ok_or(NO_STRATEGY)?;
+    let key = ctx.key(0);
+    let deleted = ctx.edit(key, |stream: &mut Stream, _| trimming.apply(stream))?.unwrap_or(0);
+    if deleted > 0 {
+        ctx.changed(EventClass::Stream, "xtrim", key);
+        ctx.effects.dirty += deleted - 1;
+    }
+    Ok(reply.integer(deleted as i64))
+}

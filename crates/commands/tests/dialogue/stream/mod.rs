@@ -1,0 +1,5 @@
+//! Dialogues with the stream commands.
+
+mod add;
+mod group;
+mod range;
