@@ -32,6 +32,8 @@ pub struct Watching {
     /// Set when any of them has changed.
     mark: Arc<Mark>,
     keys: HashSet<WatchedKey>,
+    /// Bytes of the keys' names.
+    names_size: usize,
 }
 
 #[derive(PartialEq, Eq)]
@@ -87,6 +89,13 @@ impl Watching {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// Bytes of memory that it takes, here and in the slots' lists.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let a_key = size_of::<WatchedKey>() + size_of::<Watch>();
+        size_of::<Self>() + self.keys.len() * a_key + 2 * self.names_size
     }
 
     /// The slots of the keys, in no order.
@@ -160,6 +169,7 @@ impl View<'_> {
         if !watching.keys.insert(WatchedKey { hash: key.hash, db: key.db, bytes: key.bytes.into() }) {
             return;
         }
+        watching.names_size += key.bytes.len();
         let was_expired = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
         let mark = Arc::downgrade(&watching.mark);
         let watch = Watch { db: key.db, hash: key.hash, bytes: key.bytes.into(), mark, was_expired };

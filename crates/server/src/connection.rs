@@ -12,10 +12,14 @@ use reactor::ConnectionId;
 use wire::request::Parser;
 
 use crate::registry::ClientRecord;
-use crate::statistics::ThreadStatistics;
 
-/// Output that counts as waiting to be sent, in bytes.
-const OUTPUT_NOTED_MIN: usize = 4096;
+/// Buffers smaller than this are not counted, in bytes: they come and go with each request.
+const BUFFER_COUNTED_MIN: usize = 16 << 10;
+
+/// Bytes of a buffer of that size that count.
+fn counted(size: usize) -> u64 {
+    if size < BUFFER_COUNTED_MIN { 0 } else { size as u64 }
+}
 
 /// Names a connection of a thread, for wake-ups from others: 8 bits of thread, 32 of generation, 24 of place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +67,8 @@ pub struct Connection {
     pub query: Vec<u8>,
     /// Replies that are not with the reactor yet.
     pub out: Vec<u8>,
+    /// Bytes of replies that are with the reactor, when last looked at.
+    pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
     /// What other threads can read of it.
@@ -116,41 +122,67 @@ impl Connection {
         self.out.shrink_to(self.out.len());
     }
 
-    /// Bytes of memory that it takes; `pending` are with the reactor.
-    fn memory_bytes(&self, pending: u64) -> u64 {
-        let session = &self.session;
-        let fixed = size_of::<Self>() + size_of::<ClientRecord>();
-        let texts = session.name.len() + session.peer.len() + session.local.len();
-        let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
-        let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
-        (fixed + texts + queued + names + self.query.capacity() + self.out.capacity()) as u64 + pending
-    }
-
-    /// So many bytes of output are with the reactor. Little is what is just being sent, and not worth a note.
-    #[inline]
-    pub fn note_output(&self, pending: usize, statistics: &ThreadStatistics) {
-        let noted = if pending < OUTPUT_NOTED_MIN { 0 } else { pending as u64 };
-        let before = self.record.output_bytes.value();
-        if noted != before && !self.closing {
-            self.record.output_bytes.set(noted);
-            let grown = noted.wrapping_sub(before);
-            self.record.memory_bytes.add(grown);
-            statistics.client_memory.add(grown);
+    /// Keeps input that can't be executed yet. The buffer grows by doubling, but not beyond the end of a large argument
+    /// that has been announced, and never on a client's word alone.
+    pub fn keep_input(&mut self, data: &[u8]) {
+        let needed = self.query.len() + data.len();
+        if needed > self.query.capacity() {
+            let doubled = needed.max(2 * self.query.capacity());
+            let announced = self.parser.announced().end;
+            let room = if announced < needed { doubled } else { doubled.min(announced) };
+            self.query.reserve_exact(room - self.query.len());
         }
+        self.query.extend_from_slice(data);
     }
 
-    /// Publishes what others may read of it. Returns by how much its memory has grown.
-    pub fn publish(&self) -> u64 {
+    /// Bytes of memory that it takes. An argument that was announced counts as if all of it were there: whether there is
+    /// room for it is decided before it comes in.
+    fn memory_bytes(&self) -> u64 {
+        let session = &self.session;
+        let fixed = size_of::<Self>() + size_of::<ClientRecord>() + session.name.len();
+        let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
+        let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
+        let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
+        let input = self.query.capacity().max(self.parser.announced().end);
+        (fixed + queued + watched + names) as u64 + counted(input) + counted(self.pending)
+    }
+
+    /// Bytes of input before a large argument that is arriving: they are read, and count as input no more.
+    fn parsed_size(&self) -> usize {
+        let announced = self.parser.announced();
+        if announced.len() < BUFFER_COUNTED_MIN { 0 } else { announced.start.min(self.query.len()) }
+    }
+
+    /// Weighs it anew. By how much it has grown, wrapping.
+    #[must_use]
+    pub fn weigh(&self) -> u64 {
+        // What is being closed is as good as gone: others must not be evicted for it.
+        if self.closing { self.give_up().wrapping_neg() } else { self.record.weight.set(self.memory_bytes()) }
+    }
+
+    /// It counts no more. What it did.
+    pub fn give_up(&self) -> u64 {
+        self.record.weight.give_up()
+    }
+
+    /// Publishes what others may read of what it means.
+    pub fn publish_session(&self) {
+        crate::clients::publish(&self.record, &self.session);
+    }
+
+    /// Publishes what others may read of its buffers.
+    pub fn publish_buffers(&self) {
         let record = &self.record;
-        crate::clients::publish(record, &self.session);
-        record.query_bytes.set(self.query.len() as u64);
+        record.query_bytes.set((self.query.len() - self.parsed_size()) as u64);
         record.query_free_bytes.set((self.query.capacity() - self.query.len()) as u64);
         record.reply_buffer_bytes.set(self.out.capacity() as u64);
         record.reply_buffer_peak.set(self.out.len() as u64);
-        // What is being closed is as good as gone: others must not be evicted for it.
-        let memory = if self.closing { 0 } else { self.memory_bytes(record.output_bytes.value()) };
-        let before = record.memory_bytes.value();
-        record.memory_bytes.set(memory);
-        memory.wrapping_sub(before)
+        self.publish_output();
+    }
+
+    /// Publishes what others may read of its output, and of its memory.
+    pub fn publish_output(&self) {
+        self.record.output_bytes.set(counted(self.pending));
+        self.record.memory_bytes.set(self.record.weight.value());
     }
 }

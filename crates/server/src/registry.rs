@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use commands::listening::TOPIC_COUNT;
-use sync::ThreadCounter;
+use sync::{ThreadCounter, Weight};
 
 use crate::connection::Token;
 
@@ -67,7 +67,9 @@ pub struct ClientRecord {
     pub query_free_bytes: ThreadCounter,
     /// Bytes of output not sent yet.
     pub output_bytes: ThreadCounter,
-    /// Bytes of memory of everything about it.
+    /// Bytes of memory of everything about it, as counted for `maxmemory-clients`.
+    pub weight: Weight,
+    /// The same as others are shown it: once it is settled that the connection may stay.
     pub memory_bytes: ThreadCounter,
     /// Commands queued in MULTI, plus one; 0: no transaction.
     pub multi: ThreadCounter,
@@ -126,6 +128,7 @@ impl ClientRecord {
             query_bytes: ThreadCounter::default(),
             query_free_bytes: ThreadCounter::default(),
             output_bytes: ThreadCounter::default(),
+            weight: Weight::new(),
             memory_bytes: ThreadCounter::default(),
             multi: ThreadCounter::default(),
             multi_bytes: ThreadCounter::default(),

@@ -54,6 +54,8 @@ pub struct Shared {
     pub latency: LatencyMonitor,
     /// What every request must look at first; all clear on the fast path.
     pub attention: Attention,
+    /// Held while somebody chooses connections to close, so that no two choose more than need be.
+    pub evicting: Mutex<()>,
     /// Connections closed to free memory.
     pub evicted_clients: AtomicU64,
     /// Connections in `MONITOR` mode.
@@ -277,6 +279,7 @@ impl Shared {
             command_logs: CommandLogs::default(),
             latency: LatencyMonitor::default(),
             attention: Attention::default(),
+            evicting: Mutex::new(()),
             evicted_clients: AtomicU64::new(0),
             monitor_count: AtomicU64::new(0),
             metrics: Metrics::default(),

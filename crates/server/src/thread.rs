@@ -309,6 +309,7 @@ impl Thread {
             parser: Parser::new(),
             query: Vec::new(),
             out: Vec::new(),
+            pending: 0,
             parked: None,
             record,
             soft_limit_since: None,
@@ -328,9 +329,9 @@ impl Thread {
         let id = self.reactor.adopt(socket, token.0);
         let connection = make(token, id);
         connection.record.token.set(token.0);
-        self.statistics.client_memory.add(connection.publish());
         entry.insert(Box::new(connection));
         self.seat.connection_count.set(self.connections.len() as u64);
+        self.take_note(token);
         token
     }
 
@@ -342,13 +343,13 @@ impl Thread {
         };
         connection.record.received_bytes.add(data.len() as u64);
         if connection.is_waiting() || !connection.query.is_empty() {
-            connection.query.extend_from_slice(data);
+            connection.keep_input(data);
             self.run_query(token);
             return;
         }
         let (done, processed) = self.executor.process(connection, data, &self.host);
         if done < data.len() {
-            connection.query.extend_from_slice(&data[done..]);
+            connection.keep_input(&data[done..]);
         }
         self.settle(token, processed);
     }
@@ -374,7 +375,6 @@ impl Thread {
             return;
         };
         connection.record.active_at.store(self.now.0, Ordering::Relaxed);
-        self.statistics.client_memory.add(connection.publish());
         match processed {
             Processed::Everything => {
                 if connection.at_eof {
@@ -388,10 +388,8 @@ impl Thread {
             Processed::Yielded => self.ready.push(token),
             Processed::Waiting => self.start_waiting(token),
         }
+        self.take_note(token);
         self.dirty.push(token);
-        if self.executor.client_memory_max < u64::MAX {
-            self.evict_clients();
-        }
     }
 
     fn start_waiting(&mut self, token: Token) {
@@ -503,12 +501,9 @@ impl Thread {
     }
 
     fn kill(&mut self, token: Token, id: u64) {
-        let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
-            return;
-        };
-        connection.closing = true;
-        let reactor_id = connection.id;
-        self.reactor.close(reactor_id, CloseMode::Now);
+        if self.connection(token).is_some_and(|connection| connection.session.id == id) {
+            self.abandon(token);
+        }
     }
 
     /// The connection is gone: nothing of it stays.
@@ -531,7 +526,7 @@ impl Thread {
             self.ears.forget(token, &listening);
         }
         self.host.forget(&connection.session);
-        self.statistics.client_memory.subtract(connection.record.memory_bytes.value());
+        self.statistics.client_memory.subtract(connection.give_up());
         self.shared.clients.remove(connection.session.id);
     }
 

@@ -6,6 +6,7 @@
 //! | [`mailbox`] | [`Mailbox`]: messages to one thread, and a wake-up only if it sleeps |
 //! | [`epoch`] | [`Domain`](epoch::Domain): memory read without a latch is freed when no thread can still see it |
 //! | [`counter`] | [`ThreadCounter`]: statistics written by one thread, read by all |
+//! | [`Weight`] | what a connection counts for in a sum, until anybody takes it out |
 //! | [`allocator`] | how many bytes are allocated, counted without one counter for all |
 //!
 //! Owns every atomic of the server; other crates meet threads only through these types.
@@ -29,6 +30,7 @@ mod latch;
 mod lot;
 mod mark;
 mod shim;
+mod weight;
 
 pub use counter::{Padded, ThreadCounter};
 pub use guard::{Guard, ReadGuard, WriteGuard};
@@ -36,3 +38,4 @@ pub use latch::Mode;
 pub use mailbox::Mailbox;
 pub use mark::Mark;
 pub use table::{Claim, LatchTable, Parked};
+pub use weight::Weight;

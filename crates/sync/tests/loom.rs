@@ -10,7 +10,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
-use sync::{Claim, Guard, LatchTable, Mailbox, Mode, Parked, epoch::Domain};
+use sync::{Claim, Guard, LatchTable, Mailbox, Mode, Parked, Weight, epoch::Domain};
 
 fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -469,5 +469,26 @@ fn garbage_is_kept_from_who_had_the_seat_before() {
         pieces.collect();
         pieces.collect();
         join(readers);
+    });
+}
+
+/// However an owner's steps and two who take a weight out of the sum meet, the steps add up to nothing in the end.
+#[test]
+fn steps_of_a_weight_add_up() {
+    explore(None, || {
+        let weight = Arc::new(Weight::new());
+        let sum = Arc::new(AtomicUsize::new(0));
+        let takers = [0, 1].map(|_| {
+            let (weight, sum) = (Arc::clone(&weight), Arc::clone(&sum));
+            thread::spawn(move || {
+                sum.fetch_sub(weight.give_up() as usize, Ordering::Relaxed);
+                assert!(weight.is_given_up());
+            })
+        });
+        for amount in [5, 3] {
+            sum.fetch_add(weight.set(amount) as usize, Ordering::Relaxed);
+        }
+        join(takers);
+        assert_eq!((weight.value(), sum.load(Ordering::Relaxed)), (0, 0));
     });
 }

@@ -3,6 +3,9 @@
 use crate::rule::{LONG_MAX, Reason, Rule, format_memory, parse_integer, parse_memory};
 use crate::setting::{Before, FileLines, Setting};
 
+/// A lower limit counts as this one, in bytes: with less, nobody could be connected to set it right again.
+const SIZE_MIN: u64 = 128 << 10;
+
 /// What all clients' buffers together may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMemoryLimit {
@@ -18,11 +21,11 @@ impl ClientMemoryLimit {
     pub fn size(self, maxmemory: u64) -> Option<u64> {
         match self {
             Self::Bytes(0) | Self::Percent(0) => None,
-            Self::Bytes(size) => Some(size),
+            Self::Bytes(size) => Some(size.max(SIZE_MIN)),
             Self::Percent(_) if maxmemory == 0 => None,
             // Divided first where the product could overflow; the error is below 100 bytes of at least 2^57.
             Self::Percent(percent) => Some(match maxmemory.checked_mul(u64::from(percent)) {
-                Some(product) => product / 100,
+                Some(product) => (product / 100).max(SIZE_MIN),
                 None => maxmemory / 100 * u64::from(percent),
             }),
         }
@@ -76,9 +79,11 @@ mod tests {
     #[test]
     fn size_of_a_share() {
         assert_eq!(ClientMemoryLimit::Bytes(0).size(1000), None);
-        assert_eq!(ClientMemoryLimit::Bytes(7).size(0), Some(7));
+        assert_eq!(ClientMemoryLimit::Bytes(7).size(0), Some(SIZE_MIN));
+        assert_eq!(ClientMemoryLimit::Bytes(SIZE_MIN + 1).size(0), Some(SIZE_MIN + 1));
         assert_eq!(ClientMemoryLimit::Percent(5).size(0), None);
-        assert_eq!(ClientMemoryLimit::Percent(5).size(1010), Some(50));
+        assert_eq!(ClientMemoryLimit::Percent(5).size(1010), Some(SIZE_MIN));
+        assert_eq!(ClientMemoryLimit::Percent(5).size(101_000_000), Some(5_050_000));
         assert_eq!(ClientMemoryLimit::Percent(100).size(u64::MAX), Some(u64::MAX / 100 * 100));
     }
 }

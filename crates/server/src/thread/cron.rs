@@ -153,6 +153,7 @@ impl Thread {
     fn check_clients(&mut self) {
         let config = std::sync::Arc::clone(&self.executor.config);
         let now = self.now.0;
+        let mut all = Vec::with_capacity(self.connections.len());
         let mut idle: Vec<Token> = Vec::new();
         let mut behind: Vec<(Token, usize)> = Vec::new();
         let share = self.connections.len() as i64 * self.tick_ms() / 1000;
@@ -178,17 +179,17 @@ impl Thread {
             if quiet_ms > 2000 {
                 connection.shrink();
             }
-            self.statistics.client_memory.add(connection.publish());
+            all.push(connection.token);
+        }
+        for token in all {
+            self.take_note(token);
         }
         for (token, pending) in behind {
             self.check_output_size(token, pending);
         }
         for token in idle {
-            let Some(connection) = self.connection(token) else { continue };
             log::debug!("Closing idle client");
-            connection.closing = true;
-            let id = connection.id;
-            self.reactor.close(id, CloseMode::Now);
+            self.abandon(token);
         }
     }
 }

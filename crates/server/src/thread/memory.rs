@@ -1,6 +1,12 @@
-//! `maxmemory-clients`: when the buffers of all connections together take more than that, the connection with most of
-//! them is closed, whichever thread serves it; then the next one, until they fit.
+//! `maxmemory-clients`: when all connections together take more than that, the largest are closed, whichever thread
+//! serves them, until the others fit.
+//!
+//! A connection is weighed after each batch, when its output has been handed over or sent, and ten times a second. What
+//! others may see of it is published behind that: nobody is shown a connection that is too much, and must go.
+//!
+//! Invariant: the sum of the threads' `client_memory` is the sum of the weights of all connections.
 
+use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use reactor::CloseMode;
@@ -10,36 +16,79 @@ use crate::connection::Token;
 use crate::mail::Mail;
 
 impl Thread {
-    /// Closes the largest connections while all together are over the limit. Those of this thread are gone at once;
+    /// Weighs a connection and publishes what others may see of it, unless it has to go.
+    pub(super) fn take_note(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        // First, as it tells whether the connection may be closed to free memory.
+        connection.publish_session();
+        self.statistics.client_memory.add(connection.weigh());
+        if self.executor.client_memory_max == u64::MAX {
+            connection.publish_buffers();
+            return;
+        }
+        self.evict_clients();
+        if let Some(connection) = self.connection(token) {
+            connection.publish_buffers();
+        }
+    }
+
+    /// So many bytes of a connection's output are with the reactor.
+    pub(super) fn note_output(&mut self, token: Token, pending: usize) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        if std::mem::replace(&mut connection.pending, pending) == pending {
+            return;
+        }
+        let grown = connection.weigh();
+        if grown == 0 {
+            return;
+        }
+        self.statistics.client_memory.add(grown);
+        if self.executor.client_memory_max == u64::MAX {
+            connection.publish_output();
+            return;
+        }
+        self.evict_clients();
+        if let Some(connection) = self.connection(token) {
+            connection.publish_output();
+        }
+    }
+
+    /// Closes the largest connections as long as all together are over the limit. Those of this thread are gone at once;
     /// others' owners are told, and what they hold counts as gone.
-    #[cold]
     pub(super) fn evict_clients(&mut self) {
-        while self.shared.client_memory() > self.executor.client_memory_max {
-            let all = self.shared.clients.all();
-            let largest = all
-                .iter()
-                .filter(|record| record.is_evictable())
-                .max_by_key(|record| record.memory_bytes.value());
-            let Some(record) = largest else { return };
-            // Whoever takes it out of the registry is the one who evicts it.
-            if !self.shared.clients.remove(record.id) {
+        if self.shared.client_memory() > self.executor.client_memory_max {
+            self.evict_largest();
+        }
+    }
+
+    #[cold]
+    fn evict_largest(&mut self) {
+        let shared = self.shared;
+        let _only_this_thread = shared.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut records = shared.clients.all();
+        records.retain(|record| record.is_evictable());
+        records.sort_by_cached_key(|record| Reverse(record.weight.value()));
+        for record in records {
+            if shared.client_memory() <= self.executor.client_memory_max {
+                return;
+            }
+            // Whoever takes it out of the registry is the one who closes it.
+            if !shared.clients.remove(record.id) {
                 continue;
             }
-            log::info!(
-                "Evicting client: id={} addr={} tot-mem={}",
-                record.id,
-                record.peer,
-                record.memory_bytes.value()
-            );
-            self.shared.evicted_clients.fetch_add(1, Ordering::Relaxed);
+            let freed = record.weight.give_up();
+            self.statistics.client_memory.subtract(freed);
+            log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
+            shared.evicted_clients.fetch_add(1, Ordering::Relaxed);
             match record.token_on(self.index) {
                 Some(token) => self.evict(token, record.id),
                 None => {
                     let token = record.place();
-                    self.shared.seats.post(token.thread(), Mail::Evict(token, record.id));
-                    let freed = record.memory_bytes.value();
-                    record.memory_bytes.set(0);
-                    self.statistics.client_memory.subtract(freed);
+                    shared.seats.post(token.thread(), Mail::Evict(token, record.id));
                 }
             }
         }
@@ -50,13 +99,19 @@ impl Thread {
         let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
             return;
         };
-        connection.closing = true;
         connection.query = Vec::new();
         connection.out = Vec::new();
-        let reactor_id = connection.id;
-        let freed = connection.record.memory_bytes.value();
-        connection.record.memory_bytes.set(0);
-        self.statistics.client_memory.subtract(freed);
-        self.reactor.close(reactor_id, CloseMode::Now);
+        self.abandon(token);
+    }
+
+    /// Closes a connection without another word. For others it is gone from now on.
+    pub(super) fn abandon(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        connection.closing = true;
+        self.statistics.client_memory.subtract(connection.give_up());
+        self.shared.clients.remove(connection.session.id);
+        self.reactor.close(connection.id, CloseMode::Now);
     }
 }

@@ -64,7 +64,12 @@ impl Thread {
         });
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
         self.ears.welcome(token, &mut connection.session, number);
-        let id = connection.id;
+        let (id, session_id) = (connection.id, connection.session.id);
+        if self.shared.clients.find(session_id).is_none() {
+            // Killed or evicted on the way: the mail about it went to where it was.
+            self.abandon(token);
+            return;
+        }
         for buffer in unsent {
             self.reactor.send(id, buffer);
         }

@@ -54,10 +54,11 @@ impl Thread {
             return;
         }
         let pending = self.reactor.pending_send_bytes(id);
-        connection.note_output(pending, self.statistics);
-        if pending > 0 {
-            self.check_output_size(token, pending);
+        // A connection that goes because of its own output must not take others with it for their memory.
+        if pending > 0 && !self.check_output_size(token, pending) {
+            return;
         }
+        self.note_output(token, pending);
     }
 
     /// A buffer is out.
@@ -69,7 +70,6 @@ impl Thread {
             return;
         };
         let pending = self.reactor.pending_send_bytes(connection.id);
-        connection.note_output(pending, self.statistics);
         if pending == 0 {
             connection.soft_limit_since = None;
         }
@@ -77,13 +77,15 @@ impl Thread {
             connection.receive_paused = false;
             self.reactor.resume_receive(connection.id);
         }
+        self.note_output(token, pending);
     }
 
-    /// Ends a connection whose output is over its class's limits; stops reading from one that is far behind.
-    pub(super) fn check_output_size(&mut self, token: Token, pending: usize) {
+    /// Ends a connection whose output is over its class's limits; stops reading from one that is far behind. Whether it
+    /// stays.
+    pub(super) fn check_output_size(&mut self, token: Token, pending: usize) -> bool {
         let now = self.now;
         let config = std::sync::Arc::clone(&self.executor.config);
-        let Some(connection) = self.connection(token) else { return };
+        let Some(connection) = self.connection(token) else { return false };
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
         let limit = config.client_output_buffer_limit.of(class);
         let is_stranger = !connection.session.authenticated && config.requirepass.reveal().is_some();
@@ -96,15 +98,16 @@ impl Thread {
                 session.id,
                 session.peer
             );
-            connection.closing = true;
-            let id = connection.id;
             self.shared.output_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.reactor.close(id, CloseMode::Now);
-        } else if pending > OUTPUT_PAUSE_SIZE && !connection.receive_paused {
+            self.abandon(token);
+            return false;
+        }
+        if pending > OUTPUT_PAUSE_SIZE && !connection.receive_paused {
             connection.receive_paused = true;
             let id = connection.id;
             self.reactor.pause_receive(id);
         }
+        true
     }
 
     /// Ends a connection that has sent more than `client-query-buffer-limit` without a complete request.
@@ -120,10 +123,8 @@ impl Thread {
             connection.session.peer,
             connection.query.len()
         );
-        connection.closing = true;
-        let id = connection.id;
         self.shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.reactor.close(id, CloseMode::Now);
+        self.abandon(token);
     }
 
     /// Gives a message to the connections here that listen to it.

@@ -21,6 +21,8 @@
 //!
 //! Start reading at [`Parser::parse`].
 
+use std::ops::Range;
+
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX, QUERY_BUFFER_SIZE_MAX};
 
 use super::args::Span;
@@ -161,6 +163,15 @@ impl Parser {
     #[must_use]
     pub fn is_mid_request(&self) -> bool {
         self.progress.args_missing > 0 || self.progress.line_scanned > 0
+    }
+
+    /// Where in the incomplete request the argument stands, with its line end, that was announced and has not arrived
+    /// whole. `0..0` if there is none.
+    #[must_use]
+    pub fn announced(&self) -> Range<usize> {
+        let start = self.progress.resume_at;
+        // An end that is beyond what can be kept has been refused.
+        self.progress.bulk_len.map_or(0..0, |len| start..start + len as usize + LINE_END.len())
     }
 
     /// Bytes of memory held, for accounting.
