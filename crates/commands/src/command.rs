@@ -146,6 +146,8 @@ pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<
 pub enum Access {
     /// No data.
     None,
+    /// No data, but what every connection is: the other threads first do what had reached them (`CLIENT LIST`).
+    Connections,
     /// The slots of its keys, for reading.
     Read,
     /// The slots of its keys, for writing.

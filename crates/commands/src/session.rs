@@ -146,6 +146,8 @@ pub enum BlockReason {
     Congestion,
     /// The server's shutdown (`SHUTDOWN` waits for it).
     Shutdown,
+    /// The other threads' turns, before a command that looks at all connections.
+    Turns,
 }
 
 impl Session {

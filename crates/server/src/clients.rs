@@ -106,7 +106,7 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.blocked.set(match session.blocked.map(|blocked| blocked.reason) {
         None => 0,
         // It is not blocked by anything that a client could know of.
-        Some(BlockReason::Congestion) => 0,
+        Some(BlockReason::Congestion | BlockReason::Turns) => 0,
         Some(BlockReason::Pause) => BLOCKED_BY_PAUSE,
         Some(BlockReason::Replicas { .. } | BlockReason::Disk) => BLOCKED_FOR_REPLICAS,
         Some(BlockReason::Shutdown) => BLOCKED_BY_SHUTDOWN,

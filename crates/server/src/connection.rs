@@ -77,6 +77,8 @@ pub struct Connection {
     pub soft_limit_since: Option<i64>,
     /// Commands run since the last look at all connections.
     pub recent_commands: u64,
+    /// The other threads' turns that its command waits for.
+    pub turns: Turns,
     /// The peer will send no more.
     pub at_eof: bool,
     /// It is being closed: nothing is executed any more.
@@ -85,6 +87,17 @@ pub struct Connection {
     pub moving_to: Option<usize>,
     /// Receiving is paused because too much is waiting.
     pub receive_paused: bool,
+}
+
+/// Turns of other threads that a command waits for, before it looks at all connections.
+#[derive(Default)]
+pub struct Turns {
+    /// How often it asked; answers to earlier questions count no more.
+    pub asked: u64,
+    /// Threads that have not answered.
+    pub awaited_count: usize,
+    /// All have, or they took too long: the command may run.
+    pub are_over: bool,
 }
 
 /// A command that waits for a latch: it is the first request in `query`.

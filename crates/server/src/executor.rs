@@ -385,6 +385,9 @@ impl Executor {
                 return step;
             }
         }
+        if command.access == Access::Connections && self.must_await_turns(connection) {
+            return Step::Again;
+        }
         if command.access != Access::None {
             while let Err((busy, mode)) = self.latch(command, plan, connection) {
                 if !self.view.park(busy, mode, connection.token.0) {
@@ -402,7 +405,7 @@ impl Executor {
     /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
     fn latch(&mut self, command: &Command, plan: Plan, connection: &Connection) -> Result<(), (Busy, Mode)> {
         let mode = match command.access {
-            Access::None => return Ok(()),
+            Access::None | Access::Connections => return Ok(()),
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),
@@ -441,7 +444,7 @@ impl Executor {
             match command.access {
                 // SCAN and the like: a transaction sees one instant even there.
                 Access::None => everything |= command.flags.contains(Flags::READONLY),
-                Access::Queued | Access::Read => {}
+                Access::Queued | Access::Read | Access::Connections => {}
                 Access::Write => mode = Mode::Write,
                 Access::ReadAll => everything = true,
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),

@@ -30,6 +30,10 @@ pub enum Mail {
     Relisten(Relisten),
     /// Close this connection, if it still is the client with this id, to free memory.
     Evict(Token, u64),
+    /// This connection wants to know when what has arrived here by now is done; and which of its questions it is.
+    AskTurn(Token, u64),
+    /// The answer, from one thread.
+    TurnEnded(Token, u64),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.

@@ -30,7 +30,7 @@ use sync::epoch::Participant;
 use wire::reply::ReplyBuffer;
 use wire::request::Parser;
 
-use crate::connection::{Connection, Token};
+use crate::connection::{Connection, Token, Turns};
 use crate::executor::{Executor, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
@@ -72,6 +72,8 @@ pub struct Thread {
     dirty: Vec<Token>,
     /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
     arrivals: VecDeque<(Socket, Origin)>,
+    /// Connections elsewhere that wait for the end of this turn.
+    turn_askers: Vec<(Token, u64)>,
     spare_buffers: Vec<Vec<u8>>,
     retired: Vec<Retired>,
     cron: cron::Cron,
@@ -107,6 +109,7 @@ impl Thread {
             paused: Vec::new(),
             dirty: Vec::new(),
             arrivals: VecDeque::new(),
+            turn_askers: Vec::new(),
             spare_buffers: Vec::new(),
             retired: Vec::new(),
             cron: cron::Cron::new(index),
@@ -131,6 +134,8 @@ impl Thread {
             self.tell_time();
             self.statistics.turn_since_ms.set(self.now.0 as u64);
             self.read_mail();
+            // Who asks later asks about events that this turn has not seen.
+            let asker_count = self.turn_askers.len();
             while let Some(event) = self.reactor.next_event() {
                 // What was published before these bytes were sent comes before the answer to them.
                 self.read_mail();
@@ -148,6 +153,9 @@ impl Thread {
             }
             self.read_mail();
             self.flush_dirty();
+            for (token, question) in self.turn_askers.drain(..asker_count) {
+                self.shared.seats.post(token.thread(), Mail::TurnEnded(token, question));
+            }
             self.statistics.turns.add(1);
             self.statistics.busy_ns.add(Ticks::now().ns_since(started));
             self.participant.quiescent();
@@ -163,6 +171,7 @@ impl Thread {
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
         let sleeps = self.ready.is_empty()
+            && self.turn_askers.is_empty()
             && self.arrivals.is_empty()
             && !self.executor.is_evicting
             && !self.ears.has_mail()
@@ -220,6 +229,8 @@ impl Thread {
             Mail::Evict(token, id) => self.evict(token, id),
             Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
             Mail::Unblock(token, id, reply) => self.unblock(token, id, reply),
+            Mail::AskTurn(token, question) => self.turn_askers.push((token, question)),
+            Mail::TurnEnded(token, question) => self.turn_ended(token, question),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
@@ -314,6 +325,7 @@ impl Thread {
             record,
             soft_limit_since: None,
             recent_commands: 0,
+            turns: Turns::default(),
             at_eof: false,
             closing: false,
             moving_to: None,
@@ -445,6 +457,7 @@ impl Thread {
         let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
         match (blocked.reason, how) {
             (BlockReason::Pause | BlockReason::Congestion | BlockReason::Shutdown, _) => {}
+            (BlockReason::Turns, _) => connection.turns.are_over = true,
             (BlockReason::Replicas { .. } | BlockReason::Disk, UnblockReply::Error) => {
                 reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
             }
@@ -459,12 +472,29 @@ impl Thread {
         self.run_query(token);
     }
 
+    /// A thread has done what had arrived there when a connection here asked.
+    fn turn_ended(&mut self, token: Token, question: u64) {
+        let Some(connection) = self.connection(token) else { return };
+        let Some(blocked) = connection.session.blocked else { return };
+        if blocked.reason != BlockReason::Turns || connection.turns.asked != question {
+            return;
+        }
+        connection.turns.awaited_count -= 1;
+        if connection.turns.awaited_count > 0 {
+            return;
+        }
+        if let Some(until) = blocked.until {
+            self.deadlines.remove(&(until, token));
+        }
+        self.end_wait(token, UnblockReply::Timeout);
+    }
+
     fn unblock(&mut self, token: Token, id: u64, how: UnblockReply) {
         let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
             return;
         };
         let Some(blocked) = connection.session.blocked else { return };
-        if matches!(blocked.reason, BlockReason::Pause | BlockReason::Congestion) {
+        if matches!(blocked.reason, BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns) {
             return;
         }
         if let Some(until) = blocked.until {
@@ -492,7 +522,9 @@ impl Thread {
     fn reached_end(&mut self, token: Token) {
         let Some(connection) = self.connection(token) else { return };
         connection.at_eof = true;
-        if connection.parked.is_some() {
+        // What was sent is done first: these waits end soon.
+        let awaits_turns = connection.session.blocked.is_some_and(|wait| wait.reason == BlockReason::Turns);
+        if connection.parked.is_some() || awaits_turns {
             return;
         }
         connection.session.blocked = None;

@@ -475,20 +475,16 @@ fn garbage_is_kept_from_who_had_the_seat_before() {
 /// However an owner's steps and two who take a weight out of the sum meet, the steps add up to nothing in the end.
 #[test]
 fn steps_of_a_weight_add_up() {
-    explore(None, || {
+    explore(Some(3), || {
         let weight = Arc::new(Weight::new());
-        let sum = Arc::new(AtomicUsize::new(0));
-        let takers = [0, 1].map(|_| {
-            let (weight, sum) = (Arc::clone(&weight), Arc::clone(&sum));
-            thread::spawn(move || {
-                sum.fetch_sub(weight.give_up() as usize, Ordering::Relaxed);
-                assert!(weight.is_given_up());
-            })
-        });
-        for amount in [5, 3] {
-            sum.fetch_add(weight.set(amount) as usize, Ordering::Relaxed);
-        }
-        join(takers);
-        assert_eq!((weight.value(), sum.load(Ordering::Relaxed)), (0, 0));
+        let take = || {
+            let weight = Arc::clone(&weight);
+            thread::spawn(move || 0u64.wrapping_sub(weight.give_up()))
+        };
+        let takers = [take(), take()];
+        let set = weight.set(5).wrapping_add(weight.set(3));
+        let sum = takers.into_iter().fold(set, |sum, taker| sum.wrapping_add(taker.join().unwrap()));
+        assert!(weight.is_given_up());
+        assert_eq!((weight.value(), sum), (0, 0));
     });
 }

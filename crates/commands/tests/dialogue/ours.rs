@@ -125,7 +125,7 @@ impl Ours {
         slots.sort_unstable();
         slots.dedup();
         let mode = match access {
-            Access::None => return,
+            Access::None | Access::Connections => return,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             // More than it needs, which nobody else could notice.

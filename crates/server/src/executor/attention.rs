@@ -25,6 +25,9 @@ use crate::shared::Attention;
 /// How long a request waits for a thread that is behind before it looks again, in milliseconds.
 const CONGESTION_WAIT_MS: i64 = 1;
 
+/// How long a command waits for the other threads' turns at most, in milliseconds.
+const TURNS_MS_MAX: i64 = 50;
+
 impl Executor {
     /// Deals with whatever is switched on. `None`: the request is to be run now.
     #[cold]
@@ -86,6 +89,27 @@ impl Executor {
                 && queue.requests.iter().any(|queued| writes(queued.found.command.flags))
         });
         writes(found.command.flags) || queued
+    }
+
+    /// Whether a command that looks at all connections must wait for the other threads' turns: asks for them, or finds
+    /// that it has waited. Not for long, as a thread may have much to do.
+    pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {
+        let turns = &mut connection.turns;
+        if std::mem::take(&mut turns.are_over) {
+            return false;
+        }
+        turns.asked += 1;
+        turns.awaited_count = 0;
+        for thread in self.shared.seats.occupied().filter(|thread| *thread != connection.token.thread()) {
+            turns.awaited_count += 1;
+            self.shared.seats.post(thread, Mail::AskTurn(connection.token, turns.asked));
+        }
+        if turns.awaited_count == 0 {
+            return false;
+        }
+        let until = Some(Millis(self.view.now.0 + TURNS_MS_MAX));
+        connection.session.blocked = Some(Blocked { until, reason: BlockReason::Turns });
+        true
     }
 
     fn queue(&mut self, connection: &mut Connection, found: Found, plan: Plan, args: Args<'_>) -> Step {

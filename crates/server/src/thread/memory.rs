@@ -4,9 +4,13 @@
 //! A connection is weighed after each batch, when its output has been handed over or sent, and ten times a second. What
 //! others may see of it is published behind that: nobody is shown a connection that is too much, and must go.
 //!
+//! Connections that may not be closed count like all others; if they alone are over the limit, nobody is closed for it.
+//! Valkey would close everybody else then, at each one's next command, and be no better off.
+//!
 //! Invariant: the sum of the threads' `client_memory` is the sum of the weights of all connections.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reactor::CloseMode;
@@ -14,6 +18,7 @@ use reactor::CloseMode;
 use super::Thread;
 use crate::connection::Token;
 use crate::mail::Mail;
+use crate::registry::ClientRecord;
 
 impl Thread {
     /// Weighs a connection and publishes what others may see of it, unless it has to go.
@@ -70,6 +75,12 @@ impl Thread {
         let shared = self.shared;
         let _only_this_thread = shared.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut records = shared.clients.all();
+        let kept = |record: &&Arc<ClientRecord>| !record.is_evictable();
+        let kept_size: u64 = records.iter().filter(kept).map(|record| record.weight.value()).sum();
+        // Closing all others would not help.
+        if kept_size > self.executor.client_memory_max {
+            return;
+        }
         records.retain(|record| record.is_evictable());
         records.sort_by_cached_key(|record| Reverse(record.weight.value()));
         for record in records {

@@ -50,6 +50,7 @@ impl Thread {
             self.reactor.send(id, out);
         }
         if connection.closing {
+            self.statistics.client_memory.subtract(connection.give_up());
             self.reactor.close(id, CloseMode::AfterSends);
             return;
         }

@@ -6,7 +6,7 @@ use wire::request::Args;
 
 use super::OTHERS;
 use super::filter::{KEEP_DOC, SkipMe, parse};
-use crate::command::{Categories, Command};
+use crate::command::{Access, Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -28,6 +28,7 @@ pub const LIST: Command = Command::keyless(
     .args(KEEP_DOC),
     list,
 )
+.access(Access::Connections)
 .categories_too(Categories::CONNECTION)
 .tips(&["nondeterministic_output"]);
 
