@@ -16,7 +16,7 @@ use crate::command::Command;
 use crate::error::CommandError;
 use crate::host::Host;
 use crate::reply::{Replied, Reply};
-use crate::session::{BlockReason, Blocked, Session};
+use crate::session::{BlockReason, Blocked, Session, SessionFlags};
 
 /// A key of the request, as the planner found it.
 #[derive(Clone, Copy, Debug)]
@@ -276,7 +276,19 @@ impl<'a> Ctx<'a> {
         true
     }
 
+    /// Whether the command may wait: not in a transaction, where it answers as if its time were over.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        !self.session.flags.contains(SessionFlags::IN_EXEC)
+    }
+
     /// The connection waits; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).
+    ///
+    /// With [`BlockReason::Keys`] the whole request is run again, by whoever changes one of the keys and before anybody
+    /// else sees that change, until it does not block: so a handler that finds something on its keys must not look at
+    /// how it came to be run. Meanwhile keys that the writer has not latched look as if they did not exist. A key that
+    /// is only written (the destination of `BLMOVE`) is not named in [`KeyWait::keys`](crate::session::KeyWait), and is
+    /// latched.
     pub fn block(&mut self, until: Option<Millis>, reason: BlockReason) {
         self.session.blocked = Some(Blocked { until, reason });
     }

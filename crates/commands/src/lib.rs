@@ -24,13 +24,14 @@ pub mod listening;
 pub mod reply;
 pub mod session;
 pub mod table;
+pub mod timeout;
 
 mod bitmap;
 mod connection;
 mod generic;
 mod pubsub;
 mod server;
-mod stream;
 mod set;
+mod stream;
 mod string;
 mod transaction;

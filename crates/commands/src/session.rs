@@ -3,10 +3,13 @@
 //!
 //! Never holds a socket, a buffer or a latch: those belong to the server's connection around it.
 
+use std::ops::Range;
+
 use base::{DbIndex, Millis};
 use bitflags::bitflags;
-use keyspace::Watching;
-use wire::reply::Protocol;
+use collections::Kind;
+use keyspace::{Needs, Watching};
+use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
 use crate::context::PlannedKey;
@@ -122,7 +125,7 @@ impl Queue {
 }
 
 /// Why a connection waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// When it stops waiting; `None`: never.
     pub until: Option<Millis>,
@@ -130,9 +133,46 @@ pub struct Blocked {
     pub reason: BlockReason,
 }
 
+impl Blocked {
+    /// Answers that the time is over; nothing where the request itself is to be run then.
+    pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
+        match self.reason {
+            BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns | BlockReason::Shutdown => {}
+            BlockReason::Keys(_) => reply.null_array(),
+            BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
+            BlockReason::Disk => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
+        }
+    }
+}
+
+/// What a request that waits for keys waits for: see [`Ctx::block`](crate::context::Ctx::block).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWait {
+    /// Which of the request's keys, as places in the order of the table's key specs.
+    pub keys: Range<usize>,
+    /// What must be there for the request to be run again.
+    pub needs: Needs,
+    /// Arguments that are others when it is run again, by index: what `$` of `XREAD` means is settled now.
+    pub replaced: Vec<(usize, Vec<u8>)>,
+}
+
+impl KeyWait {
+    /// Waits for a value of a type under any of these keys.
+    #[must_use]
+    pub fn for_kind(kind: Kind, keys: Range<usize>) -> Self {
+        Self { keys, needs: Needs { kind, or_none: false }, replaced: Vec::new() }
+    }
+}
+
 /// For what a connection waits, and so what it is answered when its time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockReason {
+    /// Data under a key: the request is then run again. Answered with a null array.
+    Keys(KeyWait),
     /// Replicas' acknowledgements (`WAIT`): answered with the number of those that have come.
     Replicas {
         /// How many acknowledged so far.

@@ -14,8 +14,8 @@ use crate::generic::*;
 pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
-use crate::stream::*;
 use crate::set::*;
+use crate::stream::*;
 use crate::string::*;
 use crate::transaction::*;
 

@@ -21,6 +21,10 @@ pub struct Counters {
     pub evicted_keys: Counter,
     /// Changes since the start, as Redis counts `dirty`.
     pub dirty: Counter,
+    /// Keys that somebody waits for.
+    pub waited_keys: Counter,
+    /// Those for which somebody wants to know when they are deleted, too.
+    pub waited_keys_or_none: Counter,
     per_db: Box<[PerDb]>,
 }
 

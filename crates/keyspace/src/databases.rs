@@ -144,19 +144,21 @@ impl View<'_> {
             None => 0..keyspace.db_count(),
         };
         let now = self.now.0;
+        let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
             for db in dbs.clone() {
                 if !data_has(data, db) {
                     continue;
                 }
-                if data.is_watched() {
-                    data.note_replacement(DbIndex(db as u16), None, now);
+                if data.is_attended() {
+                    data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
                 }
                 cleared.tables.push(data.table_mut(db, keyspace.db_count()).take());
             }
             keyspace.slots().shared(slot.index()).publish(data.table_mut(0, keyspace.db_count()));
         }
+        self.ready = ready;
         for db in dbs {
             let gone = keyspace.counters.population(db);
             cleared.key_count += gone.keys;
@@ -174,21 +176,23 @@ impl View<'_> {
         let keyspace = self.keyspace;
         let count = keyspace.db_count();
         let now = self.now.0;
+        let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
             if !data_has(data, one) && !data_has(data, other) {
                 continue;
             }
-            if data.is_watched() {
+            if data.is_attended() {
                 let (one, other) = (DbIndex(one as u16), DbIndex(other as u16));
-                data.note_replacement(one, Some(other), now);
-                data.note_replacement(other, Some(one), now);
+                data.note_replacement(one, Some(other), now, &mut ready);
+                data.note_replacement(other, Some(one), now, &mut ready);
             }
             let first = data.table_mut(one, count).take();
             let second = std::mem::replace(data.table_mut(other, count), first);
             *data.table_mut(one, count) = second;
             keyspace.slots().shared(slot.index()).publish(data.table_mut(0, count));
         }
+        self.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
         self.counters.cleared(one, difference(of_one, of_other));
         self.counters.cleared(other, difference(of_other, of_one));

@@ -94,7 +94,7 @@ impl ExpiryCycle {
         let counters = view.counters;
         let slot = Slot::new(self.slot as u16);
         let heap = keyspace.heap(slot);
-        let is_watched = guard.is_watched();
+        let is_attended = guard.is_attended();
         let mut watched: Vec<Box<[u8]>> = Vec::new();
         let table = guard.table_mut(db, keyspace.db_count());
         let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {
@@ -106,13 +106,13 @@ impl ExpiryCycle {
                 "expired",
                 Key { bytes: removed.entry().key(), hash: 0, slot, db: DbIndex(db as u16) },
             );
-            if is_watched {
+            if is_attended {
                 watched.push(removed.entry().key().into());
             }
             expired(Expired { db: DbIndex(db as u16), removed });
         });
         for bytes in &watched {
-            guard.note_change(Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
+            guard.note_change(Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now, &mut view.ready);
         }
         if db == 0 {
             guard.shared().publish(guard.table_mut(0, keyspace.db_count()));

@@ -18,6 +18,7 @@ use sync::epoch::Domain;
 use crate::counters::AllCounters;
 use crate::events::Observer;
 use crate::key::slot_of_hash;
+use crate::waiting::Waits;
 use crate::watching::Watches;
 
 /// Number of heaps that the slots share, each for a run of neighbouring slots.
@@ -26,7 +27,7 @@ const HEAP_COUNT: usize = 32;
 /// Vacant memory that is kept in any case, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
 
-/// What a slot's latch guards: its table in each database, and who watches its keys.
+/// What a slot's latch guards: its table in each database, and who watches or waits for its keys.
 pub struct SlotData {
     /// Database 0, inline: with the latch and the hint it fills one cache line.
     first: Table,
@@ -40,6 +41,7 @@ struct More {
     /// Further databases, made when one of them is first written.
     tables: Box<[Table]>,
     watches: Watches,
+    waits: Waits,
 }
 
 /// The tables of a slot.
@@ -87,9 +89,16 @@ impl SlotData {
             && more.tables.iter().all(Table::is_empty)
         {
             more.tables = Box::default();
-            if more.watches.is_empty() {
-                self.more = None;
-            }
+            self.drop_empty_lists();
+        }
+    }
+
+    /// Gives up the memory of the rarer parts if there is nothing in them.
+    pub(crate) fn drop_empty_lists(&mut self) {
+        let is_idle =
+            |more: &More| more.tables.is_empty() && more.watches.is_empty() && more.waits.is_empty();
+        if self.more.as_deref().is_some_and(is_idle) {
+            self.more = None;
         }
     }
 
@@ -106,10 +115,18 @@ impl SlotData {
         &mut more.tables[db - 1]
     }
 
-    /// Whether anybody watches a key of this slot.
+    /// Whether anybody watches a key of this slot, or waits for one.
     #[inline]
-    pub(crate) fn is_watched(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.watches.is_empty())
+    pub(crate) fn is_attended(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.watches.is_empty() || !more.waits.is_empty())
+    }
+
+    pub(crate) fn waits_mut(&mut self) -> Option<&mut Waits> {
+        self.more.as_mut().map(|more| &mut more.waits).filter(|waits| !waits.is_empty())
+    }
+
+    pub(crate) fn waits_or_new(&mut self) -> &mut Waits {
+        &mut self.more.get_or_insert_default().waits
     }
 
     pub(crate) fn watches(&self) -> Option<&Watches> {

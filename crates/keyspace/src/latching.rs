@@ -82,6 +82,20 @@ impl<'k> View<'k> {
         }
     }
 
+    /// Latches one more slot for writing, out of order and so only if it is free: whoever waits out of order may wait for
+    /// ever. Whether it is held now.
+    #[must_use]
+    pub fn latch_too(&mut self, slot: Slot) -> bool {
+        if self.held_data(slot).is_some() {
+            return self.holds_for_writing(slot);
+        }
+        let Some(guard) = self.keyspace.slots().try_write(slot.index()) else { return false };
+        let guards = self.several();
+        let place = guards.partition_point(|(held, _)| *held < slot);
+        guards.insert(place, (slot, Guard::Write(guard)));
+        true
+    }
+
     /// Whether no latch is held.
     #[must_use]
     #[inline]

@@ -16,6 +16,7 @@ mod keyspace;
 mod latching;
 mod reading;
 mod view;
+mod waiting;
 mod watching;
 mod writing;
 
@@ -30,5 +31,6 @@ pub use key::{Key, slot_of_hash};
 pub use keyspace::{Keyspace, SlotData, Slots};
 pub use latching::{Busy, Kept};
 pub use view::{Held, Random, View};
+pub use waiting::{Needs, OwnedKey, Waiter};
 pub use watching::Watching;
 pub use writing::{Edited, NotOfThisType, WasThere};

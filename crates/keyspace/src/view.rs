@@ -9,6 +9,8 @@
 //! Latching is in `latching.rs`, reading in `reading.rs`, writing in `writing.rs`, whole databases in `databases.rs`.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
 use collections::{Entry, Heap, Hint, Home, Removed, Table};
@@ -19,6 +21,7 @@ use crate::counters::Counters;
 use crate::events::WantedEvents;
 use crate::key::Key;
 use crate::keyspace::{Keyspace, SlotData};
+use crate::waiting::OwnedKey;
 
 /// A slot held for reading or writing.
 pub(crate) type SlotGuard<'k> = Guard<'k, Hint, SlotData>;
@@ -63,6 +66,11 @@ pub struct View<'k> {
     pub garbage: Vec<Removed>,
     /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
     pub lazy_expire: bool,
+    /// Whether keys whose slots are not held are simply not there: for a waiter that is served with one of its keys. The
+    /// others hold nothing for it, or whoever wrote them would have served it.
+    pub hides_unheld: bool,
+    /// Keys that somebody waits for, and that changed.
+    pub(crate) ready: VecDeque<Arc<OwnedKey>>,
     pub(crate) random: Random,
 }
 
@@ -119,6 +127,8 @@ impl<'k> View<'k> {
             late_misses: RefCell::default(),
             garbage: Vec::new(),
             lazy_expire: true,
+            hides_unheld: false,
+            ready: VecDeque::new(),
             random: Random::new(seed),
         }
     }
@@ -188,7 +198,11 @@ impl<'k> View<'k> {
 
     #[inline]
     pub(crate) fn table(&self, key: Key<'_>) -> Option<&Table> {
-        self.slot_data(key.slot).table(key.db.0 as usize)
+        match self.held_data(key.slot) {
+            Some(data) => data.table(key.db.0 as usize),
+            None if self.hides_unheld => None,
+            None => not_held(key.slot),
+        }
     }
 
     /// Runs `change` on the key's table, then makes the slot's hint follow.

@@ -11,7 +11,7 @@
 //! 1. As long as a [`Watching`] lives and its mark is not set, each of its keys is in the list of the key's slot.
 //! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
@@ -22,6 +22,7 @@ use sync::Mark;
 use crate::key::{Key, slot_of_hash};
 use crate::keyspace::SlotData;
 use crate::view::View;
+use crate::waiting::OwnedKey;
 
 /// Lists shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
@@ -208,27 +209,36 @@ impl View<'_> {
         }
     }
 
-    /// Tells those who watch a key that it has changed. Its slot must be held for writing.
+    /// Tells those who watch a key that it has changed, and notes it as ready for those who wait for it. Its slot must be held for writing.
     #[inline]
     pub fn note_change(&mut self, key: Key<'_>) {
-        let now = self.due();
-        let data = self.slot_data_mut(key.slot);
-        if data.is_watched() {
-            data.note_change(key, now);
+        if self.slot_data_mut(key.slot).is_attended() {
+            self.note_attended_change(key);
         }
+    }
+
+    #[cold]
+    fn note_attended_change(&mut self, key: Key<'_>) {
+        let now = self.due();
+        let mut ready = std::mem::take(&mut self.ready);
+        self.slot_data_mut(key.slot).note_change(key, now, &mut ready);
+        self.ready = ready;
     }
 }
 
 impl SlotData {
     fn forget_watches(&mut self, mark: &Arc<Mark>) {
-        if self.is_watched() {
+        if self.watches().is_some_and(|watches| !watches.is_empty()) {
             self.watches_or_new().remove(mark);
         }
     }
 
     /// A key of this slot has changed.
     #[cold]
-    pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64) {
+    pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64, ready: &mut VecDeque<Arc<OwnedKey>>) {
+        if let Some(waits) = self.waits_mut() {
+            waits.note_ready(key, ready);
+        }
         let Some((watches, tables)) = self.watches_and_tables() else { return };
         watches.settle(|watch| {
             if !watch.is_of(key) {
@@ -242,7 +252,16 @@ impl SlotData {
 
     /// The table of a database is about to become empty (`None`), or to be replaced by that of another one.
     #[cold]
-    pub(crate) fn note_replacement(&mut self, db: DbIndex, by: Option<DbIndex>, now: i64) {
+    pub(crate) fn note_replacement(
+        &mut self,
+        db: DbIndex,
+        by: Option<DbIndex>,
+        now: i64,
+        ready: &mut VecDeque<Arc<OwnedKey>>,
+    ) {
+        if let Some(waits) = self.waits_mut() {
+            waits.note_all_ready(db, ready);
+        }
         let Some((watches, tables)) = self.watches_and_tables() else { return };
         watches.settle(|watch| {
             if watch.db != db {

@@ -5,14 +5,17 @@ use std::sync::atomic::Ordering;
 use base::Millis;
 use commands::host::{ClientFacts, ClientFilter, ClientKind};
 use commands::listening::{TOPICS, Topic};
-use commands::session::{BlockReason, Session, SessionFlags};
+use commands::session::{BlockReason, Blocked, Session, SessionFlags};
 use commands::table::NUMBERED;
 use reactor::clock;
 use wire::reply::Protocol;
 
 use crate::connection::Token;
 use crate::mail::{Mail, UnblockReply};
-use crate::registry::{BLOCKED_BY_PAUSE, BLOCKED_BY_SHUTDOWN, BLOCKED_FOR_REPLICAS, ClientRecord};
+use crate::registry::{
+    BLOCKED_BY_PAUSE, BLOCKED_BY_SHUTDOWN, BLOCKED_FOR_KEYS, BLOCKED_FOR_REPLICAS, BLOCKED_WITH_TIMEOUT,
+    ClientRecord,
+};
 use crate::shared::{Attention, Shared};
 
 impl Shared {
@@ -42,6 +45,10 @@ impl Shared {
             } else if !self.clients.remove(record.id) {
                 continue;
             } else {
+                // It takes nothing any more, even if its thread hears of it a moment later.
+                if let Some(waiter) = record.waiter() {
+                    let _ = waiter.wait.end_or_ask();
+                }
                 let token = record.place();
                 self.seats.post(token.thread(), Mail::Kill(token, record.id));
             }
@@ -53,7 +60,7 @@ impl Shared {
     /// Ends the wait of a connection in a blocking command. Whether it was in one.
     pub fn unblock_client(&self, id: u64, with_error: bool) -> bool {
         let Some(record) = self.clients.find(id) else { return false };
-        if record.blocked.value() != BLOCKED_FOR_REPLICAS {
+        if !record.waiter().is_some_and(|waiter| waiter.wait.try_end()) {
             return false;
         }
         let how = if with_error { UnblockReply::Error } else { UnblockReply::Timeout };
@@ -103,14 +110,20 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     for topic in TOPICS {
         record.name_counts[topic as usize].set(session.name_count(topic) as u64);
     }
-    record.blocked.set(match session.blocked.map(|blocked| blocked.reason) {
-        None => 0,
+    record.blocked.set(session.blocked.as_ref().map_or(0, blocked_number));
+}
+
+fn blocked_number(blocked: &Blocked) -> u64 {
+    let reason = match blocked.reason {
         // It is not blocked by anything that a client could know of.
-        Some(BlockReason::Congestion | BlockReason::Turns) => 0,
-        Some(BlockReason::Pause) => BLOCKED_BY_PAUSE,
-        Some(BlockReason::Replicas { .. } | BlockReason::Disk) => BLOCKED_FOR_REPLICAS,
-        Some(BlockReason::Shutdown) => BLOCKED_BY_SHUTDOWN,
-    });
+        BlockReason::Congestion | BlockReason::Turns => return 0,
+        BlockReason::Pause => BLOCKED_BY_PAUSE,
+        BlockReason::Replicas { .. } | BlockReason::Disk => BLOCKED_FOR_REPLICAS,
+        BlockReason::Shutdown => BLOCKED_BY_SHUTDOWN,
+        BlockReason::Keys(_) => BLOCKED_FOR_KEYS,
+    };
+    let has_end = blocked.until.is_some() && blocked.reason != BlockReason::Pause;
+    reason + if has_end { BLOCKED_WITH_TIMEOUT } else { 0 }
 }
 
 fn seconds_since(now: i64, then: i64) -> u64 {

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use commands::session::{Session, SessionFlags};
-use keyspace::{Busy, Kept};
+use keyspace::{Busy, Kept, Waiter};
 use reactor::ConnectionId;
 use wire::request::Parser;
 
+use crate::mail::UnblockReply;
 use crate::registry::ClientRecord;
 
 /// Buffers smaller than this are not counted, in bytes: they come and go with each request.
@@ -28,6 +29,9 @@ pub struct Token(pub u64);
 const PLACE_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
 
+/// Set in places that are no places of connections.
+const ERRAND_PLACE: usize = 1 << (PLACE_BITS - 1);
+
 impl Token {
     /// The token of a place in a thread's table.
     #[must_use]
@@ -38,6 +42,24 @@ impl Token {
                 | u64::from(generation) << PLACE_BITS
                 | place as u64,
         )
+    }
+
+    /// The name of something of a thread that is no connection, but waits for latches as well.
+    #[must_use]
+    pub fn errand(thread: usize, number: usize) -> Self {
+        Self::new(thread, 0, ERRAND_PLACE | number)
+    }
+
+    /// The number of such a thing; `None`: it is a connection.
+    #[must_use]
+    pub fn errand_number(self) -> Option<usize> {
+        (self.place() & ERRAND_PLACE != 0).then_some(self.place() & !ERRAND_PLACE)
+    }
+
+    /// The name of a connection that is on its way to a thread, and has no place there yet.
+    #[must_use]
+    pub fn underway(thread: usize) -> Self {
+        Self::new(thread, 0, 0)
     }
 
     /// The thread that serves it.
@@ -71,6 +93,14 @@ pub struct Connection {
     pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
+    /// Its place in the queues of the keys that it waits for, or of nobody's where it waits for something else.
+    pub waiter: Option<Arc<Waiter>>,
+    /// How its wait is to end if whoever serves it just now does not end it.
+    pub end_asked: Option<UnblockReply>,
+    /// What it waits for is not to be answered (`CLIENT REPLY`).
+    pub is_muted: bool,
+    /// The request in hand reads only, but wants to wait, which takes latches for writing.
+    pub latches_for_writing: bool,
     /// What other threads can read of it.
     pub record: Arc<ClientRecord>,
     /// Since when its pending output has been over the soft limit, in Unix milliseconds.

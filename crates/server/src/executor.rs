@@ -7,8 +7,10 @@
 
 mod attention;
 mod eviction;
+mod latching;
 mod plain;
 mod refusals;
+mod serving;
 
 pub use eviction::ExceededTime;
 
@@ -26,9 +28,8 @@ use commands::index::{Found, Shape};
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use config::Config;
-use keyspace::{Busy, Evictor, View, WantedEvents, slot_of_hash};
+use keyspace::{Evictor, View, WantedEvents};
 use reactor::clock::Ticks;
-use sync::Mode;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, Batch, Limits, Parsed, Parser, Peer};
 
@@ -37,6 +38,8 @@ use crate::connection::{Connection, ParkedCommand};
 use crate::listening::Ears;
 use crate::shared::{Attention, Shared};
 use crate::statistics::ThreadStatistics;
+pub use serving::Errand;
+use serving::{BeginWait, StandIn};
 
 /// Runs the requests of one thread's connections.
 pub struct Executor {
@@ -67,6 +70,7 @@ pub struct Executor {
     found: Vec<u32>,
     slots: Vec<Slot>,
     effects: Effects,
+    stand_in: StandIn,
 }
 
 /// What is known of a request before anything is latched.
@@ -126,6 +130,8 @@ enum Step {
     Again,
     /// Executed, but the ones behind it must wait.
     Stop,
+    /// It is to wait for its keys, and must be run with them latched for writing to be put into their queues.
+    ForWriting,
 }
 
 impl Executor {
@@ -151,6 +157,7 @@ impl Executor {
             found: Vec::new(),
             slots: Vec::new(),
             effects: Effects::default(),
+            stand_in: StandIn::new(),
         };
         executor.take_config_over();
         executor
@@ -246,7 +253,7 @@ impl Executor {
             index += 1;
             match step {
                 Step::Done => {}
-                Step::Again => {
+                Step::Again | Step::ForWriting => {
                     connection.parser = Parser::new();
                     return (request.start(), Some(Processed::Waiting));
                 }
@@ -388,80 +395,24 @@ impl Executor {
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;
         }
-        if command.access != Access::None {
-            while let Err((busy, mode)) = self.latch(command, plan, connection) {
-                if !self.view.park(busy, mode, connection.token.0) {
-                    self.statistics.parked.add(1);
-                    connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
-                    return Step::Again;
-                }
-            }
-        }
         let request = batch.request(index);
         let asked = Asked { found, plan, args, size: request.end() - request.start() };
-        self.run(connection, asked, started, host)
-    }
-
-    /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
-    fn latch(&mut self, command: &Command, plan: Plan, connection: &Connection) -> Result<(), (Busy, Mode)> {
-        let mode = match command.access {
-            Access::None | Access::Connections => return Ok(()),
-            Access::Read | Access::ReadAll => Mode::Read,
-            Access::Write | Access::WriteAll => Mode::Write,
-            Access::Queued => return self.latch_queued(connection),
-        };
-        let failed = |busy| (busy, mode);
-        if matches!(command.access, Access::ReadAll | Access::WriteAll) {
-            return self.view.latch_all(mode).map_err(failed);
-        }
-        let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
-        match keys {
-            [] => Ok(()),
-            [key] if self.view.holds_nothing() => {
-                self.view.latch(slot_of_hash(key.hash), mode).map_err(failed)
+        loop {
+            if command.access != Access::None {
+                while let Err((busy, mode)) = self.latch(command, plan, connection) {
+                    if !self.view.park(busy, mode, connection.token.0) {
+                        self.statistics.parked.add(1);
+                        connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+                        return Step::Again;
+                    }
+                }
             }
-            [_] => Ok(()),
-            keys => {
-                self.slots.clear();
-                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
-                self.slots.sort_unstable();
-                self.slots.dedup();
-                self.view.latch_several(self.slots.iter().copied(), mode).map_err(failed)
+            let step = self.run(connection, asked, started, host);
+            connection.latches_for_writing = matches!(step, Step::ForWriting);
+            if !connection.latches_for_writing {
+                return step;
             }
         }
-    }
-
-    /// Latches the union of what the queued commands of a transaction need and of the keys that are watched, all in the
-    /// strongest mode.
-    fn latch_queued(&mut self, connection: &Connection) -> Result<(), (Busy, Mode)> {
-        let session = &connection.session;
-        let Some(queue) = session.multi.as_ref().filter(|_| !session.is_doomed()) else { return Ok(()) };
-        let mut mode = Mode::Read;
-        let mut everything = false;
-        self.slots.clear();
-        for queued in &queue.requests {
-            let command = queued.found.command;
-            match command.access {
-                // SCAN and the like: a transaction sees one instant even there.
-                Access::None => everything |= command.flags.contains(Flags::READONLY),
-                Access::Queued | Access::Read | Access::Connections => {}
-                Access::Write => mode = Mode::Write,
-                Access::ReadAll => everything = true,
-                Access::WriteAll => (everything, mode) = (true, Mode::Write),
-            }
-            self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
-        }
-        if let Some(watching) = &session.watching {
-            // The list of watchers is left, too.
-            mode = Mode::Write;
-            self.slots.extend(watching.slots());
-        }
-        if everything {
-            return self.view.latch_all(mode).map_err(|busy| (busy, mode));
-        }
-        self.slots.sort_unstable();
-        self.slots.dedup();
-        self.view.latch_several(self.slots.iter().copied(), mode).map_err(|busy| (busy, mode))
     }
 
     /// Runs the handler under its latches, lets them go, and reports.
@@ -494,6 +445,16 @@ impl Executor {
             let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
             (found.command.run)(&mut ctx, args, reply)
         };
+        if self.view.has_ready() {
+            self.serve_ready(host);
+        }
+        if connection.session.blocked.is_some()
+            && let BeginWait::NeedsWriting = self.begin_wait(connection, asked)
+        {
+            self.view.release();
+            connection.session.blocked = None;
+            return Step::ForWriting;
+        }
         self.view.release();
         if found.command.access == Access::Queued {
             self.ears.hear_after_transaction(&mut connection.out);

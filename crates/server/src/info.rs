@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use commands::identity;
 use reactor::{clock, process};
 
+use crate::registry::BLOCKED_WITH_TIMEOUT;
 use crate::shared::{Attention, Shared};
 
 /// A text of sections.
@@ -180,10 +181,13 @@ fn clients(text: &mut Text, shared: &Shared) {
         ("tracking_clients", &0),
         ("pubsub_clients", &count(&|record| record.is_listener())),
         ("watching_clients", &count(&|record| record.watch_count.value() != 0)),
-        ("clients_in_timeout_table", &count(&|record| record.blocked.value() != 0)),
+        ("clients_in_timeout_table", &count(&|record| record.blocked.value() & BLOCKED_WITH_TIMEOUT != 0)),
         ("total_watched_keys", &watched),
-        ("total_blocking_keys", &0),
-        ("total_blocking_keys_on_nokey", &0),
+        ("total_blocking_keys", &shared.keyspace.counters.sum(|counters| &counters.waited_keys)),
+        (
+            "total_blocking_keys_on_nokey",
+            &shared.keyspace.counters.sum(|counters| &counters.waited_keys_or_none),
+        ),
         ("paused_reason", &if is_paused { "client_pause" } else { "none" }),
         ("paused_actions", &actions),
         ("paused_timeout_milliseconds", &if is_paused { left_ms } else { 0 }),

@@ -24,7 +24,11 @@ pub enum Mail {
     Resume(Token),
     /// Close this connection if it still is the client with this id.
     Kill(Token, u64),
-    /// End the wait of this client (`CLIENT UNBLOCK`).
+    /// This client's wait is over: what it waited for has come, and this is its reply.
+    Served(Token, u64, Vec<u8>),
+    /// This client's wait was asked to end while it was served in vain: it is over.
+    Missed(Token, u64),
+    /// This client's wait is over by `CLIENT UNBLOCK`.
     Unblock(Token, u64, UnblockReply),
     /// Listen elsewhere; for the first thread.
     Relisten(Relisten),

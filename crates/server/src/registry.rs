@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use commands::listening::TOPIC_COUNT;
+use keyspace::Waiter;
 use sync::{ThreadCounter, Weight};
 
 use crate::connection::Token;
@@ -18,6 +19,10 @@ pub const BLOCKED_BY_PAUSE: u64 = 1;
 pub const BLOCKED_FOR_REPLICAS: u64 = 2;
 /// Waits for the end of the server.
 pub const BLOCKED_BY_SHUTDOWN: u64 = 3;
+/// Waits for data.
+pub const BLOCKED_FOR_KEYS: u64 = 4;
+/// Added where the wait has an end.
+pub const BLOCKED_WITH_TIMEOUT: u64 = 1 << 8;
 
 const SHARD_COUNT: usize = 16;
 
@@ -79,7 +84,7 @@ pub struct ClientRecord {
     pub watch_count: ThreadCounter,
     /// Names it listens to, by topic.
     pub name_counts: [ThreadCounter; TOPIC_COUNT],
-    /// Why it waits, as one of the numbers above; 0: not.
+    /// Why it waits, as the numbers above; 0: not.
     pub blocked: ThreadCounter,
     /// Number of the last command, plus one.
     pub last_command: ThreadCounter,
@@ -90,6 +95,7 @@ pub struct ClientRecord {
     /// Commands executed.
     pub command_count: ThreadCounter,
     texts: Mutex<ClientTexts>,
+    waiter: Mutex<Option<Arc<Waiter>>>,
 }
 
 /// The texts that a client sets.
@@ -139,6 +145,7 @@ impl ClientRecord {
             received_bytes: ThreadCounter::default(),
             sent_bytes: ThreadCounter::default(),
             command_count: ThreadCounter::default(),
+            waiter: Mutex::new(None),
             texts: Mutex::new(ClientTexts { user: "default".to_owned(), ..ClientTexts::default() }),
         }
     }
@@ -146,6 +153,17 @@ impl ClientRecord {
     /// The texts as last set.
     pub fn texts(&self) -> MutexGuard<'_, ClientTexts> {
         self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Its wait, if it is in one that others may end.
+    #[must_use]
+    pub fn waiter(&self) -> Option<Arc<Waiter>> {
+        self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// It begins to wait, or has ended.
+    pub fn set_waiter(&self, waiter: Option<Arc<Waiter>>) {
+        *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = waiter;
     }
 
     /// Where it is served.

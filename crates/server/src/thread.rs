@@ -11,6 +11,7 @@ mod cron;
 mod memory;
 mod moving;
 mod output;
+mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -22,22 +23,21 @@ use base::Millis;
 use collections::Retired;
 use commands::session::{BlockReason, Session};
 use config::MaxmemoryPolicy;
-use keyspace::Aging;
+use keyspace::{Aging, Waiter};
 use reactor::clock::{self, Ticks};
 use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
 use slab::Slab;
 use sync::epoch::Participant;
-use wire::reply::ReplyBuffer;
 use wire::request::Parser;
 
 use crate::connection::{Connection, Token, Turns};
-use crate::executor::{Executor, Processed};
+use crate::executor::{Errand, Executor, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
 use crate::listening::Ears;
 use crate::mail::{Mail, Seat, UnblockReply};
 use crate::registry::ClientRecord;
-use crate::shared::{Attention, Shared};
+use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 
 /// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
@@ -68,6 +68,12 @@ pub struct Thread {
     ready: Vec<Token>,
     /// Connections that wait for the end of a pause.
     paused: Vec<Token>,
+    /// Waits that are over, but could not leave all queues yet.
+    lingering: Vec<Arc<Waiter>>,
+    /// Mail for connections that are on their way here.
+    early: Vec<Mail>,
+    /// What waits for latches without being a connection.
+    errands: Slab<Errand>,
     /// Connections with output of this turn.
     dirty: Vec<Token>,
     /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
@@ -107,6 +113,9 @@ impl Thread {
             deadlines: BTreeSet::new(),
             ready: Vec::new(),
             paused: Vec::new(),
+            lingering: Vec::new(),
+            early: Vec::new(),
+            errands: Slab::new(),
             dirty: Vec::new(),
             arrivals: VecDeque::new(),
             turn_askers: Vec::new(),
@@ -151,6 +160,10 @@ impl Thread {
                 self.tick();
                 self.statistics.cron_ns.add(Ticks::now().ns_since(before));
             }
+            if self.executor.has_errands() {
+                self.run_errands();
+            }
+            // Who was served by this thread is answered in the same turn.
             self.read_mail();
             self.flush_dirty();
             for (token, question) in self.turn_askers.drain(..asker_count) {
@@ -164,7 +177,10 @@ impl Thread {
 
     /// Whether nothing is left to do here, for good.
     fn may_end(&self) -> bool {
-        (self.retiring || self.stopping) && self.connections.is_empty() && self.shared.let_go(self.index)
+        (self.retiring || self.stopping)
+            && self.connections.is_empty()
+            && self.errands.is_empty()
+            && self.shared.let_go(self.index)
     }
 
     /// Waits for something to do: events, mail, the next timer.
@@ -175,11 +191,12 @@ impl Thread {
             && self.arrivals.is_empty()
             && !self.executor.is_evicting
             && !self.ears.has_mail()
+            && !self.executor.has_errands()
             && self.seat.mailbox().prepare_sleep();
         if sleeps {
             let next = self.deadlines.first().map_or(self.next_tick, |(at, _)| (*at).min(self.next_tick));
-            timeout =
-                Some(Duration::from_millis((next.0 - clock::unix_millis()).clamp(0, WAIT_MS_MAX) as u64));
+            let left_us = next.0.saturating_mul(1000).saturating_sub(clock::unix_micros());
+            timeout = Some(Duration::from_micros(left_us.clamp(0, WAIT_MS_MAX * 1000) as u64));
             self.participant.offline();
         }
         let waited = self.reactor.wait(timeout);
@@ -228,9 +245,9 @@ impl Thread {
             Mail::Kill(token, id) => self.kill(token, id),
             Mail::Evict(token, id) => self.evict(token, id),
             Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
-            Mail::Unblock(token, id, reply) => self.unblock(token, id, reply),
             Mail::AskTurn(token, question) => self.turn_askers.push((token, question)),
             Mail::TurnEnded(token, question) => self.turn_ended(token, question),
+            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
@@ -322,6 +339,10 @@ impl Thread {
             out: Vec::new(),
             pending: 0,
             parked: None,
+            waiter: None,
+            end_asked: None,
+            is_muted: false,
+            latches_for_writing: false,
             record,
             soft_limit_since: None,
             recent_commands: 0,
@@ -404,17 +425,6 @@ impl Thread {
         self.dirty.push(token);
     }
 
-    fn start_waiting(&mut self, token: Token) {
-        let Some(connection) = self.connection(token) else { return };
-        let Some(blocked) = connection.session.blocked else { return };
-        if blocked.reason == BlockReason::Pause {
-            self.paused.push(token);
-        }
-        if let Some(until) = blocked.until {
-            self.deadlines.insert((until, token));
-        }
-    }
-
     /// Connections that yielded go on.
     fn run_ready(&mut self) {
         for token in std::mem::take(&mut self.ready) {
@@ -424,6 +434,9 @@ impl Thread {
 
     /// The latch a session waits for is worth a try.
     fn resume(&mut self, token: Token) {
+        if let Some(number) = token.errand_number() {
+            return self.resume_errand(number);
+        }
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
@@ -440,81 +453,17 @@ impl Thread {
         }
     }
 
-    /// Waits whose time is over.
-    fn end_waits(&mut self) {
-        while let Some((until, token)) =
-            self.deadlines.first().copied().filter(|(until, _)| *until <= self.now)
-        {
-            self.deadlines.remove(&(until, token));
-            self.end_wait(token, UnblockReply::Timeout);
-        }
-    }
-
-    /// Ends a connection's wait and answers it.
-    fn end_wait(&mut self, token: Token, how: UnblockReply) {
-        let Some(connection) = self.connection(token) else { return };
-        let Some(blocked) = connection.session.blocked.take() else { return };
-        let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
-        match (blocked.reason, how) {
-            (BlockReason::Pause | BlockReason::Congestion | BlockReason::Shutdown, _) => {}
-            (BlockReason::Turns, _) => connection.turns.are_over = true,
-            (BlockReason::Replicas { .. } | BlockReason::Disk, UnblockReply::Error) => {
-                reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-            }
-            (BlockReason::Replicas { acknowledged }, UnblockReply::Timeout) => reply.integer(acknowledged),
-            (BlockReason::Disk, UnblockReply::Timeout) => {
-                reply.array(2);
-                reply.integer(0);
-                reply.integer(0);
-            }
-        }
-        self.dirty.push(token);
-        self.run_query(token);
-    }
-
     /// A thread has done what had arrived there when a connection here asked.
     fn turn_ended(&mut self, token: Token, question: u64) {
         let Some(connection) = self.connection(token) else { return };
-        let Some(blocked) = connection.session.blocked else { return };
-        if blocked.reason != BlockReason::Turns || connection.turns.asked != question {
+        let awaits_turns =
+            connection.session.blocked.as_ref().is_some_and(|wait| wait.reason == BlockReason::Turns);
+        if !awaits_turns || connection.turns.asked != question {
             return;
         }
         connection.turns.awaited_count -= 1;
-        if connection.turns.awaited_count > 0 {
-            return;
-        }
-        if let Some(until) = blocked.until {
-            self.deadlines.remove(&(until, token));
-        }
-        self.end_wait(token, UnblockReply::Timeout);
-    }
-
-    fn unblock(&mut self, token: Token, id: u64, how: UnblockReply) {
-        let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
-            return;
-        };
-        let Some(blocked) = connection.session.blocked else { return };
-        if matches!(blocked.reason, BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns) {
-            return;
-        }
-        if let Some(until) = blocked.until {
-            self.deadlines.remove(&(until, token));
-        }
-        self.end_wait(token, how);
-    }
-
-    /// `CLIENT PAUSE` changed: those that wait for its end try again, and wait again if they must.
-    fn end_pause(&mut self) {
-        for token in std::mem::take(&mut self.paused) {
-            let Some(connection) = self.connection(token) else { continue };
-            let Some(blocked) = connection.session.blocked else { continue };
-            if let Some(until) = blocked.until {
-                self.deadlines.remove(&(until, token));
-            }
+        if connection.turns.awaited_count == 0 {
             self.end_wait(token, UnblockReply::Timeout);
-        }
-        if self.shared.pause_until.load(Ordering::Acquire) <= self.now.0 {
-            self.shared.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
         }
     }
 
@@ -523,11 +472,13 @@ impl Thread {
         let Some(connection) = self.connection(token) else { return };
         connection.at_eof = true;
         // What was sent is done first: these waits end soon.
-        let awaits_turns = connection.session.blocked.is_some_and(|wait| wait.reason == BlockReason::Turns);
+        let awaits_turns =
+            connection.session.blocked.as_ref().is_some_and(|wait| wait.reason == BlockReason::Turns);
         if connection.parked.is_some() || awaits_turns {
             return;
         }
-        connection.session.blocked = None;
+        self.abandon_wait(token);
+        let Some(connection) = self.connection(token) else { return };
         connection.closing = true;
         self.dirty.push(token);
     }
@@ -543,13 +494,11 @@ impl Thread {
         if self.connection(token).is_none() {
             return;
         }
+        self.abandon_wait(token);
         let mut connection = self.connections.remove(token.place());
         self.seat.connection_count.set(self.connections.len() as u64);
         if let Some(parked) = connection.parked.take() {
             self.shared.keyspace.slots().cancel(parked.busy.0.index(), token.0);
-        }
-        if let Some(until) = connection.session.blocked.and_then(|blocked| blocked.until) {
-            self.deadlines.remove(&(until, token));
         }
         if let Some(watching) = connection.session.watching.take() {
             self.executor.view.unwatch(*watching);

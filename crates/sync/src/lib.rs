@@ -5,6 +5,7 @@
 //! | [`table`] | [`LatchTable`]: slots, each behind a reader/writer latch that nobody ever blocks on |
 //! | [`mailbox`] | [`Mailbox`]: messages to one thread, and a wake-up only if it sleeps |
 //! | [`epoch`] | [`Domain`](epoch::Domain): memory read without a latch is freed when no thread can still see it |
+//! | [`Wait`] | who ends a blocked client's wait: exactly one of all who may |
 //! | [`counter`] | [`ThreadCounter`]: statistics written by one thread, read by all |
 //! | [`Weight`] | what a connection counts for in a sum, until anybody takes it out |
 //! | [`allocator`] | how many bytes are allocated, counted without one counter for all |
@@ -30,6 +31,7 @@ mod latch;
 mod lot;
 mod mark;
 mod shim;
+mod wait;
 mod weight;
 
 pub use counter::{Padded, ThreadCounter};
@@ -38,4 +40,5 @@ pub use latch::Mode;
 pub use mailbox::Mailbox;
 pub use mark::Mark;
 pub use table::{Claim, LatchTable, Parked};
+pub use wait::{End, PutBack, TryServe, Wait};
 pub use weight::Weight;

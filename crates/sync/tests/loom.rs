@@ -10,7 +10,9 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
-use sync::{Claim, Guard, LatchTable, Mailbox, Mode, Parked, Weight, epoch::Domain};
+use sync::{
+    Claim, End, Guard, LatchTable, Mailbox, Mode, Parked, PutBack, TryServe, Wait, Weight, epoch::Domain,
+};
 
 fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -486,5 +488,71 @@ fn steps_of_a_weight_add_up() {
         let sum = takers.into_iter().fold(set, |sum, taker| sum.wrapping_add(taker.join().unwrap()));
         assert!(weight.is_given_up());
         assert_eq!((weight.value(), sum), (0, 0));
+    });
+}
+
+/// A blocked client that is served, times out and is killed at the same instant: exactly one of them ends the wait,
+/// and who asked while it was served in vain is told.
+#[test]
+fn a_wait_is_ended_by_exactly_one() {
+    for satisfied in [false, true] {
+        explore(None, move || {
+            let wait = Arc::new(Wait::new());
+            let ended = Arc::new(AtomicUsize::new(0));
+            let end = {
+                let (wait, ended) = (wait.clone(), ended.clone());
+                thread::spawn(move || {
+                    if wait.try_end() {
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            };
+            let owner = {
+                let (wait, ended) = (wait.clone(), ended.clone());
+                thread::spawn(move || {
+                    if wait.end_or_ask() == End::Ended {
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            };
+            if wait.try_serve() == TryServe::Claimed {
+                if satisfied {
+                    wait.served();
+                    ended.fetch_add(1, Ordering::Relaxed);
+                } else if wait.put_back() == PutBack::Ended {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            join([end, owner]);
+            assert!(wait.is_over());
+            assert_eq!(ended.load(Ordering::Relaxed), 1);
+        });
+    }
+}
+
+/// Two writers that are satisfied with different keys of one waiter: what the first put back the second serves, and
+/// nobody serves it together with another.
+#[test]
+fn a_wait_is_served_by_one_at_a_time() {
+    explore(None, || {
+        let wait = Arc::new(Wait::new());
+        let served = Arc::new(UnsafeCell::new(0));
+        let serve = |satisfied: bool| {
+            let (wait, served) = (wait.clone(), served.clone());
+            move || {
+                if wait.try_serve() != TryServe::Claimed {
+                    return;
+                }
+                // SAFETY: the claim says that nobody else is here, which loom checks.
+                served.with_mut(|count| unsafe { *count += 1 });
+                if satisfied {
+                    wait.served();
+                } else {
+                    assert_eq!(wait.put_back(), PutBack::Waiting);
+                }
+            }
+        };
+        let threads = [thread::spawn(serve(true)), thread::spawn(serve(false))];
+        join(threads);
     });
 }

@@ -98,6 +98,33 @@ impl Extended {
         }
     }
 
+    /// A thousand times the number, rounded to the nearest number there is and then up to an integer, as `long double`
+    /// arithmetic in C has it; `None` if that is beyond the range of `i64`, `i64::MIN` if it is below.
+    #[must_use]
+    pub fn thousandfold_up(self) -> Option<i64> {
+        let rounded = match self.magnitude {
+            Magnitude::Finite { significand, exponent } => {
+                let bits = u128::from(significand) * 1000;
+                Self::round(self.is_negative, Wide { bits, exponent, is_inexact: false })
+            }
+            Magnitude::Infinite => self,
+        };
+        let Magnitude::Finite { significand, exponent } = rounded.magnitude else {
+            return self.is_negative.then_some(i64::MIN);
+        };
+        let (whole, has_fraction) = match exponent {
+            ..=-64 => (0, significand != 0),
+            -63..=0 => (significand >> -exponent, significand & ((1 << -exponent) - 1) != 0),
+            1.. => (u64::MAX, false),
+        };
+        match (i64::try_from(whole), self.is_negative) {
+            (Ok(whole), true) => Some(-whole),
+            (Ok(whole), false) => whole.checked_add(i64::from(has_fraction)),
+            (Err(_), true) => Some(i64::MIN),
+            (Err(_), false) => None,
+        }
+    }
+
     /// Appends the number with up to 17 decimals and never an exponent, as Redis shows it.
     pub fn write(self, out: &mut Vec<u8>) {
         let Magnitude::Finite { significand, exponent } = self.magnitude else {
@@ -233,6 +260,32 @@ mod tests {
         let mut out = Vec::new();
         value.write(&mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn thousandfold() {
+        let of = |text: &str| Extended::parse(text.as_bytes()).unwrap().thousandfold_up();
+        for (text, ms) in [
+            ("0", 0),
+            ("-0", 0),
+            ("1", 1000),
+            ("0.001", 1),
+            ("0.0001", 1),
+            ("1e-300", 1),
+            ("0.1", 100),
+            ("2.0015", 2002),
+            ("0x10", 16_000),
+            ("-0.5", -500),
+            ("-0.0001", 0),
+            ("9223372036854775.807", i64::MAX),
+            ("-inf", i64::MIN),
+            ("-1e300", i64::MIN),
+        ] {
+            assert_eq!(of(text), Some(ms), "{text}");
+        }
+        for text in ["9223372036854775.808", "1e300", "inf"] {
+            assert_eq!(of(text), None, "{text}");
+        }
     }
 
     /// What `INCRBYFLOAT` makes of a value and an increment; `None` where it refuses.

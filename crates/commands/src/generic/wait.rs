@@ -2,7 +2,6 @@
 //!
 //! There is no replica yet, so nobody ever acknowledges: the time limit is what ends the wait.
 
-use base::Millis;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -11,7 +10,8 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
-use crate::session::{BlockReason, SessionFlags};
+use crate::session::BlockReason;
+use crate::timeout::parse_millis;
 
 /// `WAIT numreplicas timeout`
 pub const WAIT: Command = Command {
@@ -48,16 +48,13 @@ pub const WAITAOF: Command = Command {
 
 const BAD_NUMLOCAL: CommandError = CommandError::new("ERR value is out of range, value must between 0 and 1");
 const BAD_NUMREPLICAS: CommandError = CommandError::new("ERR value is out of range, must be positive");
-const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
-const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negative");
-const LATE_TIMEOUT: CommandError = CommandError::new("ERR timeout is out of range");
 const NO_AOF: CommandError =
     CommandError::new("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 
 fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let wanted = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;
-    let until = parse_timeout(ctx, args.at(2))?;
-    if wanted <= 0 || ctx.session.flags.contains(SessionFlags::IN_EXEC) {
+    let until = parse_millis(ctx, args.at(2))?;
+    if wanted <= 0 || !ctx.may_block() {
         return Ok(reply.integer(0));
     }
     ctx.block(until, BlockReason::Replicas { acknowledged: 0 });
@@ -70,11 +67,11 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         return Err(BAD_NUMLOCAL);
     }
     let replicas = parse_i64_strict(args.at(2)).filter(|count| *count >= 0).ok_or(BAD_NUMREPLICAS)?;
-    let until = parse_timeout(ctx, args.at(3))?;
+    let until = parse_millis(ctx, args.at(3))?;
     if local > 0 {
         return Err(NO_AOF);
     }
-    if replicas == 0 || ctx.session.flags.contains(SessionFlags::IN_EXEC) {
+    if replicas == 0 || !ctx.may_block() {
         let mut out = reply.array(2);
         out.integer(0);
         out.integer(0);
@@ -82,14 +79,4 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     }
     ctx.block(until, BlockReason::Disk);
     Ok(reply.nothing())
-}
-
-/// The end of a wait that is given in milliseconds; `None`: there is none.
-fn parse_timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Millis>, CommandError> {
-    let timeout = parse_i64_strict(text).ok_or(BAD_TIMEOUT)?;
-    match timeout {
-        ..0 => Err(NEGATIVE_TIMEOUT),
-        0 => Ok(None),
-        _ => timeout.checked_add(ctx.now().0).map(|until| Some(Millis(until))).ok_or(LATE_TIMEOUT),
-    }
 }

@@ -104,7 +104,14 @@ impl Ours {
         let result = (command.run)(&mut ctx, args, ReplyRight::new(ReplyBuffer::new(out, protocol)));
         self.view.release();
         self.delete_expired(args, &planned);
-        result.map(|_| ())
+        let _ = result?;
+        // Nobody else is there who could end the wait before its time.
+        if let Some(blocked) = self.session.blocked.take() {
+            let until = blocked.until.expect("a wait in a dialogue has an end");
+            self.clock.set(until.0);
+            blocked.write_timeout(&mut ReplyBuffer::new(out, protocol));
+        }
+        Ok(())
     }
 
     /// Deletes what a read came upon and found expired.

@@ -15,6 +15,7 @@ use wire::reply::ReplyBuffer;
 use wire::request::Batch;
 
 use super::Executor;
+use super::serving::Serving;
 use crate::command_log::Cost;
 use crate::connection::Connection;
 use crate::statistics::ThreadStatistics;
@@ -93,6 +94,17 @@ impl Executor {
             ctx.planned = keys;
             ctx.args = args;
             let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
+            if ctx.data.has_ready() {
+                let mut serving = Serving {
+                    view: &mut *ctx.data,
+                    effects: &mut *ctx.effects,
+                    config: &self.config,
+                    host,
+                    shared: self.shared,
+                    stand_in: &mut self.stand_in,
+                };
+                serving.serve_ready();
+            }
             ctx.data.release();
             if found.id != run.id {
                 run.end(self.statistics, started);

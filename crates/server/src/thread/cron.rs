@@ -52,6 +52,7 @@ impl Thread {
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
             self.expire();
         }
+        self.let_lingering_go();
         self.shared.keyspace.reclaim(&mut self.retired);
         if self.retiring {
             self.move_all_away();

@@ -117,6 +117,7 @@ impl Thread {
 
     /// Closes a connection without another word. For others it is gone from now on.
     pub(super) fn abandon(&mut self, token: Token) {
+        self.abandon_wait(token);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };

@@ -20,16 +20,17 @@ impl Thread {
     /// Begins to move a connection to another thread. It is done when the reactor has let go of the socket.
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connection(token) else { return };
-        if connection.is_waiting() {
+        if connection.parked.is_some() || connection.closing || connection.moving_to.is_some() {
             return;
         }
         let id = connection.id;
         self.flush_now(token);
         // From here on its output stays with it.
-        if let Some(connection) = self.connection(token) {
-            connection.moving_to = Some(to);
-            self.reactor.detach(id);
-        }
+        let Some(connection) = self.connection(token).filter(|connection| !connection.closing) else {
+            return;
+        };
+        connection.moving_to = Some(to);
+        self.reactor.detach(id);
     }
 
     fn flush_now(&mut self, token: Token) {
@@ -43,9 +44,15 @@ impl Thread {
         if self.connection(token).is_none() {
             return;
         }
+        self.forget_deadline(token);
         let mut connection = self.connections.remove(token.place());
         self.seat.connection_count.set(self.connections.len() as u64);
         let to = self.shared.seats.expect_connection(connection.moving_to.take().unwrap_or(0));
+        // From now on its mail goes there, and waits for it.
+        connection.record.token.set(Token::underway(to).0);
+        if let Some(waiter) = &connection.waiter {
+            waiter.set_address(Token::underway(to).0);
+        }
         let seats = self.shared.seats;
         self.ears.let_go(connection, to, |connection| {
             seats.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
@@ -64,8 +71,8 @@ impl Thread {
         });
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
         self.ears.welcome(token, &mut connection.session, number);
-        let (id, session_id) = (connection.id, connection.session.id);
-        if self.shared.clients.find(session_id).is_none() {
+        let (id, client) = (connection.id, connection.session.id);
+        if self.shared.clients.find(client).is_none() {
             // Killed or evicted on the way: the mail about it went to where it was.
             self.abandon(token);
             return;
@@ -73,6 +80,9 @@ impl Thread {
         for buffer in unsent {
             self.reactor.send(id, buffer);
         }
+        self.dirty.push(token);
+        self.wait_on(token);
+        self.read_early_mail();
         if self.retiring {
             self.start_moving(token, self.least_loaded());
         } else {
@@ -88,7 +98,7 @@ impl Thread {
         }
     }
 
-    /// Moves every connection that waits for nothing; called again each tick until all are gone.
+    /// Moves every connection but those that wait for a latch; called again each tick until all are gone.
     pub(super) fn move_all_away(&mut self) {
         let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
         for token in tokens {

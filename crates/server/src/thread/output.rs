@@ -36,6 +36,11 @@ impl Thread {
             self.spare_buffers.extend(spare);
             return;
         };
+        if connection.moving_to.is_some() {
+            // Its output goes along.
+            self.spare_buffers.extend(spare);
+            return;
+        }
         let id = connection.id;
         if connection.moving_to.is_some() {
             self.spare_buffers.extend(spare);

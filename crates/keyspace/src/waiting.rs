@@ -1,0 +1,342 @@
+//! Blocked clients: who waits for which key, in the order of their coming, remembered in the key's slot.
+//!
+//! Owns a queue for each key that somebody waits for, guarded by the slot's latch like the data. A [`Waiter`] is in the
+//! queue of each of its keys, shared with the connection that waits; its [`Wait`] decides who ends it. Whoever changes a
+//! key says so with [`View::note_change`], which notes it as *ready* if it has a queue; before the latches go, the
+//! server takes the ready keys ([`View::take_ready`]) and serves ([`View::next_waiter`], [`View::dismiss`]). What
+//! became ready where nobody served (a key expired by the way) stays noted until somebody asks.
+//!
+//! Invariants:
+//! 1. A waiter whose wait is not over is in the queue of each of its keys, behind everybody who came earlier.
+//! 2. There is no empty queue. Those whose wait is over leave at once where their slot is free ([`View::leave`]), and
+//!    make up at most half of a queue longer than [`SWEEP_LEN_MIN`] in any case.
+//! 3. The counters' `waited_keys` is the number of queues.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::{DbIndex, Slot};
+use collections::Kind;
+use sync::Wait;
+
+use crate::counters::Counters;
+use crate::key::{Key, slot_of_hash};
+use crate::keyspace::SlotData;
+use crate::view::View;
+
+/// Queues shorter than this are not swept.
+const SWEEP_LEN_MIN: usize = 8;
+
+/// A key that outlives its request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnedKey {
+    hash: u64,
+    db: DbIndex,
+    bytes: Box<[u8]>,
+}
+
+impl OwnedKey {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> Key<'_> {
+        Key { bytes: &self.bytes, hash: self.hash, slot: self.slot(), db: self.db }
+    }
+
+    /// The slot it lives in.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        slot_of_hash(self.hash)
+    }
+
+    fn is(&self, key: Key<'_>) -> bool {
+        self.hash == key.hash && self.db == key.db && *self.bytes == *key.bytes
+    }
+}
+
+impl From<Key<'_>> for OwnedKey {
+    fn from(key: Key<'_>) -> Self {
+        Self { hash: key.hash, db: key.db, bytes: key.bytes.into() }
+    }
+}
+
+/// A client that waits.
+pub struct Waiter {
+    /// Who ends it.
+    pub wait: Wait,
+    /// The client.
+    pub client: u64,
+    /// What its owner wants to find again when it is served; the keyspace never looks at it.
+    pub request: Box<dyn Any + Send + Sync>,
+    needs: Needs,
+    /// Where its thread finds it: a number that this crate does not understand.
+    address: AtomicU64,
+    keys: Box<[Arc<OwnedKey>]>,
+}
+
+/// What must be there for a waiter to be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// A value of this type.
+    pub kind: Kind,
+    /// Or no such value: it also wants to know when the key is deleted or becomes another type (`XREADGROUP`).
+    pub or_none: bool,
+}
+
+impl Needs {
+    fn is_met_by(self, present: Option<Kind>) -> bool {
+        self.or_none || present == Some(self.kind)
+    }
+}
+
+impl Waiter {
+    /// A client that waits for no key (`WAIT`).
+    #[must_use]
+    pub fn without_keys(client: u64, address: u64) -> Arc<Self> {
+        let needs = Needs { kind: Kind::String, or_none: false };
+        Arc::new(Self {
+            wait: Wait::new(),
+            client,
+            request: Box::new(()),
+            needs,
+            address: AtomicU64::new(address),
+            keys: Box::default(),
+        })
+    }
+
+    /// Where its thread finds it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address.load(Ordering::Acquire)
+    }
+
+    /// It moves. What is sent to the new address from now on must arrive.
+    pub fn set_address(&self, address: u64) {
+        self.address.store(address, Ordering::Release);
+    }
+
+    /// The keys it waits for.
+    #[must_use]
+    pub fn keys(&self) -> &[Arc<OwnedKey>] {
+        &self.keys
+    }
+}
+
+/// The queues of a slot.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// Ascending by hash.
+    queues: Vec<Queue>,
+}
+
+struct Queue {
+    key: Arc<OwnedKey>,
+    /// In the order of their coming.
+    waiters: VecDeque<Arc<Waiter>>,
+    /// Those who want to know of a deletion as well.
+    or_none_count: usize,
+    /// Length at which those whose wait is over are dropped.
+    sweep_at: usize,
+}
+
+impl Queue {
+    fn push(&mut self, waiter: Arc<Waiter>, counters: &Counters) {
+        if self.waiters.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
+            self.waiters.retain(|waiter| !waiter.wait.is_over());
+            self.sweep_at = 2 * self.waiters.len();
+            self.count_or_none(self.waiters.iter().filter(|waiter| waiter.needs.or_none).count(), counters);
+        }
+        let or_none = usize::from(waiter.needs.or_none);
+        self.waiters.push_back(waiter);
+        self.count_or_none(self.or_none_count + or_none, counters);
+    }
+
+    fn remove(&mut self, place: usize, counters: &Counters) {
+        if let Some(waiter) = self.waiters.remove(place) {
+            self.count_or_none(self.or_none_count - usize::from(waiter.needs.or_none), counters);
+        }
+    }
+
+    fn count_or_none(&mut self, count: usize, counters: &Counters) {
+        let change = i64::from(count > 0) - i64::from(self.or_none_count > 0);
+        counters.waited_keys_or_none.add(change as u64);
+        self.or_none_count = count;
+    }
+}
+
+impl Waits {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    fn place(&self, key: Key<'_>) -> Result<usize, usize> {
+        let first = self.queues.partition_point(|queue| queue.key.hash < key.hash);
+        let same_hash = self.queues[first..].iter().take_while(|queue| queue.key.hash == key.hash);
+        same_hash.enumerate().find(|(_, queue)| queue.key.is(key)).map_or(Err(first), |(i, _)| Ok(first + i))
+    }
+
+    fn queue(&mut self, key: Key<'_>) -> Option<&mut Queue> {
+        let place = self.place(key).ok()?;
+        Some(&mut self.queues[place])
+    }
+
+    fn queue_or_new(&mut self, key: Key<'_>, counters: &Counters) -> &mut Queue {
+        let place = self.place(key).unwrap_or_else(|place| {
+            counters.waited_keys.add(1);
+            let key = Arc::new(OwnedKey::from(key));
+            let waiters = VecDeque::with_capacity(1);
+            self.queues.insert(place, Queue { key, waiters, or_none_count: 0, sweep_at: 0 });
+            place
+        });
+        &mut self.queues[place]
+    }
+
+    /// Lets `change` take waiters out of a key's queue, which goes when it is empty.
+    fn thin(&mut self, key: Key<'_>, counters: &Counters, change: impl FnOnce(&mut Queue)) {
+        let Ok(place) = self.place(key) else { return };
+        change(&mut self.queues[place]);
+        if self.queues[place].waiters.is_empty() {
+            self.queues.remove(place);
+            counters.waited_keys.add(u64::MAX);
+        }
+    }
+
+    /// Notes a key that somebody waits for as ready, unless it is noted already.
+    pub(crate) fn note_ready(&mut self, key: Key<'_>, ready: &mut VecDeque<Arc<OwnedKey>>) {
+        if let Some(queue) = self.queue(key)
+            && !ready.iter().any(|noted| Arc::ptr_eq(noted, &queue.key))
+        {
+            ready.push_back(Arc::clone(&queue.key));
+        }
+    }
+
+    /// Every key of a database that somebody waits for may have changed.
+    pub(crate) fn note_all_ready(&mut self, db: DbIndex, ready: &mut VecDeque<Arc<OwnedKey>>) {
+        let of_db = self.queues.iter().filter(|queue| queue.key.db == db);
+        ready.extend(of_db.map(|queue| Arc::clone(&queue.key)));
+    }
+}
+
+impl View<'_> {
+    /// Whether the slots of these keys are held for writing, so that somebody can begin to wait for them.
+    pub fn may_enlist<'k>(&self, mut keys: impl Iterator<Item = Key<'k>>) -> bool {
+        keys.all(|key| self.holds_for_writing(key.slot))
+    }
+
+    /// A client begins to wait for keys, which are held for writing.
+    pub fn enlist<'k>(
+        &mut self,
+        keys: impl Iterator<Item = Key<'k>>,
+        needs: Needs,
+        client: u64,
+        address: u64,
+        request: Box<dyn Any + Send + Sync>,
+    ) -> Arc<Waiter> {
+        let counters = self.counters;
+        let mut owned: Vec<Arc<OwnedKey>> = Vec::with_capacity(keys.size_hint().0);
+        for key in keys {
+            if !owned.iter().any(|known| known.is(key)) {
+                let waits = self.slot_data_mut(key.slot).waits_or_new();
+                owned.push(Arc::clone(&waits.queue_or_new(key, counters).key));
+            }
+        }
+        let address = AtomicU64::new(address);
+        let waiter =
+            Arc::new(Waiter { wait: Wait::new(), client, request, needs, address, keys: owned.into() });
+        for key in waiter.keys() {
+            let waits = self.slot_data_mut(key.slot()).waits_or_new();
+            waits.queue_or_new(key.key(), counters).push(Arc::clone(&waiter), counters);
+        }
+        waiter
+    }
+
+    /// A waiter whose wait is over leaves the queues that can be had just now. Whether these were all.
+    pub fn leave(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let counters = self.counters;
+        let mut all = true;
+        for key in waiter.keys() {
+            let slot = key.slot();
+            if self.holds_for_writing(slot) {
+                self.slot_data_mut(slot).remove_waiter(key.key(), waiter, counters);
+            } else if self.held_data(slot).is_none()
+                && let Some(mut guard) = self.keyspace.slots().try_write_now(slot.index())
+            {
+                guard.remove_waiter(key.key(), waiter, counters);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// Whether keys are ready that somebody waits for.
+    #[inline]
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Notes a key as ready, unless it is noted already.
+    pub fn note_ready(&mut self, key: &Arc<OwnedKey>) {
+        if !self.ready.iter().any(|noted| Arc::ptr_eq(noted, key)) {
+            self.ready.push_back(Arc::clone(key));
+        }
+    }
+
+    /// The next key that has become ready, in the order of the changes.
+    pub fn take_ready(&mut self) -> Option<Arc<OwnedKey>> {
+        self.ready.pop_front()
+    }
+
+    /// The next who waits for a key, from a place in its queue on, that has something to gain from what the key holds
+    /// now; `place` is then its place. The key's slot is held for writing.
+    pub fn next_waiter(&mut self, key: Key<'_>, place: &mut usize) -> Option<Arc<Waiter>> {
+        let counters = self.counters;
+        let present = self.peek(key).map(|entry| entry.kind());
+        let waits = self.slot_data_mut(key.slot).waits_mut()?;
+        let mut found = None;
+        waits.thin(key, counters, |queue| {
+            while let Some(waiter) = queue.waiters.get(*place) {
+                if waiter.wait.is_over() {
+                    queue.remove(*place, counters);
+                } else if waiter.needs.is_met_by(present) {
+                    found = Some(Arc::clone(waiter));
+                    break;
+                } else {
+                    *place += 1;
+                }
+            }
+        });
+        if found.is_none() {
+            self.slot_data_mut(key.slot).drop_empty_lists();
+        }
+        found
+    }
+
+    /// Takes a served waiter out of the queues of its keys whose slots are held. Whether these were all.
+    pub fn dismiss(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let counters = self.counters;
+        let mut all = true;
+        for key in waiter.keys() {
+            if self.holds_for_writing(key.slot()) {
+                self.slot_data_mut(key.slot()).remove_waiter(key.key(), waiter, counters);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+}
+
+impl SlotData {
+    fn remove_waiter(&mut self, key: Key<'_>, waiter: &Arc<Waiter>, counters: &Counters) {
+        let Some(waits) = self.waits_mut() else { return };
+        waits.thin(key, counters, |queue| {
+            if let Some(place) = queue.waiters.iter().position(|other| Arc::ptr_eq(other, waiter)) {
+                queue.remove(place, counters);
+            }
+        });
+        self.drop_empty_lists();
+    }
+}

@@ -1,0 +1,80 @@
+//! Which latches a request needs: those of its keys, all, or what the commands of a transaction need together.
+//!
+//! Never waits: what can't be had is named, for the caller to park.
+
+use commands::command::{Access, Command, Flags};
+use keyspace::{Busy, slot_of_hash};
+use sync::Mode;
+
+use super::{Executor, Plan};
+use crate::connection::Connection;
+
+impl Executor {
+    /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
+    pub(super) fn latch(
+        &mut self,
+        command: &Command,
+        plan: Plan,
+        connection: &Connection,
+    ) -> Result<(), (Busy, Mode)> {
+        let mode = match command.access {
+            Access::None | Access::Connections => return Ok(()),
+            Access::Read if connection.latches_for_writing => Mode::Write,
+            Access::Read | Access::ReadAll => Mode::Read,
+            Access::Write | Access::WriteAll => Mode::Write,
+            Access::Queued => return self.latch_queued(connection),
+        };
+        let failed = |busy| (busy, mode);
+        if matches!(command.access, Access::ReadAll | Access::WriteAll) {
+            return self.view.latch_all(mode).map_err(failed);
+        }
+        let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+        match keys {
+            [] => Ok(()),
+            [key] if self.view.holds_nothing() => {
+                self.view.latch(slot_of_hash(key.hash), mode).map_err(failed)
+            }
+            [_] => Ok(()),
+            keys => {
+                self.slots.clear();
+                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+                self.slots.sort_unstable();
+                self.slots.dedup();
+                self.view.latch_several(self.slots.iter().copied(), mode).map_err(failed)
+            }
+        }
+    }
+
+    /// Latches the union of what the queued commands of a transaction need and of the keys that are watched, all in the
+    /// strongest mode.
+    fn latch_queued(&mut self, connection: &Connection) -> Result<(), (Busy, Mode)> {
+        let session = &connection.session;
+        let Some(queue) = session.multi.as_ref().filter(|_| !session.is_doomed()) else { return Ok(()) };
+        let mut mode = Mode::Read;
+        let mut everything = false;
+        self.slots.clear();
+        for queued in &queue.requests {
+            let command = queued.found.command;
+            match command.access {
+                // SCAN and the like: a transaction sees one instant even there.
+                Access::None => everything |= command.flags.contains(Flags::READONLY),
+                Access::Queued | Access::Read | Access::Connections => {}
+                Access::Write => mode = Mode::Write,
+                Access::ReadAll => everything = true,
+                Access::WriteAll => (everything, mode) = (true, Mode::Write),
+            }
+            self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
+        }
+        if let Some(watching) = &session.watching {
+            // The list of watchers is left, too.
+            mode = Mode::Write;
+            self.slots.extend(watching.slots());
+        }
+        if everything {
+            return self.view.latch_all(mode).map_err(|busy| (busy, mode));
+        }
+        self.slots.sort_unstable();
+        self.slots.dedup();
+        self.view.latch_several(self.slots.iter().copied(), mode).map_err(|busy| (busy, mode))
+    }
+}

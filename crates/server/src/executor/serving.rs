@@ -1,0 +1,302 @@
+//! Blocked requests: beginning to wait for keys, and being served by whoever changes one of them.
+//!
+//! A request that finds nothing is put into the queues of its keys while their latches are held
+//! ([`Executor::begin_wait`]). Whoever changes such a key serves it before the latches go: in the order of their coming,
+//! each waiter is claimed and its own request is run again, with a stand-in for its session. The reply goes to its
+//! thread by mail. So there is one implementation of each command, and nobody sees what a waiter takes.
+//!
+//! Touches the view with the writer's latches, and other threads by mail. Invariants:
+//! 1. A waiter is only run while its claim is held.
+//! 2. When the latches go, each key noted as ready is served, or is in an [`Errand`].
+//!
+//! **Errands.** What can't be served now (a destination's slot is taken, another writer just serves the waiter, a key expired where nobody serves)
+//! is done later by the same thread, which then latches what is needed in order, as any command does.
+
+use std::sync::Arc;
+
+use base::{DbIndex, Slot};
+use commands::context::{Ctx, Effects, PlannedKey};
+use commands::host::Host;
+use commands::reply::Reply;
+use commands::session::{BlockReason, Session, SessionFlags};
+use commands::table::Found;
+use config::Config;
+use keyspace::{Busy, Key, OwnedKey, View, Waiter, slot_of_hash};
+use sync::{Mode, PutBack, TryServe};
+use wire::reply::{Protocol, ReplyBuffer};
+use wire::request::ArgsBuf;
+
+use super::{Asked, Executor};
+use crate::connection::{Connection, ParkedCommand, Token};
+use crate::mail::Mail;
+use crate::shared::Shared;
+
+/// A request that waits, with what it takes to run it again.
+struct WaitingRequest {
+    found: Found,
+    args: ArgsBuf,
+    keys: Vec<PlannedKey>,
+    /// Slots that it writes besides those it waits for.
+    also: Vec<Slot>,
+    db: DbIndex,
+    protocol: Protocol,
+    flags: SessionFlags,
+}
+
+/// A key whose waiters are to be served as soon as its slot, and others, can be latched.
+pub struct Errand {
+    key: Arc<OwnedKey>,
+    /// Ascending.
+    slots: Vec<Slot>,
+    /// The latch it waits for.
+    pub parked: Option<ParkedCommand>,
+}
+
+/// What stands in for the connections that are served.
+pub(super) struct StandIn {
+    session: Session,
+    /// What could not be served at once.
+    errands: Vec<Errand>,
+}
+
+impl StandIn {
+    pub(super) fn new() -> Self {
+        let session = Session::new(0, String::new(), String::new(), base::Millis(0), false);
+        Self { session, errands: Vec::new() }
+    }
+}
+
+/// Everything that serving touches, borrowed from whoever has just run a command.
+pub(super) struct Serving<'a> {
+    pub(super) view: &'a mut View<'static>,
+    pub(super) effects: &'a mut Effects,
+    pub(super) config: &'a Config,
+    pub(super) host: &'a dyn Host,
+    pub(super) shared: &'static Shared,
+    pub(super) stand_in: &'a mut StandIn,
+}
+
+/// Whether a request that blocks could begin to wait.
+pub(super) enum BeginWait {
+    Begun,
+    /// Its slots are held for reading only, but the queues are written.
+    NeedsWriting,
+}
+
+impl Executor {
+    /// Enters a request that blocks into the queues of its keys, which are still latched.
+    #[cold]
+    pub(super) fn begin_wait(&mut self, connection: &mut Connection, asked: Asked<'_>) -> BeginWait {
+        let Asked { found, plan, args, .. } = asked;
+        let session = &connection.session;
+        let (id, address) = (session.id, connection.token.0);
+        let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
+            None
+            | Some(
+                BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns | BlockReason::Shutdown,
+            ) => {
+                return BeginWait::Begun;
+            }
+            Some(BlockReason::Replicas { .. } | BlockReason::Disk) => Waiter::without_keys(id, address),
+            Some(BlockReason::Keys(wait)) => {
+                let planned = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+                let key = |planned: &PlannedKey| {
+                    let slot = slot_of_hash(planned.hash);
+                    Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot, db: session.db }
+                };
+                let waited = &planned[wait.keys.clone()];
+                if !self.view.may_enlist(waited.iter().map(key)) {
+                    return BeginWait::NeedsWriting;
+                }
+                let is_other = |index: &usize| !wait.keys.contains(index);
+                let others = (0..planned.len()).filter(is_other);
+                let mut request = WaitingRequest {
+                    found,
+                    args: ArgsBuf::from(args),
+                    keys: planned.to_vec(),
+                    also: others.map(|index| slot_of_hash(planned[index].hash)).collect(),
+                    db: session.db,
+                    protocol: session.protocol,
+                    flags: session.flags & SessionFlags::NO_TOUCH,
+                };
+                for (index, text) in &wait.replaced {
+                    request.args = replace(&request.args, *index, text);
+                }
+                self.view.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
+            }
+        };
+        let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
+        connection.is_muted = connection.session.flags.intersects(unheard);
+        connection.record.set_waiter(Some(Arc::clone(&waiter)));
+        connection.waiter = Some(waiter);
+        BeginWait::Begun
+    }
+
+    /// Serves who waits for what the command changed, under its latches.
+    #[cold]
+    pub(super) fn serve_ready(&mut self, host: &dyn Host) {
+        let mut serving = Serving {
+            view: &mut self.view,
+            effects: &mut self.effects,
+            config: &self.config,
+            host,
+            shared: self.shared,
+            stand_in: &mut self.stand_in,
+        };
+        serving.serve_ready();
+    }
+
+    /// What is to be served later; keys that became ready where nobody served them included.
+    pub fn take_errands(&mut self) -> Vec<Errand> {
+        debug_assert!(self.view.holds_nothing());
+        while let Some(key) = self.view.take_ready() {
+            self.stand_in.errands.push(Errand::new(key, &[]));
+        }
+        std::mem::take(&mut self.stand_in.errands)
+    }
+
+    /// Whether there is anything to be served later.
+    #[inline]
+    pub fn has_errands(&self) -> bool {
+        self.view.has_ready() || !self.stand_in.errands.is_empty()
+    }
+
+    /// Runs an errand with the latches that it has, or parks it for the next one under the name `token`. Whether it is
+    /// done.
+    pub fn run_errand(&mut self, errand: &mut Errand, token: Token, host: &dyn Host) -> bool {
+        if let Some(parked) = errand.parked.take() {
+            self.view.restore(parked.kept);
+            if !self.view.claim(parked.busy, token.0) {
+                errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy: parked.busy });
+                return false;
+            }
+        }
+        while let Err(busy) = self.latch_errand(errand) {
+            if !self.view.park(busy, Mode::Write, token.0) {
+                errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+                return false;
+            }
+        }
+        self.view.note_ready(&errand.key);
+        self.serve_ready(host);
+        self.view.release();
+        if self.effects.dirty > 0 {
+            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+        }
+        true
+    }
+
+    fn latch_errand(&mut self, errand: &Errand) -> Result<(), Busy> {
+        self.view.latch_several(errand.slots.iter().copied(), Mode::Write)
+    }
+}
+
+impl Serving<'_> {
+    /// Serves every ready key, and those that become ready by that.
+    pub(super) fn serve_ready(&mut self) {
+        while let Some(key) = self.view.take_ready() {
+            if self.view.may_enlist(std::iter::once(key.key())) {
+                self.serve_key(&key);
+            } else {
+                self.stand_in.errands.push(Errand::new(key, &[]));
+            }
+        }
+    }
+
+    /// Serves those who wait for a key, in the order of their coming, as long as there is something for them.
+    fn serve_key(&mut self, key: &Arc<OwnedKey>) {
+        let mut place = 0;
+        while let Some(waiter) = self.view.next_waiter(key.key(), &mut place) {
+            let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
+                unreachable!("everybody who waits for a key is entered by `begin_wait`");
+            };
+            if !request.also.iter().all(|slot| self.view.latch_too(*slot)) {
+                // Those behind must not overtake: what is there stays for the first.
+                self.stand_in.errands.push(Errand::new(Arc::clone(key), &request.also));
+                return;
+            }
+            match waiter.wait.try_serve() {
+                TryServe::Over => continue,
+                TryServe::BeingServed => {
+                    // With another key, and perhaps in vain: then it must not miss this one.
+                    self.stand_in.errands.push(Errand::new(Arc::clone(key), &request.also));
+                    place += 1;
+                    continue;
+                }
+                TryServe::Claimed => {}
+            }
+            if let Some(reply) = self.run_again(&waiter, request) {
+                waiter.wait.served();
+                self.view.dismiss(&waiter);
+                self.post(&waiter, |token, client| Mail::Served(token, client, reply));
+            } else {
+                place += 1;
+                if waiter.wait.put_back() == PutBack::Ended {
+                    self.view.dismiss(&waiter);
+                    self.post(&waiter, Mail::Missed);
+                }
+            }
+        }
+    }
+
+    fn post(&self, waiter: &Waiter, mail: impl FnOnce(Token, u64) -> Mail) {
+        let token = Token(waiter.address());
+        self.shared.seats.post(token.thread(), mail(token, waiter.client));
+    }
+
+    /// Runs a waiter's request again. Its reply, or `None` if it would block again.
+    fn run_again(&mut self, waiter: &Waiter, request: &WaitingRequest) -> Option<Vec<u8>> {
+        let session = &mut self.stand_in.session;
+        session.id = waiter.client;
+        session.db = request.db;
+        session.protocol = request.protocol;
+        session.flags = request.flags;
+        let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
+        self.view.hides_unheld = true;
+        let mut out = Vec::new();
+        let args = request.args.args();
+        let result = {
+            let mut ctx = Ctx {
+                data: &mut *self.view,
+                session,
+                config: self.config,
+                host: self.host,
+                command: request.found.command,
+                planned: &request.keys,
+                args,
+                effects: &mut *self.effects,
+                hasher: self.shared.keyspace.hasher(),
+            };
+            (request.found.command.run)(
+                &mut ctx,
+                args,
+                Reply::new(ReplyBuffer::new(&mut out, request.protocol)),
+            )
+        };
+        self.view.hides_unheld = false;
+        self.view.touch = touch;
+        if let Err(error) = result {
+            out.clear();
+            ReplyBuffer::new(&mut out, request.protocol).error(error.text());
+            self.shared.errors.count(error.code());
+        } else if self.stand_in.session.blocked.take().is_some() {
+            return None;
+        }
+        Some(out)
+    }
+}
+
+impl Errand {
+    fn new(key: Arc<OwnedKey>, also: &[Slot]) -> Self {
+        let mut slots = also.to_vec();
+        slots.push(key.slot());
+        slots.sort_unstable();
+        slots.dedup();
+        Self { key, slots, parked: None }
+    }
+}
+
+/// The same arguments but for one of them.
+fn replace(args: &ArgsBuf, index: usize, text: &[u8]) -> ArgsBuf {
+    args.args().iter().enumerate().map(|(at, arg)| if at == index { text } else { arg }).collect()
+}

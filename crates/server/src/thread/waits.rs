@@ -1,0 +1,224 @@
+//! Connections that wait: their deadlines, and the ends of their waits.
+//!
+//! A wait that a write, `CLIENT UNBLOCK` or `CLIENT KILL` on any thread can end has a [`Waiter`](keyspace::Waiter), which
+//! decides who ends it. Those on other threads end it there and tell this one by mail; this thread ends it when its time
+//! is over or the connection goes. While somebody serves it just now, that is only asked for: either the reply comes
+//! by mail, or the news that it was served in vain.
+//!
+//! Invariant: a connection whose `session.blocked` is set is in `deadlines` if the wait has an end, and in `paused` if
+//! it waits for the end of a pause.
+
+use std::sync::atomic::Ordering;
+
+use commands::session::BlockReason;
+use sync::End;
+use wire::reply::ReplyBuffer;
+
+use super::Thread;
+use crate::connection::{Connection, Token};
+use crate::mail::{Mail, UnblockReply};
+use crate::shared::Attention;
+
+impl Thread {
+    /// A connection has begun to wait.
+    pub(super) fn start_waiting(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        if connection.session.blocked.is_some() && connection.at_eof {
+            // Nobody is there to wait.
+            connection.closing = true;
+            self.abandon_wait(token);
+        } else {
+            self.wait_on(token);
+        }
+    }
+
+    /// A connection that waits does so here from now on.
+    pub(super) fn wait_on(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        let Some(blocked) = &connection.session.blocked else { return };
+        let (until, is_paused) = (blocked.until, blocked.reason == BlockReason::Pause);
+        if let Some(waiter) = &connection.waiter {
+            waiter.set_address(token.0);
+        }
+        if is_paused {
+            self.paused.push(token);
+        }
+        if let Some(until) = until {
+            self.deadlines.insert((until, token));
+        }
+    }
+
+    pub(super) fn forget_deadline(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        if let Some(until) = connection.session.blocked.as_ref().and_then(|blocked| blocked.until) {
+            self.deadlines.remove(&(until, token));
+        }
+    }
+
+    /// Ends the waits whose time is over.
+    pub(super) fn end_waits(&mut self) {
+        while let Some((until, token)) =
+            self.deadlines.first().copied().filter(|(until, _)| *until <= self.now)
+        {
+            self.deadlines.remove(&(until, token));
+            self.end_wait(token, UnblockReply::Timeout);
+        }
+    }
+
+    /// Ends a connection's wait, unless somebody else does.
+    pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
+        let Some(connection) = self.connection(token) else { return };
+        match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_ask()) {
+            None | Some(End::Ended) => self.finish_wait(token, how),
+            Some(End::Asked) => connection.end_asked = Some(how),
+            // Mail says so, and how.
+            Some(End::WasOver) => {}
+        }
+    }
+
+    /// A connection's wait has been ended: answers it, and goes on with what it sent meanwhile.
+    fn finish_wait(&mut self, token: Token, how: UnblockReply) {
+        self.leave_queues(token);
+        let Some(connection) = self.connection(token) else { return };
+        let Some(blocked) = connection.session.blocked.take() else { return };
+        if blocked.reason == BlockReason::Turns {
+            connection.turns.are_over = true;
+        }
+        if !std::mem::take(&mut connection.is_muted) {
+            let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+            match how {
+                UnblockReply::Timeout => blocked.write_timeout(&mut reply),
+                UnblockReply::Error => reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            }
+        }
+        self.go_on(token);
+    }
+
+    /// What a connection waited for has come.
+    fn finish_served(&mut self, token: Token, reply: &[u8]) {
+        self.leave_queues(token);
+        let Some(connection) = self.connection(token) else { return };
+        connection.session.blocked = None;
+        if !std::mem::take(&mut connection.is_muted) {
+            connection.out.extend_from_slice(reply);
+        }
+        self.go_on(token);
+    }
+
+    fn go_on(&mut self, token: Token) {
+        self.dirty.push(token);
+        self.take_note(token);
+        self.run_query(token);
+    }
+
+    /// A connection waits no more, as it is going away.
+    pub(super) fn abandon_wait(&mut self, token: Token) {
+        if let Some(waiter) = self.connection(token).and_then(|connection| connection.waiter.as_ref()) {
+            // Whoever serves it just now is too late or finds it ended.
+            let _ = waiter.wait.end_or_ask();
+        }
+        self.leave_queues(token);
+        if let Some(connection) = self.connection(token) {
+            connection.session.blocked = None;
+        }
+    }
+
+    /// Takes a connection whose wait is over out of the deadlines and out of the queues of its keys.
+    fn leave_queues(&mut self, token: Token) {
+        self.forget_deadline(token);
+        let Some(connection) = self.connection(token) else { return };
+        connection.end_asked = None;
+        let Some(waiter) = connection.waiter.take() else { return };
+        connection.record.set_waiter(None);
+        // Whoever served it took it out of the queue of the key it was served with.
+        if !self.executor.view.leave(&waiter) {
+            self.lingering.push(waiter);
+        }
+    }
+
+    /// Takes waits that are over out of queues whose slots were taken before.
+    pub(super) fn let_lingering_go(&mut self) {
+        let view = &mut self.executor.view;
+        self.lingering.retain(|waiter| !view.leave(waiter));
+    }
+
+    /// `CLIENT PAUSE` changed: those that wait for its end try again, and wait again if they must.
+    pub(super) fn end_pause(&mut self) {
+        for token in std::mem::take(&mut self.paused) {
+            let is_paused = |connection: &&mut Box<Connection>| {
+                connection
+                    .session
+                    .blocked
+                    .as_ref()
+                    .is_some_and(|blocked| blocked.reason == BlockReason::Pause)
+            };
+            if self.connection(token).filter(is_paused).is_some() {
+                self.end_wait(token, UnblockReply::Timeout);
+            }
+        }
+        if self.shared.pause_until.load(Ordering::Acquire) <= self.now.0 {
+            self.shared.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+        }
+    }
+
+    /// Mail about the end of a wait, which follows its connection wherever it is.
+    pub(super) fn handle_end_of_wait(&mut self, mail: Mail) {
+        let (Mail::Served(token, id, _) | Mail::Missed(token, id) | Mail::Unblock(token, id, _)) = &mail
+        else {
+            return;
+        };
+        let (token, id) = (*token, *id);
+        if self.connection(token).is_some_and(|connection| connection.session.id == id) {
+            return self.end_as_told(token, mail);
+        }
+        // It is gone, or moves, or has moved.
+        let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
+        if place.thread() != self.index {
+            self.shared.seats.post(place.thread(), mail);
+        } else if self.connection(place).is_some_and(|connection| connection.session.id == id) {
+            self.end_as_told(place, mail);
+        } else if place == Token::underway(self.index) {
+            self.early.push(mail);
+        }
+    }
+
+    fn end_as_told(&mut self, token: Token, mail: Mail) {
+        // A connection that is being closed has left everything already.
+        let Some(connection) = self.connection(token).filter(|connection| connection.waiter.is_some()) else {
+            return;
+        };
+        match mail {
+            Mail::Served(_, _, reply) => self.finish_served(token, &reply),
+            Mail::Unblock(_, _, how) => self.finish_wait(token, how),
+            _ => {
+                if let Some(how) = connection.end_asked {
+                    self.finish_wait(token, how);
+                }
+            }
+        }
+    }
+
+    /// A connection has arrived: mail may have been waiting for it.
+    pub(super) fn read_early_mail(&mut self) {
+        for mail in std::mem::take(&mut self.early) {
+            self.handle_end_of_wait(mail);
+        }
+    }
+
+    /// Serves who could not be served at once.
+    pub(super) fn run_errands(&mut self) {
+        for errand in self.executor.take_errands() {
+            let number = self.errands.insert(errand);
+            self.resume_errand(number);
+        }
+    }
+
+    /// An errand begins, or the latch it waits for is worth a try.
+    pub(super) fn resume_errand(&mut self, number: usize) {
+        let token = Token::errand(self.index, number);
+        let Some(errand) = self.errands.get_mut(number) else { return };
+        if self.executor.run_errand(errand, token, &self.host) {
+            self.errands.remove(number);
+        }
+    }
+}
