@@ -86,6 +86,17 @@ impl SortedSet {
         Self { form: Form::Small(small) }
     }
 
+    /// Takes note that so many members are to be added, of which the longest has so many bytes: if they can't all be in a
+    /// `listpack`, that is no longer the name.
+    pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
+        if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
+            match &mut self.form {
+                Form::Small(small) => small.name_skiplist(),
+                Form::Large(large) => large.is_named_listpack = false,
+            }
+        }
+    }
+
     /// Number of members.
     #[inline]
     #[must_use]
@@ -142,7 +153,7 @@ impl SortedSet {
     }
 
     /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is. A member that
-    /// was not there is added.
+    /// was not there is added. A listpack has no -0: it becomes 0.
     #[inline]
     pub fn update(
         &mut self,
@@ -155,6 +166,8 @@ impl SortedSet {
         let small = match &mut self.form {
             Form::Small(small) => small,
             Form::Large(large) => {
+                let is_listpack = large.is_named_listpack;
+                let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
                 let updated = large.update(home, hash, member, decide);
                 if large.is_named_listpack && updated.is_added() && limits.are_passed(large.len(), member) {
                     large.is_named_listpack = false;
@@ -167,7 +180,7 @@ impl SortedSet {
             let old = Some(small.score(index));
             let new = decide(old);
             if let Some(score) = new {
-                small.set_score_at(index, score);
+                small.set_score_at(index, if small.is_named_skiplist() { score } else { score + 0.0 });
             }
             return Updated { old, new };
         }
@@ -176,6 +189,7 @@ impl SortedSet {
         if limits.are_passed(small.len() + 1, member) {
             small.name_skiplist();
         }
+        let score = if small.is_named_skiplist() { score } else { score + 0.0 };
         if small.has_room_for(member.len()) {
             small.insert(tag, member, score);
         } else {
@@ -261,7 +275,7 @@ impl SortedSet {
 
     /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one. Returns where to
     /// go on, or `None` at the end. An element that stays is visited in every full walk.
-    pub fn scan(&self, from: u32, mut visit: impl FnMut(&[u8], f64)) -> Option<u32> {
+    pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(&'a [u8], f64)) -> Option<u32> {
         match &self.form {
             Form::Large(large) => large.table().scan(from, |entry| visit(entry.key(), score_of(entry))),
             Form::Small(_) => {
@@ -271,20 +285,20 @@ impl SortedSet {
         }
     }
 
-    /// Whether [`Self::scan`] visits all elements at once.
-    #[must_use]
-    pub fn is_scanned_at_once(&self) -> bool {
-        matches!(self.form, Form::Small(_))
-    }
-
     /// The name of the encoding, as `OBJECT ENCODING` answers it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
-        let is_listpack = match &self.form {
+        if self.is_listpack() { "listpack" } else { "skiplist" }
+    }
+
+    /// Whether its name for the client is `listpack`.
+    #[inline]
+    #[must_use]
+    pub fn is_listpack(&self) -> bool {
+        match &self.form {
             Form::Small(small) => !small.is_named_skiplist(),
             Form::Large(large) => large.is_named_listpack,
-        };
-        if is_listpack { "listpack" } else { "skiplist" }
+        }
     }
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {

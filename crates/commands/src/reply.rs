@@ -25,6 +25,12 @@ impl<'a> Reply<'a> {
         Self { out }
     }
 
+    /// Whether it is written in RESP3.
+    #[must_use]
+    pub fn is_resp3(&self) -> bool {
+        self.out.is_resp3()
+    }
+
     /// `+OK`
     pub fn ok(mut self) -> Replied {
         self.out.ok();
@@ -76,6 +82,14 @@ impl<'a> Reply<'a> {
     pub fn double(mut self, value: f64) -> Replied {
         self.out.double(value);
         Replied(())
+    }
+
+    /// A double, or null if there is none.
+    pub fn double_or_null(self, value: Option<f64>) -> Replied {
+        match value {
+            Some(value) => self.double(value),
+            None => self.null(),
+        }
     }
 
     /// A verbatim string (RESP3) or bulk string (RESP2); `format` has three letters.

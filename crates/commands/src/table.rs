@@ -11,10 +11,12 @@ use crate::bitmap::*;
 use crate::command::Command;
 use crate::connection::*;
 use crate::generic::*;
+use crate::geo::*;
 pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
 use crate::set::*;
+use crate::sorted_set::*;
 use crate::stream::*;
 use crate::string::*;
 use crate::transaction::*;
@@ -56,6 +58,16 @@ pub static COMMANDS: &[&Command] = &[
     &flush::FLUSHALL,
     &flush::FLUSHDB,
     &function::COMMAND,
+    &geoadd::COMMAND,
+    &geopos::GEODIST,
+    &geopos::GEOHASH,
+    &geopos::GEOPOS,
+    &georadius::GEORADIUS,
+    &georadius::GEORADIUS_RO,
+    &georadius::GEORADIUSBYMEMBER,
+    &georadius::GEORADIUSBYMEMBER_RO,
+    &geosearch::GEOSEARCH,
+    &geosearch::GEOSEARCHSTORE,
     &get::COMMAND,
     &setbit::GETBIT,
     &getdel::COMMAND,
@@ -159,6 +171,38 @@ pub static COMMANDS: &[&Command] = &[
     &xrange::XREVRANGE,
     &xsetid::COMMAND,
     &xtrim::COMMAND,
+    &zadd::ZADD,
+    &zcount::ZCARD,
+    &zcount::ZCOUNT,
+    &zdiff::ZDIFF,
+    &zdiff::ZDIFFSTORE,
+    &zadd::ZINCRBY,
+    &zinter::ZINTER,
+    &zinter::ZINTERCARD,
+    &zinter::ZINTERSTORE,
+    &zcount::ZLEXCOUNT,
+    &zpop::ZMPOP,
+    &zscore::ZMSCORE,
+    &zpop::ZPOPMAX,
+    &zpop::ZPOPMIN,
+    &zrandmember::COMMAND,
+    &zrange::ZRANGE,
+    &zrange::ZRANGEBYLEX,
+    &zrange::ZRANGEBYSCORE,
+    &zrange::ZRANGESTORE,
+    &zrank::ZRANK,
+    &zrem::COMMAND,
+    &zremrange::ZREMRANGEBYLEX,
+    &zremrange::ZREMRANGEBYRANK,
+    &zremrange::ZREMRANGEBYSCORE,
+    &zrange::ZREVRANGE,
+    &zrange::ZREVRANGEBYLEX,
+    &zrange::ZREVRANGEBYSCORE,
+    &zrank::ZREVRANK,
+    &zscan::COMMAND,
+    &zscore::ZSCORE,
+    &zunion::ZUNION,
+    &zunion::ZUNIONSTORE,
 ];
 
 /// All commands and subcommands with their full names, by number.

@@ -282,6 +282,10 @@ directives! {
         use_exit_on_panic: bool = false, ANY, [hidden];
         /// Milliseconds after which a thread that does not come round is reported, with its stack; 0 is never.
         watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
+        /// The most members of a sorted set that is a listpack for the client.
+        zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
+        /// The bytes of the longest member of one.
+        zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
     }
 
     inert "its commands do not exist yet" {
@@ -296,8 +300,6 @@ directives! {
         set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
         set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
-        zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
-        zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
     }
 
     inert "there are no ACL users yet" {

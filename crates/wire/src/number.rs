@@ -7,7 +7,7 @@ mod double;
 mod grisu;
 mod integer;
 
-pub use double::{parse_f64, write_f64, write_f64_fixed};
+pub use double::{parse_f64, parse_f64_decimal, write_f64, write_f64_fixed, write_f64_general};
 pub(crate) use integer::write_line;
 pub use integer::{
     I64_TEXT_SIZE_MAX, decimal_digit_count, format_i64, format_u64, parse_i64_strict, write_i64, write_u64,

@@ -9,12 +9,14 @@
 mod bitmap;
 mod check;
 mod generic;
+mod geo;
 mod host;
 mod ours;
 mod peer;
 mod pubsub;
 mod set;
 mod show;
+mod sorted_set;
 mod stream;
 mod string;
 mod transaction;

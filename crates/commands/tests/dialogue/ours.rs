@@ -196,7 +196,7 @@ impl Server for Ours {
         self.view.now = Millis(self.clock.get());
         self.view.latch(key.slot, Mode::Read).expect("nobody else is there");
         let found = self.view.peek(key).map(|entry| {
-            let encoding = format!("{:?}", entry.encoding()).to_lowercase();
+            let encoding = entry.encoding_name().to_owned();
             (encoding, entry.expiry().map(|at| at - self.clock.get()))
         });
         self.view.release();

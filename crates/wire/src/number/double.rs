@@ -39,6 +39,13 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     is_in_range.then_some(value)
 }
 
+/// The same without hexadecimal digits, as Valkey reads scores and coordinates.
+#[must_use]
+pub fn parse_f64_decimal(text: &[u8]) -> Option<f64> {
+    let is_hexadecimal = text.iter().any(|byte| matches!(byte, b'x' | b'X'));
+    if is_hexadecimal { None } else { parse_f64(text) }
+}
+
 /// Reads what follows `0x`.
 fn parse_hexadecimal_f64(digits: &[u8]) -> Option<f64> {
     // IEEE 754 binary64: 52 bits of fraction below 11 of exponent; the numbers of least exponent have no hidden bit.
@@ -72,6 +79,37 @@ pub fn write_f64_fixed(out: &mut Vec<u8>, value: f64, decimal_count: u32) {
         let zero_count = decimal_count as usize - integer::decimal_digit_count(fraction);
         out.extend(std::iter::repeat_n(b'0', zero_count));
         integer::write_u64(out, fraction);
+    }
+}
+
+/// Appends a double with 17 significant digits less trailing zeros, as C's `%.17g` writes it and `ZSCAN` shows scores.
+pub fn write_f64_general(out: &mut Vec<u8>, value: f64) {
+    const DIGIT_COUNT: i32 = 17;
+    if value == 0.0 || !value.is_finite() {
+        return write_f64(out, value);
+    }
+    let text = format!("{value:.16e}");
+    let (mantissa, exponent) = text.split_once('e').expect("the format has an exponent");
+    let exponent: i32 = exponent.parse().expect("an exponent is a number");
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |mantissa| ("-", mantissa));
+    out.extend_from_slice(sign.as_bytes());
+    if !(-4..DIGIT_COUNT).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!("{mantissa}e{sign}{:02}", exponent.abs()).as_bytes());
+        return;
+    }
+    let mut digits = mantissa.bytes().filter(|byte| *byte != b'.');
+    if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', (-exponent - 1) as usize));
+    } else {
+        out.extend((0..=exponent).map(|_| digits.next().unwrap_or(b'0')));
+    }
+    let start = out.len();
+    out.extend(digits);
+    if exponent >= 0 && out.len() > start {
+        out.insert(start, b'.');
     }
 }
 
@@ -306,6 +344,40 @@ mod tests {
         ];
         for text in refused {
             assert_eq!(parse_f64(text), None, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn seventeen_digits_are_those_of_c() {
+        let cases = [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-3.0, "-3"),
+            (0.1, "0.10000000000000001"),
+            (123_456.789, "123456.789"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1e300, "1.0000000000000001e+300"),
+            (-0.0001, "-0.0001"),
+            (0.000_012_34, "1.234e-05"),
+            (5e-324, "4.9406564584124654e-324"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (value, expected) in cases {
+            let mut text = Vec::new();
+            write_f64_general(&mut text, value);
+            assert_eq!(String::from_utf8_lossy(&text), expected);
+        }
+    }
+
+    #[test]
+    fn decimal_texts_are_read_and_hexadecimal_ones_are_not() {
+        assert_eq!(parse_f64_decimal(b"-1.5e3"), Some(-1500.0));
+        assert_eq!(parse_f64_decimal(b"inf"), Some(f64::INFINITY));
+        for text in [&b"0x10"[..], b"0X1p4", b"nan", b"", b"1x"] {
+            assert_eq!(parse_f64_decimal(text), None);
         }
     }
 }

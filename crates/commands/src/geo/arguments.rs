@@ -1,0 +1,49 @@
+//! What geo commands read from their arguments: points, distances and units.
+
+use wire::number::parse_f64_decimal;
+
+use super::geohash::{LATITUDE_MAX, LONGITUDE_MAX, Point};
+use crate::error::CommandError;
+
+const NO_UNIT: CommandError = CommandError::new("ERR unsupported unit provided. please use M, KM, FT, MI");
+
+/// A longitude and a latitude.
+pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, CommandError> {
+    let longitude = parse_f64_decimal(longitude).ok_or(CommandError::NOT_A_FLOAT)?;
+    let latitude = parse_f64_decimal(latitude).ok_or(CommandError::NOT_A_FLOAT)?;
+    if longitude.abs() > LONGITUDE_MAX || latitude.abs() > LATITUDE_MAX {
+        let text = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        return Err(CommandError::owned(text));
+    }
+    Ok(Point { longitude, latitude })
+}
+
+/// The metres in a unit.
+pub(super) fn parse_unit(name: &[u8]) -> Result<f64, CommandError> {
+    match () {
+        () if name.eq_ignore_ascii_case(b"m") => Ok(1.0),
+        () if name.eq_ignore_ascii_case(b"km") => Ok(1000.0),
+        () if name.eq_ignore_ascii_case(b"ft") => Ok(0.3048),
+        () if name.eq_ignore_ascii_case(b"mi") => Ok(1609.34),
+        () => Err(NO_UNIT),
+    }
+}
+
+/// A radius and its unit, in metres.
+pub(super) fn parse_radius(radius: &[u8], unit: &[u8]) -> Result<(f64, f64), CommandError> {
+    let radius = parse_f64_decimal(radius).ok_or(CommandError::new("ERR need numeric radius"))?;
+    if radius < 0.0 {
+        return Err(CommandError::new("ERR radius cannot be negative"));
+    }
+    Ok((radius, parse_unit(unit)?))
+}
+
+/// The width and height of a box and their unit, in metres.
+pub(super) fn parse_box(width: &[u8], height: &[u8], unit: &[u8]) -> Result<(f64, f64, f64), CommandError> {
+    let width = parse_f64_decimal(width).ok_or(CommandError::new("ERR need numeric width"))?;
+    let height = parse_f64_decimal(height).ok_or(CommandError::new("ERR need numeric height"))?;
+    if width < 0.0 || height < 0.0 {
+        return Err(CommandError::new("ERR height or width cannot be negative"));
+    }
+    Ok((width, height, parse_unit(unit)?))
+}

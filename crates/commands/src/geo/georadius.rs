@@ -1,0 +1,181 @@
+//! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their forms that only read.
+
+use super::search::{Form, find_destination, search};
+use crate::command::{Access, Begin, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::doc::{Arg, ArgType, Doc, Group};
+
+/// `GEORADIUS key longitude latitude radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC] [STORE storekey|STOREDIST storedistkey]`
+pub const GEORADIUS: Command = Command {
+    name: "georadius",
+    arity: -6,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::GEO,
+    access: Access::Write,
+    keys: &[
+        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
+        KeySpec {
+            custom: Some(find_destination),
+            begin: Begin::Keyword { word: "STORE", from: 6 },
+            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
+        },
+        KeySpec {
+            custom: Some(|_, _| {}),
+            begin: Begin::Keyword { word: "STOREDIST", from: 6 },
+            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
+        },
+    ],
+    tips: &[],
+    doc: Doc::new(Group::Geo, "3.2.0", "Finds the places within a distance of a point, and may store them.")
+        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+        .args(&[
+            Arg::key("key", 0),
+            Arg::new("longitude", ArgType::Double),
+            Arg::new("latitude", ArgType::Double),
+            Arg::new("radius", ArgType::Double),
+            Arg::one_of(
+                "unit",
+                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+            ),
+            Arg::word("withcoord", "WITHCOORD").optional(),
+            Arg::word("withdist", "WITHDIST").optional(),
+            Arg::word("withhash", "WITHHASH").optional(),
+            Arg::block(
+                "count-block",
+                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
+            )
+            .optional(),
+            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+            Arg::one_of(
+                "store",
+                &[Arg::key("storekey", 1).token("STORE"), Arg::key("storedistkey", 2).token("STOREDIST")],
+            )
+            .optional(),
+        ]),
+    subcommands: &[],
+    run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(true)),
+};
+
+/// `GEORADIUS_RO key longitude latitude radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]`
+pub const GEORADIUS_RO: Command = Command {
+    name: "georadius_ro",
+    arity: -6,
+    flags: Flags::READONLY,
+    categories: Categories::GEO,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
+    tips: &[],
+    doc: Doc::new(Group::Geo, "3.2.10", "Finds the places within a distance of a point.")
+        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+        .args(&[
+            Arg::key("key", 0),
+            Arg::new("longitude", ArgType::Double),
+            Arg::new("latitude", ArgType::Double),
+            Arg::new("radius", ArgType::Double),
+            Arg::one_of(
+                "unit",
+                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+            ),
+            Arg::word("withcoord", "WITHCOORD").optional(),
+            Arg::word("withdist", "WITHDIST").optional(),
+            Arg::word("withhash", "WITHHASH").optional(),
+            Arg::block(
+                "count-block",
+                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
+            )
+            .optional(),
+            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        ]),
+    subcommands: &[],
+    run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(false)),
+};
+
+/// `GEORADIUSBYMEMBER key member radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC] [STORE storekey|STOREDIST storedistkey]`
+pub const GEORADIUSBYMEMBER: Command = Command {
+    name: "georadiusbymember",
+    arity: -5,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::GEO,
+    access: Access::Write,
+    keys: &[
+        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
+        KeySpec {
+            custom: Some(find_destination),
+            begin: Begin::Keyword { word: "STORE", from: 5 },
+            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
+        },
+        KeySpec {
+            custom: Some(|_, _| {}),
+            begin: Begin::Keyword { word: "STOREDIST", from: 5 },
+            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
+        },
+    ],
+    tips: &[],
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.0",
+        "Finds the places within a distance of one of them, and may store them.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("member"),
+        Arg::new("radius", ArgType::Double),
+        Arg::one_of(
+            "unit",
+            &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+        ),
+        Arg::word("withcoord", "WITHCOORD").optional(),
+        Arg::word("withdist", "WITHDIST").optional(),
+        Arg::word("withhash", "WITHHASH").optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
+        )
+        .optional(),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        Arg::one_of(
+            "store",
+            &[Arg::key("storekey", 1).token("STORE"), Arg::key("storedistkey", 2).token("STOREDIST")],
+        )
+        .optional(),
+    ]),
+    subcommands: &[],
+    run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(true)),
+};
+
+/// `GEORADIUSBYMEMBER_RO key member radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC]`
+pub const GEORADIUSBYMEMBER_RO: Command = Command {
+    name: "georadiusbymember_ro",
+    arity: -5,
+    flags: Flags::READONLY,
+    categories: Categories::GEO,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
+    tips: &[],
+    doc: Doc::new(Group::Geo, "3.2.10", "Finds the places within a distance of one of them.")
+        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+        .args(&[
+            Arg::key("key", 0),
+            Arg::string("member"),
+            Arg::new("radius", ArgType::Double),
+            Arg::one_of(
+                "unit",
+                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+            ),
+            Arg::word("withcoord", "WITHCOORD").optional(),
+            Arg::word("withdist", "WITHDIST").optional(),
+            Arg::word("withhash", "WITHHASH").optional(),
+            Arg::block(
+                "count-block",
+                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
+            )
+            .optional(),
+            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        ]),
+    subcommands: &[],
+    run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(false)),
+};

@@ -1,0 +1,393 @@
+//! `GEOSEARCH`, `GEORADIUS` and their kin: one search, answered or stored.
+//!
+//! Start reading at [`search`].
+
+use collections::{Collection, SortedSet};
+use keyspace::Key;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::arguments::{parse_box, parse_point, parse_radius};
+use super::geohash::Point;
+use super::replies::{write_coordinates, write_distance};
+use super::shape::{Search, Shape};
+use crate::context::{Ctx, EventClass};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::sorted_set::{ScoreRange, limits};
+
+/// The command that searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// `GEORADIUS`, around a point; whether it may store.
+    Radius(bool),
+    /// `GEORADIUSBYMEMBER`; whether it may store.
+    RadiusByMember(bool),
+    /// `GEOSEARCH`
+    Search,
+    /// `GEOSEARCHSTORE`
+    SearchStore,
+}
+
+impl Form {
+    /// Which argument the searched key is.
+    fn source_at(self) -> usize {
+        if self == Self::SearchStore { 2 } else { 1 }
+    }
+
+    fn is_search(self) -> bool {
+        matches!(self, Self::Search | Self::SearchStore)
+    }
+
+    fn may_store(self) -> bool {
+        matches!(self, Self::Radius(true) | Self::RadiusByMember(true))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    None,
+    Nearest,
+    Farthest,
+}
+
+/// What a search is around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Member,
+    Point,
+}
+
+/// What the options of a request say.
+struct Options {
+    centre: Option<Point>,
+    origin: Option<Origin>,
+    shape: Option<Shape>,
+    unit: f64,
+    with_distance: bool,
+    with_hash: bool,
+    with_coordinates: bool,
+    order: Order,
+    /// 0: all.
+    count: usize,
+    any: bool,
+    /// The argument that names the key to store under.
+    destination: Option<usize>,
+    stores_distance: bool,
+}
+
+/// A place that was found.
+struct Found<'a> {
+    member: &'a [u8],
+    score: f64,
+    point: Point,
+    /// In metres.
+    distance: f64,
+}
+
+/// Finds the last key to store under that the options of `GEORADIUS` name.
+pub(super) fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
+    let mut index = 5;
+    let mut last = None;
+    while index + 1 < args.len() {
+        let word = args.at(index);
+        if word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist") {
+            index += 1;
+            last = Some(index as u32);
+        }
+        index += 1;
+    }
+    found.extend(last);
+}
+
+/// Searches, and answers or stores what is found.
+pub(super) fn search(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    reply: Reply<'_>,
+    form: Form,
+) -> Result<Replied, CommandError> {
+    let source = planned_key(ctx, form.source_at()).ok_or(CommandError::SYNTAX)?;
+    let set = ctx.find::<SortedSet>(source)?;
+    let member_point = |member: &[u8]| match set {
+        None => Ok(None),
+        Some(set) => match set.score(ctx.home(source), member) {
+            Some(score) => Ok(Some(Point::of_score(score))),
+            None => Err(CommandError::quote("ERR member ", member, " does not exist")),
+        },
+    };
+    let options = Options::parse(args, form, set.is_some(), member_point)?;
+    let destination = match options.destination {
+        None => None,
+        Some(index) => Some(planned_key(ctx, index).ok_or(CommandError::SYNTAX)?),
+    };
+    let found = match (set, options.shape.clone()) {
+        (Some(set), Some(shape)) => options.find(set, shape),
+        _ => Vec::new(),
+    };
+    match destination {
+        Some(destination) => {
+            let stored = options.stored(ctx, destination, &found);
+            store(ctx, destination, stored, form, reply)
+        }
+        None => Ok(options.answer(&found, reply)),
+    }
+}
+
+/// The key that is this argument.
+fn planned_key<'a>(ctx: &Ctx<'a>, index: usize) -> Option<Key<'a>> {
+    ctx.planned.iter().position(|planned| planned.arg as usize == index).map(|position| ctx.key(position))
+}
+
+impl Options {
+    /// Reads all arguments. `member_point` gives the place of a member, or nothing if there is no set.
+    fn parse(
+        args: Args<'_>,
+        form: Form,
+        is_there: bool,
+        member_point: impl Fn(&[u8]) -> Result<Option<Point>, CommandError>,
+    ) -> Result<Self, CommandError> {
+        let mut options = Self {
+            centre: None,
+            origin: None,
+            shape: None,
+            unit: 1.0,
+            with_distance: false,
+            with_hash: false,
+            with_coordinates: false,
+            order: Order::None,
+            count: 0,
+            any: false,
+            destination: None,
+            stores_distance: false,
+        };
+        let first = match form {
+            Form::Radius(_) => {
+                options.centre = Some(parse_point(args.at(2), args.at(3))?);
+                options.set_circle(args.at(4), args.at(5))?;
+                6
+            }
+            Form::RadiusByMember(_) => {
+                options.centre = member_point(args.at(2))?;
+                if is_there {
+                    options.set_circle(args.at(3), args.at(4))?;
+                }
+                5
+            }
+            Form::Search => 2,
+            Form::SearchStore => {
+                options.destination = Some(1);
+                3
+            }
+        };
+        let mut index = first;
+        while index < args.len() {
+            let taken = match options.take_plain(args.at(index), form) {
+                true => 1,
+                false => options.take_with_operands(args, index, form, &member_point)?,
+            };
+            index += taken;
+        }
+        options.check(args, form)?;
+        Ok(options)
+    }
+
+    fn set_circle(&mut self, radius: &[u8], unit: &[u8]) -> Result<(), CommandError> {
+        let (radius, unit) = parse_radius(radius, unit)?;
+        (self.shape, self.unit) = (Some(Shape::Circle { radius }), unit);
+        Ok(())
+    }
+
+    /// Whether a word is an option by itself, which is then on.
+    fn take_plain(&mut self, word: &[u8], form: Form) -> bool {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        match () {
+            () if is(b"withdist") => self.with_distance = true,
+            () if is(b"withhash") => self.with_hash = true,
+            () if is(b"withcoord") => self.with_coordinates = true,
+            () if is(b"any") => self.any = true,
+            () if is(b"asc") => self.order = Order::Nearest,
+            () if is(b"desc") => self.order = Order::Farthest,
+            () if is(b"storedist") && form == Form::SearchStore => self.stores_distance = true,
+            () => return false,
+        }
+        true
+    }
+
+    /// Reads an option with what follows it. Returns the number of arguments.
+    fn take_with_operands(
+        &mut self,
+        args: Args<'_>,
+        index: usize,
+        form: Form,
+        member_point: &impl Fn(&[u8]) -> Result<Option<Point>, CommandError>,
+    ) -> Result<usize, CommandError> {
+        let word = args.at(index);
+        let operands = args.tail(index + 1);
+        let is = |name: &[u8], operand_count: usize| {
+            word.eq_ignore_ascii_case(name) && operands.len() >= operand_count
+        };
+        let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));
+        let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
+        let is_box = matches!(self.shape, Some(Shape::Box { .. }));
+        let searches_around = form.is_search() && !is_polygon;
+        if is(b"count", 1) {
+            let count = parse_i64_strict(operands.at(0)).ok_or(CommandError::NOT_AN_INTEGER)?;
+            let count = usize::try_from(count).ok().filter(|count| *count > 0);
+            self.count = count.ok_or(CommandError::new("ERR COUNT must be > 0"))?;
+            return Ok(2);
+        }
+        if (is(b"store", 1) || is(b"storedist", 1)) && form.may_store() {
+            self.destination = Some(index + 1);
+            self.stores_distance = word.eq_ignore_ascii_case(b"storedist");
+            return Ok(2);
+        }
+        if is(b"frommember", 1) && searches_around && self.origin != Some(Origin::Point) {
+            self.centre = member_point(operands.at(0))?;
+            self.origin = Some(Origin::Member);
+            return Ok(2);
+        }
+        if is(b"fromlonlat", 2) && searches_around && self.origin != Some(Origin::Member) {
+            self.centre = Some(parse_point(operands.at(0), operands.at(1))?);
+            self.origin = Some(Origin::Point);
+            return Ok(3);
+        }
+        if is(b"byradius", 2) && searches_around && !is_box {
+            self.set_circle(operands.at(0), operands.at(1))?;
+            return Ok(3);
+        }
+        if is(b"bybox", 3) && searches_around && !is_circle {
+            let (width, height, unit) = parse_box(operands.at(0), operands.at(1), operands.at(2))?;
+            (self.shape, self.unit) = (Some(Shape::Box { width, height }), unit);
+            return Ok(4);
+        }
+        if is(b"bypolygon", 2) && form.is_search() && !is_circle && !is_box && self.origin.is_none() {
+            return self.take_polygon(operands);
+        }
+        Err(CommandError::SYNTAX)
+    }
+
+    /// Reads the number of corners and the corners. Returns the number of arguments, with the word before them.
+    fn take_polygon(&mut self, operands: Args<'_>) -> Result<usize, CommandError> {
+        const BAD_COUNT: CommandError = CommandError::new("ERR invalid number of vertices");
+        const TOO_FEW: CommandError =
+            CommandError::new("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+        let count = parse_i64_strict(operands.at(0)).and_then(|count| i32::try_from(count).ok());
+        let count = usize::try_from(count.ok_or(BAD_COUNT)?).unwrap_or(0);
+        if count < 3 || (operands.len() - 1) / 2 < count {
+            return Err(TOO_FEW);
+        }
+        let corner = |index| parse_point(operands.at(2 * index + 1), operands.at(2 * index + 2));
+        let corners = (0..count).map(corner).collect::<Result<Vec<_>, _>>()?;
+        (self.shape, self.unit) = (Some(Shape::Polygon(corners)), 1.0);
+        Ok(2 + 2 * count)
+    }
+
+    /// Refuses what does not go together, or is not complete.
+    fn check(&self, args: Args<'_>, form: Form) -> Result<(), CommandError> {
+        const NO_COUNT: CommandError = CommandError::new("ERR the ANY argument requires COUNT argument");
+        let shows_more = self.with_distance || self.with_hash || self.with_coordinates;
+        if self.destination.is_some() && shows_more {
+            let what = if form == Form::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+            return Err(CommandError::owned(text));
+        }
+        let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));
+        if form.is_search() && self.origin.is_none() && !is_polygon {
+            let before = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
+            return Err(CommandError::quote(before, args.at(0), ""));
+        }
+        if form.is_search() && self.shape.is_none() {
+            let before = "ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for ";
+            return Err(CommandError::quote(before, args.at(0), ""));
+        }
+        if self.any && self.count == 0 { Err(NO_COUNT) } else { Ok(()) }
+    }
+
+    /// The places inside a shape, as many and in the order that is asked for.
+    fn find<'s>(&self, set: &'s SortedSet, shape: Shape) -> Vec<Found<'s>> {
+        let centre = self.centre.unwrap_or(Point { longitude: 0.0, latitude: 0.0 });
+        let mut search = Search { centre, shape, unit: self.unit };
+        let mut found = Vec::new();
+        let is_enough = |found: &Vec<Found<'_>>| self.any && found.len() >= self.count;
+        for cell in search.cells() {
+            let (min, max) = (cell.score() as f64, cell.score_end() as f64);
+            let ranks = ScoreRange { min, min_is_out: false, max, max_is_out: true }.ranks(set);
+            for (member, score) in set.range(ranks.start, ranks.len()) {
+                if is_enough(&found) {
+                    break;
+                }
+                let point = Point::of_score(score);
+                if let Some(distance) = search.distance_inside(point) {
+                    found.push(Found { member, score, point, distance });
+                }
+            }
+        }
+        let by_distance = |a: &Found<'_>, b: &Found<'_>| a.distance.total_cmp(&b.distance);
+        match self.order {
+            // The nearest ones are meant, unless any will do.
+            Order::None if self.count > 0 && !self.any => found.sort_by(by_distance),
+            Order::None => {}
+            Order::Nearest => found.sort_by(by_distance),
+            Order::Farthest => found.sort_by(|a, b| by_distance(b, a)),
+        }
+        if self.count > 0 {
+            found.truncate(self.count);
+        }
+        found
+    }
+
+    fn answer(&self, found: &[Found<'_>], reply: Reply<'_>) -> Replied {
+        let more_count = [self.with_distance, self.with_hash, self.with_coordinates];
+        let more_count = more_count.into_iter().filter(|is_on| *is_on).count();
+        let mut out = reply.array(found.len());
+        for place in found {
+            if more_count > 0 {
+                out.array(1 + more_count);
+            }
+            out.bulk(place.member);
+            if self.with_distance {
+                write_distance(&mut out, place.distance / self.unit);
+            }
+            if self.with_hash {
+                out.integer(place.score as i64);
+            }
+            if self.with_coordinates {
+                write_coordinates(&mut out, place.point);
+            }
+        }
+        out.done()
+    }
+
+    /// A set of what was found, to be stored under a key.
+    fn stored(&self, ctx: &Ctx<'_>, destination: Key<'_>, found: &[Found<'_>]) -> SortedSet {
+        let (home, limits) = (ctx.home(destination), limits(ctx));
+        let mut stored = SortedSet::new();
+        let value_size_max = found.iter().map(|place| place.member.len()).max().unwrap_or(0);
+        stored.prepare(found.len(), value_size_max, limits);
+        for place in found {
+            let score = if self.stores_distance { place.distance / self.unit } else { place.score };
+            stored.insert(home, limits, place.member, score);
+        }
+        stored
+    }
+}
+
+fn store(
+    ctx: &mut Ctx<'_>,
+    destination: Key<'_>,
+    stored: SortedSet,
+    form: Form,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let len = stored.len();
+    if len > 0 {
+        ctx.put_object(destination, stored.into_object());
+        let event = if form.is_search() { "geosearchstore" } else { "georadiusstore" };
+        ctx.changed(EventClass::SortedSet, event, destination);
+        ctx.effects.dirty += len as u64 - 1;
+    } else if ctx.remove(destination) {
+        ctx.changed(EventClass::Generic, "del", destination);
+    }
+    Ok(reply.integer(len as i64))
+}

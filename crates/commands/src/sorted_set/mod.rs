@@ -1,0 +1,34 @@
+//! Sorted sets: the `Z` family.
+
+mod combine;
+pub(crate) mod pop;
+mod range;
+mod replies;
+pub(crate) mod zadd;
+pub(crate) mod zcount;
+pub(crate) mod zdiff;
+pub(crate) mod zinter;
+pub(crate) mod zpop;
+pub(crate) mod zrandmember;
+pub(crate) mod zrange;
+pub(crate) mod zrank;
+pub(crate) mod zrem;
+pub(crate) mod zremrange;
+pub(crate) mod zscan;
+pub(crate) mod zscore;
+pub(crate) mod zunion;
+
+pub(crate) use range::ScoreRange;
+
+use collections::SortedSetLimits;
+
+use crate::context::Ctx;
+
+/// Up to where a sorted set is a `listpack`, as configured.
+#[inline]
+pub(crate) fn limits(ctx: &Ctx<'_>) -> SortedSetLimits {
+    SortedSetLimits {
+        entry_count_max: ctx.config.zset_max_listpack_entries as usize,
+        value_size_max: ctx.config.zset_max_listpack_value as usize,
+    }
+}

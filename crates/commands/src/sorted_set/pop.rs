@@ -1,0 +1,109 @@
+//! Taking elements off an end of a sorted set: what `ZPOPMIN`, `ZMPOP` and their blocking forms have in common.
+
+use collections::SortedSet;
+use keyspace::Key;
+
+use crate::context::{Ctx, EventClass};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// An end of a sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The lowest scores.
+    Min,
+    /// The highest scores.
+    Max,
+}
+
+/// How popped elements are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Members and scores in turn.
+    Flat,
+    /// Pairs.
+    Pairs,
+    /// The key, then members and scores in turn.
+    #[allow(dead_code, reason = "BZPOPMIN and BZPOPMAX answer so")]
+    KeyAndFlat,
+    /// The key, and an array of pairs.
+    KeyAndPairs,
+}
+
+impl End {
+    /// The end that a word names.
+    pub(crate) fn parse(word: &[u8]) -> Option<Self> {
+        match () {
+            () if word.eq_ignore_ascii_case(b"min") => Some(Self::Min),
+            () if word.eq_ignore_ascii_case(b"max") => Some(Self::Max),
+            () => None,
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Self::Min => "zpopmin",
+            Self::Max => "zpopmax",
+        }
+    }
+}
+
+/// The first key that is there; it must be a sorted set.
+pub(crate) fn first_present<'k>(
+    ctx: &mut Ctx<'_>,
+    keys: impl Iterator<Item = Key<'k>>,
+) -> Result<Option<Key<'k>>, CommandError> {
+    for key in keys {
+        if ctx.find_for_write::<SortedSet>(key)?.is_some() {
+            return Ok(Some(key));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes up to `count` elements, at least 1, off a set that is there, answers them and reports the change.
+pub(crate) fn pop(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    end: End,
+    count: usize,
+    shape: Shape,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let mut out = reply.parts();
+    let popped = ctx.edit(key, |set: &mut SortedSet, home| {
+        let len = set.len();
+        let count = count.min(len);
+        match shape {
+            Shape::Flat => out.array(2 * count),
+            Shape::Pairs => out.array(count),
+            Shape::KeyAndFlat => {
+                out.array(2 * count + 1);
+                out.bulk(key.bytes);
+            }
+            Shape::KeyAndPairs => {
+                out.array(2);
+                out.bulk(key.bytes);
+                out.array(count);
+            }
+        }
+        let elements = match end {
+            End::Min => set.range(0, count),
+            End::Max => set.range_backward(len - 1, count),
+        };
+        for (member, score) in elements {
+            if matches!(shape, Shape::Pairs | Shape::KeyAndPairs) {
+                out.array(2);
+            }
+            out.bulk(member);
+            out.double(score);
+        }
+        set.remove_ranks(home, if end == End::Min { 0 } else { len - count }, count);
+        count
+    })?;
+    let count = popped.expect("the caller has seen it");
+    ctx.changed(EventClass::SortedSet, end.event(), key);
+    ctx.effects.dirty += count as u64 - 1;
+    ctx.deleted_if_gone(key);
+    Ok(out.done())
+}

@@ -1,0 +1,156 @@
+//! What the arguments of range commands mean: a range of ranks, of scores or of members, as ranks of a given set.
+//!
+//! Start reading at [`Range::ranks`].
+
+use std::ops;
+
+use collections::{Bound, SortedSet};
+use wire::number::parse_i64_strict;
+
+use crate::error::{CommandError, up_to_nul};
+
+pub(crate) const NOT_A_SCORE_RANGE: CommandError = CommandError::new("ERR min or max is not a float");
+const NOT_A_LEX_RANGE: CommandError = CommandError::new("ERR min or max not valid string range item");
+
+/// What a range is given by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+/// A range of elements, not yet of any set.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Range<'a> {
+    /// From one rank to another, which is in it; negative ones count from the end.
+    Ranks(i64, i64),
+    /// Between two scores.
+    Scores(ScoreRange),
+    /// Between two members, where all scores are equal.
+    Members(LexEnd<'a>, LexEnd<'a>),
+}
+
+/// A range of scores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScoreRange {
+    pub(crate) min: f64,
+    pub(crate) min_is_out: bool,
+    pub(crate) max: f64,
+    pub(crate) max_is_out: bool,
+}
+
+/// An end of a range of members.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LexEnd<'a> {
+    /// `-`: before all.
+    First,
+    /// `+`: behind all.
+    Last,
+    /// `[member`: this member is in the range.
+    In(&'a [u8]),
+    /// `(member`: this member is not.
+    Out(&'a [u8]),
+}
+
+impl<'a> Range<'a> {
+    /// The range between two arguments, the lower one first.
+    pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
+        match by {
+            By::Rank => {
+                let rank = |text| parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER);
+                Ok(Self::Ranks(rank(min)?, rank(max)?))
+            }
+            By::Score => ScoreRange::parse(min, max).map(Self::Scores),
+            By::Lex => {
+                let ends = LexEnd::parse(min).zip(LexEnd::parse(max)).ok_or(NOT_A_LEX_RANGE)?;
+                Ok(Self::Members(ends.0, ends.1))
+            }
+        }
+    }
+
+    /// The ranks of its elements in a set, counted from the lowest; ranks that are given count from the highest if it is
+    /// walked in reverse.
+    pub(super) fn ranks(&self, set: &SortedSet, is_reverse: bool) -> ops::Range<usize> {
+        let len = set.len();
+        let (start, end) = match *self {
+            Self::Ranks(first, last) => {
+                let ranks = clamp_ranks(first, last, len);
+                if is_reverse { (len - ranks.end, len - ranks.start) } else { (ranks.start, ranks.end) }
+            }
+            Self::Scores(range) => return range.ranks(set),
+            Self::Members(min, max) => (
+                match min {
+                    LexEnd::First => 0,
+                    LexEnd::Last => len,
+                    LexEnd::In(member) => set.rank_of(Bound::BeforeMember(member)),
+                    LexEnd::Out(member) => set.rank_of(Bound::AfterMember(member)),
+                },
+                match max {
+                    LexEnd::First => 0,
+                    LexEnd::Last => len,
+                    LexEnd::In(member) => set.rank_of(Bound::AfterMember(member)),
+                    LexEnd::Out(member) => set.rank_of(Bound::BeforeMember(member)),
+                },
+            ),
+        };
+        start..end.max(start)
+    }
+}
+
+impl ScoreRange {
+    /// The range between two arguments.
+    pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
+        let (min, min_is_out) = parse_end(min).ok_or(NOT_A_SCORE_RANGE)?;
+        let (max, max_is_out) = parse_end(max).ok_or(NOT_A_SCORE_RANGE)?;
+        Ok(Self { min, min_is_out, max, max_is_out })
+    }
+
+    /// The ranks of its elements in a set.
+    pub(crate) fn ranks(&self, set: &SortedSet) -> ops::Range<usize> {
+        let bound =
+            |score, is_behind| if is_behind { Bound::AfterScore(score) } else { Bound::BeforeScore(score) };
+        let start = set.rank_of(bound(self.min, self.min_is_out));
+        let end = set.rank_of(bound(self.max, !self.max_is_out));
+        start..end.max(start)
+    }
+}
+
+/// Elements from rank `first` to `last`, negative ones counted from the end.
+fn clamp_ranks(first: i64, last: i64, len: usize) -> ops::Range<usize> {
+    let len = len as i64;
+    let from_start = |rank: i64| if rank < 0 { len + rank } else { rank };
+    let (first, last) = (from_start(first).max(0), from_start(last).min(len - 1));
+    if first > last { 0..0 } else { first as usize..last as usize + 1 }
+}
+
+/// A score and whether it is out of the range itself.
+fn parse_end(text: &[u8]) -> Option<(f64, bool)> {
+    match text.strip_prefix(b"(") {
+        None => Some((parse_score(text)?, false)),
+        Some(text) => Some((parse_score(text)?, true)),
+    }
+}
+
+/// A score at the end of a range. More is let pass than for the score of a member: nothing at all is 0, numbers too large are
+/// infinite; but there are no hexadecimal ones.
+fn parse_score(text: &[u8]) -> Option<f64> {
+    let text = up_to_nul(text);
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!score.is_nan()).then_some(score)
+}
+
+impl<'a> LexEnd<'a> {
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        match text {
+            [b'-'] | [b'-', 0, ..] => Some(Self::First),
+            [b'+'] | [b'+', 0, ..] => Some(Self::Last),
+            [b'[', member @ ..] => Some(Self::In(member)),
+            [b'(', member @ ..] => Some(Self::Out(member)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `ZRANDMEMBER`
+
+use std::collections::HashSet;
+
+use collections::SortedSet;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::replies::{write_element, write_elements, write_header};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `ZRANDMEMBER key [count [WITHSCORES]]`
+pub const COMMAND: Command = Command {
+    name: "zrandmember",
+    arity: -2,
+    flags: Flags::READONLY,
+    categories: Categories::SORTEDSET,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
+    tips: &["nondeterministic_output"],
+    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns random members of a sorted set.")
+        .complexity("O(N) where N is the number of members returned.")
+        .args(&[
+            Arg::key("key", 0),
+            Arg::block("options", &[Arg::integer("count"), Arg::word("withscores", "WITHSCORES").optional()])
+                .optional(),
+        ]),
+    subcommands: &[],
+    run,
+};
+
+const COUNT_OUT_OF_RANGE: CommandError = CommandError::new(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
+/// Elements that an answer with repetitions may have: more could not be held in memory.
+const REPEATED_COUNT_MAX: u64 = 1 << 32;
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let Some(text) = args.get(2) else {
+        let Some(set) = ctx.find::<SortedSet>(key)? else { return Ok(reply.null()) };
+        let rank = ctx.data.random().below(set.len() as u64);
+        return Ok(reply.bulk(set.at(rank as usize).0));
+    };
+    let count = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+    if count == i64::MIN {
+        return Err(COUNT_OUT_OF_RANGE);
+    }
+    let with_scores = args.get(3).is_some();
+    if args.len() > 4 || args.get(3).is_some_and(|word| !word.eq_ignore_ascii_case(b"withscores")) {
+        return Err(CommandError::SYNTAX);
+    }
+    if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(CommandError::OUT_OF_RANGE);
+    }
+    let Some(set) = ctx.find::<SortedSet>(key)? else { return Ok(reply.array(0).done()) };
+    let mut out = reply.parts();
+    let random = |bound: usize| ctx.data.random().below(bound as u64) as usize;
+    let len = set.len();
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        if count.unsigned_abs() > REPEATED_COUNT_MAX {
+            return Err(CommandError::OUT_OF_RANGE);
+        }
+        write_header(&mut out, wanted, with_scores);
+        for _ in 0..wanted {
+            let (member, score) = set.at(random(len));
+            write_element(&mut out, member, score, with_scores);
+        }
+    } else if wanted >= len {
+        write_elements(&mut out, set.iter(), with_scores);
+    } else if wanted * DENSE_FACTOR > len {
+        // Each element in turn, with the chance that is left for it.
+        write_header(&mut out, wanted, with_scores);
+        let mut missing = wanted;
+        for (index, (member, score)) in set.iter().enumerate() {
+            if random(len - index) < missing {
+                missing -= 1;
+                write_element(&mut out, member, score, with_scores);
+            }
+        }
+    } else {
+        write_header(&mut out, wanted, with_scores);
+        let mut taken = HashSet::with_capacity(wanted);
+        while taken.len() < wanted {
+            let rank = random(len);
+            if taken.insert(rank) {
+                let (member, score) = set.at(rank);
+                write_element(&mut out, member, score, with_scores);
+            }
+        }
+    }
+    Ok(out.done())
+}
+
+/// From one of so many elements on that are wanted, going through all costs less than looking for those not yet taken.
+const DENSE_FACTOR: usize = 3;

@@ -1,0 +1,5 @@
+//! Places on earth.
+
+mod places;
+mod radius;
+mod searches;
