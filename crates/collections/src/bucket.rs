@@ -4,6 +4,7 @@
 //! word      bits 63..48  upper 16 bits of the entry's position
 //!           bits 47..3   address of the entry's block (aligned to 8)
 //!           bit 0        the entry has an expiry ("volatile")
+//!           bit 1        its value has members with an expiry
 //!           all zero     vacant
 //! metadata  bits 55..0   for each word the low 8 bits of the position; stale for a vacant word
 //!           bits 63..56  overflow count
@@ -47,18 +48,17 @@ impl Position {
     }
 }
 
-/// What a bucket knows of an entry: position, address, and whether it has an expiry.
+/// What a bucket knows of an entry: position, address, and what of it has an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) position: Position,
-    /// The word without the position: address and volatile bit.
+    /// The word without the position: address and [`Volatility`].
     tagged_address: u64,
 }
 
 /// Bits of an address in user space, as both x86-64 and aarch64 Linux hand them out unless asked for more.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
-const VOLATILE: u64 = 1;
 const OVERFLOW_SHIFT: u32 = 56;
 const OVERFLOW_MAX: u64 = 255;
 const OVERFLOW_ONE: u64 = 1 << OVERFLOW_SHIFT;
@@ -66,18 +66,62 @@ const _: () = assert!(usize::BITS == 64);
 const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
 const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
 
+/// What of an entry has an expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Volatility(u64);
+
+impl Volatility {
+    const KEY: u64 = 1;
+    const MEMBERS: u64 = 2;
+    const MASK: u64 = Self::KEY | Self::MEMBERS;
+
+    #[inline]
+    pub(crate) fn new(has_expiry: bool, has_volatile_members: bool) -> Self {
+        let members = if has_volatile_members { Self::MEMBERS } else { 0 };
+        Self(u64::from(has_expiry) | members)
+    }
+
+    /// Whether the key has an expiry.
+    #[inline]
+    pub(crate) fn is_volatile(self) -> bool {
+        self.0 & Self::KEY != 0
+    }
+
+    /// Whether members of the value have one.
+    #[inline]
+    pub(crate) fn has_volatile_members(self) -> bool {
+        self.0 & Self::MEMBERS != 0
+    }
+}
+
 impl Item {
     /// An item for an entry whose block is at `block`.
     #[inline]
-    pub(crate) fn new(position: Position, block: NonNull<u8>, is_volatile: bool) -> Self {
+    pub(crate) fn new(position: Position, block: NonNull<u8>, volatility: Volatility) -> Self {
         let address = block.as_ptr().expose_provenance() as u64;
         debug_assert_eq!(address & !ADDRESS_MASK, 0, "heaps check their addresses, blocks are aligned to 8");
-        Self { position, tagged_address: address | u64::from(is_volatile) }
+        Self { position, tagged_address: address | volatility.0 }
     }
 
     #[inline]
     pub(crate) fn is_volatile(self) -> bool {
-        self.tagged_address & VOLATILE != 0
+        self.volatility().is_volatile()
+    }
+
+    #[inline]
+    pub(crate) fn has_volatile_members(self) -> bool {
+        self.volatility().has_volatile_members()
+    }
+
+    #[inline]
+    pub(crate) fn volatility(self) -> Volatility {
+        Volatility(self.tagged_address & Volatility::MASK)
+    }
+
+    /// The same entry with another volatility.
+    #[inline]
+    pub(crate) fn with_volatility(self, volatility: Volatility) -> Self {
+        Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.0, ..self }
     }
 
     /// The address of the entry's block.
@@ -201,7 +245,7 @@ impl Bucket {
         }
         let high = (word >> ADDRESS_BITS) as u32;
         let low = (metadata >> (8 * index)) as u32 & 0xFF;
-        let tagged_address = word & (ADDRESS_MASK | VOLATILE);
+        let tagged_address = word & (ADDRESS_MASK | Volatility::MASK);
         Some(Item { position: Position(high << 8 | low), tagged_address })
     }
 }
@@ -225,7 +269,7 @@ mod tests {
     fn item(position: u32, address: usize) -> Item {
         Item {
             position: Position::new(position),
-            tagged_address: address as u64 & ADDRESS_MASK | address as u64 & VOLATILE,
+            tagged_address: address as u64 & (ADDRESS_MASK | Volatility::MASK),
         }
     }
 
@@ -267,7 +311,10 @@ mod tests {
         let bucket = vacant();
         bucket.insert(item(0xAB_CDEF, 0x7FFF_FFFF_FFF8 | 1));
         let stored = bucket.item(0).expect("inserted above");
-        assert!(stored.is_volatile());
+        assert!(stored.is_volatile() && !stored.has_volatile_members());
+        bucket.store(0, stored.with_volatility(Volatility::new(false, true)));
+        let stored = bucket.item(0).expect("inserted above");
+        assert!(!stored.is_volatile() && stored.has_volatile_members());
         assert_eq!(stored.tagged_address & ADDRESS_MASK, 0x7FFF_FFFF_FFF8);
         assert_eq!(stored.position.get(), 0xAB_CDEF);
     }

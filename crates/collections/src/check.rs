@@ -1,5 +1,7 @@
 //! The invariants of a table repeated as code, and figures about its shape.
 
+#[cfg(test)]
+use crate::bucket::Volatility;
 use crate::bucket::{Item, Position, WIDTH};
 use crate::directory::Directory;
 use crate::segment::{Segment, capacity};
@@ -58,7 +60,7 @@ impl Table {
             return require(is_zero, "3: entries without a segment");
         }
         let mut next_start = 0;
-        let (mut len, mut volatile_len) = (0, 0);
+        let (mut len, mut volatile_len, mut members_len) = (0, 0, 0);
         let (mut segment_count, mut deepest_count) = (0, 0);
         for (start, segment) in self.segments() {
             let depth = segment.reference.depth();
@@ -79,14 +81,16 @@ impl Table {
             segment_count += 1;
             deepest_count += u32::from(self.root.is_directory() && depth == self.root.depth());
             for item in segment.items() {
-                volatile_len += usize::from(item.is_volatile());
-                let has_expiry = self.entry_of(item).expiry().is_some();
-                require(item.is_volatile() == has_expiry, "4: a word and its entry disagree on expiry")?;
+                volatile_len += u32::from(item.is_volatile());
+                members_len += u32::from(item.has_volatile_members());
+                let volatility = self.entry_of(item).volatility();
+                require(item.volatility() == volatility, "4: a word and its entry disagree on expiry")?;
             }
         }
         require(next_start == Position::END, "1: ranges do not cover all positions")?;
         require(len == self.len, "3: len is wrong")?;
         require(volatile_len == self.volatile_len, "4: volatile_len is wrong")?;
+        require(members_len == self.volatile_members_len, "4: volatile_members_len is wrong")?;
         require(segment_count == self.segment_count, "5: segment_count is wrong")?;
         let depth_is_used = !self.root.is_directory() || deepest_count > 0;
         require(depth_is_used, "5: no segment is as deep as the directory")?;
@@ -219,7 +223,7 @@ mod tests {
             .iter()
             .find_map(|bucket| bucket.items().next().map(|(index, item)| (bucket, index, item)))
             .expect("it is not empty");
-        bucket.store(index, Item::new(item.position, item.block(), !item.is_volatile()));
+        bucket.store(index, item.with_volatility(Volatility::new(!item.is_volatile(), false)));
         assert!(table.check().expect_err("the fault is noticed").starts_with("table invariant 4:"));
     }
 

@@ -28,6 +28,23 @@ pub trait Collection: Sized {
     /// Whether it has no elements. Such a value is removed with its key, but for a stream, which answers no.
     #[must_use]
     fn is_empty(&self) -> bool;
+
+    /// Whether it has members with an expiry of their own.
+    #[must_use]
+    #[inline]
+    fn has_volatile_members(&self) -> bool {
+        false
+    }
+}
+
+/// How far a collection may grow before `OBJECT ENCODING` names its large encoding, as the directives
+/// `*-max-listpack-entries` and `*-max-listpack-value` say.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Elements (fields of a hash, members of a set).
+    pub entry_count_max: usize,
+    /// Bytes of one of them.
+    pub value_size_max: usize,
 }
 
 /// Where a collection's larger parts live, and how its members are hashed. Operations that may need either take it, and

@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::bucket::Volatility;
 use crate::number::{DecimalBuffer, decimal_len};
 use crate::object::{Kind, Object};
 use crate::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
@@ -332,6 +333,23 @@ impl<'a> Entry<'a> {
             _ => 0,
         };
         self.shape().block_size() + outside
+    }
+
+    /// Whether the value has members with an expiry.
+    #[inline]
+    #[must_use]
+    pub fn has_volatile_members(self) -> bool {
+        match self.value() {
+            ValueRef::Object(object) => object.has_volatile_members(),
+            _ => false,
+        }
+    }
+
+    /// What of it has an expiry.
+    #[inline]
+    pub(crate) fn volatility(self) -> Volatility {
+        let has_expiry = self.flags() & HAS_EXPIRY != 0;
+        Volatility::new(has_expiry, self.form() == Form::Object && self.has_volatile_members())
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! An entry lent by its table to be changed: values may move to another block, and the table's word follows.
 
-use crate::bucket::Item;
+use crate::bucket::{Item, Volatility};
 use crate::entry::{Entry, Form};
 use crate::heap::Heap;
 use crate::object::Object;
@@ -97,7 +97,28 @@ impl<'a> EntryMut<'a> {
         unsafe { Removed::bytes_of_block(self.place.item.block()) }
     }
 
-    /// The collection, if the value is one.
+    /// Whether members of the value had an expiry when the table was last told.
+    #[inline]
+    #[must_use]
+    pub fn has_volatile_members(&self) -> bool {
+        self.place.item.has_volatile_members()
+    }
+
+    /// Tells the table whether members of the value have an expiry, after [`Self::object_mut`] has lent it for changes.
+    #[inline]
+    pub fn note_volatile_members(&mut self, has_volatile_members: bool) {
+        let old = self.place.item.volatility();
+        if old.has_volatile_members() == has_volatile_members {
+            return;
+        }
+        let new = Volatility::new(old.is_volatile(), has_volatile_members);
+        self.place.item = self.place.item.with_volatility(new);
+        self.place.bucket.store(self.place.index, self.place.item);
+        self.table.forget_volatility(old);
+        self.table.note_volatility(new);
+    }
+
+    /// The collection, if the value is one. Then [`Self::note_volatile_members`].
     pub fn object_mut(&mut self) -> Option<&mut Object> {
         // SAFETY: the table owns the entry, and is borrowed mutably as long as the object.
         unsafe { Removed::object_of_block(self.place.item.block()) }
@@ -136,13 +157,13 @@ impl<'a> EntryMut<'a> {
         self.place.bucket.clear(self.place.index);
         // SAFETY: the table owned the entry and has just forgotten it.
         let old = unsafe { Removed::from_block(self.place.item.block()) };
-        let was_volatile = self.place.item.is_volatile();
+        let old_volatility = self.place.item.volatility();
         let new = change(old, self.heap);
-        let is_volatile = new.entry().expiry().is_some();
-        self.place.item = Item::new(position, new.into_block(), is_volatile);
+        let volatility = new.entry().volatility();
+        self.place.item = Item::new(position, new.into_block(), volatility);
         self.place.bucket.store(self.place.index, self.place.item);
-        self.table.volatile_len += usize::from(is_volatile);
-        self.table.volatile_len -= usize::from(was_volatile);
+        self.table.note_volatility(volatility);
+        self.table.forget_volatility(old_volatility);
     }
 }
 

@@ -1,61 +1,302 @@
-//! A hash: fields and their values.
+//! A hash: fields and their values, and when fields expire; what the `H` family works on.
+//!
+//! | form | when |
+//! |---|---|
+//! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
+//! | [`Fields`] | else: a table |
+//!
+//! The name for the client (`listpack`, `hashtable`) follows Redis's thresholds ([`Limits`]) and says nothing of the form.
+//! It never goes back from `hashtable`; nor does the form from the table.
+//!
+//! A field whose time is over is not there for whoever reads, but stays until it is set again or [`Hash::expire`] comes
+//! by; so [`Hash::len`] counts it. `due` is the time up to which fields are over, in Unix milliseconds.
+//!
+//! Owns its fields. Start reading at [`Hash::find`] and [`Hash::set`].
 
-use crate::collection::{Collection, Home};
-use crate::entry::ValueRef;
+mod fields;
+
+use crate::collection::{Collection, Home, Limits};
 use crate::heap::Heap;
+use crate::number::DecimalBuffer;
 use crate::object::{Kind, Object};
-use crate::removed::{ExpiryChange, NewValue};
-use crate::table::Table;
+use crate::packed::{Item, Packed};
+use crate::removed::ExpiryChange;
+use fields::Fields;
 
-/// Elements up to which a collection is dropped where it stands.
+/// Bytes of elements up to which the packed form is kept. Measured: the largest at which setting a field with a value of
+/// another length still costs less than in the table.
+const PACKED_SIZE_MAX: usize = 8 * 1024;
+
+/// Fields above which a hash is dropped in the background.
 const COSTLY_LEN_MIN: usize = 64;
 
 /// The value of a hash key.
 #[derive(Debug)]
 pub struct Hash {
-    table: Box<Table>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// A `listpack`.
+    Packed(Packed<2>),
+    /// A `hashtable` that is small enough to be one allocation.
+    PackedHashtable(Packed<2>),
+    Table(Box<Fields>),
+}
+
+const _: () = assert!(size_of::<Hash>() == 16);
+
+/// What setting a field came upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldWas {
+    /// It was not there.
+    Absent,
+    /// It was there, but its time was over.
+    Expired,
+    /// It was there.
+    Present,
+}
+
+/// A field that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its value.
+    pub value: Item<'a>,
+    /// When it expires, Unix time in milliseconds.
+    pub expiry: Option<i64>,
+}
+
+/// What a step of expiry came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldExpiry {
+    /// Fields that it deleted.
+    pub expired_count: usize,
+    /// Whether there may be more to delete just now.
+    pub has_more: bool,
 }
 
 impl Hash {
-    /// Number of fields.
+    /// Number of fields, expired ones that are not deleted yet included.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.table.len()
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.len(),
+            Form::Table(fields) => fields.table.len(),
+        }
     }
 
-    /// The value of a field.
+    /// A field.
+    #[inline]
     #[must_use]
-    pub fn find(&self, home: Home<'_>, field: &[u8]) -> Option<ValueRef<'_>> {
-        Some(self.table.find(home.hasher.hash(field), field)?.value())
+    pub fn find(&self, home: Home<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let [_, value] = packed.at(packed.find(field, 0)?);
+                Some(Field { value, expiry: None })
+            }
+            Form::Table(fields) => fields.find(home, field, due),
+        }
     }
 
-    /// Sets a field. Whether it is new.
-    pub fn set(&mut self, home: Home<'_>, field: &[u8], value: &[u8]) -> bool {
-        let hash = home.hasher.hash(field);
-        !self.table.upsert(home.heap, hash, field, NewValue::Auto(value), ExpiryChange::Clear).existed
+    /// Sets a field. Another expiry than none makes a table of it.
+    pub fn set(
+        &mut self,
+        home: Home<'_>,
+        limits: Limits,
+        field: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+        due: i64,
+    ) -> FieldWas {
+        if field.len().max(value.len()) > limits.value_size_max {
+            self.name_hashtable();
+        }
+        if matches!(expiry, ExpiryChange::At(_)) {
+            self.make_table(home);
+            self.name_hashtable();
+        }
+        if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
+            let index = packed.find(field, 0);
+            // What it takes to replace a value counts as if the old one stayed: that is rare enough, and safe.
+            let added = value.len() + if index.is_none() { field.len() } else { 0 };
+            if packed.size() + added <= PACKED_SIZE_MAX {
+                let Some(index) = index else {
+                    packed.push_back([field, value]);
+                    let len = packed.len();
+                    if len > limits.entry_count_max {
+                        self.name_hashtable();
+                    }
+                    return FieldWas::Absent;
+                };
+                packed.replace(index, 1, value);
+                return FieldWas::Present;
+            }
+            self.make_table(home);
+        }
+        let Form::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
+        let was = fields.set(home, field, value, expiry, due);
+        if was == FieldWas::Absent && self.len() > limits.entry_count_max {
+            self.name_hashtable();
+        }
+        was
+    }
+
+    /// Lets it be a `hashtable` by name from now on.
+    pub fn name_hashtable(&mut self) {
+        match &mut self.form {
+            Form::Packed(packed) => self.form = Form::PackedHashtable(std::mem::take(packed)),
+            Form::PackedHashtable(_) => {}
+            Form::Table(fields) => fields.is_listpack = false,
+        }
     }
 
     /// Removes a field. Whether it was there.
-    pub fn remove(&mut self, home: Home<'_>, field: &[u8]) -> bool {
-        self.table.remove(home.heap, home.hasher.hash(field), field).is_some()
+    pub fn remove(&mut self, home: Home<'_>, field: &[u8], due: i64) -> bool {
+        match &mut self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let index = packed.find(field, 0);
+                index.into_iter().for_each(|index| packed.remove(index));
+                index.is_some()
+            }
+            Form::Table(fields) => fields.remove(home, field, due),
+        }
+    }
+
+    /// Sets or clears the expiry of a field. Whether the field is there; else nothing changes. An expiry makes a
+    /// `hashtable` of it, by name and by form.
+    pub fn set_expiry(&mut self, home: Home<'_>, field: &[u8], expiry: Option<i64>, due: i64) -> bool {
+        if self.find(home, field, due).is_none() {
+            return false;
+        }
+        if expiry.is_some() {
+            self.make_table(home);
+            self.name_hashtable();
+        }
+        if let Form::Table(fields) = &mut self.form {
+            fields.set_expiry(home, field, expiry);
+        }
+        true
+    }
+
+    /// Visits all fields with their values until `visit` says no.
+    #[inline]
+    pub fn visit<'a>(&'a self, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>) -> bool) {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let _ = packed.iter().all(|[field, value]| visit(field, value));
+            }
+            Form::Table(fields) => {
+                let _ = fields.live(due).all(|(field, value)| visit(field, value));
+            }
+        }
+    }
+
+    /// Whether it is one allocation, small enough for a walk over all of it.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        !matches!(self.form, Form::Table(_))
+    }
+
+    /// Whether fields come and go by expiry, so that [`Self::len`] may be more than [`Self::visit`] visits.
+    #[must_use]
+    pub fn has_expiries(&self) -> bool {
+        self.has_volatile_members()
+    }
+
+    /// Visits the fields of one bucket's worth of positions from `from` on (below 2^24, 0 to begin), a packed hash as a
+    /// whole. Returns where to go on; `None` at the end.
+    pub fn scan<'a>(&'a self, from: u32, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>)) -> Option<u32> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                packed.iter().for_each(|[field, value]| visit(field, value));
+                None
+            }
+            Form::Table(fields) => fields.scan(from, due, visit),
+        }
+    }
+
+    /// A random field with its value, given random bits; `None` if none was found that is not expired.
+    #[must_use]
+    pub fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let index = (u128::from(random()) * packed.len() as u128) >> 64;
+                let [field, value] = packed.at(index as usize);
+                Some((field, value))
+            }
+            Form::Table(fields) => fields.sample(due, random),
+        }
+    }
+
+    /// The earliest time at which a field may be over, Unix time in milliseconds; it may be gone already.
+    #[must_use]
+    pub fn earliest_expiry(&self) -> Option<i64> {
+        match &self.form {
+            Form::Table(fields) if self.has_volatile_members() => Some(fields.earliest),
+            _ => None,
+        }
+    }
+
+    /// Deletes fields whose time is over at `now`, in a bounded step: call it again while it has more.
+    pub fn expire(&mut self, heap: &Heap, now: i64) -> FieldExpiry {
+        match &mut self.form {
+            Form::Table(fields) if fields.table.volatile_len() > 0 => fields.expire(heap, now),
+            _ => FieldExpiry::default(),
+        }
+    }
+
+    fn make_table(&mut self, home: Home<'_>) {
+        let (packed, is_listpack) = match &self.form {
+            Form::Packed(packed) => (packed, true),
+            Form::PackedHashtable(packed) => (packed, false),
+            Form::Table(_) => return,
+        };
+        let mut fields = Box::new(Fields::new(is_listpack));
+        let mut buffers = [DecimalBuffer::new(), DecimalBuffer::new()];
+        let [field_buffer, value_buffer] = &mut buffers;
+        for [field, value] in packed {
+            let (field, value) = (field.text(field_buffer), value.text(value_buffer));
+            fields.set(home, field, value, ExpiryChange::Clear, i64::MIN);
+        }
+        self.form = Form::Table(fields);
     }
 
     pub(crate) fn encoding_name(&self) -> &'static str {
-        "hashtable"
+        match &self.form {
+            Form::Packed(_) => "listpack",
+            Form::Table(fields) if fields.is_listpack => "listpack",
+            Form::PackedHashtable(_) | Form::Table(_) => "hashtable",
+        }
     }
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
-        Self { table: Box::new(self.table.to_copy(heap)) }
+        let form = match &self.form {
+            Form::Packed(packed) => Form::Packed(packed.clone()),
+            Form::PackedHashtable(packed) => Form::PackedHashtable(packed.clone()),
+            Form::Table(fields) => Form::Table(Box::new(fields.to_copy(heap))),
+        };
+        Self { form }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Table>()
-            + self.table.memory_bytes()
-            + self.table.iter().map(|entry| entry.allocated_bytes()).sum::<usize>()
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.memory_bytes(),
+            Form::Table(fields) => fields.memory_bytes(),
+        }
     }
 
     pub(crate) fn is_costly_to_drop(&self) -> bool {
-        self.len() > COSTLY_LEN_MIN
+        matches!(self.form, Form::Table(_)) && self.len() > COSTLY_LEN_MIN
+    }
+
+    /// Verifies what the forms promise.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
+            Form::Table(fields) => fields.check(),
+        }
     }
 }
 
@@ -63,13 +304,15 @@ impl Collection for Hash {
     const KIND: Kind = Kind::Hash;
 
     fn new() -> Self {
-        Self { table: Box::new(Table::new()) }
+        Self { form: Form::Packed(Packed::new()) }
     }
 
+    #[inline]
     fn of(object: &Object) -> Option<&Self> {
         if let Object::Hash(hash) = object { Some(hash) } else { None }
     }
 
+    #[inline]
     fn of_mut(object: &mut Object) -> Option<&mut Self> {
         if let Object::Hash(hash) = object { Some(hash) } else { None }
     }
@@ -78,7 +321,13 @@ impl Collection for Hash {
         Object::Hash(self)
     }
 
+    #[inline]
     fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.len() == 0
+    }
+
+    #[inline]
+    fn has_volatile_members(&self) -> bool {
+        matches!(&self.form, Form::Table(fields) if fields.table.volatile_len() > 0)
     }
 }

@@ -40,11 +40,11 @@ mod table;
 mod walk;
 
 pub use check::TableStats;
-pub use collection::{Collection, Home};
+pub use collection::{Collection, Home, Limits};
 pub use defragment::Defragmented;
 pub use entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
 pub use entry_mut::EntryMut;
-pub use hash::Hash;
+pub use hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use hasher::KeyHasher;
 pub use heap::{Heap, Retired};
 pub use hint::Hint;

@@ -3,6 +3,7 @@
 //! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
 //! objects and never looks inside.
 
+use crate::collection::Collection;
 use crate::hash::Hash;
 use crate::heap::Heap;
 use crate::set::Set;
@@ -127,6 +128,13 @@ impl Object {
                 #[cfg(test)]
                 Self::Probe(bytes) => bytes.capacity(),
             }
+    }
+
+    /// Whether it has members with an expiry of their own.
+    #[inline]
+    #[must_use]
+    pub fn has_volatile_members(&self) -> bool {
+        matches!(self, Self::Hash(hash) if hash.has_volatile_members())
     }
 
     /// Whether dropping it may take long, so that another thread had better do it: it is many allocations.

@@ -21,13 +21,16 @@
 
 mod block;
 mod element;
+mod groups;
 
 use std::ops::Range;
 
 use block::Block;
-use element::{Encoded, OVERHEAD_MAX, size_at, split};
+use element::{Encoded, OVERHEAD_MAX, size_at};
+use groups::{read_group, read_u16, skip};
 
 pub use element::Item;
+pub use groups::Iter;
 
 /// Bytes of elements at most.
 const USED_MAX: usize = u16::MAX as usize;
@@ -119,7 +122,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let len = self.len();
         let index = index.min(len);
         let rest = &self.block.bytes()[self.offset(index)..self.size()];
-        Iter { packed: self, rest, range: index..len }
+        Iter::new(self, rest, index..len)
     }
 
     /// The first group from `from` on whose first element is `text`.
@@ -520,31 +523,6 @@ fn index_capacity_for(len: usize) -> usize {
     (len + len / 8).next_multiple_of(INDEX_STEP).min(USED_MAX)
 }
 
-#[inline]
-fn read_group<const N: usize>(source: &[u8]) -> ([Item<'_>; N], &[u8]) {
-    let mut rest = source;
-    let items = std::array::from_fn(|_| {
-        let (item, behind) = split(rest);
-        rest = behind;
-        item
-    });
-    (items, rest)
-}
-
-/// What is behind the first group.
-#[inline]
-fn skip<const N: usize>(mut source: &[u8]) -> &[u8] {
-    for _ in 0..N {
-        source = &source[size_at(source)..];
-    }
-    source
-}
-
-#[inline]
-fn read_u16(bytes: &[u8]) -> u16 {
-    u16::from_le_bytes([bytes[0], bytes[1]])
-}
-
 impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
     fn default() -> Self {
         Self::new()
@@ -573,39 +551,6 @@ impl<'a, const N: usize, const FIND: bool> IntoIterator for &'a Packed<N, FIND> 
         self.iter()
     }
 }
-
-/// Groups from front to back; from the back each takes the time of [`Packed::at`].
-#[derive(Clone)]
-pub struct Iter<'a, const N: usize, const FIND: bool> {
-    packed: &'a Packed<N, FIND>,
-    rest: &'a [u8],
-    range: Range<usize>,
-}
-
-impl<'a, const N: usize, const FIND: bool> Iterator for Iter<'a, N, FIND> {
-    type Item = [Item<'a>; N];
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.range.next()?;
-        let (items, rest) = read_group(self.rest);
-        self.rest = rest;
-        Some(items)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.range.size_hint()
-    }
-}
-
-impl<const N: usize, const FIND: bool> DoubleEndedIterator for Iter<'_, N, FIND> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let index = self.range.next_back()?;
-        Some(self.packed.at(index))
-    }
-}
-
-impl<const N: usize, const FIND: bool> ExactSizeIterator for Iter<'_, N, FIND> {}
 
 #[cfg(test)]
 mod tests {

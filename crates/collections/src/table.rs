@@ -15,7 +15,8 @@
 //! 1. The segments' ranges cover all positions without overlap, each in every directory word of its range.
 //! 2. Every entry is in the segment of its position, reachable from its home (`segment.rs`, invariants 1 to 3).
 //! 3. `len` is the number of entries; the directory's counter of a segment is the number of entries in it.
-//! 4. A word is volatile exactly if its entry has an expiry; `volatile_len` is their number.
+//! 4. A word is volatile exactly if its entry has an expiry, and says likewise whether its value's members have;
+//!    `volatile_len` and `volatile_members_len` are their numbers.
 //! 5. `segment_count` and `deepest_count` are the numbers of segments, and of those as deep as the directory.
 //! 6. No segment has more entries than its capacity, which is 93 % of its words.
 //!
@@ -23,7 +24,7 @@
 //!
 //! Start reading at [`Table::find`], then [`Table::upsert`].
 
-use crate::bucket::{Item, POSITION_BITS, Position};
+use crate::bucket::{Item, POSITION_BITS, Position, Volatility};
 use crate::directory::Directory;
 use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
@@ -39,7 +40,8 @@ use crate::segment::{
 pub struct Table {
     pub(crate) root: SegmentRef,
     pub(crate) len: usize,
-    pub(crate) volatile_len: usize,
+    pub(crate) volatile_len: u32,
+    pub(crate) volatile_members_len: u32,
     pub(crate) segment_count: u32,
     pub(crate) deepest_count: u32,
 }
@@ -63,6 +65,8 @@ pub struct Upserted<'a> {
     pub existed: bool,
     /// The expiry it had then.
     pub old_expiry: Option<i64>,
+    /// Whether its value had members with an expiry.
+    pub had_volatile_members: bool,
     /// The old entry, where dropping it is costly and the caller may want another thread to do it.
     pub old: Option<Removed>,
 }
@@ -75,7 +79,14 @@ impl Table {
     /// An empty table. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { root: SegmentRef::NONE, len: 0, volatile_len: 0, segment_count: 0, deepest_count: 0 }
+        Self {
+            root: SegmentRef::NONE,
+            len: 0,
+            volatile_len: 0,
+            volatile_members_len: 0,
+            segment_count: 0,
+            deepest_count: 0,
+        }
     }
 
     /// Number of keys.
@@ -96,7 +107,14 @@ impl Table {
     #[inline]
     #[must_use]
     pub const fn volatile_len(&self) -> usize {
-        self.volatile_len
+        self.volatile_len as usize
+    }
+
+    /// Number of keys whose values have members with an expiry.
+    #[inline]
+    #[must_use]
+    pub const fn volatile_members_len(&self) -> usize {
+        self.volatile_members_len as usize
     }
 
     /// The entry of a key.
@@ -128,12 +146,19 @@ impl Table {
         let Some((segment, place)) = self.find_place(hash, key) else {
             let new = Removed::new(heap, key, value, expiry.apply(None));
             let entry = self.add(heap, Position::of_hash(hash), new);
-            return Upserted { entry, existed: false, old_expiry: None, old: None };
+            return Upserted {
+                entry,
+                existed: false,
+                old_expiry: None,
+                had_volatile_members: false,
+                old: None,
+            };
         };
         let mut entry = EntryMut::new(self, heap, segment, place);
         let old_expiry = entry.entry().expiry();
+        let had_volatile_members = entry.has_volatile_members();
         let old = entry.set(value, expiry);
-        Upserted { entry: entry.into_entry(), existed: true, old_expiry, old }
+        Upserted { entry: entry.into_entry(), existed: true, old_expiry, had_volatile_members, old }
     }
 
     /// Sets a string, as an integer where it is the text of one.
@@ -264,7 +289,7 @@ impl Table {
     pub(crate) fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> Removed {
         segment.remove(place);
         self.len -= 1;
-        self.volatile_len -= usize::from(place.item.is_volatile());
+        self.forget_volatility(place.item.volatility());
         if let Some(directory) = self.directory() {
             directory.set_len(place.item.position, directory.len(place.item.position) - 1);
         }
@@ -287,6 +312,18 @@ impl Table {
         if smaller < bucket_count {
             self.rebuild(heap, position, smaller);
         }
+    }
+
+    #[inline]
+    pub(crate) fn note_volatility(&mut self, volatility: Volatility) {
+        self.volatile_len += u32::from(volatility.is_volatile());
+        self.volatile_members_len += u32::from(volatility.has_volatile_members());
+    }
+
+    #[inline]
+    pub(crate) fn forget_volatility(&mut self, volatility: Volatility) {
+        self.volatile_len -= u32::from(volatility.is_volatile());
+        self.volatile_members_len -= u32::from(volatility.has_volatile_members());
     }
 
     fn directory(&self) -> Option<Directory<'_>> {
@@ -327,11 +364,11 @@ impl Table {
     /// Adds an entry whose key is not there.
     fn add(&mut self, heap: &Heap, position: Position, new: Removed) -> Entry<'_> {
         self.make_room(heap, position);
-        let is_volatile = new.entry().expiry().is_some();
-        let item = Item::new(position, new.into_block(), is_volatile);
+        let volatility = new.entry().volatility();
+        let item = Item::new(position, new.into_block(), volatility);
         self.segment(position).insert(item);
         self.len += 1;
-        self.volatile_len += usize::from(is_volatile);
+        self.note_volatility(volatility);
         if let Some(directory) = self.directory() {
             directory.set_len(position, directory.len(position) + 1);
         }
@@ -536,6 +573,7 @@ impl std::fmt::Debug for Table {
         f.debug_struct("Table")
             .field("len", &self.len)
             .field("volatile_len", &self.volatile_len)
+            .field("volatile_members_len", &self.volatile_members_len)
             .field("segment_count", &self.segment_count)
             .field("depth", &self.directory_depth())
             .finish()

@@ -20,6 +20,23 @@ pub struct ExpiryWalk {
     pub volatile_count: usize,
     /// Those of them that had expired.
     pub expired_count: usize,
+    /// The earliest expiry of the others.
+    pub earliest: Option<i64>,
+}
+
+impl ExpiryWalk {
+    /// Counts an entry with an expiry. Whether its time is over.
+    #[inline]
+    fn is_over(&mut self, entry: Entry<'_>, now: i64) -> bool {
+        self.volatile_count += 1;
+        let Some(at) = entry.expiry() else { return false };
+        if at <= now {
+            self.expired_count += 1;
+            return true;
+        }
+        self.earliest = Some(self.earliest.map_or(at, |earliest| earliest.min(at)));
+        false
+    }
 }
 
 impl Table {
@@ -108,10 +125,8 @@ impl Table {
                 if !place.item.is_volatile() {
                     continue;
                 }
-                walk.volatile_count += 1;
                 let entry = self.entry_of(place.item);
-                if entry.expiry().is_some_and(|at| at <= now) {
-                    walk.expired_count += 1;
+                if walk.is_over(entry, now) {
                     visit(entry);
                 }
             }
@@ -141,9 +156,7 @@ impl Table {
                 if !place.item.is_volatile() {
                     continue;
                 }
-                walk.volatile_count += 1;
-                if self.entry_of(place.item).expiry().is_some_and(|at| at <= now) {
-                    walk.expired_count += 1;
+                if walk.is_over(self.entry_of(place.item), now) {
                     expired(self.take_out(segment, place));
                 }
             }
@@ -151,6 +164,34 @@ impl Table {
             self.make_compact(heap, position);
         }
         walk
+    }
+}
+
+impl Table {
+    /// Visits the entries whose values have members with an expiry, in up to `bucket_count_max` buckets from position
+    /// `from` on, until `visit` says that it is enough. Returns where to go on, which is where it was enough; `None` at the
+    /// end of the table.
+    pub fn volatile_members_walk<'a>(
+        &'a self,
+        from: u32,
+        bucket_count_max: usize,
+        mut visit: impl FnMut(Entry<'a>) -> bool,
+    ) -> Option<u32> {
+        if self.volatile_members_len() == 0 || from >= Position::END {
+            return None;
+        }
+        let mut next = Some(from);
+        for _ in 0..bucket_count_max {
+            let position = Position::new(next?);
+            let segment = self.segment(position);
+            for place in segment.places_of_home(segment.reference.home(position)) {
+                if place.item.has_volatile_members() && visit(self.entry_of(place.item)) {
+                    return next;
+                }
+            }
+            next = next_position(segment, position);
+        }
+        next
     }
 }
 

@@ -12,6 +12,7 @@ use crate::command::Command;
 use crate::connection::*;
 use crate::generic::*;
 use crate::geo::*;
+use crate::hash::*;
 pub use crate::index::{CommandId, Found, Index};
 use crate::pubsub::*;
 use crate::server::*;
@@ -74,7 +75,35 @@ pub static COMMANDS: &[&Command] = &[
     &getex::COMMAND,
     &getrange::GETRANGE,
     &getset::COMMAND,
+    &hdel::COMMAND,
     &hello::COMMAND,
+    &hexists::COMMAND,
+    &hexpire::HEXPIRE,
+    &hexpire::HEXPIREAT,
+    &httl::HEXPIRETIME,
+    &hget::COMMAND,
+    &hgetall::HGETALL,
+    &hgetdel::COMMAND,
+    &hgetex::COMMAND,
+    &hincrby::COMMAND,
+    &hincrbyfloat::COMMAND,
+    &hgetall::HKEYS,
+    &hlen::COMMAND,
+    &hmget::COMMAND,
+    &hset::HMSET,
+    &hpersist::COMMAND,
+    &hexpire::HPEXPIRE,
+    &hexpire::HPEXPIREAT,
+    &httl::HPEXPIRETIME,
+    &httl::HPTTL,
+    &hrandfield::COMMAND,
+    &hscan::COMMAND,
+    &hset::HSET,
+    &hsetex::COMMAND,
+    &hsetnx::COMMAND,
+    &hstrlen::COMMAND,
+    &httl::HTTL,
+    &hgetall::HVALS,
     &incr::INCR,
     &incr::INCRBY,
     &incrbyfloat::COMMAND,

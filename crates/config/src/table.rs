@@ -165,6 +165,10 @@ directives! {
         hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
         /// Whether the log leaves out what clients stored.
         hide_user_data_from_log: bool = true, ANY;
+        /// The most fields of a hash that calls itself a `listpack`.
+        hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
+        /// The most bytes of a field or value in such a hash.
+        hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
         /// Rounds of background work a second, between 1 and 500 whatever is given.
         hz: u32 = 10, int(0, INT_MAX);
         /// Whether keys are imported from elsewhere: those whose time is over stay.
@@ -290,8 +294,6 @@ directives! {
 
     inert "its commands do not exist yet" {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
-        hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
-        hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
         hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         list_compress_depth: u32 = 0, int(0, INT_MAX);
         list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";

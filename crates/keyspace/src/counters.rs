@@ -4,6 +4,7 @@
 //! share may be negative: it may delete what another inserted.
 
 use base::limits::THREAD_COUNT_MAX;
+use collections::Entry;
 use sync::{Padded, ThreadCounter as Counter};
 
 /// One thread's counters.
@@ -17,6 +18,10 @@ pub struct Counters {
     pub expired_keys: Counter,
     /// Keys deleted by the active expiry cycle, a part of `expired_keys`.
     pub expired_keys_active: Counter,
+    /// Hash fields deleted because their time was over.
+    pub expired_fields: Counter,
+    /// Those of them that the active cycle deleted.
+    pub expired_fields_active: Counter,
     /// Keys evicted to free memory.
     pub evicted_keys: Counter,
     /// Changes since the start, as Redis counts `dirty`.
@@ -33,6 +38,7 @@ pub struct Counters {
 struct PerDb {
     keys: Counter,
     volatile: Counter,
+    volatile_members: Counter,
     expiry_sum: Counter,
 }
 
@@ -48,6 +54,8 @@ pub struct Population {
     pub keys: u64,
     /// Entries with an expiry.
     pub volatile: u64,
+    /// Entries whose values have members with an expiry.
+    pub volatile_members: u64,
     /// Sum of the expiry times of the volatile ones, in Unix milliseconds, wrapping.
     pub expiry_sum: u64,
 }
@@ -57,14 +65,25 @@ impl Counters {
         Self { per_db: (0..db_count).map(|_| PerDb::default()).collect(), ..Self::default() }
     }
 
-    /// An entry came (`1`) or went (`-1`), with this expiry.
+    /// An entry came (`1`) or went (`-1`).
     #[inline]
-    pub(crate) fn population(&self, db: usize, change: i64, expiry: Option<i64>) {
+    pub(crate) fn population(&self, db: usize, change: i64, entry: Entry<'_>) {
         let part = &self.per_db[db];
         part.keys.add(change as u64);
-        if let Some(at) = expiry {
+        if let Some(at) = entry.expiry() {
             part.volatile.add(change as u64);
             part.expiry_sum.add((change * at) as u64);
+        }
+        if entry.has_volatile_members() {
+            part.volatile_members.add(change as u64);
+        }
+    }
+
+    /// Whether an entry's value has members with an expiry changed.
+    #[inline]
+    pub(crate) fn members(&self, db: usize, before: bool, after: bool) {
+        if before != after {
+            self.per_db[db].volatile_members.add((i64::from(after) - i64::from(before)) as u64);
         }
     }
 
@@ -84,6 +103,7 @@ impl Counters {
         let part = &self.per_db[db];
         part.keys.add(gone.keys.wrapping_neg());
         part.volatile.add(gone.volatile.wrapping_neg());
+        part.volatile_members.add(gone.volatile_members.wrapping_neg());
         part.expiry_sum.add(gone.expiry_sum.wrapping_neg());
     }
 }
@@ -107,6 +127,7 @@ impl AllCounters {
             let part = &thread.per_db[db];
             total.keys = total.keys.wrapping_add(part.keys.value());
             total.volatile = total.volatile.wrapping_add(part.volatile.value());
+            total.volatile_members = total.volatile_members.wrapping_add(part.volatile_members.value());
             total.expiry_sum = total.expiry_sum.wrapping_add(part.expiry_sum.value());
         }
         total

@@ -233,6 +233,7 @@ fn difference(from: Population, to: Population) -> Population {
     Population {
         keys: from.keys.wrapping_sub(to.keys),
         volatile: from.volatile.wrapping_sub(to.volatile),
+        volatile_members: from.volatile_members.wrapping_sub(to.volatile_members),
         expiry_sum: from.expiry_sum.wrapping_sub(to.expiry_sum),
     }
 }

@@ -98,7 +98,7 @@ impl ExpiryCycle {
         let mut watched: Vec<Box<[u8]>> = Vec::new();
         let table = guard.table_mut(db, keyspace.db_count());
         let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {
-            counters.population(db, -1, removed.entry().expiry());
+            counters.population(db, -1, removed.entry());
             counters.expired_keys.add(1);
             counters.expired_keys_active.add(1);
             view.announce(

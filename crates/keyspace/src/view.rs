@@ -224,9 +224,10 @@ impl<'k> View<'k> {
         entry.expiry().is_some_and(|at| at <= self.due())
     }
 
-    /// The Unix time in milliseconds up to which keys that expire are gone.
+    /// The Unix time in milliseconds up to which keys, and fields of hashes, that expire are gone.
+    #[must_use]
     #[inline]
-    pub(crate) fn due(&self) -> i64 {
+    pub fn due(&self) -> i64 {
         if self.sees_expired { i64::MIN } else { self.now.0 }
     }
 }

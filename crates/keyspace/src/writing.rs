@@ -76,8 +76,9 @@ impl View<'_> {
                     has_expired = true;
                 }
                 counters.expiry(db, upserted.old_expiry, entry.expiry());
+                counters.members(db, upserted.had_volatile_members, entry.has_volatile_members());
             } else {
-                counters.population(db, 1, entry.expiry());
+                counters.population(db, 1, entry);
             }
             WasThere(upserted.existed && upserted.old_expiry.is_none_or(|at| at > now))
         });
@@ -107,7 +108,7 @@ impl View<'_> {
             let mut entry = table.find_mut(heap, key.hash, key.bytes)?;
             let before = entry.entry().expiry();
             if before.is_some_and(|at| at <= now) {
-                counters.population(db, -1, before);
+                counters.population(db, -1, entry.entry());
                 counters.expired_keys.add(1);
                 expired = Some(entry.remove());
                 return None;
@@ -115,8 +116,10 @@ impl View<'_> {
             if touch {
                 entry.entry().set_access(aging.accessed(entry.entry().access(), || random));
             }
+            let had_volatile_members = entry.has_volatile_members();
             let result = change(&mut entry);
             counters.expiry(db, before, entry.entry().expiry());
+            counters.members(db, had_volatile_members, entry.has_volatile_members());
             Some(result)
         });
         if let Some(removed) = expired {
@@ -159,7 +162,9 @@ impl View<'_> {
         let edited = self.edit(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
             let result = change(collection, home);
-            Ok(Edited { result, is_new: false, is_gone: collection.is_empty() })
+            let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
+            entry.note_volatile_members(has_volatile_members);
+            Ok(Edited { result, is_new: false, is_gone })
         });
         let Some(edited) = edited.transpose()? else { return Ok(None) };
         if edited.is_gone {
@@ -204,7 +209,7 @@ impl View<'_> {
         let db = key.db.0 as usize;
         self.change(key, |table, heap| {
             let removed = table.remove(heap, key.hash, key.bytes)?;
-            counters.population(db, -1, removed.entry().expiry());
+            counters.population(db, -1, removed.entry());
             Some(removed)
         })
     }
@@ -222,12 +227,11 @@ impl View<'_> {
     pub fn insert(&mut self, key: Key<'_>, owned: Removed) -> Option<Removed> {
         let counters = self.counters;
         let db = key.db.0 as usize;
-        let expiry = owned.entry().expiry();
+        counters.population(db, 1, owned.entry());
         let replaced = self.change(key, |table, heap| {
             let replaced = table.insert_owned(heap, key.hash, key.bytes, owned);
-            counters.population(db, 1, expiry);
             if let Some(replaced) = &replaced {
-                counters.population(db, -1, replaced.entry().expiry());
+                counters.population(db, -1, replaced.entry());
             }
             replaced
         });

@@ -1,11 +1,12 @@
 //! Changing entries in place keeps the counters, whatever is found: nothing, a live key, or one whose time is over.
 
 use base::{DbIndex, Millis, Slot};
-use collections::{Encoding, ExpiryChange, Hash, Home, NewValue, NotAString, ValueRef};
+use collections::{Encoding, ExpiryChange, FieldWas, Hash, Home, Limits, NewValue, NotAString, ValueRef};
 use keyspace::{Edited, Key, Keyspace, NotOfThisType, Population, View};
 use sync::Mode;
 
 const NOW: i64 = 1000;
+const LIMITS: Limits = Limits { entry_count_max: 128, value_size_max: 64 };
 
 /// A view at `NOW` of an empty keyspace with two databases.
 fn with_view(test: impl FnOnce(&mut View<'_>)) {
@@ -43,7 +44,8 @@ fn an_edit_of_a_key_whose_time_is_over_deletes_it() {
             });
         }
         assert_eq!(expired_count(view), 2);
-        let expected = Population { keys: 1, volatile: 1, expiry_sum: NOW as u64 + 1 };
+        let expected =
+            Population { keys: 1, volatile: 1, expiry_sum: NOW as u64 + 1, ..Population::default() };
         assert_eq!(population(view), expected);
         held(view, "k", |view, key| view.set_expiry(key, None));
         assert_eq!(population(view), Population { keys: 1, ..Population::default() });
@@ -107,8 +109,10 @@ fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
 
 #[test]
 fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
-    let set = |hash: &mut Hash, home: Home<'_>| hash.set(home, b"field", b"value");
-    let remove = |hash: &mut Hash, home: Home<'_>| hash.remove(home, b"field");
+    let set = |hash: &mut Hash, home: Home<'_>| {
+        hash.set(home, LIMITS, b"field", b"value", ExpiryChange::Clear, NOW) == FieldWas::Absent
+    };
+    let remove = |hash: &mut Hash, home: Home<'_>| hash.remove(home, b"field", NOW);
     with_view(|view| {
         held(view, "k", |view, key| {
             assert_eq!(view.edit_collection(key, set), Ok(None));
@@ -138,7 +142,7 @@ fn what_is_costly_to_drop_is_left_to_others() {
             held(view, name, |view, key| {
                 view.edit_collection_or_new(key, |hash: &mut Hash, home| {
                     for field in 0..field_count {
-                        hash.set(home, &field.to_le_bytes(), b"value");
+                        hash.set(home, LIMITS, &field.to_le_bytes(), b"value", ExpiryChange::Clear, NOW);
                     }
                 })
                 .expect("the key is new");

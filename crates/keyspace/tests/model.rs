@@ -210,6 +210,7 @@ impl Trial<'_> {
             let of_db = || self.model.iter().filter(move |((of, _), _)| *of == db);
             let expiries: Vec<i64> = of_db().filter_map(|(_, entry)| entry.expiry).collect();
             let expected = Population {
+                volatile_members: 0,
                 keys: of_db().count() as u64,
                 volatile: expiries.len() as u64,
                 expiry_sum: expiries.iter().fold(0, |sum, at| sum.wrapping_add(*at as u64)),

@@ -222,6 +222,8 @@ impl Shared {
         counters.reset(|counters| &counters.misses);
         counters.reset(|counters| &counters.expired_keys);
         counters.reset(|counters| &counters.expired_keys_active);
+        counters.reset(|counters| &counters.expired_fields);
+        counters.reset(|counters| &counters.expired_fields_active);
         counters.reset(|counters| &counters.evicted_keys);
         self.memory_peak.store(self.used_memory() as u64, Ordering::Relaxed);
         let totals = [

@@ -81,7 +81,7 @@ enum Base {
 bitflags! {
     /// On which expiry from before a new one is set.
     #[derive(Clone, Copy, PartialEq, Eq)]
-    struct Condition: u8 {
+    pub(crate) struct Condition: u8 {
         const NX = 1;
         const XX = 2;
         const GT = 4;
@@ -90,9 +90,10 @@ bitflags! {
 }
 
 impl Condition {
-    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+    /// Reads the words that stand where the condition may.
+    pub(crate) fn parse<'w>(words: impl Iterator<Item = &'w [u8]>) -> Result<Self, CommandError> {
         let mut conditions = Self::empty();
-        for word in args.iter() {
+        for word in words {
             conditions |= match word {
                 _ if word.eq_ignore_ascii_case(b"nx") => Self::NX,
                 _ if word.eq_ignore_ascii_case(b"xx") => Self::XX,
@@ -111,7 +112,7 @@ impl Condition {
     }
 
     /// Whether they allow `at` after `before`; no expiry counts as one that never comes.
-    fn allow(self, before: Option<i64>, at: i64) -> bool {
+    pub(crate) fn allow(self, before: Option<i64>, at: i64) -> bool {
         let later = before.is_some_and(|before| at > before);
         let earlier = before.is_none_or(|before| at < before);
         !(self.contains(Self::NX) && before.is_some()
@@ -133,7 +134,7 @@ fn expire(
     base: Base,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    let condition = Condition::parse(args.tail(3))?;
+    let condition = Condition::parse(args.tail(3).iter())?;
     let time = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let at = unix_millis(time, unit, base, ctx.now().0)
         .ok_or_else(|| CommandError::invalid_expire(ctx.command.name))?;

@@ -10,6 +10,7 @@ mod bitmap;
 mod check;
 mod generic;
 mod geo;
+mod hash;
 mod host;
 mod ours;
 mod peer;

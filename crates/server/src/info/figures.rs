@@ -93,8 +93,10 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("sync_partial_err", &0),
         ("expired_keys", &counters.sum(|counters| &counters.expired_keys)),
         ("expired_keys_active", &counters.sum(|counters| &counters.expired_keys_active)),
-        ("expired_fields", &0),
+        ("expired_fields", &counters.sum(|counters| &counters.expired_fields)),
+        ("expired_fields_active", &counters.sum(|counters| &counters.expired_fields_active)),
         ("expired_stale_perc", &"0.00"),
+        ("expired_keys_with_volatile_items_stale_perc", &"0.00"),
         ("expired_time_cap_reached_count", &sum(|thread| &thread.expire_cut_short)),
         ("expire_cycle_cpu_milliseconds", &(sum(|thread| &thread.expire_ns) / 1_000_000)),
         ("evicted_keys", &counters.sum(|counters| &counters.evicted_keys)),
@@ -301,7 +303,10 @@ pub(super) fn keyspace(text: &mut Text, shared: &Shared) {
         };
         text.line(
             &format!("db{db}"),
-            format!("keys={},expires={},avg_ttl={mean_ttl}", population.keys, population.volatile),
+            format!(
+                "keys={},expires={},avg_ttl={mean_ttl},keys_with_volatile_items={}",
+                population.keys, population.volatile, population.volatile_members
+            ),
         );
     }
 }

@@ -30,6 +30,7 @@ pub struct Cron {
     published_at: Ticks,
     busy_ns_before: u64,
     expiry: keyspace::ExpiryCycle,
+    field_expiry: keyspace::FieldExpiryCycle,
 }
 
 impl Cron {
@@ -42,6 +43,7 @@ impl Cron {
             published_at,
             busy_ns_before: 0,
             expiry: keyspace::ExpiryCycle::new(thread),
+            field_expiry: keyspace::FieldExpiryCycle::new(thread),
         }
     }
 }
@@ -84,7 +86,7 @@ impl Thread {
         }
     }
 
-    /// Deletes keys whose time is over, in this thread's share of the slots, for a part of the tick.
+    /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
     fn expire(&mut self) {
         let paused = Attention::PAUSED | Attention::PAUSED_WRITES;
         if !self.shared.active_expire.load(Ordering::Relaxed) || self.shared.attention.is_set(paused) {
@@ -107,6 +109,8 @@ impl Thread {
                 background.free(1, Box::new(move || drop(expired)));
             }
         };
+        let within_half = || Ticks::now().ns_since(started) < budget_ns / 2;
+        self.cron.field_expiry.run(&mut self.executor.view, threads, within_half, |expired| drop(expired));
         self.cron.expiry.run(&mut self.executor.view, threads, within_budget, free);
         self.statistics.expire_ns.add(Ticks::now().ns_since(started));
         self.statistics.expire_cut_short.add(u64::from(cut_short));

@@ -1,7 +1,7 @@
 //! `DEBUG` subcommands that look at keys, and the one that makes many of them.
 
 use base::DbIndex;
-use collections::{DecimalBuffer, Encoding, Entry, ExpiryChange, NewValue, ValueRef};
+use collections::{DecimalBuffer, Entry, ExpiryChange, NewValue, ValueRef};
 use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -13,12 +13,7 @@ use crate::reply::{Replied, Reply};
 /// `DEBUG OBJECT key`
 pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
-    let encoding = match entry.encoding() {
-        Encoding::Int => "int",
-        Encoding::Embstr => "embstr",
-        Encoding::Raw => "raw",
-        Encoding::Object => "object",
-    };
+    let encoding = entry.encoding_name();
     let text = format!(
         "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
         entry.key().as_ptr(),

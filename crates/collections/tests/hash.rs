@@ -1,0 +1,242 @@
+//! Hashes of both forms against a map, with fields that expire while a clock goes on.
+
+use std::collections::HashMap;
+
+use collections::{
+    Collection, DecimalBuffer, ExpiryChange, Field, FieldWas, Hash, Heap, Home, Item, KeyHasher, Limits,
+    Object,
+};
+
+/// Changes for each seed; fewer under Miri.
+const STEP_COUNT: usize = if cfg!(miri) { 200 } else { 6_000 };
+
+const LIMITS: Limits = Limits { entry_count_max: 128, value_size_max: 64 };
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound.max(1) as u128) >> 64) as usize
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Expected {
+    value: Vec<u8>,
+    expiry: Option<i64>,
+}
+
+type Model = HashMap<Vec<u8>, Expected>;
+
+fn text(item: Item<'_>) -> Vec<u8> {
+    item.text(&mut DecimalBuffer::new()).to_vec()
+}
+
+struct Fixture {
+    heap: Heap,
+    hasher: KeyHasher,
+    hash: Hash,
+    model: Model,
+    now: i64,
+    /// Fields that may have an expiry: none keeps the packed form.
+    has_expiries: bool,
+    name_count: usize,
+    value_size_max: usize,
+    is_hashtable: bool,
+}
+
+impl Fixture {
+    fn new(name_count: usize, value_size_max: usize, has_expiries: bool) -> Self {
+        Self {
+            heap: Heap::new(),
+            hasher: KeyHasher::new([1, 2, 3, 4]),
+            hash: Hash::new(),
+            model: Model::new(),
+            now: 1_000,
+            has_expiries,
+            name_count,
+            value_size_max,
+            is_hashtable: false,
+        }
+    }
+
+    fn is_live(&self, field: &[u8]) -> bool {
+        self.model.get(field).is_some_and(|expected| expected.expiry.is_none_or(|at| at > self.now))
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let field = match random.below(self.name_count) {
+            number if number % 3 == 0 => number.to_string().into_bytes(),
+            number => format!("field {number}").into_bytes(),
+        };
+        let was_there = self.is_live(&field);
+        let at = self.now + 1 + random.below(500) as i64;
+        match random.below(10) {
+            0..4 => self.set(&field, random),
+            4..6 => {
+                assert_eq!(self.hash.remove(home, &field, self.now), was_there);
+                if was_there {
+                    self.model.remove(&field);
+                }
+            }
+            6 if self.has_expiries => {
+                let expiry = [None, Some(at), Some(at)][random.below(3)];
+                assert_eq!(self.hash.set_expiry(home, &field, expiry, self.now), was_there);
+                if was_there {
+                    self.model.get_mut(&field).expect("it is there").expiry = expiry;
+                    self.is_hashtable |= expiry.is_some();
+                }
+            }
+            7 if self.has_expiries => {
+                self.now += random.below(20) as i64;
+                if random.below(3) == 0 {
+                    self.expire();
+                }
+            }
+            8 => {
+                let object = Object::Hash(std::mem::replace(&mut self.hash, Hash::new()));
+                let copy = object.to_boxed(&self.heap);
+                assert_eq!(copy.encoding_name(), object.encoding_name());
+                let name = if self.is_hashtable { "hashtable" } else { "listpack" };
+                assert_eq!(
+                    (object.encoding_name(), object.has_volatile_members()),
+                    (name, copy.has_volatile_members())
+                );
+                let Object::Hash(copy) = *copy else { panic!("not a hash") };
+                self.hash = copy;
+            }
+            _ => self.compare(&field, random),
+        }
+    }
+
+    fn set(&mut self, field: &[u8], random: &mut Random) {
+        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let value = match random.below(3) {
+            0 => (random.next() as i64 >> random.below(64)).to_string().into_bytes(),
+            _ => vec![b'v'; random.below(self.value_size_max)],
+        };
+        let old = self.model.get(field).cloned();
+        let is_live = self.is_live(field);
+        let change = match random.below(4) {
+            0 if self.has_expiries => ExpiryChange::At(self.now + 1 + random.below(500) as i64),
+            1 => ExpiryChange::Keep,
+            _ => ExpiryChange::Clear,
+        };
+        let was = self.hash.set(home, LIMITS, field, &value, change, self.now);
+        let expected = match old {
+            None => FieldWas::Absent,
+            Some(_) if is_live => FieldWas::Present,
+            Some(_) => FieldWas::Expired,
+        };
+        assert_eq!(was, expected);
+        let kept = if is_live { self.model[field].expiry } else { None };
+        self.is_hashtable |= field.len().max(value.len()) > 64 || matches!(change, ExpiryChange::At(_));
+        self.model.insert(field.to_vec(), Expected { value, expiry: change.apply(kept) });
+        self.is_hashtable |= self.model.len() > LIMITS.entry_count_max;
+    }
+
+    /// Deletes all fields that are due.
+    fn expire(&mut self) {
+        let due =
+            self.model.values().filter(|expected| expected.expiry.is_some_and(|at| at <= self.now)).count();
+        let earliest = self.model.values().filter_map(|expected| expected.expiry).min();
+        assert!(self.hash.earliest_expiry().unwrap_or(i64::MAX) <= earliest.unwrap_or(i64::MAX));
+        let mut count = 0;
+        // Two passes: the first one may have begun before.
+        for _ in 0..2 {
+            loop {
+                let step = self.hash.expire(&self.heap, self.now);
+                count += step.expired_count;
+                if !step.has_more {
+                    break;
+                }
+            }
+        }
+        assert_eq!(count, due);
+        self.model.retain(|_, expected| expected.expiry.is_none_or(|at| at > self.now));
+        assert!(self.hash.earliest_expiry().is_none_or(|at| at > self.now));
+    }
+
+    fn compare(&self, field: &[u8], random: &mut Random) {
+        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        self.hash.check().expect("the invariants hold");
+        assert_eq!((self.hash.len(), self.hash.is_empty()), (self.model.len(), self.model.is_empty()));
+        let found = self
+            .hash
+            .find(home, field, self.now)
+            .map(|Field { value, expiry }| Expected { value: text(value), expiry });
+        assert_eq!(found.as_ref(), self.model.get(field).filter(|_| self.is_live(field)));
+        let has_volatile = self.model.values().any(|expected| expected.expiry.is_some());
+        assert_eq!(self.hash.has_volatile_members(), has_volatile);
+        let live: HashMap<_, _> = (self.model.iter())
+            .filter(|(field, _)| self.is_live(field))
+            .map(|(field, expected)| (field.clone(), expected.value.clone()))
+            .collect();
+        let mut visited = HashMap::new();
+        self.hash.visit(self.now, |field, value| visited.insert(text(field), text(value)).is_none());
+        assert_eq!(visited, live);
+        let mut scanned = HashMap::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.hash.scan(from, self.now, |field, value| {
+                assert_eq!(scanned.insert(text(field), text(value)), None);
+            });
+        }
+        assert_eq!(scanned, live);
+        if !self.hash.is_empty() {
+            let sampled = self.hash.sample(self.now, || random.next());
+            let sampled = sampled.map(|(field, value)| (text(field), text(value)));
+            assert!(sampled.is_none_or(|(field, value)| live.get(&field) == Some(&value)));
+        }
+    }
+}
+
+#[test]
+fn any_changes_leave_what_a_map_has() {
+    for seed in 1..if cfg!(miri) { 2 } else { 6u64 } {
+        for (name_count, value_size_max, has_expiries) in [
+            (10, 20, false),
+            (100, 70, false),
+            (300, 30, false),
+            (12, 30, true),
+            (2_000, 40, true),
+            (8, 5_000, false),
+        ] {
+            let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let mut fixture = Fixture::new(name_count, value_size_max, has_expiries);
+            for _ in 0..STEP_COUNT {
+                fixture.step(&mut random);
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_are_fair() {
+    for field_count in [10usize, 1_000] {
+        let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+        let mut hash = Hash::new();
+        for number in 0..field_count {
+            let field = format!("field {number} of this hash");
+            let home = Home { heap: &heap, hasher: &hasher };
+            hash.set(home, LIMITS, field.as_bytes(), &[b'v'; 30], ExpiryChange::Clear, 0);
+        }
+        let mut random = Random(7);
+        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
+        let each = if cfg!(miri) { 2 } else { 100 };
+        for _ in 0..field_count * each {
+            let (field, _) = hash.sample(0, || random.next()).expect("it is not empty");
+            *counts.entry(text(field)).or_default() += 1;
+        }
+        assert!(cfg!(miri) || counts.len() == field_count);
+        assert!(counts.values().all(|count| *count < 2 * each.max(10)), "{counts:?}");
+    }
+}

@@ -1,0 +1,32 @@
+//! `HEXISTS`
+
+use collections::Hash;
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HEXISTS key field`
+pub const COMMAND: Command = Command {
+    name: "hexists",
+    arity: 3,
+    flags: Flags::READONLY.union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO)],
+    tips: &[],
+    doc: Doc::new(Group::Hash, "2.0.0", "Tells whether a field is there.")
+        .args(&[Arg::key("key", 0), Arg::string("field")]),
+    subcommands: &[],
+    run,
+};
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let (home, due) = (ctx.home(key), ctx.data.due());
+    let field = ctx.find::<Hash>(key)?.and_then(|hash| hash.find(home, args.at(2), due));
+    Ok(reply.flag(field.is_some()))
+}

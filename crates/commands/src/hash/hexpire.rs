@@ -1,0 +1,132 @@
+//! `HEXPIRE`, `HPEXPIRE`, `HEXPIREAT` and `HPEXPIREAT`
+
+use collections::Hash;
+use wire::request::Args;
+
+use super::httl::NO_FIELD;
+use super::lifetime::unix_millis;
+use super::{FIELDS, fields};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::generic::expire::Condition;
+use crate::reply::{Replied, Reply};
+
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
+pub const HEXPIRE: Command = Command {
+    name: "hexpire",
+    arity: -6,
+    flags: Flags::WRITE.union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
+    tips: &[],
+    doc: doc(
+        "Sets how long fields have to live, in seconds.",
+        &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION, FIELDS],
+    ),
+    subcommands: &[],
+    run: |ctx, args, reply| {
+        let now = ctx.now().0;
+        expire(ctx, args, 1000, now, reply)
+    },
+};
+
+/// `HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
+pub const HPEXPIRE: Command = Command {
+    name: "hpexpire",
+    doc: doc(
+        "Sets how long fields have to live, in milliseconds.",
+        &[Arg::key("key", 0), Arg::integer("milliseconds"), CONDITION.since("9.0.0"), FIELDS],
+    ),
+    run: |ctx, args, reply| {
+        let now = ctx.now().0;
+        expire(ctx, args, 1, now, reply)
+    },
+    ..HEXPIRE
+};
+
+/// `HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
+pub const HEXPIREAT: Command = Command {
+    name: "hexpireat",
+    doc: doc(
+        "Sets when fields expire, as a Unix time in seconds.",
+        &[Arg::key("key", 0), Arg::integer("unix-time-seconds"), CONDITION.since("9.0.0"), FIELDS],
+    ),
+    run: |ctx, args, reply| expire(ctx, args, 1000, 0, reply),
+    ..HEXPIRE
+};
+
+/// `HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
+pub const HPEXPIREAT: Command = Command {
+    name: "hpexpireat",
+    doc: doc(
+        "Sets when fields expire, as a Unix time in milliseconds.",
+        &[Arg::key("key", 0), Arg::integer("unix-time-milliseconds"), CONDITION.since("9.0.0"), FIELDS],
+    ),
+    run: |ctx, args, reply| expire(ctx, args, 1, 0, reply),
+    ..HEXPIRE
+};
+
+const CONDITION: Arg = Arg::one_of(
+    "condition",
+    &[Arg::word("nx", "NX"), Arg::word("xx", "XX"), Arg::word("gt", "GT"), Arg::word("lt", "LT")],
+)
+.optional();
+
+const fn doc(summary: &'static str, args: &'static [Arg]) -> Doc {
+    Doc::new(Group::Hash, "9.0.0", summary).complexity("O(N) where N is the number of fields.").args(args)
+}
+
+const NOT_ALLOWED: i64 = 0;
+const SET: i64 = 1;
+const DELETED: i64 = 2;
+
+fn expire(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    unit_ms: i64,
+    base: i64,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let parse = |words: Vec<&[u8]>| Condition::parse(words.into_iter());
+    let (condition, fields) = fields::behind_options(args, 3, 3, 1, parse)?;
+    let at = unix_millis(args.at(2), unit_ms, base, ctx)?;
+    let (is_over, due) = (ctx.is_over(at), ctx.data.due());
+    let mut out = reply.array(fields.len());
+    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+        let mut changes = 0;
+        for field in fields.iter() {
+            let result = match hash.find(home, field, due) {
+                None => NO_FIELD,
+                Some(found) if !condition.allow(found.expiry, at) => NOT_ALLOWED,
+                Some(_) if is_over => {
+                    hash.remove(home, field, due);
+                    DELETED
+                }
+                Some(_) => {
+                    hash.set_expiry(home, field, Some(at), due);
+                    SET
+                }
+            };
+            changes += u64::from(result > 0);
+            out.integer(result);
+        }
+        changes
+    })?;
+    match changes {
+        None => fields.iter().for_each(|_| out.integer(NO_FIELD)),
+        Some(0) => {}
+        Some(changes) => {
+            if is_over {
+                ctx.data.counters.expired_fields.add(changes);
+            }
+            ctx.changed(EventClass::Hash, if is_over { "hexpired" } else { "hexpire" }, key);
+            ctx.effects.dirty += changes - 1;
+            ctx.deleted_if_gone(key);
+        }
+    }
+    Ok(out.done())
+}

@@ -1,0 +1,91 @@
+//! `HGETALL`, `HKEYS` and `HVALS`
+
+use collections::Hash;
+
+use super::write_item;
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HGETALL key`
+pub const HGETALL: Command = Command {
+    name: "hgetall",
+    arity: 2,
+    flags: Flags::READONLY,
+    categories: Categories::HASH,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
+    tips: &["nondeterministic_output_order"],
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns all fields with their values.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[Arg::key("key", 0)]),
+    subcommands: &[],
+    run: |ctx, _, reply| all(ctx, Part::Both, reply),
+};
+
+/// `HKEYS key`
+pub const HKEYS: Command = Command {
+    name: "hkeys",
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns the names of all fields.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[Arg::key("key", 0)]),
+    run: |ctx, _, reply| all(ctx, Part::Fields, reply),
+    ..HGETALL
+};
+
+/// `HVALS key`
+pub const HVALS: Command = Command {
+    name: "hvals",
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns the values of all fields.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[Arg::key("key", 0)]),
+    run: |ctx, _, reply| all(ctx, Part::Values, reply),
+    ..HGETALL
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Both,
+    Fields,
+    Values,
+}
+
+fn all(ctx: &mut Ctx<'_>, part: Part, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let due = ctx.data.due();
+    let Some(hash) = ctx.find::<Hash>(ctx.key(0))? else {
+        let out = if part == Part::Both { reply.map(0) } else { reply.array(0) };
+        return Ok(out.done());
+    };
+    let mut out = reply.parts();
+    // With expiries nobody knows the number before: those whose time is over are not shown.
+    let deferred = match part {
+        _ if !hash.has_expiries() => None,
+        Part::Both => Some(out.deferred_map()),
+        Part::Fields | Part::Values => Some(out.deferred_array()),
+    };
+    match part {
+        _ if deferred.is_some() => {}
+        Part::Both => out.map(hash.len()),
+        Part::Fields | Part::Values => out.array(hash.len()),
+    }
+    let mut count = 0;
+    match part {
+        Part::Both => hash.visit(due, |field, value| {
+            count += 1;
+            write_item(&mut out, field);
+            write_item(&mut out, value);
+            true
+        }),
+        Part::Fields | Part::Values => hash.visit(due, |field, value| {
+            count += 1;
+            write_item(&mut out, if part == Part::Fields { field } else { value });
+            true
+        }),
+    }
+    if let Some(deferred) = deferred {
+        out.set_len(deferred, count);
+    }
+    Ok(out.done())
+}

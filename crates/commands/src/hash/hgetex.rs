@@ -1,0 +1,81 @@
+//! `HGETEX`
+
+use collections::{ExpiryChange, Hash};
+use wire::request::Args;
+
+use super::lifetime::{Grammar, Options};
+use super::{FIELDS, expirations, fields, write_item};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HGETEX key [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time | PERSIST]
+/// FIELDS numfields field [field ...]`
+pub const COMMAND: Command = Command {
+    name: "hgetex",
+    arity: -5,
+    flags: Flags::WRITE.union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
+    tips: &[],
+    doc: Doc::new(Group::Hash, "9.0.0", "Returns the values of fields and changes when they expire.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[Arg::key("key", 0), Arg::one_of("expiration", EXPIRATIONS).optional(), FIELDS]),
+    subcommands: &[],
+    run,
+};
+
+const EXPIRATIONS: &[Arg] = &expirations(Arg::word("persist", "PERSIST"));
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let parse = |words| Options::parse(words, Grammar::Hgetex);
+    let (options, fields) = fields::behind_options(args, 0, 2, 1, parse)?;
+    ctx.data.expire_if_due(key);
+    let is_there = ctx.find::<Hash>(key)?.is_some();
+    let expiry = options.expiry(ctx)?;
+    let is_over = matches!(expiry, Some(ExpiryChange::At(at)) if ctx.is_over(at));
+    let due = ctx.data.due();
+    let mut out = reply.array(fields.len());
+    if !is_there {
+        fields.iter().for_each(|_| out.null());
+        return Ok(out.done());
+    }
+    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+        let mut changes = 0;
+        for field in fields.iter() {
+            let Some(found) = hash.find(home, field, due) else {
+                out.null();
+                continue;
+            };
+            write_item(&mut out, found.value);
+            let was_volatile = found.expiry.is_some();
+            let has_changed = match expiry {
+                Some(ExpiryChange::At(_)) if is_over => hash.remove(home, field, due),
+                Some(ExpiryChange::At(at)) => hash.set_expiry(home, field, Some(at), due),
+                Some(ExpiryChange::Clear) => was_volatile && hash.set_expiry(home, field, None, due),
+                Some(ExpiryChange::Keep) | None => false,
+            };
+            changes += u64::from(has_changed);
+        }
+        changes
+    })?;
+    let changes = changes.unwrap_or(0);
+    if changes > 0 {
+        if is_over {
+            ctx.data.counters.expired_fields.add(changes);
+        }
+        let event = match expiry {
+            _ if is_over => "hexpired",
+            Some(ExpiryChange::At(_)) => "hexpire",
+            _ => "hpersist",
+        };
+        ctx.changed(EventClass::Hash, event, key);
+        ctx.effects.dirty += changes - 1;
+        ctx.deleted_if_gone(key);
+    }
+    Ok(out.done())
+}

@@ -1,0 +1,62 @@
+//! `HPERSIST`
+
+use collections::Hash;
+use wire::request::Args;
+
+use super::httl::{NO_EXPIRY, NO_FIELD};
+use super::{FIELDS, fields};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HPERSIST key FIELDS numfields field [field ...]`
+pub const COMMAND: Command = Command {
+    name: "hpersist",
+    arity: -5,
+    flags: Flags::WRITE.union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
+    tips: &[],
+    doc: Doc::new(Group::Hash, "9.0.0", "Lets fields live for ever.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[Arg::key("key", 0), FIELDS]),
+    subcommands: &[],
+    run,
+};
+
+const PERSISTED: i64 = 1;
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let fields = fields::behind_key_or_say(args)?;
+    let due = ctx.data.due();
+    let mut out = reply.array(fields.len());
+    let changes = ctx.edit(key, |hash: &mut Hash, home| {
+        let mut changes = 0;
+        for field in fields.iter() {
+            let result = match hash.find(home, field, due).map(|field| field.expiry) {
+                None => NO_FIELD,
+                Some(None) => NO_EXPIRY,
+                Some(Some(_)) => {
+                    hash.set_expiry(home, field, None, due);
+                    changes += 1;
+                    PERSISTED
+                }
+            };
+            out.integer(result);
+        }
+        changes
+    })?;
+    match changes {
+        None => fields.iter().for_each(|_| out.integer(NO_FIELD)),
+        Some(0) => {}
+        Some(changes) => {
+            ctx.changed(EventClass::Hash, "hpersist", key);
+            ctx.effects.dirty += changes - 1;
+        }
+    }
+    Ok(out.done())
+}

@@ -1,0 +1,122 @@
+//! `HSETEX`
+
+use collections::{ExpiryChange, FieldWas, Hash};
+use keyspace::Key;
+use wire::request::Args;
+
+use super::lifetime::{Grammar, Options};
+use super::{expirations, fields, limits, note_expired};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HSETEX key [NX | XX] [FNX | FXX]
+/// [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time | KEEPTTL]
+/// FIELDS numfields field value [field value ...]`
+pub const COMMAND: Command = Command {
+    name: "hsetex",
+    arity: -6,
+    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
+    tips: &[],
+    doc: Doc::new(Group::Hash, "9.0.0", "Sets the values of fields, and when they expire.")
+        .complexity("O(N) where N is the number of fields.")
+        .args(&[
+            Arg::key("key", 0),
+            Arg::one_of("key-condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional(),
+            Arg::one_of("fields-condition", &[Arg::word("fnx", "FNX"), Arg::word("fxx", "FXX")]).optional(),
+            Arg::one_of("expiration", EXPIRATIONS).optional(),
+            Arg::block("fields", FIELDS_AND_VALUES).token("FIELDS"),
+        ]),
+    subcommands: &[],
+    run,
+};
+
+const EXPIRATIONS: &[Arg] = &expirations(Arg::word("keepttl", "KEEPTTL"));
+
+const FIELDS_AND_VALUES: &[Arg] = &[
+    Arg::integer("numfields"),
+    Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),
+];
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let parse = |words| Options::parse(words, Grammar::Hsetex);
+    let (options, pairs) = fields::behind_options(args, 0, 2, 2, parse)?;
+    let is_there = ctx.find_for_write::<Hash>(key)?.is_some();
+    if options.key_is_there.is_some_and(|wanted| wanted != is_there) {
+        return Ok(reply.flag(false));
+    }
+    let expiry = options.expiry(ctx)?;
+    if !fields_are_as_wanted(ctx, key, pairs, options)? {
+        return Ok(reply.flag(false));
+    }
+    match expiry {
+        Some(ExpiryChange::At(at)) if ctx.is_over(at) => delete(ctx, key, pairs)?,
+        _ => set(ctx, key, pairs, expiry)?,
+    }
+    Ok(reply.flag(true))
+}
+
+fn fields_are_as_wanted(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    pairs: Args<'_>,
+    options: Options<'_>,
+) -> Result<bool, CommandError> {
+    let Some(wanted) = options.fields_are_there else { return Ok(true) };
+    let (home, due) = (ctx.home(key), ctx.data.due());
+    let hash = ctx.find_for_write::<Hash>(key)?;
+    let is_there = |field: &[u8]| hash.is_some_and(|hash| hash.find(home, field, due).is_some());
+    Ok(pairs.iter().step_by(2).all(|field| is_there(field) == wanted))
+}
+
+fn set(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    pairs: Args<'_>,
+    expiry: Option<ExpiryChange>,
+) -> Result<(), CommandError> {
+    let (limits, due) = (limits(ctx.config), ctx.data.due());
+    let change = expiry.unwrap_or(ExpiryChange::Clear);
+    let expired = ctx.edit_or_new(key, |hash: &mut Hash, home| {
+        let was_expired = |index: &usize| {
+            let (field, value) = (pairs.at(*index), pairs.at(*index + 1));
+            hash.set(home, limits, field, value, change, due) == FieldWas::Expired
+        };
+        (0..pairs.len()).step_by(2).filter(was_expired).count()
+    })?;
+    note_expired(ctx, expired, key);
+    ctx.changed(EventClass::Hash, "hset", key);
+    ctx.effects.dirty += (pairs.len() / 2) as u64 - 1;
+    if matches!(expiry, Some(ExpiryChange::At(_))) {
+        ctx.announce(EventClass::Hash, "hexpire", key);
+    }
+    Ok(())
+}
+
+/// The expiry is in the past: the fields are as if they had been set and had expired.
+fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), CommandError> {
+    let deleted = ctx.edit(key, |hash: &mut Hash, home| {
+        // Also those that have expired before: they are not to come back.
+        pairs.iter().step_by(2).filter(|field| hash.remove(home, field, i64::MIN)).count()
+    })?;
+    ctx.data.counters.expired_fields.add((pairs.len() / 2) as u64);
+    match deleted.unwrap_or(0) {
+        0 => ctx.announce(EventClass::Hash, "hset", key),
+        deleted => {
+            ctx.changed(EventClass::Hash, "hset", key);
+            ctx.effects.dirty += deleted as u64 - 1;
+        }
+    }
+    ctx.announce(EventClass::Hash, "hexpire", key);
+    ctx.announce(EventClass::Hash, "hexpired", key);
+    if ctx.data.peek(key).is_none() {
+        ctx.announce(EventClass::Generic, "del", key);
+    }
+    Ok(())
+}

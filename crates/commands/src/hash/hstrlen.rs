@@ -1,0 +1,32 @@
+//! `HSTRLEN`
+
+use collections::Hash;
+use wire::request::Args;
+
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::Ctx;
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `HSTRLEN key field`
+pub const COMMAND: Command = Command {
+    name: "hstrlen",
+    arity: 3,
+    flags: Flags::READONLY.union(Flags::FAST),
+    categories: Categories::HASH,
+    access: Access::Read,
+    keys: &[KeySpec::first(KeyFlags::RO)],
+    tips: &[],
+    doc: Doc::new(Group::Hash, "3.2.0", "Returns how long the value of a field is.")
+        .args(&[Arg::key("key", 0), Arg::string("field")]),
+    subcommands: &[],
+    run,
+};
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let key = ctx.key(0);
+    let (home, due) = (ctx.home(key), ctx.data.due());
+    let field = ctx.find::<Hash>(key)?.and_then(|hash| hash.find(home, args.at(2), due));
+    Ok(reply.integer(field.map_or(0, |field| field.value.len()) as i64))
+}

@@ -1,0 +1,117 @@
+//! The options of `HGETEX` and `HSETEX`: on what condition fields are set, and how long they live.
+
+use collections::ExpiryChange;
+use wire::number::parse_i64_strict;
+
+use crate::context::Ctx;
+use crate::error::CommandError;
+
+/// Which of the two commands' options are allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grammar {
+    Hgetex,
+    Hsetex,
+}
+
+/// What the options say.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Options<'a> {
+    /// `NX` and `XX`: whether the key must be there.
+    pub key_is_there: Option<bool>,
+    /// `FNX` and `FXX`: whether the fields must be there.
+    pub fields_are_there: Option<bool>,
+    lifetime: Option<Lifetime<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Lifetime<'a> {
+    Keep,
+    Persist,
+    Timed(Unit, &'a [u8]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Seconds,
+    Millis,
+    UnixSeconds,
+    UnixMillis,
+}
+
+impl<'a> Options<'a> {
+    /// Reads the words before `FIELDS`.
+    pub(super) fn parse(words: Vec<&'a [u8]>, grammar: Grammar) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let timed = [
+                ("EX", Unit::Seconds),
+                ("PX", Unit::Millis),
+                ("EXAT", Unit::UnixSeconds),
+                ("PXAT", Unit::UnixMillis),
+            ];
+            if let Some((_, unit)) = timed.into_iter().find(|(name, _)| is(name)) {
+                let operand = words.next().ok_or(CommandError::SYNTAX)?;
+                options.live(Lifetime::Timed(unit, operand))?;
+            } else if grammar == Grammar::Hgetex && is("PERSIST") {
+                options.live(Lifetime::Persist)?;
+            } else if grammar == Grammar::Hsetex && is("KEEPTTL") {
+                options.live(Lifetime::Keep)?;
+            } else if grammar == Grammar::Hsetex && (is("NX") || is("XX")) {
+                demand(&mut options.key_is_there, is("XX"))?;
+            } else if grammar == Grammar::Hsetex && (is("FNX") || is("FXX")) {
+                demand(&mut options.fields_are_there, is("FXX"))?;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    /// The same may be said again, the last time counts; nothing else beside it.
+    fn live(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
+        let agrees = match (self.lifetime, lifetime) {
+            (None, _)
+            | (Some(Lifetime::Keep), Lifetime::Keep)
+            | (Some(Lifetime::Persist), Lifetime::Persist) => true,
+            (Some(Lifetime::Timed(before, _)), Lifetime::Timed(now, _)) => before == now,
+            _ => false,
+        };
+        self.lifetime = Some(lifetime);
+        if agrees { Ok(()) } else { Err(CommandError::SYNTAX) }
+    }
+
+    /// What becomes of the expiry of the fields; `None` if nothing was said.
+    pub(super) fn expiry(&self, ctx: &Ctx<'_>) -> Result<Option<ExpiryChange>, CommandError> {
+        Ok(match self.lifetime {
+            None => None,
+            Some(Lifetime::Keep) => Some(ExpiryChange::Keep),
+            Some(Lifetime::Persist) => Some(ExpiryChange::Clear),
+            Some(Lifetime::Timed(unit, text)) => Some(ExpiryChange::At(unit.read(text, ctx)?)),
+        })
+    }
+}
+
+fn demand(condition: &mut Option<bool>, is_there: bool) -> Result<(), CommandError> {
+    if condition.replace(is_there).is_some_and(|before| before != is_there) {
+        return Err(CommandError::SYNTAX);
+    }
+    Ok(())
+}
+
+impl Unit {
+    fn read(self, text: &[u8], ctx: &Ctx<'_>) -> Result<i64, CommandError> {
+        let is_relative = matches!(self, Self::Seconds | Self::Millis);
+        let base = if is_relative { ctx.now().0 } else { 0 };
+        let is_seconds = matches!(self, Self::Seconds | Self::UnixSeconds);
+        unix_millis(text, if is_seconds { 1000 } else { 1 }, base, ctx)
+    }
+}
+
+/// The Unix time in milliseconds that `text` means: a number of units of so many milliseconds after `base`.
+pub(super) fn unix_millis(text: &[u8], unit_ms: i64, base: i64, ctx: &Ctx<'_>) -> Result<i64, CommandError> {
+    let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let at = if number < 0 { None } else { number.checked_mul(unit_ms).and_then(|ms| ms.checked_add(base)) };
+    at.ok_or_else(|| CommandError::invalid_expire(ctx.command.name))
+}

@@ -1,0 +1,165 @@
+//! The active expiry of hash fields: each thread walks its share of the slots for keys whose fields are due, and deletes
+//! those fields in steps that a budget can end at any time. The next cycle goes on there.
+//!
+//! The tables know which keys have fields with an expiry, and each such hash knows its earliest one: so a cycle looks at
+//! these keys only, and into those hashes only that have something to delete.
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{Collection, Hash, Object, Removed, Table, ValueRef};
+
+use crate::events::EventClass;
+use crate::key::Key;
+use crate::view::View;
+
+/// Buckets walked under one latch for reading: a few microseconds.
+const STEP_BUCKET_COUNT: usize = 16;
+
+/// Where a thread's walk has got to.
+pub struct FieldExpiryCycle {
+    thread: usize,
+    slot: usize,
+    db: usize,
+    position: u32,
+}
+
+/// What one step did to one key, told under its latch.
+pub struct FieldsExpired<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// Fields that were deleted; at least one.
+    pub count: usize,
+    /// The key's entry, if these were its last fields.
+    pub removed: Option<Removed>,
+}
+
+impl FieldExpiryCycle {
+    /// A walk over the share of the thread with this number.
+    #[must_use]
+    pub fn new(thread: usize) -> Self {
+        Self { thread, slot: thread, db: 0, position: 0 }
+    }
+
+    /// Walks until the share has been seen once or `go_on` says no, asked after each step. `threads` is the number
+    /// of threads that share the slots.
+    pub fn run(
+        &mut self,
+        view: &mut View<'_>,
+        threads: usize,
+        mut go_on: impl FnMut() -> bool,
+        mut expired: impl FnMut(FieldsExpired<'_>),
+    ) {
+        let counters = &view.keyspace.counters;
+        let has_any = |db: &usize| counters.population(*db).volatile_members > 0;
+        let dbs: Vec<usize> = (0..view.keyspace.db_count()).filter(has_any).collect();
+        if dbs.is_empty() {
+            return;
+        }
+        let threads = threads.max(1);
+        for _ in (0..SLOT_COUNT).step_by(threads) {
+            if self.slot % threads != self.thread % threads || self.slot >= SLOT_COUNT {
+                self.slot = self.thread % threads;
+            }
+            let first = self.db;
+            for &db in dbs.iter().filter(|db| **db >= first) {
+                self.db = db;
+                while self.step(view, &mut expired) {
+                    if !go_on() {
+                        return;
+                    }
+                }
+                self.position = 0;
+            }
+            self.db = 0;
+            self.slot += threads;
+            if self.slot % 1024 < threads && !go_on() {
+                return;
+            }
+        }
+    }
+
+    /// One step in one table. Whether the table has more.
+    fn step(&mut self, view: &mut View<'_>, expired: &mut impl FnMut(FieldsExpired<'_>)) -> bool {
+        let now = view.now.0;
+        let due = {
+            let Some(guard) = view.keyspace.slots().try_read_now(self.slot) else { return false };
+            let Some(table) = guard.table(self.db) else { return false };
+            let mut due = None;
+            let next = table.volatile_members_walk(self.position, STEP_BUCKET_COUNT, |entry| {
+                let is_due = is_due(entry.value(), now);
+                if is_due {
+                    due = Some(Box::<[u8]>::from(entry.key()));
+                }
+                is_due
+            });
+            self.position = next.unwrap_or(0);
+            match due {
+                Some(due) => due,
+                None => return next.is_some(),
+            }
+        };
+        let key = Key::new(view.keyspace.hasher(), &due, DbIndex(self.db as u16));
+        if !self.expire_fields(view, key, expired) {
+            // It stays the next one, and nobody waits for it: the walk goes on behind its bucket.
+            return self.pass(view);
+        }
+        true
+    }
+
+    /// Deletes some of a key's fields that are due. Whether its slot could be had.
+    fn expire_fields(
+        &self,
+        view: &mut View<'_>,
+        key: Key<'_>,
+        expired: &mut impl FnMut(FieldsExpired<'_>),
+    ) -> bool {
+        let keyspace = view.keyspace;
+        let (now, counters) = (view.now.0, view.counters);
+        let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
+        let heap = keyspace.heap(Slot::new(self.slot as u16));
+        let table: &mut Table = guard.table_mut(self.db, keyspace.db_count());
+        let Some(mut entry) = table.find_mut(heap, key.hash, key.bytes) else { return true };
+        let had_volatile_members = entry.has_volatile_members();
+        let Some(hash) = entry.object_mut().and_then(Hash::of_mut) else { return true };
+        let count = hash.expire(heap, now).expired_count;
+        let (is_gone, has_volatile_members) = (hash.is_empty(), hash.has_volatile_members());
+        entry.note_volatile_members(has_volatile_members);
+        counters.members(self.db, had_volatile_members, has_volatile_members);
+        if count == 0 {
+            return true;
+        }
+        counters.expired_fields.add(count as u64);
+        counters.expired_fields_active.add(count as u64);
+        view.announce(EventClass::Expired, "hexpired", key);
+        let removed = is_gone.then(|| {
+            counters.population(self.db, -1, entry.entry());
+            view.announce(EventClass::Generic, "del", key);
+            entry.remove()
+        });
+        if self.db == 0 {
+            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+        }
+        if guard.is_watched() {
+            guard.note_change(key, now);
+        }
+        expired(FieldsExpired { key, count, removed });
+        true
+    }
+
+    /// Goes on behind a bucket. Whether the table has more.
+    fn pass(&mut self, view: &View<'_>) -> bool {
+        let Some(guard) = view.keyspace.slots().try_read_now(self.slot) else { return false };
+        let next =
+            guard.table(self.db).and_then(|table| table.volatile_members_walk(self.position, 1, |_| false));
+        self.position = next.unwrap_or(0);
+        next.is_some()
+    }
+}
+
+/// Whether a value is a hash with a field whose time may be over.
+fn is_due(value: ValueRef<'_>, now: i64) -> bool {
+    match value {
+        ValueRef::Object(Object::Hash(hash)) => hash.earliest_expiry().is_some_and(|at| at <= now),
+        _ => false,
+    }
+}
