@@ -161,14 +161,14 @@ directives! {
         enable_protected_configs: ProtectedAction = ProtectedAction::No, ANY, [immutable];
         /// Whether errors and `HELLO` name Redis where a client may depend on it.
         extended_redis_compatibility: bool = false, ANY;
-        /// What keys are hashed with; empty is random, new at each start.
-        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
-        /// Whether the log leaves out what clients stored.
-        hide_user_data_from_log: bool = true, ANY;
         /// The most fields of a hash that calls itself a `listpack`.
         hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
         /// The most bytes of a field or value in such a hash.
         hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
+        /// What keys are hashed with; empty is random, new at each start.
+        hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
+        /// Whether the log leaves out what clients stored.
+        hide_user_data_from_log: bool = true, ANY;
         /// Rounds of background work a second, between 1 and 500 whatever is given.
         hz: u32 = 10, int(0, INT_MAX);
         /// Whether keys are imported from elsewhere: those whose time is over stay.
