@@ -21,6 +21,8 @@ pub struct Defragmented {
     pub next: Option<u32>,
     /// Entries moved.
     pub moved_count: usize,
+    /// Entries looked at.
+    pub seen_count: usize,
 }
 
 impl Table {
@@ -28,7 +30,7 @@ impl Table {
     /// position `from` on (below 2^24, 0 to begin).
     pub fn defragment(&mut self, heap: &Heap, from: u32, bucket_count_max: usize) -> Defragmented {
         let next = (from < Position::END && !self.is_empty()).then_some(from);
-        let mut done = Defragmented { next, moved_count: 0 };
+        let mut done = Defragmented { next, moved_count: 0, seen_count: 0 };
         for _ in 0..bucket_count_max {
             let Some(position) = done.next.map(Position::new) else { break };
             let reference = self.segment(position).reference;
@@ -39,6 +41,7 @@ impl Table {
             // SAFETY: no segment is replaced until the view's last use.
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
+                done.seen_count += 1;
                 let size = self.entry_of(place.item).shape().size();
                 // SAFETY: the table's entry, live and of this size.
                 if unsafe { heap.is_sparse_at(place.item.block(), size) } {

@@ -23,8 +23,11 @@ use crate::number::{DecimalBuffer, decimal_len};
 use crate::object::{Kind, Object};
 use crate::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
 
-/// Longest string value with encoding `embstr`.
-pub const EMBSTR_SIZE_MAX: usize = 44;
+/// Longest string value whose encoding may be `embstr`: with a key of no bytes.
+pub const EMBSTR_SIZE_MAX: usize = 114;
+
+/// Largest object, in bytes, of which `OBJECT ENCODING` says `embstr`, with its key and expiry, counted as Valkey does.
+const EMBEDDED_SIZE_MAX: usize = 128;
 
 /// Longest string value kept inside its entry; longer ones get a buffer of their own.
 pub const INLINE_SIZE_MAX: usize = 1024;
@@ -295,14 +298,31 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether key, expiry and value together are small enough that Valkey would keep them in one object.
+    fn is_embedded(self) -> bool {
+        let shape = self.shape();
+        let key_size = self.key().len();
+        let key_header_size = match key_size {
+            0..32 => 1,
+            32..256 => 3,
+            _ => 5,
+        };
+        // Valkey's own overheads: of the object 8, of the key its header's size and a zero, of the value 3 and a zero.
+        let size = 8
+            + (1 + key_header_size + key_size + 1)
+            + 8 * usize::from(shape.has_expiry)
+            + (3 + shape.value_size + 1);
+        size <= EMBEDDED_SIZE_MAX
+    }
+
     /// The name of the encoding, as `OBJECT ENCODING` answers it.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         match (self.encoding(), self.value()) {
             (_, ValueRef::Object(object)) => object.encoding_name(),
             (Encoding::Int, _) => "int",
-            (Encoding::Embstr, _) => "embstr",
-            (Encoding::Raw | Encoding::Object, _) => "raw",
+            (Encoding::Embstr, _) if self.is_embedded() => "embstr",
+            (Encoding::Embstr | Encoding::Raw | Encoding::Object, _) => "raw",
         }
     }
 

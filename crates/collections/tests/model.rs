@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use collections::{DecimalBuffer, Encoding, ExpiryChange, Heap, Hint, NewValue, Table};
+use collections::{DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, ExpiryChange, Heap, Hint, NewValue, Table};
 
 /// How keys are hashed: well, or so badly that every path for crowded positions is taken.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ fn encoding_when_set(text: &[u8]) -> Encoding {
         .is_ok_and(|text| text.parse::<i64>().is_ok_and(|value| value.to_string() == text));
     match text.len() {
         _ if is_int => Encoding::Int,
-        0..=44 => Encoding::Embstr,
+        0..=EMBSTR_SIZE_MAX => Encoding::Embstr,
         _ => Encoding::Raw,
     }
 }

@@ -41,6 +41,8 @@ impl CommandError {
     /// Memory is used up and nothing may be evicted.
     pub const OUT_OF_MEMORY: Self = Self::new("OOM command not allowed when used memory > 'maxmemory'.");
     /// The connection has to authenticate first.
+    pub const NO_REPLICAS: Self = Self::new("NOREPLICAS Not enough good replicas to write.");
+    #[allow(missing_docs)]
     pub const NO_AUTH: Self = Self::new("NOAUTH Authentication required.");
     /// The number of databases is smaller.
     pub const DB_OUT_OF_RANGE: Self = Self::new("ERR DB index is out of range");

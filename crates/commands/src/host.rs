@@ -66,6 +66,8 @@ pub trait Host {
     fn memory_stats(&self) -> Vec<(String, MemoryStat)>;
     /// Memory in use as `used_memory` reports it, in bytes.
     fn used_memory(&self) -> usize;
+    /// The allocators' own figures, as text.
+    fn allocator_report(&self) -> String;
     /// Gives free memory back to the operating system.
     fn memory_purge(&self);
 

@@ -119,8 +119,22 @@ macro_rules! directive {
 
 directives! {
     honoured {
+        /// Most of each thread's time, in percent, that moving entries may take.
+        active_defrag_cycle_max: u8 = 25, int(1, 99);
+        /// Least of each thread's time, in percent, that it takes.
+        active_defrag_cycle_min: u8 = 1, int(1, 99);
+        /// Microseconds of it at a stretch.
+        active_defrag_cycle_us: u32 = 500, microseconds(0, 100_000);
+        /// Wasted bytes below which nothing is moved.
+        active_defrag_ignore_bytes: u64 = 100 << 20, memory(1, LONG_MAX);
+        /// Wasted percent from which entries are moved.
+        active_defrag_threshold_lower: u32 = 10, int(0, 1000);
+        /// Wasted percent from which `active-defrag-cycle-max` holds.
+        active_defrag_threshold_upper: u32 = 100, int(0, 1000);
         /// How much work goes into finding expired keys.
         active_expire_effort: u8 = 1, int(1, 10);
+        /// Whether entries are moved together while the server runs, to give memory back.
+        activedefrag: bool = false, ANY;
         /// Whether the log starts with the logo even where it is not a terminal.
         always_show_logo: bool = false, ANY, [immutable];
         /// The availability zone told to clients.
@@ -220,6 +234,12 @@ directives! {
         maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::Noeviction, ANY;
         /// Keys looked at to find one to evict.
         maxmemory_samples: u8 = 5, int(1, 64);
+        /// Seconds of silence that a replica that counts may have; 0 lets all writes through.
+        min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
+        /// Replicas without which writes are refused; 0 is none.
+        min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
+        /// The classes of keyspace events that are published.
+        notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
         /// How the process's out-of-memory score is set.
         oom_score_adj: OomScoreAdj = OomScoreAdj::No, ANY;
         /// The scores of a primary, a replica and a background child.
@@ -242,6 +262,12 @@ directives! {
             alias "server_cpulist";
         /// Whether each thread stays on a CPU of its own.
         server_thread_affinity: bool = false, ANY, [fixed];
+        /// Most members of a set of integers kept as an intset.
+        set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
+        /// Most members of a set kept as a listpack.
+        set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
+        /// Longest member, in bytes, of a set kept as a listpack.
+        set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
         /// Whether the process's title is set.
         set_proc_title: bool = true, ANY, [immutable];
         /// How the process goes down on `SIGINT`.
@@ -297,10 +323,6 @@ directives! {
         hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         list_compress_depth: u32 = 0, int(0, INT_MAX);
         list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
-        notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
-        set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
-        set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
-        set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
     }
 
@@ -343,8 +365,6 @@ directives! {
         dual_channel_replication_enabled: bool = false, ANY;
         masterauth: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryauth";
         masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
-        min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
-        min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
         propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
         rdb_del_sync_files: bool = false, ANY;
         repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
@@ -442,14 +462,7 @@ directives! {
     }
 
     inert "the server needs no such tuning" {
-        active_defrag_cycle_max: u8 = 25, int(1, 99);
-        active_defrag_cycle_min: u8 = 1, int(1, 99);
-        active_defrag_cycle_us: u32 = 500, microseconds(0, 100_000);
-        active_defrag_ignore_bytes: u64 = 100 << 20, memory(1, LONG_MAX);
         active_defrag_max_scan_fields: u64 = 1000, int(1, LONG_MAX);
-        active_defrag_threshold_lower: u32 = 10, int(0, 1000);
-        active_defrag_threshold_upper: u32 = 100, int(0, 1000);
-        activedefrag: bool = false, ANY;
         activerehashing: bool = true, ANY;
         events_per_io_thread: u32 = 2, int(0, INT_MAX);
         io_threads_always_active: bool = false, ANY, [hidden];

@@ -8,6 +8,7 @@
 mod aging;
 mod counters;
 mod databases;
+mod defragmentation;
 mod events;
 mod eviction;
 mod expiry;
@@ -25,6 +26,7 @@ pub use aging::{Aging, LFU_INITIAL};
 pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
 pub use databases::{Cleared, ScanPosition};
+pub use defragmentation::{Defragmentation, DefragmentationCycle};
 pub use events::{EventClass, Observer, WantedEvents};
 pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};
 pub use expiry::{Expired, ExpiryCycle};

@@ -142,6 +142,10 @@ impl Host for ThreadHost {
         self.shared.used_memory()
     }
 
+    fn allocator_report(&self) -> String {
+        self.shared.allocator_report()
+    }
+
     fn memory_purge(&self) {
         self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
     }

@@ -104,7 +104,6 @@ fn server(text: &mut Text, shared: &Shared) {
     let identity = &shared.identity;
     let now_us = clock::unix_micros();
     let uptime = (now_us / 1000 - identity.started_at) / 1000;
-    let mode = if config.extended_redis_compatibility { "redis_mode" } else { "server_mode" };
     let file = identity.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.section("Server");
@@ -112,11 +111,13 @@ fn server(text: &mut Text, shared: &Shared) {
         ("redis_version", &identity::REDIS_VERSION),
         ("server_name", &"broadloom"),
         ("valkey_version", &identity::VALKEY_VERSION),
+        ("valkey_release_stage", &"ga"),
         ("broadloom_version", &identity::BROADLOOM_VERSION),
         ("redis_git_sha1", &env!("BROADLOOM_COMMIT")),
         ("redis_git_dirty", &0),
         ("redis_build_id", &format!("{:016x}", crate::start::build_number())),
-        (mode, &"standalone"),
+        ("redis_mode", &"standalone"),
+        ("server_mode", &"standalone"),
         ("os", &format!("Linux {} {}", system.trim(), std::env::consts::ARCH)),
         ("arch_bits", &usize::BITS),
         (
@@ -124,6 +125,7 @@ fn server(text: &mut Text, shared: &Shared) {
             &if clock::uses_counter() { "processor's counter" } else { "POSIX clock_gettime" },
         ),
         ("multiplexing_api", &shared.statistics.thread(0).backend.get().unwrap_or(&"none")),
+        ("atomicvar_api", &"rust-builtin"),
         ("gcc_version", &"0.0.0"),
         ("process_id", &process::id()),
         ("process_supervised", &crate::supervisor::word()),
@@ -134,6 +136,7 @@ fn server(text: &mut Text, shared: &Shared) {
         ("uptime_in_days", &(uptime / 86_400)),
         ("hz", &config.hz.clamp(1, 500)),
         ("configured_hz", &config.hz),
+        ("clients_hz", &config.hz),
         ("lru_clock", &((now_us / 1_000_000) & 0xFF_FFFF)),
         ("executable", &identity.executable),
         ("config_file", &file),
@@ -200,6 +203,9 @@ fn memory(text: &mut Text, shared: &Shared) {
     let total = total_system_memory();
     let net = memory.used.saturating_sub(memory.startup).max(1);
     let percent = |part: u64, of: u64| format!("{:.2}%", 100.0 * part as f64 / of.max(1) as f64);
+    let running = shared.statistics.threads().map(|(_, thread)| thread.defrag_percent.value());
+    let defrag_percent = running.max().unwrap_or(0);
+    let gaps = &memory.gaps();
     text.section("Memory");
     text.size("used_memory", memory.used);
     text.size("used_memory_rss", memory.resident);
@@ -211,7 +217,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("used_memory_dataset", &memory.dataset()),
         ("used_memory_dataset_perc", &percent(memory.dataset(), net)),
         ("allocator_allocated", &memory.used),
-        ("allocator_active", &memory.resident),
+        ("allocator_active", &gaps.active),
         ("allocator_resident", &memory.resident),
         ("allocator_muzzy", &0),
     ]);
@@ -232,10 +238,10 @@ fn memory(text: &mut Text, shared: &Shared) {
     text.size("maxmemory", config.maxmemory);
     text.lines(&[
         ("maxmemory_policy", &config.maxmemory_policy.word()),
-        ("allocator_frag_ratio", &format!("{:.2}", memory.fragmentation())),
-        ("allocator_frag_bytes", &memory.resident.saturating_sub(memory.used)),
-        ("allocator_rss_ratio", &"1.00"),
-        ("allocator_rss_bytes", &0),
+        ("allocator_frag_ratio", &format!("{:.2}", gaps.fragmentation_ratio)),
+        ("allocator_frag_bytes", &gaps.fragmentation),
+        ("allocator_rss_ratio", &format!("{:.2}", gaps.resident_ratio)),
+        ("allocator_rss_bytes", &gaps.resident),
         ("rss_overhead_ratio", &"1.00"),
         ("rss_overhead_bytes", &0),
         ("mem_fragmentation_ratio", &format!("{:.2}", memory.fragmentation())),
@@ -244,13 +250,16 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("mem_replication_backlog", &0),
         ("mem_total_replication_buffers", &0),
         ("mem_replicas_repl_buffer", &0),
+        ("mem_replica_full_sync_buffer", &0),
         ("mem_clients_slaves", &0),
         ("mem_clients_normal", &memory.clients),
         ("mem_cluster_links", &0),
+        ("mem_cluster_slot_import", &0),
+        ("mem_cluster_slot_export", &0),
         ("mem_aof_buffer", &0),
         ("mem_allocator", &"mimalloc"),
         ("mem_overhead_db_hashtable_rehashing", &0),
-        ("active_defrag_running", &0),
+        ("active_defrag_running", &defrag_percent),
         ("lazyfree_pending_objects", &shared.background.pending_key_count()),
         ("lazyfreed_objects", &shared.background.freed_key_count()),
     ]);

@@ -23,6 +23,22 @@ pub struct MemoryUse {
     pub tables: u64,
     /// Entries of all databases.
     pub key_count: u64,
+    /// In blocks of the entries' heaps that nothing uses.
+    pub wasted: u64,
+}
+
+/// Where memory goes that is resident and not used, as Redis divides it.
+pub struct Gaps {
+    /// Used, and wasted between what is used.
+    pub active: u64,
+    /// Wasted between what is used.
+    pub fragmentation: u64,
+    /// `active` for a used byte.
+    pub fragmentation_ratio: f64,
+    /// Resident beyond that.
+    pub resident: i64,
+    /// Resident bytes for an active one.
+    pub resident_ratio: f64,
 }
 
 impl MemoryUse {
@@ -34,6 +50,18 @@ impl MemoryUse {
     /// Data.
     pub fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.overhead())
+    }
+
+    /// Where the difference between resident and used lies.
+    pub fn gaps(&self) -> Gaps {
+        let active = self.used + self.wasted;
+        Gaps {
+            active,
+            fragmentation: self.wasted,
+            fragmentation_ratio: active as f64 / self.used.max(1) as f64,
+            resident: self.resident as i64 - active as i64,
+            resident_ratio: self.resident as f64 / active.max(1) as f64,
+        }
     }
 
     /// Resident bytes for a used one.
@@ -56,24 +84,51 @@ impl Shared {
             clients: self.client_memory(),
             tables: key_count * TABLE_BYTES_A_KEY,
             key_count,
+            wasted: self.keyspace.wasted_bytes(),
         }
+    }
+
+    /// `MEMORY MALLOC-STATS`
+    pub fn allocator_report(&self) -> String {
+        let keyspace = &self.keyspace;
+        let of_heaps = |of: fn(&collections::Heap) -> u64| keyspace.heaps().iter().map(of).sum::<u64>();
+        let (resident, used) =
+            (of_heaps(collections::Heap::resident_bytes), of_heaps(collections::Heap::used_bytes));
+        let vacant = keyspace.heaps().first().map_or(0, collections::Heap::family_vacant_bytes);
+        format!(
+            "Heaps of entries and tables: {} of them\n  mapped          {}\n  in blocks       {resident}\n  \
+             in use          {used}\n  wasted          {}\n  vacant          {vacant}\n  to be freed     {}\n\
+             Everything else, from mimalloc:\n  allocated       {}\nThe process:\n  resident        {}\n",
+            keyspace.heaps().len(),
+            keyspace.mapped_bytes(),
+            keyspace.wasted_bytes(),
+            keyspace.waiting_bytes(),
+            sync::allocator::allocated_bytes().saturating_sub(keyspace.mapped_bytes()),
+            process::resident_size().unwrap_or(0),
+        )
     }
 
     /// `MEMORY STATS`
     pub fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
         let memory = self.memory_use();
+        let gaps = memory.gaps();
         let whole = |number: u64| MemoryStat::Integer(number as i64);
         let mut stats = vec![
             ("peak.allocated", whole(memory.peak)),
             ("total.allocated", whole(memory.used)),
             ("startup.allocated", whole(memory.startup)),
             ("replication.backlog", whole(0)),
+            ("replicas.repl.buffer", whole(0)),
+            ("replica.fullsync.buffer", whole(0)),
             ("clients.slaves", whole(0)),
             ("clients.normal", whole(memory.clients)),
             ("cluster.links", whole(0)),
+            ("cluster.slot_import", whole(0)),
+            ("cluster.slot_export", whole(0)),
             ("aof.buffer", whole(0)),
             ("lua.caches", whole(0)),
             ("functions.caches", whole(0)),
+            ("script.VMs", whole(0)),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
@@ -104,13 +159,13 @@ impl Shared {
             ("dataset.percentage", MemoryStat::Double(of_net)),
             ("peak.percentage", MemoryStat::Double(100.0 * memory.used as f64 / memory.peak.max(1) as f64)),
             ("allocator.allocated", whole(memory.used)),
-            ("allocator.active", whole(memory.resident)),
+            ("allocator.active", whole(gaps.active)),
             ("allocator.resident", whole(memory.resident)),
             ("allocator.muzzy", whole(0)),
-            ("allocator-fragmentation.ratio", MemoryStat::Double(memory.fragmentation())),
-            ("allocator-fragmentation.bytes", whole(memory.resident.saturating_sub(memory.used))),
-            ("allocator-rss.ratio", MemoryStat::Double(1.0)),
-            ("allocator-rss.bytes", whole(0)),
+            ("allocator-fragmentation.ratio", MemoryStat::Double(gaps.fragmentation_ratio)),
+            ("allocator-fragmentation.bytes", whole(gaps.fragmentation)),
+            ("allocator-rss.ratio", MemoryStat::Double(gaps.resident_ratio)),
+            ("allocator-rss.bytes", MemoryStat::Integer(gaps.resident)),
             ("rss-overhead.ratio", MemoryStat::Double(1.0)),
             ("rss-overhead.bytes", whole(0)),
             ("fragmentation", MemoryStat::Double(memory.fragmentation())),

@@ -14,7 +14,7 @@ use reactor::process;
 use crate::listeners::RelistenError;
 use crate::logging;
 use crate::mail::Mail;
-use crate::shared::Shared;
+use crate::shared::{Attention, Shared};
 
 /// Why a hook failed, as the reply says it.
 type Refusal = String;
@@ -47,9 +47,16 @@ impl Shared {
     }
 
     fn publish_config(&self, config: Config) {
+        self.guard_writes(&config);
         self.config.store(Arc::new(config));
         self.config_generation.fetch_add(1, Ordering::AcqRel);
         self.post_all(|| Mail::ConfigChanged);
+    }
+
+    /// Refuses writes if they want replicas: there are none.
+    pub fn guard_writes(&self, config: &Config) {
+        let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
+        self.attention.set(Attention::NO_REPLICAS, wants_replicas);
     }
 
     /// Does what the new value of a directive means beyond being read.

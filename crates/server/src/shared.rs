@@ -169,6 +169,8 @@ impl Attention {
     pub const MONITORED: u32 = 1 << 2;
     /// The server is shutting down.
     pub const STOPPING: u32 = 1 << 3;
+    /// Writes want more replicas than there are.
+    pub const NO_REPLICAS: u32 = 1 << 4;
 
     /// All flags.
     #[must_use]

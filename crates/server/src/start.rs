@@ -140,6 +140,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     let handle = waiter.handle();
     shared.ended.get_or_init(|| Box::new(move || handle.close()));
     shared.startup_memory.store(shared.used_memory() as u64, std::sync::atomic::Ordering::Relaxed);
+    shared.guard_writes(&shared.config.load());
     log::info!("Server initialized");
     let ready = listeners.ready_texts();
     if threads::start_all(shared, listeners).is_err() {

@@ -32,6 +32,16 @@ pub struct ThreadStatistics {
     pub expire_ns: ThreadCounter,
     /// How often its time was over before all was seen.
     pub expire_cut_short: ThreadCounter,
+    /// Entries that defragmentation moved, and those that it looked at.
+    pub defrag_moved: ThreadCounter,
+    /// See above.
+    pub defrag_seen: ThreadCounter,
+    /// Time spent on it, in nanoseconds.
+    pub defrag_ns: ThreadCounter,
+    /// How much of the thread's time it may take at present, in percent.
+    pub defrag_percent: ThreadCounter,
+    /// Unix time in milliseconds since when it runs; 0: it does not.
+    pub defrag_since_ms: ThreadCounter,
     /// Errors answered.
     pub errors: ThreadCounter,
     /// Number of the command that ran last, or runs, plus one; 0: none yet.
@@ -126,6 +136,11 @@ impl ThreadStatistics {
             busy_ns: ThreadCounter::new(),
             expire_ns: ThreadCounter::new(),
             expire_cut_short: ThreadCounter::new(),
+            defrag_moved: ThreadCounter::new(),
+            defrag_seen: ThreadCounter::new(),
+            defrag_ns: ThreadCounter::new(),
+            defrag_percent: ThreadCounter::new(),
+            defrag_since_ms: ThreadCounter::new(),
             errors: ThreadCounter::new(),
             current_command: ThreadCounter::new(),
             current_client: ThreadCounter::new(),
@@ -183,6 +198,9 @@ impl Statistics {
                 &thread.sent_bytes,
                 &thread.turns,
                 &thread.errors,
+                &thread.defrag_moved,
+                &thread.defrag_seen,
+                &thread.defrag_ns,
                 &thread.expire_ns,
                 &thread.expire_cut_short,
                 &thread.parked,

@@ -8,6 +8,7 @@
 //! Start reading at [`Thread::run`].
 
 mod cron;
+mod defragment;
 mod memory;
 mod moving;
 mod output;
@@ -152,6 +153,9 @@ impl Thread {
             }
             self.accept_arrivals();
             self.executor.go_on_evicting();
+            if self.cron.defragmenter.has_time() {
+                self.defragment();
+            }
             self.run_ready();
             self.end_waits();
             if self.now >= self.next_tick {
@@ -190,6 +194,7 @@ impl Thread {
             && self.turn_askers.is_empty()
             && self.arrivals.is_empty()
             && !self.executor.is_evicting
+            && !self.cron.defragmenter.has_time()
             && !self.ears.has_mail()
             && !self.executor.has_errands()
             && self.seat.mailbox().prepare_sleep();

@@ -265,3 +265,69 @@ fn a_fault_leaves_a_report() {
     server.log_line("used_memory");
     server.log_line("BUG REPORT END");
 }
+
+#[test]
+fn writes_that_want_replicas_are_refused_while_there_are_none() {
+    on_each_backend(&["--io-threads", "2", "--min-replicas-to-write", "1"], |server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["SET", "key", "value"]), "NOREPLICAS Not enough good replicas to write.");
+        assert_eq!(client.text(&["GET", "key"]), "");
+        assert_eq!(server.info(&mut client, "min_slaves_good_slaves"), "0");
+        assert_eq!(client.text(&["MULTI"]), "OK");
+        assert!(client.text(&["SET", "key", "value"]).starts_with("NOREPLICAS"));
+        assert!(client.text(&["EXEC"]).starts_with("EXECABORT"));
+        assert_eq!(client.text(&["CONFIG", "SET", "min-replicas-max-lag", "0"]), "OK");
+        assert_eq!(client.text(&["SET", "key", "value"]), "OK");
+    });
+}
+
+#[test]
+fn while_keys_are_imported_those_that_expire_stay() {
+    let options = ["--io-threads", "2", "--import-mode", "yes", "--hz", "500"];
+    on_each_backend(&options, |server| {
+        let (mut client, mut source) = (server.client(), server.client());
+        assert_eq!(source.text(&["CLIENT", "IMPORT-SOURCE", "ON"]), "OK");
+        assert_eq!(source.text(&["SET", "key", "value", "PX", "1"]), "OK");
+        wait_for(|| client.text(&["GET", "key"]).is_empty().then_some(()));
+        assert_eq!(source.text(&["GET", "key"]), "value");
+        assert_eq!(client.text(&["DBSIZE"]), "1");
+        assert_eq!(client.text(&["CONFIG", "SET", "import-mode", "no"]), "OK");
+        wait_for(|| (client.text(&["DBSIZE"]) == "0").then_some(()));
+    });
+}
+
+#[test]
+fn gaps_in_memory_are_closed_while_the_server_runs() {
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--save", ""];
+    on_each_backend(&options, |server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["DEBUG", "POPULATE", "100000", "key", "100"]), "OK");
+        for first in (0..100_000).step_by(1000) {
+            let keys: Vec<String> =
+                (first..first + 1000).filter(|n| n % 10 > 1).map(|n| format!("key:{n}")).collect();
+            let request: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            assert_eq!(client.text(&request), "800");
+        }
+        let gaps = |client: &mut Client| server.info(client, "allocator_frag_bytes").parse::<u64>().unwrap();
+        let before = gaps(&mut client);
+        assert!(before > 2 << 20, "{before}");
+        let settings = [
+            "CONFIG",
+            "SET",
+            "activedefrag",
+            "yes",
+            "active-defrag-ignore-bytes",
+            "1mb",
+            "active-defrag-cycle-min",
+            "50",
+            "active-defrag-cycle-max",
+            "75",
+        ];
+        assert_eq!(client.text(&settings), "OK");
+        wait_for(|| (gaps(&mut client) < before / 2).then_some(()));
+        assert_ne!(server.info(&mut client, "active_defrag_hits"), "0");
+        assert_eq!(client.text(&["STRLEN", "key:1"]), "100");
+        assert!(client.text(&["MEMORY", "MALLOC-STATS"]).contains("wasted"));
+        assert_eq!(client.text(&["MEMORY", "PURGE"]), "OK");
+    });
+}

@@ -31,13 +31,7 @@ pub const COMMAND: Command = Command::container(
             2,
             Flags::LOADING,
             Doc::new(Group::Server, "4.0.0", "Returns the allocator's own figures.").complexity(DEPENDS),
-            |ctx, _, reply| {
-                let text = format!(
-                    "{} bytes are allocated; the allocator keeps no further figures\n",
-                    ctx.host.used_memory()
-                );
-                Ok(reply.verbatim(b"txt", text.as_bytes()))
-            },
+            |ctx, _, reply| Ok(reply.verbatim(b"txt", ctx.host.allocator_report().as_bytes())),
         )
         .tips(SPECIAL),
         Command::keyless(

@@ -107,6 +107,10 @@ impl Host for TestHost {
         0
     }
 
+    fn allocator_report(&self) -> String {
+        String::new()
+    }
+
     fn memory_purge(&self) {}
 
     fn ran_queued(&self, _: &Session, _: &Queued, _: QueuedCost, _: Option<&CommandError>) {}

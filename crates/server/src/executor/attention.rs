@@ -48,6 +48,10 @@ impl Executor {
             )));
             return Some(Step::Done);
         }
+        if attention & Attention::NO_REPLICAS != 0 && writes(connection, found) {
+            self.reject(connection, found, &CommandError::NO_REPLICAS);
+            return Some(Step::Done);
+        }
         if attention & (Attention::PAUSED | Attention::PAUSED_WRITES) != 0
             && self.is_paused(connection, found, attention)
         {
@@ -193,4 +197,12 @@ impl Executor {
 /// Whether a RESP2 connection may run it while it listens.
 fn is_for_listeners(found: Found) -> bool {
     found.command.flags.contains(Flags::PUSH_REPLY) || matches!(found.command.name, "ping" | "quit" | "reset")
+}
+
+/// Whether a command, or one of the transaction that it runs, writes.
+fn writes(connection: &Connection, found: Found) -> bool {
+    let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
+    let is_write = |flags: Flags| flags.contains(Flags::WRITE);
+    is_write(found.command.flags)
+        || queue.is_some_and(|queue| queue.requests.iter().any(|queued| is_write(queued.found.command.flags)))
 }

@@ -65,7 +65,9 @@ impl Executor {
             self.note_eviction(false);
             return true;
         }
-        let Some(policy) = eviction_policy(self.config.maxmemory_policy) else {
+        // What is being imported is complete or worth nothing.
+        let policy = eviction_policy(self.config.maxmemory_policy).filter(|_| !self.config.import_mode);
+        let Some(policy) = policy else {
             self.shared.exceeded_time.note(true);
             return false;
         };

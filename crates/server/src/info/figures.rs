@@ -45,6 +45,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("aof_last_cow_size", &0),
         ("module_fork_in_progress", &0),
         ("module_fork_last_cow_size", &0),
+        ("slot_migration_fork_in_progress", &0),
     ]);
 }
 
@@ -74,6 +75,10 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
     let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     let sum = |of: fn(&crate::statistics::ThreadStatistics) -> &ThreadCounter| statistics.sum(of);
     let of_clients = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let defrag_misses = sum(|thread| &thread.defrag_seen).saturating_sub(sum(|thread| &thread.defrag_moved));
+    let defrag_since = statistics.threads().map(|(_, thread)| thread.defrag_since_ms.value());
+    let defrag_since = defrag_since.filter(|since| *since > 0).min().unwrap_or(u64::MAX);
+    let defrag_now_ms = (clock::unix_millis() as u64).saturating_sub(defrag_since);
     text.section("Stats");
     text.lines(&[
         ("total_connections_received", &sum(|thread| &thread.connections_received)),
@@ -83,6 +88,8 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("total_net_output_bytes", &sum(|thread| &thread.sent_bytes)),
         ("total_net_repl_input_bytes", &0),
         ("total_net_repl_output_bytes", &0),
+        ("total_net_cluster_slot_import_bytes", &0),
+        ("total_net_cluster_slot_export_bytes", &0),
         ("instantaneous_input_kbps", &kilo(rates.received_bytes)),
         ("instantaneous_output_kbps", &kilo(rates.sent_bytes)),
         ("instantaneous_input_repl_kbps", &"0.00"),
@@ -95,6 +102,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("expired_keys_active", &counters.sum(|counters| &counters.expired_keys_active)),
         ("expired_fields", &counters.sum(|counters| &counters.expired_fields)),
         ("expired_fields_active", &counters.sum(|counters| &counters.expired_fields_active)),
+        ("expired_subkeys", &counters.sum(|counters| &counters.expired_fields)),
         ("expired_stale_perc", &"0.00"),
         ("expired_keys_with_volatile_items_stale_perc", &"0.00"),
         ("expired_time_cap_reached_count", &sum(|thread| &thread.expire_cut_short)),
@@ -113,12 +121,12 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("total_forks", &0),
         ("migrate_cached_sockets", &0),
         ("slave_expires_tracked_keys", &0),
-        ("active_defrag_hits", &0),
-        ("active_defrag_misses", &0),
-        ("active_defrag_key_hits", &0),
-        ("active_defrag_key_misses", &0),
-        ("total_active_defrag_time", &0),
-        ("current_active_defrag_time", &0),
+        ("active_defrag_hits", &sum(|thread| &thread.defrag_moved)),
+        ("active_defrag_misses", &defrag_misses),
+        ("active_defrag_key_hits", &sum(|thread| &thread.defrag_moved)),
+        ("active_defrag_key_misses", &defrag_misses),
+        ("total_active_defrag_time", &(sum(|thread| &thread.defrag_ns) / 1_000_000)),
+        ("current_active_defrag_time", &defrag_now_ms),
         ("tracking_total_keys", &0),
         ("tracking_total_items", &0),
         ("tracking_total_prefixes", &0),
@@ -129,6 +137,9 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("total_writes_processed", &sum(|thread| &thread.turns)),
         ("io_threaded_reads_processed", &0),
         ("io_threaded_writes_processed", &0),
+        ("io_threaded_accept_processed", &0),
+        ("io_threaded_freed_objects", &0),
+        ("io_threaded_poll_processed", &0),
         ("io_threaded_total_prefetch_batches", &0),
         ("io_threaded_total_prefetch_entries", &0),
         ("sessions_parked", &sum(|thread| &thread.parked)),
@@ -145,6 +156,8 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("acl_access_denied_cmd", &0),
         ("acl_access_denied_key", &0),
         ("acl_access_denied_channel", &0),
+        ("acl_access_denied_db", &0),
+        ("acl_access_denied_tls_cert", &0),
     ]);
 }
 
@@ -164,6 +177,10 @@ pub(super) fn replication(text: &mut Text, shared: &Shared) {
         ("repl_backlog_first_byte_offset", &0),
         ("repl_backlog_histlen", &0),
     ]);
+    let config = shared.config.load();
+    if config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0 {
+        text.line("min_slaves_good_slaves", 0);
+    }
 }
 
 /// CPU time of the process, of the first thread by Redis's name for it, and of each thread.

@@ -7,6 +7,7 @@ use reactor::clock::Ticks;
 use reactor::process::{self, UsageOf};
 
 use super::Thread;
+use super::defragment::Defragmenter;
 use crate::connection::Token;
 use crate::shared::Attention;
 
@@ -31,6 +32,7 @@ pub struct Cron {
     busy_ns_before: u64,
     expiry: keyspace::ExpiryCycle,
     field_expiry: keyspace::FieldExpiryCycle,
+    pub(super) defragmenter: Defragmenter,
 }
 
 impl Cron {
@@ -44,6 +46,7 @@ impl Cron {
             busy_ns_before: 0,
             expiry: keyspace::ExpiryCycle::new(thread),
             field_expiry: keyspace::FieldExpiryCycle::new(thread),
+            defragmenter: Defragmenter::new(thread),
         }
     }
 }
@@ -54,6 +57,7 @@ impl Thread {
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
             self.expire();
         }
+        self.plan_defragmentation();
         self.let_lingering_go();
         self.shared.keyspace.reclaim(&mut self.retired);
         if self.retiring {
@@ -89,7 +93,11 @@ impl Thread {
     /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
     fn expire(&mut self) {
         let paused = Attention::PAUSED | Attention::PAUSED_WRITES;
-        if !self.shared.active_expire.load(Ordering::Relaxed) || self.shared.attention.is_set(paused) {
+        let is_importing = self.executor.config.import_mode;
+        if is_importing
+            || !self.shared.active_expire.load(Ordering::Relaxed)
+            || self.shared.attention.is_set(paused)
+        {
             return;
         }
         self.executor.view.sees_expired = false;

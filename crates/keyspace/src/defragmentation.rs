@@ -1,0 +1,100 @@
+//! Active defragmentation: each thread walks its share of the slots and moves entries out of sparsely used spans, in
+//! steps that a budget can end at any time, so that whole spans become vacant and can go back to the system.
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+
+use crate::keyspace::Keyspace;
+use crate::view::View;
+
+/// Buckets walked under one latch, and so the longest it is held: some tens of microseconds.
+const STEP_BUCKET_COUNT: usize = 16;
+
+/// Where a thread's walk has got to.
+pub struct DefragmentationCycle {
+    thread: usize,
+    slot: usize,
+    db: usize,
+    position: u32,
+}
+
+/// What a walk did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defragmentation {
+    /// Entries moved.
+    pub moved_count: usize,
+    /// Entries looked at.
+    pub seen_count: usize,
+    /// Whether the share has been walked to its end.
+    pub is_complete: bool,
+}
+
+impl Keyspace {
+    /// Bytes of blocks that are carved but not in use: what defragmentation can gain at most.
+    #[must_use]
+    pub fn wasted_bytes(&self) -> u64 {
+        self.heaps().iter().map(|heap| heap.resident_bytes().saturating_sub(heap.used_bytes())).sum()
+    }
+}
+
+impl DefragmentationCycle {
+    /// A walk over the share of the thread with this number.
+    #[must_use]
+    pub fn new(thread: usize) -> Self {
+        Self { thread, slot: thread, db: 0, position: 0 }
+    }
+
+    /// Walks until the end of the share, where it starts again at the next call, or until `go_on` says no, asked after
+    /// each step. `threads` is the number of threads that share the slots. A slot that is in use just now is passed over.
+    pub fn run(
+        &mut self,
+        view: &mut View<'_>,
+        threads: usize,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Defragmentation {
+        let threads = threads.max(1);
+        let mut done = Defragmentation::default();
+        if self.slot % threads != self.thread % threads {
+            (self.slot, self.db, self.position) = (self.thread % threads, 0, 0);
+        }
+        while self.slot < SLOT_COUNT {
+            if !self.step(view, &mut done) {
+                (self.slot, self.db, self.position) = (self.slot + threads, 0, 0);
+            }
+            if !go_on() {
+                return done;
+            }
+        }
+        self.slot = self.thread % threads;
+        done.is_complete = true;
+        done
+    }
+
+    /// One step in one table. Whether the slot has more.
+    fn step(&mut self, view: &mut View<'_>, done: &mut Defragmentation) -> bool {
+        let keyspace = view.keyspace;
+        let holds_any = |db: &usize| keyspace.counters.population(*db).keys > 0;
+        let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
+        let Some(db) = (self.db..keyspace.db_count())
+            .find(|db| holds_any(db) && guard.table(*db).is_some_and(|table| !table.is_empty()))
+        else {
+            return false;
+        };
+        if db != self.db {
+            (self.db, self.position) = (db, 0);
+        }
+        let heap = keyspace.heap(Slot::new(self.slot as u16));
+        let table = guard.table_mut(db, keyspace.db_count());
+        let step = table.defragment(heap, self.position, STEP_BUCKET_COUNT);
+        done.moved_count += step.moved_count;
+        done.seen_count += step.seen_count;
+        if db == 0 {
+            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+        }
+        match step.next {
+            Some(next) => self.position = next,
+            None => (self.db, self.position) = (db + 1, 0),
+        }
+        true
+    }
+}

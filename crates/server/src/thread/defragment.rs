@@ -1,0 +1,108 @@
+//! Active defragmentation in a thread's spare moments: in each tick it gets a share of the time, by how much of the
+//! heaps is wasted, and spends it in short stretches between the turns of the event loop.
+
+use std::sync::atomic::Ordering;
+
+use keyspace::DefragmentationCycle;
+use reactor::clock::{Ticks, unix_millis};
+
+use super::Thread;
+use crate::shared::Shared;
+
+/// How long a thread rests after a walk that gained nothing, in milliseconds.
+const REST_MS: i64 = 10_000;
+
+/// A thread's part in it.
+pub struct Defragmenter {
+    cycle: DefragmentationCycle,
+    /// What is left of this tick's time, in nanoseconds.
+    left_ns: u64,
+    /// Entries moved since the walk began.
+    moved_count: usize,
+    rests_until: i64,
+}
+
+impl Defragmenter {
+    pub(super) fn new(thread: usize) -> Self {
+        Self { cycle: DefragmentationCycle::new(thread), left_ns: 0, moved_count: 0, rests_until: 0 }
+    }
+
+    /// Whether it wants another stretch at once.
+    pub(super) fn has_time(&self) -> bool {
+        self.left_ns > 0
+    }
+}
+
+impl Shared {
+    /// Wasted bytes of the entries' heaps, and in hundredths of those in use.
+    #[must_use]
+    pub fn waste(&self) -> (u64, u64) {
+        let wasted = self.keyspace.wasted_bytes();
+        let used: u64 = self.keyspace.heaps().iter().map(collections::Heap::used_bytes).sum();
+        (wasted, wasted * 100 / used.max(1))
+    }
+}
+
+impl Thread {
+    /// Gives defragmentation its time for the next tick.
+    pub(super) fn plan_defragmentation(&mut self) {
+        let percent = self.defragmentation_percent();
+        self.statistics.defrag_percent.set(percent);
+        if percent == 0 {
+            self.cron.defragmenter.left_ns = 0;
+            self.statistics.defrag_since_ms.set(0);
+            return;
+        }
+        if self.statistics.defrag_since_ms.value() == 0 {
+            self.statistics.defrag_since_ms.set(self.now.0 as u64);
+        }
+        self.cron.defragmenter.left_ns = percent * 10_000 * self.tick_ms() as u64;
+    }
+
+    /// How much of its time the thread should spend on it, in percent: between the two limits as waste is between its two
+    /// thresholds.
+    fn defragmentation_percent(&self) -> u64 {
+        let config = &self.executor.config;
+        let rests = self.now.0 < self.cron.defragmenter.rests_until;
+        if !config.activedefrag || rests || self.shared.cron_paused.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let (wasted, waste_percent) = self.shared.waste();
+        let lower = u64::from(config.active_defrag_threshold_lower);
+        if wasted < config.active_defrag_ignore_bytes || waste_percent < lower {
+            return 0;
+        }
+        let upper = u64::from(config.active_defrag_threshold_upper).max(lower + 1);
+        let (min, max) =
+            (u64::from(config.active_defrag_cycle_min), u64::from(config.active_defrag_cycle_max));
+        let above = (waste_percent - lower).min(upper - lower);
+        min + max.saturating_sub(min) * above / (upper - lower)
+    }
+
+    /// One stretch of it.
+    pub(super) fn defragment(&mut self) {
+        let config = &self.executor.config;
+        let stretch_ns = u64::from(config.active_defrag_cycle_us).max(1) * 1000;
+        let latency = self.executor.latency_start();
+        let started = Ticks::now();
+        let limit = stretch_ns.min(self.cron.defragmenter.left_ns);
+        let threads = self.shared.wanted_threads();
+        let within = || Ticks::now().ns_since(started) < limit;
+        let done = self.cron.defragmenter.cycle.run(&mut self.executor.view, threads, within);
+        let spent = Ticks::now().ns_since(started);
+        let defragmenter = &mut self.cron.defragmenter;
+        defragmenter.left_ns = defragmenter.left_ns.saturating_sub(spent);
+        defragmenter.moved_count += done.moved_count;
+        if done.is_complete {
+            defragmenter.left_ns = 0;
+            if std::mem::take(&mut defragmenter.moved_count) == 0 {
+                defragmenter.rests_until = unix_millis() + REST_MS;
+            }
+            self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
+        }
+        self.statistics.defrag_moved.add(done.moved_count as u64);
+        self.statistics.defrag_seen.add(done.seen_count as u64);
+        self.statistics.defrag_ns.add(spent);
+        self.executor.latency_end(latency, "active-defrag-cycle");
+    }
+}
