@@ -139,8 +139,8 @@ impl FieldExpiryCycle {
         if self.db == 0 {
             guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
         }
-        if guard.is_watched() {
-            guard.note_change(key, now);
+        if guard.is_attended() {
+            guard.note_change(key, now, &mut view.ready);
         }
         expired(FieldsExpired { key, count, removed });
         true
