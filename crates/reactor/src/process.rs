@@ -334,6 +334,12 @@ pub fn is_tty() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
+/// The out-of-memory score adjustment of the process.
+pub fn oom_score_adjustment() -> io::Result<i32> {
+    let text = std::fs::read_to_string("/proc/self/oom_score_adj")?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Sets how ready the kernel is to kill this process when memory runs out, from -1000 (never) to 1000.
 pub fn set_oom_score_adjustment(adjustment: i32) -> io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", adjustment.to_string())

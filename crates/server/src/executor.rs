@@ -179,7 +179,7 @@ impl Executor {
 
     /// Takes a new configuration over: one that was set before what runs now was sent must hold for it.
     #[inline]
-    fn follow_config(&mut self) {
+    pub fn follow_config(&mut self) {
         if self.shared.config_generation.load(Ordering::Acquire) != self.config_generation {
             self.take_config_over();
         }

@@ -3,8 +3,8 @@
 //! A change is made in full or not at all: each directive's hook runs with the new configuration, and when one fails,
 //! those that ran before it run again with the old one. Then the new configuration is published.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use commands::error::CommandError;
 use commands::session::Session;
@@ -144,19 +144,26 @@ fn raise_descriptor_limit(maxclients: u32) -> Result<(), Refusal> {
 
 /// Sets the process's out-of-memory score as the configuration asks for it: that of a primary.
 pub fn adjust_oom_score(config: &Config) -> Result<(), Refusal> {
-    static AT_START: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
-    let own = || std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok();
-    let at_start = *AT_START.get_or_init(|| own().unwrap_or(0));
-    let value = config.oom_score_adj_values.0[0];
-    let score = match config.oom_score_adj {
-        OomScoreAdj::No if own() == Some(at_start) => return Ok(()),
-        OomScoreAdj::No => at_start,
-        OomScoreAdj::Relative => at_start + value,
-        OomScoreAdj::Absolute => value,
+    // What it was before the server set it, as long as the server does.
+    static BEFORE: Mutex<Option<i32>> = Mutex::new(None);
+    let mut before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let failed = |error| {
+        log::warn!("Unable to set oom_score_adj: {error}");
+        "Failed to set current oom_score_adj. Check server logs.".to_owned()
     };
-    process::set_oom_score_adjustment(score.clamp(-1000, 1000)).map_err(|error| {
-        format!("Failed to apply new oom_score_adj configuration, check server logs. ({error})")
-    })
+    let value = config.oom_score_adj_values.0[0];
+    let (score, base) = match (config.oom_score_adj, *before) {
+        (OomScoreAdj::No, None) => return Ok(()),
+        (OomScoreAdj::No, Some(base)) => (base, None),
+        (wanted, base) => {
+            let base = base.map_or_else(process::oom_score_adjustment, Ok).map_err(failed)?;
+            let score = if wanted == OomScoreAdj::Relative { base + value } else { value };
+            (score, Some(base))
+        }
+    };
+    process::set_oom_score_adjustment(score.clamp(-1000, 1000)).map_err(failed)?;
+    *before = base;
+    Ok(())
 }
 
 /// Sets the title that `ps` shows.

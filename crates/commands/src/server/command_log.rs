@@ -115,7 +115,7 @@ const DEFAULT_COUNT: &[u8] = b"10";
 
 fn slowlog_get(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if args.len() > 3 {
-        return Err(CommandError::wrong_arity("slowlog|get"));
+        return Err(crate::help::wrong_subcommand("SLOWLOG", args.at(1)));
     }
     entries(ctx, CommandLog::Slow, args.get(2).unwrap_or(DEFAULT_COUNT), reply)
 }

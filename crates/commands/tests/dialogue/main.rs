@@ -8,6 +8,7 @@
 
 mod bitmap;
 mod check;
+mod connection;
 mod generic;
 mod geo;
 mod hash;
@@ -15,6 +16,7 @@ mod host;
 mod ours;
 mod peer;
 mod pubsub;
+mod server;
 mod set;
 mod show;
 mod sorted_set;

@@ -40,7 +40,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     for name in args.tail(2) {
         match find_by_full_name(name) {
             Some((name, command)) => write(&mut out, &name, command),
-            None => out.null_array(),
+            None => out.null(),
         }
     }
     Ok(out.done())

@@ -1,0 +1,4 @@
+//! Dialogues with the commands about the connection itself.
+
+mod client;
+mod session;

@@ -1,0 +1,89 @@
+//! `COMMAND` and its subcommands
+
+use expect_test::expect;
+
+use crate::check::check;
+
+#[test]
+fn getkeys() {
+    check(expect![[r#"
+        > COMMAND GETKEYS GET k
+        ["k"]
+        > COMMAND GETKEYS MSET a 1 b 2
+        ["a", "b"]
+        > COMMAND GETKEYS BITOP AND d a b
+        ["d", "a", "b"]
+        > COMMAND GETKEYS SET k
+        -ERR Invalid number of arguments specified for command
+        > COMMAND GETKEYS PING
+        -ERR The command has no key arguments
+        > COMMAND GETKEYS NOPE k
+        -ERR Invalid command specified
+        > COMMAND GETKEYS GET
+        -ERR Invalid number of arguments specified for command
+        > COMMAND GETKEYS
+        -ERR wrong number of arguments for 'command|getkeys' command
+        > COMMAND GETKEYS MEMORY USAGE k
+        ["k"]
+        > COMMAND GETKEYSANDFLAGS SET k v
+        [["k", [+OW, +update]]]
+        > COMMAND GETKEYSANDFLAGS SET k v GET
+        [["k", [+RW, +access, +update]]]
+        > COMMAND GETKEYSANDFLAGS GET k
+        [["k", [+RO, +access]]]
+        > COMMAND GETKEYSANDFLAGS PING
+        -ERR The command has no key arguments
+        @resp3
+        > COMMAND GETKEYS MSET a 1 b 2
+        ["a", "b"]
+        > COMMAND GETKEYSANDFLAGS COPY a b
+        [["a", ~[+RO, +access]], ["b", ~[+OW, +update]]]
+    "#]]);
+}
+
+#[test]
+fn info() {
+    check(expect![[r#"
+        > COMMAND INFO get
+        [["get", 2, [+readonly, +fast], 1, 1, 1, [+@read, +@string, +@fast], [], [["flags", [+RO, +access], "begin_search", ["type", "index", "spec", ["index", 1]], "find_keys", ["type", "range", "spec", ["lastkey", 0, "keystep", 1, "limit", 0]]]], []]]
+        > COMMAND INFO nope
+        [$-1]
+        > COMMAND INFO get nope echo
+        [["get", 2, [+readonly, +fast], 1, 1, 1, [+@read, +@string, +@fast], [], [["flags", [+RO, +access], "begin_search", ["type", "index", "spec", ["index", 1]], "find_keys", ["type", "range", "spec", ["lastkey", 0, "keystep", 1, "limit", 0]]]], []], $-1, ["echo", 2, [+loading, +stale, +fast], 0, 0, 0, [+@fast, +@connection], [], [], []]]
+        > COMMAND INFO "config|get"
+        [["config|get", -3, [+admin, +noscript, +loading, +stale], 0, 0, 0, [+@admin, +@slow, +@dangerous], [], [], []]]
+        > COMMAND INFO "config|nope"
+        [$-1]
+        @resp3
+        > COMMAND INFO get
+        [["get", 2, ~[+readonly, +fast], 1, 1, 1, ~[+@read, +@string, +@fast], ~[], ~[{"flags": ~[+RO, +access], "begin_search": {"type": "index", "spec": {"index": 1}}, "find_keys": {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}}], []]]
+        > COMMAND INFO nope
+        [_]
+    "#]]);
+}
+
+#[test]
+fn list() {
+    check(expect![[r#"
+        > COMMAND LIST FILTERBY PATTERN "bitfield_*"
+        ["bitfield_ro"]
+        > COMMAND LIST FILTERBY PATTERN nope
+        []
+        > COMMAND LIST FILTERBY ACLCAT nope
+        []
+        > COMMAND LIST FILTERBY MODULE nope
+        []
+        > COMMAND LIST FILTERBY NOPE x
+        -ERR syntax error
+        > COMMAND LIST FILTERBY
+        -ERR syntax error
+        > COMMAND LIST nope
+        -ERR syntax error
+        > COMMAND DOCS nope
+        []
+        > COMMAND NOPE
+        -ERR unknown subcommand 'NOPE'. Try COMMAND HELP.
+        > COMMAND COUNT x
+        -ERR wrong number of arguments for 'command|count' command
+    "#]]);
+}
