@@ -4,6 +4,7 @@ use std::io;
 
 use trials::differential::command_table;
 use trials::differential::contest::Contest;
+use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
 use trials::server::{Program, Server, programs_or_skip};
 
@@ -33,8 +34,8 @@ fn check_family(
 #[test]
 fn valkey_agrees_with_itself() {
     let Some([valkey]) = programs_or_skip([("valkey", Program::valkey())]) else { return };
-    for family in ["strings", "bitmaps", "generic", "expiry", "connection"] {
-        check_family(&valkey, &valkey, None, Some(family)).unwrap();
+    for family in FAMILIES {
+        check_family(&valkey, &valkey, None, Some(family.name)).unwrap();
     }
 }
 
@@ -56,9 +57,7 @@ fn broadloom_agrees_with_valkey() {
         [("broadloom", Program::broadloom()), ("valkey", Program::valkey()), ("redis", Program::redis())];
     let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };
     let broadloom = broadloom.with_arguments(&["--io-threads", "4"]);
-    for family in
-        [Some("strings"), Some("bitmaps"), Some("generic"), Some("expiry"), Some("connection"), None]
-    {
+    for family in FAMILIES.iter().map(|family| Some(family.name)).chain([None]) {
         check_family(&valkey, &broadloom, Some(&redis), family).unwrap();
     }
 }

@@ -86,10 +86,20 @@ impl TrimmingOptions {
         Ok(2 + usize::from(has_operator))
     }
 
-    /// What they ask for; `None`: no trimming. `node_entry_count` is `stream-node-max-entries`.
-    pub fn finish(self, node_entry_count: u64) -> Result<Option<Trimming>, CommandError> {
+    /// What they ask for; `None`: no trimming, unless that is to be refused. `node_entry_count` is
+    /// `stream-node-max-entries`.
+    pub fn finish(
+        self,
+        node_entry_count: u64,
+        refusal_of_none: Option<CommandError>,
+    ) -> Result<Option<Trimming>, CommandError> {
         let Some(to) = self.to else {
-            return if self.limit.is_some_and(|limit| limit > 0) { Err(LIMIT_ALONE) } else { Ok(None) };
+            return match (self.limit, refusal_of_none) {
+                (Some(1..), _) => Err(LIMIT_ALONE),
+                (_, Some(refusal)) => Err(refusal),
+                (Some(_), None) => Err(EXACT_LIMIT),
+                (None, None) => Ok(None),
+            };
         };
         let limit = match self.limit {
             Some(_) if !self.is_approximate => return Err(EXACT_LIMIT),

@@ -132,7 +132,7 @@ impl Options {
                 break parse_new_id(word)?;
             }
         };
-        let trimming = trimming.finish(config.stream_node_max_entries)?;
+        let trimming = trimming.finish(config.stream_node_max_entries, None)?;
         let field_count = args.len() - (at + 1);
         if field_count < 2 || field_count % 2 == 1 {
             return Err(CommandError::wrong_arity("xadd"));

@@ -37,9 +37,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         let words: Vec<&[u8]> = args.tail(at).iter().take(3).collect();
         at += options.parse(&words)?.ok_or(CommandError::SYNTAX)?;
     }
-    let trimming = options.finish(ctx.config.stream_node_max_entries)?.ok_or(NO_STRATEGY)?;
+    let trimming = options.finish(ctx.config.stream_node_max_entries, Some(NO_STRATEGY))?;
     let key = ctx.key(0);
-    let deleted = ctx.edit(key, |stream: &mut Stream, _| trimming.apply(stream))?.unwrap_or(0);
+    let deleted =
+        ctx.edit(key, |stream: &mut Stream, _| trimming.map_or(0, |trimming| trimming.apply(stream)))?;
+    let deleted = deleted.unwrap_or(0);
     if deleted > 0 {
         ctx.changed(EventClass::Stream, "xtrim", key);
         ctx.effects.dirty += deleted - 1;

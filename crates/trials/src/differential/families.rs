@@ -9,7 +9,7 @@ pub struct Family {
 }
 
 /// Every family. `mixed` runs draw from all of them.
-pub static FAMILIES: &[Family] = &[STRINGS, BITMAPS, GENERIC, EXPIRY, CONNECTION];
+pub static FAMILIES: &[Family] = &[STRINGS, BITMAPS, GENERIC, EXPIRY, CONNECTION, STREAMS];
 
 const STRINGS: Family = Family {
     name: "strings",
@@ -171,5 +171,47 @@ const CONNECTION: Family = Family {
         (1, "odd odd"),
         (1, "DEBUG odd"),
         (1, "CONFIG odd"),
+    ],
+};
+
+const STREAMS: Family = Family {
+    name: "streams",
+    lines: &[
+        (14, "XADD key entryid <name value>+"),
+        (6, "XADD key [NOMKSTREAM] [MAXLEN integer|MINID entryid] [LIMIT integer] entryid <name value>+"),
+        (2, "XADD key <MAXLEN|MINID> <~|=> integer [LIMIT integer] entryid <name value>+"),
+        (3, "XTRIM key <MAXLEN integer|MINID entryid|MAXLEN = integer|MINID = entryid>"),
+        (1, "XTRIM key MAXLEN ~ integer [LIMIT integer]"),
+        (5, "XDEL key entryid+"),
+        (3, "XLEN key"),
+        (6, "XRANGE key startid endid [COUNT integer]"),
+        (5, "XREVRANGE key endid startid [COUNT integer]"),
+        (2, "XSETID key entryid [ENTRIESADDED integer] [MAXDELETEDID entryid]"),
+        (4, "XREAD [COUNT integer] STREAMS key readid"),
+        (2, "XREAD [COUNT integer] STREAMS key key readid readid"),
+        (6, "XGROUP CREATE key name <entryid|$|0> [MKSTREAM] [ENTRIESREAD integer]"),
+        (2, "XGROUP SETID key name <entryid|$|0> [ENTRIESREAD integer]"),
+        (1, "XGROUP DESTROY key name"),
+        (2, "XGROUP CREATECONSUMER key name name"),
+        (2, "XGROUP DELCONSUMER key name name"),
+        (1, "XGROUP <odd|CREATE> key name"),
+        (12, "XREADGROUP GROUP name name [COUNT integer] [NOACK] STREAMS key groupreadid"),
+        (2, "XREADGROUP GROUP name name STREAMS key key groupreadid groupreadid"),
+        (6, "XACK key name entryid+"),
+        (4, "XPENDING key name"),
+        (2, "XPENDING key name IDLE 1000000 startid endid 10 [name]"),
+        (
+            5,
+            "XCLAIM key name name <0|1000000|integer> entryid+ [FORCE] [JUSTID] [RETRYCOUNT integer] [LASTID entryid]",
+        ),
+        (5, "XAUTOCLAIM key name name <0|1000000|integer> entryid [COUNT integer] [JUSTID]"),
+        (5, "XINFO GROUPS key"),
+        (3, "XINFO STREAM key"),
+        (2, "COPY key key [REPLACE]"),
+        (1, "RENAME key key"),
+        (1, "DEL key"),
+        (1, "SET key value"),
+        (1, "TYPE key"),
+        (1, "OBJECT ENCODING key"),
     ],
 };

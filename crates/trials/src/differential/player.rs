@@ -140,7 +140,7 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
         keys.sort();
         for key in keys {
             let kind = blob(connection.call(&[b"TYPE", key.as_slice()])?.reply).unwrap_or_default();
-            let value = connection.call(&[b"GET", key.as_slice()])?.bytes;
+            let value = read_value(connection, &kind, &key)?;
             let Reply::Integer(expires_at_ms) = connection.call(&[b"PEXPIRETIME", key.as_slice()])?.reply
             else {
                 return Err(io::Error::other("PEXPIRETIME gave no integer"));
@@ -149,6 +149,31 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
         }
     }
     Ok(states)
+}
+
+/// All of a value, elements without an order sorted.
+fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Result<Vec<u8>> {
+    let request: &[&[u8]] = match kind {
+        b"list" => &[b"LRANGE", key, b"0", b"-1"],
+        b"set" => &[b"SMEMBERS", key],
+        b"zset" => &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
+        b"hash" => &[b"HGETALL", key],
+        b"stream" => &[b"XRANGE", key, b"-", b"+"],
+        _ => &[b"GET", key],
+    };
+    let answer = connection.call(request)?;
+    let elements_of_one = match kind {
+        b"set" => 1,
+        b"hash" => 2,
+        _ => return Ok(answer.bytes),
+    };
+    let elements: Vec<Reply> = match answer.reply {
+        Reply::List(_, elements) => elements,
+        _ => return Ok(answer.bytes),
+    };
+    let mut elements: Vec<&[Reply]> = elements.chunks(elements_of_one).collect();
+    elements.sort();
+    Ok(format!("{elements:?}").into_bytes())
 }
 
 fn blob(reply: Reply) -> Option<Vec<u8>> {

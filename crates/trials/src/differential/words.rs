@@ -152,6 +152,53 @@ pub fn field_type(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// The id of a stream's entry: one of few, a whole millisecond, or none at all.
+pub fn entry_id(random: &mut Random) -> Vec<u8> {
+    let ms = random.between(0, 9);
+    match random.below(20) {
+        0..=13 => format!("{ms}-{}", random.between(0, 3)),
+        14..=16 => ms.to_string(),
+        17 => format!("({ms}-1"),
+        18 => {
+            random.pick(&["-", "+", "$", ">", "18446744073709551615-18446744073709551615", "0-0"]).to_string()
+        }
+        _ => random
+            .pick(&["", "1-", "-1", "x", "1-2-3", "1-x", "18446744073709551616-0", "01-02", "5-*"])
+            .to_string(),
+    }
+    .into_bytes()
+}
+
+/// Where a range of entries starts.
+pub fn start_id(random: &mut Random) -> Vec<u8> {
+    if random.chance(40) { b"-".to_vec() } else { entry_id(random) }
+}
+
+/// Where a range of entries ends.
+pub fn end_id(random: &mut Random) -> Vec<u8> {
+    if random.chance(40) { b"+".to_vec() } else { entry_id(random) }
+}
+
+/// Behind what XREAD reads.
+pub fn read_id(random: &mut Random) -> Vec<u8> {
+    if random.chance(60) { random.pick(&["0", "$", "+"]).as_bytes().to_vec() } else { entry_id(random) }
+}
+
+/// Behind what XREADGROUP reads.
+pub fn group_read_id(random: &mut Random) -> Vec<u8> {
+    if random.chance(80) { random.pick(&[">", ">", "0"]).as_bytes().to_vec() } else { entry_id(random) }
+}
+
+/// The name of a field, a member, a group or a consumer: one of few.
+pub fn name(random: &mut Random) -> Vec<u8> {
+    match random.below(30) {
+        0 => Vec::new(),
+        1 => b"\x00\xff".to_vec(),
+        2 => vec![b'n'; 100],
+        _ => random.pick(&["a", "b", "c", "d", "1", "-2"]).as_bytes().to_vec(),
+    }
+}
+
 /// A float argument.
 pub fn float(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
