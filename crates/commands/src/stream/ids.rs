@@ -3,7 +3,7 @@
 use collections::stream::StreamId;
 use wire::number::parse_i64_strict;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 
 const INVALID: CommandError = CommandError::new("ERR Invalid stream ID specified as stream command argument");
 const INVALID_START: CommandError = CommandError::new("ERR invalid start ID for the interval");
@@ -46,7 +46,7 @@ pub fn parse_new_id(text: &[u8]) -> Result<NewId, CommandError> {
 
 /// An id, or `-` and `+` for the smallest and the largest.
 pub fn parse_id_or_end(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
-    match text {
+    match up_to_nul(text) {
         b"-" => Ok(StreamId::MIN),
         b"+" => Ok(StreamId::MAX),
         _ => parse_id(text, missing_seq),
@@ -83,6 +83,7 @@ fn parse(text: &[u8]) -> Result<(u64, Seq), CommandError> {
     if text.len() > TEXT_SIZE_MAX {
         return Err(INVALID);
     }
+    let text = up_to_nul(text);
     let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
         None => (text, Seq::Missing),
         Some(0) => return Err(INVALID),

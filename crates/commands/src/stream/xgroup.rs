@@ -98,6 +98,9 @@ const fn sub(name: &'static str, arity: i32, keys: &'static [KeySpec], doc: Doc,
     }
 }
 
+/// `CREATE` with each option once.
+const ARGUMENT_COUNT_MAX: usize = 8;
+
 const NO_KEY: CommandError = CommandError::new(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option \
      to create an empty stream automatically.",
@@ -210,6 +213,9 @@ impl Options {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let is_create = args.at(1).eq_ignore_ascii_case(b"create");
+        if args.len() > ARGUMENT_COUNT_MAX {
+            return Err(help::wrong_subcommand("XGROUP", args.at(1)));
+        }
         let mut rest = args.tail(5).iter();
         while let Some(word) = rest.next() {
             if is_create && word.eq_ignore_ascii_case(b"mkstream") {
