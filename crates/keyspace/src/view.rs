@@ -205,6 +205,12 @@ impl<'k> View<'k> {
         }
     }
 
+    /// Whether a key looks as if it did not exist only because its slot is not held.
+    #[must_use]
+    pub fn is_hidden(&self, key: Key<'_>) -> bool {
+        self.hides_unheld && self.held_data(key.slot).is_none()
+    }
+
     /// Runs `change` on the key's table, then makes the slot's hint follow.
     #[inline]
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {

@@ -277,6 +277,16 @@ impl View<'_> {
         !self.ready.is_empty()
     }
 
+    /// Notes a key that is held for writing as ready if somebody waits for it, though its value has not changed for those
+    /// who watch it.
+    pub fn note_ready_if_waited(&mut self, key: Key<'_>) {
+        let mut ready = std::mem::take(&mut self.ready);
+        if let Some(waits) = self.slot_data_mut(key.slot).waits_mut() {
+            waits.note_ready(key, &mut ready);
+        }
+        self.ready = ready;
+    }
+
     /// Notes a key as ready, unless it is noted already.
     pub fn note_ready(&mut self, key: &Arc<OwnedKey>) {
         if !self.ready.iter().any(|noted| Arc::ptr_eq(noted, key)) {

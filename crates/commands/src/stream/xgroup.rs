@@ -155,6 +155,8 @@ fn destroy(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let destroyed = ctx.edit(key, |stream: &mut Stream, _| stream.remove_group(args.at(3)))?.ok_or(NO_KEY)?;
     if destroyed {
         report(ctx, "xgroup-destroy");
+        // Who waits for the group is to know that it is gone.
+        ctx.data.note_ready_if_waited(key);
     }
     Ok(reply.flag(destroyed))
 }

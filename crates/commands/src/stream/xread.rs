@@ -1,5 +1,7 @@
 //! `XREAD` and `XREADGROUP`
 
+use base::Millis;
+use collections::Kind;
 use collections::stream::{ConsumerIndex, Delivery, Stream, StreamId};
 use keyspace::Key;
 use wire::number::parse_i64_strict;
@@ -14,6 +16,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Parts, Replied, Reply};
+use crate::session::{BlockReason, KeyWait};
 
 /// `XREAD [COUNT count] [BLOCK ms] STREAMS key ... id ...`
 pub const XREAD: Command = Command {
@@ -89,6 +92,7 @@ const END_IN_GROUP: CommandError = CommandError::new(
     "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
      specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.",
 );
+const LATE_TIMEOUT: CommandError = CommandError::new("ERR timeout is out of range");
 const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negative");
 const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
 
@@ -98,15 +102,15 @@ struct Options<'a> {
     streams_at: usize,
     stream_count: usize,
     count: Option<usize>,
-    /// Milliseconds to wait; 0: for ever.
-    block_ms: Option<i64>,
+    /// Until when to wait, if at all; `Some(None)`: for ever.
+    until: Option<Option<Millis>>,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
 }
 
 fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args, "xread")?;
+    let options = Options::parse(args, "xread", ctx.now())?;
     let mut behind = Vec::with_capacity(options.stream_count);
     for index in 0..options.stream_count {
         let stream = ctx.find::<Stream>(ctx.key(index))?;
@@ -139,12 +143,16 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 }
 
 fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args, "xreadgroup")?;
+    let options = Options::parse(args, "xreadgroup", ctx.now())?;
     let (group, _) = options.group.ok_or(MISSING_GROUP)?;
     // `None`: what is new for the group.
     let mut behind = Vec::with_capacity(options.stream_count);
     for index in 0..options.stream_count {
         let key = ctx.key(index);
+        if ctx.data.is_hidden(key) {
+            behind.push(None);
+            continue;
+        }
         if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
@@ -159,7 +167,10 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
     for (index, after) in behind.iter().enumerate() {
-        read_one_for_group(ctx, ctx.key(index), *after, &options, &mut streams, &mut out)?;
+        let key = ctx.key(index);
+        if !ctx.data.is_hidden(key) {
+            read_one_for_group(ctx, key, *after, &options, &mut streams, &mut out)?;
+        }
     }
     match streams.finish(&mut out) {
         true => Ok(out.done()),
@@ -167,15 +178,26 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
 }
 
-/// Waits for entries if the request says so.
+/// Waits for entries if the request says so. What `$` means is settled now: `behind` has it.
 fn wait(
-    _ctx: &mut Ctx<'_>,
-    _args: Args<'_>,
-    _options: &Options<'_>,
-    _behind: Option<&[StreamId]>,
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    options: &Options<'_>,
+    behind: Option<&[StreamId]>,
     mut out: Parts<'_>,
 ) -> Replied {
-    out.null_array();
+    let Some(until) = options.until.filter(|_| ctx.may_block()) else {
+        out.null_array();
+        return out.done();
+    };
+    let mut wait = KeyWait::for_kind(Kind::Stream, 0..options.stream_count);
+    wait.needs.or_none = options.group.is_some();
+    for (index, id) in behind.unwrap_or_default().iter().enumerate() {
+        if options.id(args, index) == b"$" {
+            wait.replaced.push((options.id_at(index), id.to_string().into_bytes()));
+        }
+    }
+    ctx.block(until, BlockReason::Keys(wait));
     out.done()
 }
 
@@ -310,10 +332,10 @@ impl StreamsReply {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>, name: &str) -> Result<Self, CommandError> {
+    fn parse(args: Args<'a>, name: &str, now: Millis) -> Result<Self, CommandError> {
         let for_group = name == "xreadgroup";
         let mut options =
-            Self { streams_at: 0, stream_count: 0, count: None, block_ms: None, group: None, no_ack: false };
+            Self { streams_at: 0, stream_count: 0, count: None, until: None, group: None, no_ack: false };
         let mut at = 1;
         while let Some(word) = args.get(at) {
             let more = args.len() - at - 1;
@@ -322,7 +344,8 @@ impl<'a> Options<'a> {
                 if timeout < 0 {
                     return Err(NEGATIVE_TIMEOUT);
                 }
-                options.block_ms = Some(timeout);
+                let until = now.0.checked_add(timeout).ok_or(LATE_TIMEOUT)?;
+                options.until = Some((timeout > 0).then_some(Millis(until)));
                 at += 2;
             } else if word.eq_ignore_ascii_case(b"count") && more > 0 {
                 options.count = Some(parse_count(args.at(at + 1))?).filter(|count| *count > 0);
@@ -359,6 +382,11 @@ impl<'a> Options<'a> {
 
     /// The id behind which a stream is read.
     fn id(&self, args: Args<'a>, index: usize) -> &'a [u8] {
-        args.at(self.streams_at + self.stream_count + index)
+        args.at(self.id_at(index))
+    }
+
+    /// Which argument that is.
+    fn id_at(&self, index: usize) -> usize {
+        self.streams_at + self.stream_count + index
     }
 }
