@@ -116,6 +116,9 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     if is_new && !options.makes_stream {
         return Err(NO_KEY);
     }
+    if args.len() > ARGUMENT_COUNT_MAX {
+        return Err(help::wrong_subcommand("XGROUP", args.at(1)));
+    }
     let id = match args.at(4) {
         b"$" => last_id.unwrap_or(StreamId::MIN),
         text => parse_id(text, 0)?,
@@ -215,9 +218,6 @@ impl Options {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let is_create = args.at(1).eq_ignore_ascii_case(b"create");
-        if args.len() > ARGUMENT_COUNT_MAX {
-            return Err(help::wrong_subcommand("XGROUP", args.at(1)));
-        }
         let mut rest = args.tail(5).iter();
         while let Some(word) = rest.next() {
             if is_create && word.eq_ignore_ascii_case(b"mkstream") {
