@@ -117,6 +117,8 @@ pub struct Connection {
     pub moving_to: Option<usize>,
     /// Receiving is paused because too much is waiting.
     pub receive_paused: bool,
+    /// It has complete requests left, which wait for their turn, or for output to leave.
+    pub has_more: bool,
 }
 
 /// Turns of other threads that a command waits for, before it looks at all connections.

@@ -248,6 +248,10 @@ impl Executor {
             if index == batch.len() {
                 break;
             }
+            if connection.out.len() > OUTPUT_YIELD_SIZE && index > 0 {
+                connection.parser = Parser::new();
+                return (batch.request(index - 1).end(), Some(Processed::Yielded));
+            }
             let step = self.execute(connection, batch, bytes, index, &mut started, host);
             let request = batch.request(index);
             index += 1;

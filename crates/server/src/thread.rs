@@ -356,6 +356,7 @@ impl Thread {
             closing: false,
             moving_to: None,
             receive_paused: false,
+            has_more: false,
         });
     }
 
@@ -380,6 +381,12 @@ impl Thread {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
+        if connection.receive_paused {
+            connection.keep_input(data);
+            connection.has_more = true;
+            self.check_query_size(token);
+            return;
+        }
         if connection.is_waiting() || !connection.query.is_empty() {
             connection.keep_input(data);
             self.run_query(token);
@@ -413,6 +420,7 @@ impl Thread {
             return;
         };
         connection.record.active_at.store(self.now.0, Ordering::Relaxed);
+        connection.has_more = processed == Processed::Yielded;
         match processed {
             Processed::Everything => {
                 if connection.at_eof {
@@ -423,6 +431,7 @@ impl Thread {
                 }
             }
             Processed::Closing => connection.closing = true,
+            Processed::Yielded if connection.receive_paused => {}
             Processed::Yielded => self.ready.push(token),
             Processed::Waiting => self.start_waiting(token),
         }
@@ -430,10 +439,12 @@ impl Thread {
         self.dirty.push(token);
     }
 
-    /// Connections that yielded go on.
+    /// Connections that yielded go on, but for those whose output is far behind: they wait until it is out.
     fn run_ready(&mut self) {
         for token in std::mem::take(&mut self.ready) {
-            self.run_query(token);
+            if self.connection(token).is_some_and(|connection| !connection.receive_paused) {
+                self.run_query(token);
+            }
         }
     }
 
@@ -479,7 +490,7 @@ impl Thread {
         // What was sent is done first: these waits end soon.
         let awaits_turns =
             connection.session.blocked.as_ref().is_some_and(|wait| wait.reason == BlockReason::Turns);
-        if connection.parked.is_some() || awaits_turns {
+        if connection.parked.is_some() || awaits_turns || connection.has_more {
             return;
         }
         self.abandon_wait(token);

@@ -331,3 +331,28 @@ fn gaps_in_memory_are_closed_while_the_server_runs() {
         assert_eq!(client.text(&["MEMORY", "PURGE"]), "OK");
     });
 }
+
+#[test]
+fn a_client_that_never_reads_does_not_fill_the_memory_and_one_that_reads_late_gets_everything() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let (mut greedy, mut other) = (server.client(), server.client());
+        assert_eq!(other.text(&["SET", "large", &"x".repeat(1 << 20)]), "OK");
+        // As much as 700 MiB of replies, all asked for before the first is read.
+        greedy.send_raw("GET large\r\n".repeat(700).as_bytes());
+        let used = |other: &mut Client| server.info(other, "used_memory").parse::<u64>().unwrap();
+        wait_for(|| (used(&mut other) > 256 << 20).then_some(()));
+        for _ in 0..50 {
+            let now = used(&mut other);
+            assert!(now < 400 << 20, "{now}");
+        }
+        for _ in 0..700 {
+            assert_eq!(shown(&greedy.receive().unwrap()).len(), 1 << 20);
+        }
+        assert_eq!(greedy.text(&["PING"]), "PONG");
+        greedy.send_raw("GET large\r\n".repeat(700).as_bytes());
+        wait_for(|| (used(&mut other) > 256 << 20).then_some(()));
+        drop(greedy);
+        wait_for(|| (server.info(&mut other, "connected_clients") == "1").then_some(()));
+        wait_for(|| (used(&mut other) < 32 << 20).then_some(()));
+    });
+}

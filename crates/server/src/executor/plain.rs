@@ -126,6 +126,9 @@ impl Executor {
                 closer_look = Some((mark, request_size));
                 break;
             }
+            if out.len() > super::OUTPUT_YIELD_SIZE {
+                break;
+            }
         }
         let ns = run.end(self.statistics, started);
         ctx.session.last_command = Some(run.id);

@@ -67,6 +67,7 @@ impl Thread {
         let token = self.place(socket, |token, id| {
             connection.token = token;
             connection.id = id;
+            connection.receive_paused = false;
             *connection
         });
         let Some(connection) = self.connections.get_mut(token.place()) else { return };

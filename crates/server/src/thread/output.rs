@@ -82,6 +82,9 @@ impl Thread {
         if connection.receive_paused && pending <= OUTPUT_PAUSE_SIZE / 2 {
             connection.receive_paused = false;
             self.reactor.resume_receive(connection.id);
+            if connection.has_more {
+                self.ready.push(token);
+            }
         }
         self.note_output(token, pending);
     }
