@@ -6,6 +6,7 @@
 use crate::collection::Collection;
 use crate::hash::Hash;
 use crate::heap::Heap;
+use crate::list::List;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
@@ -67,6 +68,8 @@ pub enum Object {
     Set(Set),
     /// Fields and their values.
     Hash(Hash),
+    /// Elements in order.
+    List(List),
     /// Members and their scores.
     SortedSet(SortedSet),
     /// Entries under ascending ids.
@@ -83,6 +86,7 @@ impl Object {
         match self {
             Self::Set(_) => Kind::Set,
             Self::Hash(_) => Kind::Hash,
+            Self::List(_) => Kind::List,
             Self::SortedSet(_) => Kind::SortedSet,
             Self::Stream(_) => Kind::Stream,
             #[cfg(test)]
@@ -96,6 +100,7 @@ impl Object {
         match self {
             Self::Set(set) => set.encoding_name(),
             Self::Hash(hash) => hash.encoding_name(),
+            Self::List(list) => list.encoding_name(),
             Self::SortedSet(set) => set.encoding_name(),
             Self::Stream(_) => "stream",
             #[cfg(test)]
@@ -109,6 +114,7 @@ impl Object {
         Box::new(match self {
             Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
+            Self::List(list) => Self::List(list.to_copy()),
             Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
@@ -123,6 +129,7 @@ impl Object {
             + match self {
                 Self::Set(set) => set.memory_bytes(),
                 Self::Hash(hash) => hash.memory_bytes(),
+                Self::List(list) => list.memory_bytes(),
                 Self::SortedSet(set) => set.memory_bytes(),
                 Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
                 #[cfg(test)]
@@ -143,6 +150,7 @@ impl Object {
         match self {
             Self::Set(set) => set.is_costly_to_drop(),
             Self::Hash(hash) => hash.is_costly_to_drop(),
+            Self::List(list) => list.is_costly_to_drop(),
             Self::SortedSet(set) => set.is_costly_to_drop(),
             Self::Stream(stream) => stream.is_costly_to_drop(),
             #[cfg(test)]

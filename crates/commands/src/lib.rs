@@ -31,6 +31,7 @@ mod connection;
 mod generic;
 mod geo;
 mod hash;
+mod list;
 mod pubsub;
 mod server;
 mod set;

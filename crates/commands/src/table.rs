@@ -14,6 +14,7 @@ use crate::generic::*;
 use crate::geo::*;
 use crate::hash::*;
 pub use crate::index::{CommandId, Found, Index};
+use crate::list::*;
 use crate::pubsub::*;
 use crate::server::*;
 use crate::set::*;
@@ -35,6 +36,11 @@ pub static COMMANDS: &[&Command] = &[
     &bitfield::BITFIELD_RO,
     &bitop::COMMAND,
     &bitpos::COMMAND,
+    &lmove::BLMOVE,
+    &lmpop::BLMPOP,
+    &blocking_pop::BLPOP,
+    &blocking_pop::BRPOP,
+    &lmove::BRPOPLPUSH,
     &client::COMMAND,
     &cluster::COMMAND,
     &command::COMMAND,
@@ -112,7 +118,20 @@ pub static COMMANDS: &[&Command] = &[
     &saving::LASTSAVE,
     &latency::COMMAND,
     &lcs::COMMAND,
+    &lindex::COMMAND,
+    &linsert::COMMAND,
+    &llen::COMMAND,
+    &lmove::LMOVE,
+    &lmpop::LMPOP,
     &lolwut::COMMAND,
+    &lpop::LPOP,
+    &lpos::COMMAND,
+    &lpush::LPUSH,
+    &lpush::LPUSHX,
+    &lrange::COMMAND,
+    &lrem::COMMAND,
+    &lset::COMMAND,
+    &ltrim::COMMAND,
     &memory::COMMAND,
     &mget::COMMAND,
     &monitor::COMMAND,
@@ -139,6 +158,10 @@ pub static COMMANDS: &[&Command] = &[
     &rename::RENAMENX,
     &reset::COMMAND,
     &role::COMMAND,
+    &lpop::RPOP,
+    &lmove::RPOPLPUSH,
+    &lpush::RPUSH,
+    &lpush::RPUSHX,
     &sadd::COMMAND,
     &saving::SAVE,
     &scan::COMMAND,

@@ -212,6 +212,8 @@ directives! {
         lfu_decay_time: u32 = 1, int(0, INT_MAX);
         /// How slowly a key's frequency counter grows.
         lfu_log_factor: u32 = 10, int(0, INT_MAX);
+        /// Up to where a list is called `listpack`: elements, or with -1 to -5 sizes of 4 to 64 KiB.
+        list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
         /// The form of log lines.
         log_format: LogFormat = LogFormat::Legacy, ANY;
         /// The form of times in log lines.
@@ -322,7 +324,6 @@ directives! {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         list_compress_depth: u32 = 0, int(0, INT_MAX);
-        list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
     }
 

@@ -1,0 +1,322 @@
+//! Lists: one packed sequence while they are small, then a deque of nodes.
+//!
+//! Elements at the ends are what lists are used for, and adding one at the front moves what is behind it in its node;
+//! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` says. An element that is larger than a node
+//! is one by itself. Finding an index walks the nodes from the nearer end, whose lengths lie side by side; inside
+//! a node it is found by the packed sequence's index.
+//!
+//! What `OBJECT ENCODING` shows is kept apart from that: the size as a listpack is counted, and compared with the directive
+//! when elements are about to be added ([`List::expect`]) and when some were removed ([`List::shrunk`]), as Redis does.
+//!
+//! Invariants ([`List::check`])
+//! 1. `listpack_size` is what all elements take in a listpack, its head and end not counted.
+//! 2. No node of several is empty; `len` is the sum of theirs.
+
+mod limits;
+mod nodes;
+
+use crate::collection::Collection;
+use crate::object::{Kind, Object};
+use crate::packed::{Item, Packed};
+
+pub use limits::ListLimits;
+use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
+use nodes::Nodes;
+
+/// A packed sequence of list elements: found by index, never by content.
+type Elements = Packed<1, false>;
+
+/// Bytes of elements up to which a list is one packed sequence.
+const SMALL_SIZE_MAX: usize = 4096;
+
+/// Bytes of elements up to which something is added to a node.
+const NODE_SIZE_MAX: usize = 2048;
+
+/// A list.
+#[derive(Debug)]
+pub struct List {
+    repr: Repr,
+}
+
+enum Repr {
+    Small { elements: Elements, listpack_size: u32, is_quicklist: bool },
+    Large(Box<Nodes>),
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The first element.
+    Left,
+    /// The last element.
+    Right,
+}
+
+impl List {
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.len(),
+            Repr::Large(nodes) => nodes.len(),
+        }
+    }
+
+    /// The element at an index. Panics beyond the end.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, index: usize) -> Item<'_> {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.at(index)[0],
+            Repr::Large(nodes) => nodes.at(index),
+        }
+    }
+
+    /// Where the element at one end is. Panics if there is none.
+    #[inline]
+    #[must_use]
+    pub fn index_of_end(&self, end: End) -> usize {
+        match end {
+            End::Left => 0,
+            End::Right => self.len() - 1,
+        }
+    }
+
+    /// Visits the elements from `from` on until `visit` says no.
+    pub fn walk(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+        match &self.repr {
+            Repr::Small { elements, .. } => {
+                for (index, [item]) in (from..).zip(elements.iter_from(from)) {
+                    if !visit(index, item) {
+                        return;
+                    }
+                }
+            }
+            Repr::Large(nodes) => nodes.walk(from, visit),
+        }
+    }
+
+    /// Visits the elements from `from` on towards the front until `visit` says no.
+    pub fn walk_back(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+        match &self.repr {
+            Repr::Small { elements, .. } => {
+                for index in (0..=from).rev() {
+                    if !visit(index, elements.at(index)[0]) {
+                        return;
+                    }
+                }
+            }
+            Repr::Large(nodes) => nodes.walk_back(from, visit),
+        }
+    }
+
+    /// So many elements with so many bytes of text are about to be added: settles what the encoding is called.
+    #[inline]
+    pub fn expect(&mut self, count: usize, text_size: usize, limits: ListLimits) {
+        if !self.is_quicklist()
+            && limits.are_exceeded(self.listpack_size() + text_size, self.len().saturating_add(count))
+        {
+            self.set_quicklist(true);
+        }
+    }
+
+    /// Elements were removed or became smaller: settles what the encoding is called.
+    #[inline]
+    pub fn shrunk(&mut self, limits: ListLimits) {
+        if self.is_quicklist()
+            && limits.are_half_kept(self.listpack_size(), self.len())
+            && !self.has_element_beyond(limits)
+        {
+            self.set_quicklist(false);
+        }
+    }
+
+    /// The elements were put there otherwise than one by one: settles what the encoding is called.
+    pub fn settle(&mut self, limits: ListLimits) {
+        let exceeded = limits.are_exceeded(self.listpack_size(), self.len());
+        self.set_quicklist(exceeded);
+    }
+
+    /// Adds an element at one end.
+    #[inline]
+    pub fn push(&mut self, end: End, text: &[u8]) {
+        let index = if end == End::Left { 0 } else { self.len() };
+        self.insert(index, text);
+    }
+
+    /// Adds an element before the one at `index`, or behind the last one. Panics beyond that.
+    pub fn insert(&mut self, index: usize, text: &[u8]) {
+        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+            if elements.size() + text.len() <= SMALL_SIZE_MAX && elements.fits(text.len()) {
+                *sum += listpack_size(Item::of_text(text)) as u32;
+                elements.insert(index, [text]);
+                return;
+            }
+            self.make_large();
+        }
+        if let Repr::Large(nodes) = &mut self.repr {
+            nodes.insert(index, text);
+        }
+    }
+
+    /// Replaces an element. Panics beyond the end.
+    pub fn set(&mut self, index: usize, text: &[u8]) {
+        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+            let old = elements.at(index)[0];
+            if elements.size() + text.len() <= SMALL_SIZE_MAX + old.len() && elements.fits(text.len()) {
+                *sum -= listpack_size(old) as u32;
+                *sum += listpack_size(Item::of_text(text)) as u32;
+                elements.replace(index, 0, text);
+                return;
+            }
+            self.make_large();
+        }
+        if let Repr::Large(nodes) = &mut self.repr {
+            nodes.set(index, text);
+        }
+    }
+
+    /// Removes `count` elements from `index` on. Panics beyond the end.
+    pub fn remove_range(&mut self, index: usize, count: usize) {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                let removed = elements.iter_from(index).take(count);
+                *sum -= removed.map(|[item]| listpack_size(item) as u32).sum::<u32>();
+                elements.remove_range(index, count);
+            }
+            Repr::Large(nodes) => {
+                nodes.remove_range(index, count);
+                if let Some((elements, listpack_size, is_quicklist)) = nodes.take_small() {
+                    self.repr = Repr::Small { elements, listpack_size, is_quicklist };
+                }
+            }
+        }
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        if self.is_quicklist() { "quicklist" } else { "listpack" }
+    }
+
+    /// Bytes of memory beside the value itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.memory_bytes(),
+            Repr::Large(nodes) => nodes.memory_bytes(),
+        }
+    }
+
+    /// Whether dropping it may take long.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        matches!(&self.repr, Repr::Large(nodes) if nodes.node_count() > 64)
+    }
+
+    /// A deep copy.
+    #[must_use]
+    pub fn to_copy(&self) -> Self {
+        let repr = match &self.repr {
+            Repr::Small { elements, listpack_size, is_quicklist } => Repr::Small {
+                elements: elements.clone(),
+                listpack_size: *listpack_size,
+                is_quicklist: *is_quicklist,
+            },
+            Repr::Large(nodes) => Repr::Large(nodes.clone()),
+        };
+        Self { repr }
+    }
+
+    /// Whether the encoding is called `quicklist`.
+    #[inline]
+    fn is_quicklist(&self) -> bool {
+        match &self.repr {
+            Repr::Small { is_quicklist, .. } => *is_quicklist,
+            Repr::Large(nodes) => nodes.is_quicklist,
+        }
+    }
+
+    #[inline]
+    fn set_quicklist(&mut self, named_so: bool) {
+        match &mut self.repr {
+            Repr::Small { is_quicklist, .. } => *is_quicklist = named_so,
+            Repr::Large(nodes) => nodes.is_quicklist = named_so,
+        }
+    }
+
+    /// Bytes that it takes as one listpack.
+    #[inline]
+    fn listpack_size(&self) -> usize {
+        EMPTY_LISTPACK_SIZE
+            + match &self.repr {
+                Repr::Small { listpack_size, .. } => *listpack_size as usize,
+                Repr::Large(nodes) => nodes.listpack_size,
+            }
+    }
+
+    fn has_element_beyond(&self, limits: ListLimits) -> bool {
+        matches!(&self.repr, Repr::Large(nodes) if nodes.has_element_beyond(limits))
+    }
+
+    #[cold]
+    fn make_large(&mut self) {
+        if let Repr::Small { elements, listpack_size, is_quicklist } = &mut self.repr {
+            let nodes = Nodes::of_small(std::mem::take(elements), *listpack_size, *is_quicklist);
+            self.repr = Repr::Large(Box::new(nodes));
+        }
+    }
+
+    /// Checks the invariants.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        match &self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                elements.check().expect("a sound sequence");
+                let counted: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
+                assert_eq!(counted, *sum as usize);
+            }
+            Repr::Large(nodes) => nodes.check(),
+        }
+    }
+}
+
+impl Collection for List {
+    const KIND: Kind = Kind::List;
+
+    fn new() -> Self {
+        Self { repr: Repr::Small { elements: Elements::new(), listpack_size: 0, is_quicklist: false } }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for Repr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Small { elements, .. } => write!(f, "{} elements in one node", elements.len()),
+            Self::Large(nodes) => write!(f, "{} elements in {} nodes", nodes.len(), nodes.node_count()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Lists against a deque of byte strings, with elements of all sizes.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+
+use collections::{Collection, DecimalBuffer, End, Item, List, ListLimits};
+
+/// A small generator of random numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn element(&mut self) -> Vec<u8> {
+        match self.below(40) {
+            0 => vec![b'x'; 3000 + self.below(9000)],
+            1 => vec![b'y'; self.below(70_000)],
+            2..10 => vec![b'z'; self.below(300)],
+            10..25 => (self.below(100_000) as i64 - 50_000).to_string().into_bytes(),
+            _ => format!("e{}", self.below(50)).into_bytes(),
+        }
+    }
+}
+
+fn text(item: Item<'_>) -> Vec<u8> {
+    item.text(&mut DecimalBuffer::default()).to_vec()
+}
+
+fn assert_same(list: &List, model: &VecDeque<Vec<u8>>) {
+    list.check();
+    assert_eq!(list.len(), model.len());
+    let mut forward = Vec::new();
+    list.walk(0, |index, item| {
+        assert_eq!(index, forward.len());
+        forward.push(text(item));
+        true
+    });
+    assert!(forward.iter().eq(model));
+    let mut backward = Vec::new();
+    if !model.is_empty() {
+        list.walk_back(model.len() - 1, |index, item| {
+            assert_eq!(index + backward.len() + 1, model.len());
+            backward.push(text(item));
+            true
+        });
+    }
+    assert!(backward.iter().rev().eq(model));
+    for (index, element) in model.iter().enumerate() {
+        assert!(list.at(index).is(element), "{index}");
+    }
+}
+
+fn run(seed: u64, steps: usize, bias: usize) {
+    let mut random = Random(seed);
+    let limits = ListLimits::of_directive(-2);
+    let mut list = List::new();
+    let mut model: VecDeque<Vec<u8>> = VecDeque::new();
+    for step in 0..steps {
+        let len = model.len();
+        match random.below(10 + bias) {
+            0 | 1 if len > 0 => {
+                let index = random.below(len);
+                let count = (1 + random.below(20)).min(len - index);
+                list.remove_range(index, count);
+                list.shrunk(limits);
+                model.drain(index..index + count);
+            }
+            2 | 3 => {
+                let (index, element) = (random.below(len + 1), random.element());
+                list.insert(index, &element);
+                model.insert(index, element);
+            }
+            4 | 5 if len > 0 => {
+                let (index, element) = (random.below(len), random.element());
+                list.set(index, &element);
+                model[index] = element;
+            }
+            6 if random.below(40) == 0 => {
+                list.remove_range(0, len);
+                model.clear();
+            }
+            7 => {
+                let copy = list.to_copy();
+                assert_same(&copy, &model);
+                list = copy;
+            }
+            more => {
+                let element = random.element();
+                list.expect(1, element.len(), limits);
+                if more % 2 == 0 {
+                    list.push(End::Left, &element);
+                    model.push_front(element);
+                } else {
+                    list.push(End::Right, &element);
+                    model.push_back(element);
+                }
+            }
+        }
+        if step % 16 == 0 {
+            assert_same(&list, &model);
+        }
+    }
+    assert_same(&list, &model);
+}
+
+#[test]
+fn behaves_as_a_deque() {
+    for seed in 1..20 {
+        run(seed, 400, seed as usize % 5);
+    }
+    run(99, 3000, 20);
+}
+
+#[test]
+fn a_queue_gives_its_nodes_back() {
+    let mut list = List::new();
+    for number in 0..100_000 {
+        list.push(End::Left, number.to_string().as_bytes());
+    }
+    for number in 0..99_990 {
+        assert_eq!(list.at(list.index_of_end(End::Right)), Item::Int(number));
+        list.remove_range(list.index_of_end(End::Right), 1);
+    }
+    list.check();
+    assert!(list.memory_bytes() < 1000, "{} bytes for ten numbers", list.memory_bytes());
+}
+
+#[test]
+fn the_encoding_is_called_as_in_redis() {
+    let limits = ListLimits::of_directive(3);
+    let mut list = List::new();
+    for _ in 0..3 {
+        list.expect(1, 1, limits);
+        list.push(End::Right, b"a");
+    }
+    assert_eq!(list.encoding_name(), "listpack");
+    list.expect(1, 1, limits);
+    list.push(End::Right, b"a");
+    assert_eq!(list.encoding_name(), "quicklist");
+    for left in (1..4).rev() {
+        list.remove_range(0, 1);
+        list.shrunk(limits);
+        assert_eq!(list.encoding_name(), if left > 1 { "quicklist" } else { "listpack" });
+    }
+
+    // 7 bytes of frame and 2 + 4090 + 2 of the element are above 4096.
+    let limits = ListLimits::of_directive(-1);
+    let mut list = List::new();
+    list.push(End::Left, &[b'x'; 4090]);
+    list.settle(limits);
+    assert_eq!(list.encoding_name(), "quicklist");
+    list.set(0, &[b'x'; 2000]);
+    list.shrunk(limits);
+    assert_eq!(list.encoding_name(), "listpack");
+}

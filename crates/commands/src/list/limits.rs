@@ -1,0 +1,56 @@
+//! What list commands have in common in their arguments and settings.
+
+use collections::{End, ListLimits};
+use config::Config;
+
+use crate::error::CommandError;
+
+/// Up to where lists have their compact encoding.
+pub(super) fn limits(config: &Config) -> ListLimits {
+    ListLimits::of_directive(i64::from(config.list_max_listpack_size))
+}
+
+/// The end that `LEFT` or `RIGHT` names.
+pub(super) fn parse_end(text: &[u8]) -> Result<End, CommandError> {
+    if text.eq_ignore_ascii_case(b"left") {
+        Ok(End::Left)
+    } else if text.eq_ignore_ascii_case(b"right") {
+        Ok(End::Right)
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// The index that a signed one means in a list of `len` elements; `None`: beyond its ends.
+pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
+    let index = if index < 0 { index.checked_add(len as i64)? } else { index };
+    usize::try_from(index).ok().filter(|index| *index < len)
+}
+
+/// The first element and the number of elements that two signed indices enclose in a list of `len` elements.
+pub(super) fn resolve_range(start: i64, stop: i64, len: usize) -> (usize, usize) {
+    let len = len as i64;
+    let start = if start < 0 { start.saturating_add(len).max(0) } else { start };
+    let stop = if stop < 0 { stop.saturating_add(len) } else { stop.min(len - 1) };
+    if start > stop || start >= len { (0, 0) } else { (start as usize, (stop - start + 1) as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signed_indices() {
+        assert_eq!(resolve(0, 3), Some(0));
+        assert_eq!(resolve(-3, 3), Some(0));
+        assert_eq!(resolve(-4, 3), None);
+        assert_eq!(resolve(3, 3), None);
+        assert_eq!(resolve(i64::MIN, 3), None);
+        assert_eq!(resolve_range(0, -1, 3), (0, 3));
+        assert_eq!(resolve_range(-2, 100, 3), (1, 2));
+        assert_eq!(resolve_range(2, 1, 3), (0, 0));
+        assert_eq!(resolve_range(3, 5, 3), (0, 0));
+        assert_eq!(resolve_range(i64::MIN, i64::MAX, 3), (0, 3));
+        assert_eq!(resolve_range(0, i64::MIN, 3), (0, 0));
+    }
+}

@@ -1,0 +1,152 @@
+//! `LMOVE`, `RPOPLPUSH`, `BLMOVE` and `BRPOPLPUSH`
+
+use base::Millis;
+use collections::{End, Kind, List};
+use wire::request::Args;
+
+use super::limits::{limits, parse_end};
+use super::pops::{pop_event, push_event, text_at};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::session::{BlockReason, KeyWait};
+use crate::timeout::parse_seconds;
+
+const ENDS: &[Arg] = &[Arg::word("left", "LEFT"), Arg::word("right", "RIGHT")];
+const SOURCE: Arg = Arg::key("source", 0);
+const DESTINATION: Arg = Arg::key("destination", 1);
+const FROM: Arg = Arg::one_of("wherefrom", ENDS);
+const TO: Arg = Arg::one_of("whereto", ENDS);
+const TIMEOUT: Arg = Arg::new("timeout", ArgType::Double);
+
+/// `LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>`
+pub const LMOVE: Command = Command {
+    name: "lmove",
+    arity: 5,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    categories: Categories::LIST,
+    access: Access::Write,
+    keys: &[
+        KeySpec::at(1, KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE)),
+        KeySpec::at(2, KeyFlags::RW.union(KeyFlags::INSERT)),
+    ],
+    tips: &[],
+    doc: Doc::new(Group::List, "6.2.0", "Moves an element from an end of a list to an end of another.")
+        .complexity("O(1)")
+        .args(&[SOURCE, DESTINATION, FROM, TO]),
+    subcommands: &[],
+    run: lmove,
+};
+
+/// `RPOPLPUSH source destination`
+pub const RPOPLPUSH: Command = Command {
+    name: "rpoplpush",
+    arity: 3,
+    doc: Doc::new(Group::List, "1.2.0", "Moves the last element of a list to the beginning of another.")
+        .complexity("O(1)")
+        .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")
+        .args(&[SOURCE, DESTINATION]),
+    run: rpoplpush,
+    ..LMOVE
+};
+
+/// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
+pub const BLMOVE: Command = Command {
+    name: "blmove",
+    arity: 6,
+    flags: LMOVE.flags.union(Flags::BLOCKING),
+    doc: Doc::new(
+        Group::List,
+        "6.2.0",
+        "Moves an element between ends of lists, and waits until there is one.",
+    )
+    .complexity("O(1)")
+    .args(&[SOURCE, DESTINATION, FROM, TO, TIMEOUT]),
+    run: blmove,
+    ..LMOVE
+};
+
+/// `BRPOPLPUSH source destination timeout`
+pub const BRPOPLPUSH: Command = Command {
+    name: "brpoplpush",
+    arity: 4,
+    doc: Doc::new(
+        Group::List,
+        "2.2.0",
+        "Moves a last element to another list, and waits until there is one.",
+    )
+    .complexity("O(1)")
+    .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")
+    .history(&[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")])
+    .args(&[SOURCE, DESTINATION, TIMEOUT]),
+    run: brpoplpush,
+    ..BLMOVE
+};
+
+fn lmove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (from, to) = (parse_end(args.at(3))?, parse_end(args.at(4))?);
+    move_element(ctx, from, to, reply)
+}
+
+fn rpoplpush(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    move_element(ctx, End::Right, End::Left, reply)
+}
+
+fn blmove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (from, to) = (parse_end(args.at(3))?, parse_end(args.at(4))?);
+    let until = parse_seconds(ctx, args.at(5))?;
+    move_or_wait(ctx, from, to, until, reply)
+}
+
+fn brpoplpush(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let until = parse_seconds(ctx, args.at(3))?;
+    move_or_wait(ctx, End::Right, End::Left, until, reply)
+}
+
+fn move_or_wait(
+    ctx: &mut Ctx<'_>,
+    from: End,
+    to: End,
+    until: Option<Millis>,
+    reply: Reply<'_>,
+) -> Result<Replied, CommandError> {
+    if ctx.find_for_write::<List>(ctx.key(0))?.is_some() || !ctx.may_block() {
+        return move_element(ctx, from, to, reply);
+    }
+    ctx.block(until, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..1)));
+    Ok(reply.nothing())
+}
+
+/// Moves an element between the ends of the first two keys, which may be the same, and answers it; null if there is none.
+fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let (source, destination, limits) = (ctx.key(0), ctx.key(1), limits(ctx.config));
+    let Some(list) = ctx.find_for_write::<List>(source)? else { return Ok(reply.null()) };
+    let text = text_at(list, from);
+    ctx.find_for_write::<List>(destination)?;
+    if source.bytes == destination.bytes {
+        ctx.edit(source, |list: &mut List, _| {
+            list.remove_range(list.index_of_end(from), 1);
+            list.expect(1, text.len(), limits);
+            list.push(to, &text);
+            list.shrunk(limits);
+        })?;
+        ctx.announce(EventClass::List, push_event(to), source);
+        ctx.changed(EventClass::List, pop_event(from), source);
+        return Ok(reply.bulk(&text));
+    }
+    ctx.edit_or_new(destination, |list: &mut List, _| {
+        list.expect(1, text.len(), limits);
+        list.push(to, &text);
+    })?;
+    ctx.also_changed(destination);
+    ctx.announce(EventClass::List, push_event(to), destination);
+    ctx.edit(source, |list: &mut List, _| {
+        list.remove_range(list.index_of_end(from), 1);
+        list.shrunk(limits);
+    })?;
+    ctx.changed(EventClass::List, pop_event(from), source);
+    ctx.deleted_if_gone(source);
+    Ok(reply.bulk(&text))
+}

@@ -1,0 +1,81 @@
+//! `LREM`
+
+use collections::List;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::limits::limits;
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `LREM key count element`
+pub const COMMAND: Command = Command {
+    name: "lrem",
+    arity: 4,
+    flags: Flags::WRITE,
+    categories: Categories::LIST,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
+    tips: &[],
+    doc: Doc::new(Group::List, "1.0.0", "Removes elements of a list that are equal to a given one.")
+        .complexity("O(N+M) where N is the length of the list and M is the number of elements removed.")
+        .args(&[Arg::key("key", 0), Arg::integer("count"), Arg::string("element")]),
+    subcommands: &[],
+    run,
+};
+
+const BEYOND_RANGE: CommandError = CommandError::new(
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+);
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let count = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    if count == i64::MIN {
+        return Err(BEYOND_RANGE);
+    }
+    let (key, element, limits) = (ctx.key(0), args.at(3), limits(ctx.config));
+    let removed = ctx.edit(key, |list: &mut List, _| {
+        let removed = remove(list, count, element);
+        if removed > 0 {
+            list.shrunk(limits);
+        }
+        removed
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        ctx.changed(EventClass::List, "lrem", key);
+        ctx.effects.dirty += removed as u64 - 1;
+        ctx.deleted_if_gone(key);
+    }
+    Ok(reply.integer(removed as i64))
+}
+
+/// Removes up to `count` equal elements from the left, or if it is negative from the right; 0: all. Returns their number.
+fn remove(list: &mut List, count: i64, element: &[u8]) -> usize {
+    let wanted = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
+    let mut found = Vec::new();
+    let mut note = |index: usize, item: collections::Item<'_>| {
+        if item.is(element) {
+            found.push(index);
+        }
+        found.len() < wanted
+    };
+    if count < 0 {
+        list.walk_back(list.len() - 1, &mut note);
+        found.reverse();
+    } else {
+        list.walk(0, &mut note);
+    }
+    // From the right, so that those before keep their index; neighbours together.
+    let mut rest = &found[..];
+    while let Some(last) = rest.last() {
+        let is_neighbour = |(distance, index): (usize, &usize)| index + distance == *last;
+        let run = rest.iter().rev().enumerate().take_while(|pair| is_neighbour(*pair)).count();
+        list.remove_range(last + 1 - run, run);
+        rest = &rest[..rest.len() - run];
+    }
+    found.len()
+}

@@ -1,0 +1,52 @@
+//! `LTRIM`
+
+use collections::List;
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use super::limits::{limits, resolve_range};
+use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, Doc, Group};
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+
+/// `LTRIM key start stop`
+pub const COMMAND: Command = Command {
+    name: "ltrim",
+    arity: 4,
+    flags: Flags::WRITE,
+    categories: Categories::LIST,
+    access: Access::Write,
+    keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
+    tips: &[],
+    doc: Doc::new(Group::List, "1.0.0", "Removes all elements but those between two indices of a list.")
+        .complexity("O(N) where N is the number of elements to be removed by the operation.")
+        .args(&[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")]),
+    subcommands: &[],
+    run,
+};
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let start = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let stop = parse_i64_strict(args.at(3)).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let (key, limits) = (ctx.key(0), limits(ctx.config));
+    let removed = ctx.edit(key, |list: &mut List, _| {
+        let len = list.len();
+        let (from, count) = resolve_range(start, stop, len);
+        list.remove_range(from + count, len - from - count);
+        list.remove_range(0, from);
+        list.shrunk(limits);
+        len - count
+    })?;
+    match removed {
+        None => {}
+        Some(0) => ctx.announce(EventClass::List, "ltrim", key),
+        Some(removed) => {
+            ctx.changed(EventClass::List, "ltrim", key);
+            ctx.effects.dirty += removed as u64 - 1;
+            ctx.deleted_if_gone(key);
+        }
+    }
+    Ok(reply.ok())
+}

@@ -1,0 +1,114 @@
+//! Taking elements from an end of a list, as several commands do.
+
+use collections::{DecimalBuffer, End, Item, List};
+use keyspace::Key;
+use wire::reply::ReplyBuffer;
+
+use super::limits::limits;
+use crate::context::{Ctx, EventClass};
+use crate::error::CommandError;
+
+/// Writes an element as a bulk string.
+pub(super) fn write_item(item: Item<'_>, out: &mut ReplyBuffer<'_>) {
+    match item {
+        Item::Bytes(bytes) => out.bulk(bytes),
+        Item::Int(value) => out.bulk_int(value),
+    }
+}
+
+/// Writes so many elements from an end on, and takes them out. The list has so many.
+pub(super) fn pop_into(list: &mut List, end: End, count: usize, out: &mut ReplyBuffer<'_>) {
+    let mut left = count;
+    let mut write = |_: usize, item: Item<'_>| {
+        write_item(item, out);
+        left -= 1;
+        left > 0
+    };
+    if count > 0 && end == End::Left {
+        list.walk(0, &mut write);
+    } else if count > 0 {
+        list.walk_back(list.len() - 1, &mut write);
+    }
+    let start = if end == End::Left { 0 } else { list.len() - count };
+    list.remove_range(start, count);
+}
+
+/// The event of taking elements from an end.
+pub(super) const fn pop_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpop",
+        End::Right => "rpop",
+    }
+}
+
+/// The event of adding elements at an end.
+pub(super) const fn push_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpush",
+        End::Right => "rpush",
+    }
+}
+
+/// Reports that so many elements were taken out.
+pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
+    ctx.changed(EventClass::List, pop_event(end), key);
+    ctx.effects.dirty += count as u64 - 1;
+    ctx.deleted_if_gone(key);
+}
+
+/// Takes one element from an end and writes it as a bulk string behind whatever `before` writes. `false`: no such key,
+/// and nothing is written.
+pub(super) fn pop_one(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    end: End,
+    out: &mut ReplyBuffer<'_>,
+    before: impl FnOnce(&mut ReplyBuffer<'_>),
+) -> Result<bool, CommandError> {
+    let limits = limits(ctx.config);
+    let popped = ctx.edit(key, |list: &mut List, _| {
+        before(out);
+        let index = list.index_of_end(end);
+        write_item(list.at(index), out);
+        list.remove_range(index, 1);
+        list.shrunk(limits);
+    })?;
+    if popped.is_none() {
+        return Ok(false);
+    }
+    report_popped(ctx, end, 1, key);
+    Ok(true)
+}
+
+/// Takes up to `count` elements from an end of the first of the keys that has any, and writes an array of the key and
+/// its elements. `false`: none has any, and nothing is written.
+pub(super) fn pop_from_first<'k>(
+    ctx: &mut Ctx<'_>,
+    keys: impl Iterator<Item = Key<'k>>,
+    end: End,
+    count: usize,
+    out: &mut ReplyBuffer<'_>,
+) -> Result<bool, CommandError> {
+    let limits = limits(ctx.config);
+    for key in keys {
+        let popped = ctx.edit(key, |list: &mut List, _| {
+            let count = count.min(list.len());
+            out.array(2);
+            out.bulk(key.bytes);
+            out.array(count);
+            pop_into(list, end, count, out);
+            list.shrunk(limits);
+            count
+        })?;
+        if let Some(count) = popped {
+            report_popped(ctx, end, count, key);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The text of the element at an end, to be put elsewhere.
+pub(super) fn text_at(list: &List, end: End) -> Vec<u8> {
+    list.at(list.index_of_end(end)).text(&mut DecimalBuffer::default()).to_vec()
+}

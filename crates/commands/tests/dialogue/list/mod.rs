@@ -1,0 +1,7 @@
+//! Dialogues with the list commands.
+
+mod blocking;
+mod elements;
+mod encoding;
+mod ends;
+mod moving;
