@@ -107,6 +107,10 @@ pub trait Host {
     fn name_count(&self, topic: Topic) -> usize;
     /// Number of connections that listen to this name.
     fn listener_count(&self, topic: Topic, name: &[u8]) -> u64;
+    /// Whether there is a connection with this number.
+    fn client_exists(&self, id: u64) -> bool;
+    /// Tells all who keep what they have read that nothing of it is valid any more.
+    fn invalidate_all(&self);
     /// Called after a handler changed what other threads may read of this session.
     fn publish(&self, session: &Session);
 }

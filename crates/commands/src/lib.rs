@@ -25,6 +25,7 @@ pub mod reply;
 pub mod session;
 pub mod table;
 pub mod timeout;
+pub mod tracking;
 
 mod bitmap;
 mod connection;

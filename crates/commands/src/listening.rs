@@ -17,13 +17,15 @@ pub enum Topic {
     Pattern,
     /// A channel that belongs to a slot (`SSUBSCRIBE`).
     ShardChannel,
+    /// What the names of keys begin with whose changes are told (`CLIENT TRACKING ON BCAST PREFIX`).
+    Prefix,
 }
 
 /// Number of topics.
-pub const TOPIC_COUNT: usize = 3;
+pub const TOPIC_COUNT: usize = 4;
 
 /// All topics.
-pub const TOPICS: [Topic; TOPIC_COUNT] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel];
+pub const TOPICS: [Topic; TOPIC_COUNT] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel, Topic::Prefix];
 
 /// The names that a connection listens to.
 #[derive(Default)]
@@ -31,8 +33,6 @@ pub struct Listening {
     names: [BTreeSet<Arc<[u8]>>; TOPIC_COUNT],
     /// Bytes of the names.
     size: usize,
-    /// Number of the last message that it was given ahead of the others; see the server's mail.
-    pub heard: u64,
 }
 
 /// Bytes that a name takes in a connection's set besides its text: the reference and its share of a node.
@@ -98,6 +98,15 @@ impl Session {
             self.listening = None;
         }
         did
+    }
+
+    /// Whether it listens to any channel or pattern.
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        self.name_count(Topic::Channel)
+            + self.name_count(Topic::Pattern)
+            + self.name_count(Topic::ShardChannel)
+            > 0
     }
 
     /// Whether it is in the mode for listening, where RESP2 knows few commands.

@@ -16,6 +16,7 @@ use crate::context::PlannedKey;
 use crate::listening::Listening;
 use crate::table::CommandId;
 use crate::table::Found;
+use crate::tracking::Tracking;
 
 /// State of one connection.
 pub struct Session {
@@ -63,6 +64,10 @@ pub struct Session {
     pub watching: Option<Box<Watching>>,
     /// What it listens to; `None`: nothing.
     pub listening: Option<Box<Listening>>,
+    /// Number of the last mail to its thread that it was given ahead of the others.
+    pub heard: u64,
+    /// How it is told what it may not keep any more (`CLIENT TRACKING`); `None`: not at all.
+    pub tracking: Option<Box<Tracking>>,
     /// Why and until when it waits; set by a handler, cleared by the server.
     pub blocked: Option<Blocked>,
 }
@@ -91,6 +96,14 @@ bitflags! {
         const DIRTY_EXEC = 1 << 8;
         /// A watched key changed.
         const DIRTY_CAS = 1 << 9;
+        /// `CLIENT TRACKING ON`
+        const TRACKING = 1 << 10;
+        /// Is told of all changes (`BCAST`), not of those to what it has read.
+        const TRACKING_BCAST = 1 << 12;
+        /// Is not told of its own changes (`NOLOOP`).
+        const TRACKING_NOLOOP = 1 << 13;
+        /// Whom it redirected its invalidations to is gone.
+        const BROKEN_REDIRECT = 1 << 14;
         /// Runs the commands of a transaction just now.
         const IN_EXEC = 1 << 11;
     }
@@ -217,6 +230,8 @@ impl Session {
             multi: None,
             watching: None,
             listening: None,
+            heard: 0,
+            tracking: None,
             blocked: None,
         }
     }
@@ -231,6 +246,7 @@ impl Session {
         self.is_import_source = false;
         self.multi = None;
         self.watching = None;
+        self.tracking = None;
         self.user = "default".to_owned();
         self.authenticated = !needs_password;
     }

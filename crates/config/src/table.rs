@@ -304,6 +304,8 @@ directives! {
         tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
         /// Seconds after which an idle client is closed; 0 is never.
         timeout: u32 = 0, seconds(0, INT_MAX);
+        /// Keys whose readers are remembered for client-side caching; 0: any number.
+        tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
         /// The Unix socket; empty is none.
         unixsocket: String = String::new(), text_or_unset(), [immutable];
         /// The group that owns the Unix socket.
@@ -324,7 +326,6 @@ directives! {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         list_compress_depth: u32 = 0, int(0, INT_MAX);
-        tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
     }
 
     inert "there are no ACL users yet" {

@@ -147,6 +147,10 @@ impl View<'_> {
         let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
+            // Whoever calls this tells all who remember anything at once.
+            if data.has_readers() {
+                data.readers_or_new().clear(&keyspace.remembered);
+            }
             for db in dbs.clone() {
                 if !data_has(data, db) {
                     continue;

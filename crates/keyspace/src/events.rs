@@ -4,6 +4,8 @@
 //! Whoever changes a value announces it ([`View::announce`]). What happens below commands is announced here in
 //! `keyspace`: keys that are new, expired, evicted or missed. As long as nobody wants events, that costs one test each.
 
+use std::collections::BTreeSet;
+
 use base::DbIndex;
 
 use crate::key::Key;
@@ -34,11 +36,25 @@ pub struct WantedEvents(u32);
 impl WantedEvents {
     const BY_KEY: u32 = 1 << 0;
     const BY_EVENT: u32 = 1 << 1;
+    const EVERY_CHANGE: u32 = 1 << 31;
 
     /// The set with these bits, those of `notify-keyspace-events`. Empty if they say nothing about how to publish.
     #[must_use]
     pub fn from_bits(bits: u32) -> Self {
         if bits & (Self::BY_KEY | Self::BY_EVENT) == 0 { Self(0) } else { Self(bits) }
+    }
+
+    /// The same set; with `on`, every key that changes is noted as well, for those who cache and ask for all changes.
+    #[must_use]
+    pub fn with_every_change(self, on: bool) -> Self {
+        if on { Self(self.0 | Self::EVERY_CHANGE) } else { Self(self.0 & !Self::EVERY_CHANGE) }
+    }
+
+    /// Whether every key that changes is noted.
+    #[must_use]
+    #[inline]
+    pub fn every_change(self) -> bool {
+        self.0 & Self::EVERY_CHANGE != 0
     }
 
     /// Whether events of this class are wanted.
@@ -65,6 +81,8 @@ impl WantedEvents {
 pub trait Observer: Send + Sync {
     /// Something happened to a key.
     fn event(&self, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
+    /// What these clients have read of a key is not valid any more; `by` is the client who changed it, or 0.
+    fn stale(&self, key: &[u8], readers: &BTreeSet<u64>, by: u64);
 }
 
 impl View<'_> {

@@ -106,13 +106,13 @@ impl ExpiryCycle {
                 "expired",
                 Key { bytes: removed.entry().key(), hash: 0, slot, db: DbIndex(db as u16) },
             );
-            if is_attended {
+            if is_attended || view.wanted.every_change() {
                 watched.push(removed.entry().key().into());
             }
             expired(Expired { db: DbIndex(db as u16), removed });
         });
         for bytes in &watched {
-            guard.note_change(Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now, &mut view.ready);
+            view.note_change_in(&mut guard, Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
         }
         if db == 0 {
             guard.shared().publish(guard.table_mut(0, keyspace.db_count()));

@@ -139,9 +139,7 @@ impl FieldExpiryCycle {
         if self.db == 0 {
             guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
         }
-        if guard.is_attended() {
-            guard.note_change(key, now, &mut view.ready);
-        }
+        view.note_change_in(&mut guard, key, now);
         expired(FieldsExpired { key, count, removed });
         true
     }

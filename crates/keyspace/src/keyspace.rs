@@ -18,6 +18,7 @@ use sync::epoch::Domain;
 use crate::counters::AllCounters;
 use crate::events::Observer;
 use crate::key::slot_of_hash;
+use crate::readers::{Readers, Remembered};
 use crate::waiting::Waits;
 use crate::watching::Watches;
 
@@ -42,6 +43,7 @@ struct More {
     tables: Box<[Table]>,
     watches: Watches,
     waits: Waits,
+    readers: Readers,
 }
 
 /// The tables of a slot.
@@ -65,6 +67,8 @@ pub struct Keyspace {
     waiting_bytes: AtomicUsize,
     /// What each thread counts.
     pub counters: AllCounters,
+    /// How much is remembered of who has read what.
+    pub remembered: Remembered,
     /// Who hears of events.
     observer: Option<Box<dyn Observer>>,
 }
@@ -95,8 +99,12 @@ impl SlotData {
 
     /// Gives up the memory of the rarer parts if there is nothing in them.
     pub(crate) fn drop_empty_lists(&mut self) {
-        let is_idle =
-            |more: &More| more.tables.is_empty() && more.watches.is_empty() && more.waits.is_empty();
+        let is_idle = |more: &More| {
+            more.tables.is_empty()
+                && more.watches.is_empty()
+                && more.waits.is_empty()
+                && more.readers.is_empty()
+        };
         if self.more.as_deref().is_some_and(is_idle) {
             self.more = None;
         }
@@ -115,10 +123,20 @@ impl SlotData {
         &mut more.tables[db - 1]
     }
 
-    /// Whether anybody watches a key of this slot, or waits for one.
+    /// Whether anybody watches a key of this slot, waits for one, or has read one and may have kept it.
     #[inline]
     pub(crate) fn is_attended(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.watches.is_empty() || !more.waits.is_empty())
+        self.more.as_ref().is_some_and(|more| {
+            !more.watches.is_empty() || !more.waits.is_empty() || !more.readers.is_empty()
+        })
+    }
+
+    pub(crate) fn has_readers(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.readers.is_empty())
+    }
+
+    pub(crate) fn readers_or_new(&mut self) -> &mut Readers {
+        &mut self.more.get_or_insert_default().readers
     }
 
     pub(crate) fn waits_mut(&mut self) -> Option<&mut Waits> {
@@ -175,6 +193,7 @@ impl Keyspace {
             segments: Domain::new(),
             waiting_bytes: AtomicUsize::new(0),
             counters: AllCounters::new(db_count),
+            remembered: Remembered::default(),
             observer: None,
         }
     }

@@ -21,6 +21,7 @@ use crate::counters::Counters;
 use crate::events::WantedEvents;
 use crate::key::Key;
 use crate::keyspace::{Keyspace, SlotData};
+use crate::readers::ChangedKey;
 use crate::waiting::OwnedKey;
 
 /// A slot held for reading or writing.
@@ -60,6 +61,10 @@ pub struct View<'k> {
     pub saw_expired: Cell<bool>,
     /// Events that the observer wants to hear of.
     pub wanted: WantedEvents,
+    /// Number of the client on whose behalf it is used; 0: nobody's.
+    pub client: u64,
+    /// Keys that changed, if somebody asks for every change.
+    pub changed_keys: Vec<ChangedKey>,
     /// Keys that were missed because their time was over, if the observer wants to hear of it.
     pub(crate) late_misses: RefCell<Vec<(DbIndex, Box<[u8]>)>>,
     /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
@@ -124,6 +129,8 @@ impl<'k> View<'k> {
             touch: true,
             saw_expired: Cell::new(false),
             wanted: WantedEvents::default(),
+            client: 0,
+            changed_keys: Vec::new(),
             late_misses: RefCell::default(),
             garbage: Vec::new(),
             lazy_expire: true,

@@ -212,8 +212,25 @@ impl View<'_> {
     /// Tells those who watch a key that it has changed, and notes it as ready for those who wait for it. Its slot must be held for writing.
     #[inline]
     pub fn note_change(&mut self, key: Key<'_>) {
+        if self.wanted.every_change() {
+            self.note_changed_key(key.bytes);
+        }
         if self.slot_data_mut(key.slot).is_attended() {
             self.note_attended_change(key);
+        }
+    }
+
+    /// The same for a slot that is held beside the view's own latches.
+    pub(crate) fn note_change_in(&mut self, data: &mut SlotData, key: Key<'_>, now: i64) {
+        if self.wanted.every_change() {
+            self.note_changed_key(key.bytes);
+        }
+        if data.is_attended() {
+            data.note_change(key, now, &mut self.ready);
+        }
+        if data.has_readers() {
+            let readers = data.readers_or_new().take(key.bytes, &self.keyspace.remembered);
+            self.tell_readers(key.bytes, &readers);
         }
     }
 
@@ -221,7 +238,13 @@ impl View<'_> {
     fn note_attended_change(&mut self, key: Key<'_>) {
         let now = self.due();
         let mut ready = std::mem::take(&mut self.ready);
-        self.slot_data_mut(key.slot).note_change(key, now, &mut ready);
+        let keyspace = self.keyspace;
+        let data = self.slot_data_mut(key.slot);
+        data.note_change(key, now, &mut ready);
+        if data.has_readers() {
+            let readers = data.readers_or_new().take(key.bytes, &keyspace.remembered);
+            self.tell_readers(key.bytes, &readers);
+        }
         self.ready = ready;
     }
 }

@@ -107,6 +107,7 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.last_command.set(session.last_command.map_or(0, |id| u64::from(id.0) + 1));
     record.command_count.set(session.command_count);
     record.watch_count.set(session.watching.as_ref().map_or(0, |watching| watching.len() as u64));
+    record.redirect.set(session.tracking.as_ref().map_or(0, |tracking| tracking.redirect));
     for topic in TOPICS {
         record.name_counts[topic as usize].set(session.name_count(topic) as u64);
     }
@@ -161,6 +162,9 @@ fn flags(record: &ClientRecord) -> String {
         ('P', set.contains(SessionFlags::LISTENING)),
         ('x', record.multi.value() != 0),
         ('b', record.blocked.value() != 0),
+        ('t', set.contains(SessionFlags::TRACKING)),
+        ('R', set.contains(SessionFlags::BROKEN_REDIRECT)),
+        ('B', set.contains(SessionFlags::TRACKING_BCAST)),
         ('d', set.contains(SessionFlags::DIRTY_CAS)),
         ('c', set.contains(SessionFlags::CLOSE_AFTER_REPLY)),
         ('U', record.is_unix),
@@ -184,7 +188,7 @@ fn line(record: &ClientRecord, now: i64) -> String {
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} \
          watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={pending} tot-mem={} \
-         events={} cmd={command} user={} redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} \
+         events={} cmd={command} user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} \
          tot-cmds={}",
         record.id,
         record.peer,
@@ -210,6 +214,7 @@ fn line(record: &ClientRecord, now: i64) -> String {
         record.memory_bytes.value(),
         if pending > 0 { "rw" } else { "r" },
         texts.user,
+        record.redirect_shown(),
         record.resp.value(),
         text(&texts.lib_name),
         text(&texts.lib_version),
@@ -220,9 +225,19 @@ fn line(record: &ClientRecord, now: i64) -> String {
 }
 
 impl ClientRecord {
+    /// What is switched on for it.
+    pub fn session_flags(&self) -> SessionFlags {
+        SessionFlags::from_bits_truncate(self.flags.value() as u32)
+    }
+
     /// Whether it is in the mode for listening.
     pub fn is_listener(&self) -> bool {
-        SessionFlags::from_bits_truncate(self.flags.value() as u32).contains(SessionFlags::LISTENING)
+        self.session_flags().contains(SessionFlags::LISTENING)
+    }
+
+    /// The number in `redir=`: -1 without tracking, 0 without a redirection.
+    fn redirect_shown(&self) -> i64 {
+        if self.session_flags().contains(SessionFlags::TRACKING) { self.redirect.value() as i64 } else { -1 }
     }
 
     /// Whether it may be closed to free memory.

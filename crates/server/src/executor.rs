@@ -167,7 +167,8 @@ impl Executor {
     pub fn take_config_over(&mut self) {
         self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
         self.config = self.shared.config.load_full();
-        self.view.wanted = WantedEvents::from_bits(self.config.notify_keyspace_events.bits());
+        self.view.wanted = WantedEvents::from_bits(self.config.notify_keyspace_events.bits())
+            .with_every_change(self.shared.hub.wants_every_change());
         self.client_memory_max =
             self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
         self.view.lazy_expire = self.config.lazyfree_lazy_expire;
@@ -194,6 +195,7 @@ impl Executor {
     ) -> (usize, Processed) {
         self.follow_config();
         self.ears.listen_to_speaker(connection.token);
+        self.view.client = connection.session.id;
         let mut done = 0;
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], host);
@@ -447,7 +449,11 @@ impl Executor {
                 hasher: self.shared.keyspace.hasher(),
             };
             let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
-            (found.command.run)(&mut ctx, args, reply)
+            let result = (found.command.run)(&mut ctx, args, reply);
+            if ctx.session.tracking.is_some() {
+                ctx.remember_reads();
+            }
+            result
         };
         if self.view.has_ready() {
             self.serve_ready(host);
@@ -515,6 +521,9 @@ impl Executor {
         if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
             return Step::Done;
         }
+        if connection.session.tracking.is_some() {
+            end_caching(connection, found);
+        }
         // What a command that begins or ends listening answers is a message: nothing swallows it.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(connection, if is_message { connection.out.len() } else { mark })
@@ -539,13 +548,24 @@ impl Executor {
             session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
             session.flags.insert(SessionFlags::REPLY_SKIP);
         }
-        if session.is_listener() {
+        if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
             self.ears.hear_after_command(session, &mut connection.out);
         }
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
             return Step::Stop;
         }
         Step::Done
+    }
+}
+
+/// What `CLIENT CACHING` said holds for one command, or for a whole transaction.
+fn end_caching(connection: &mut Connection, found: Found) {
+    let in_multi = connection.session.in_multi();
+    if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
+        && !in_multi
+        && !refusals::full_name(found).starts_with("client|")
+    {
+        tracking.caching = false;
     }
 }
 

@@ -220,10 +220,16 @@ impl Host for ThreadHost {
 
     fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]) {
         self.ears.begin(session, topic, name);
+        if topic == Topic::Prefix {
+            self.shared.follow_prefixes();
+        }
     }
 
     fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
         self.ears.end(session, topic, name, out);
+        if topic == Topic::Prefix {
+            self.shared.follow_prefixes();
+        }
     }
 
     fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64 {
@@ -240,6 +246,14 @@ impl Host for ThreadHost {
 
     fn listener_count(&self, topic: Topic, name: &[u8]) -> u64 {
         self.shared.hub.listener_count(topic, name)
+    }
+
+    fn client_exists(&self, id: u64) -> bool {
+        self.shared.clients.find(id).is_some()
+    }
+
+    fn invalidate_all(&self) {
+        self.shared.hub.invalidate_all();
     }
 
     fn publish(&self, session: &Session) {

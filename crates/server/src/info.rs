@@ -181,7 +181,10 @@ fn clients(text: &mut Text, shared: &Shared) {
         ("client_recent_max_input_buffer", &most(&|record| record.query_bytes.value())),
         ("client_recent_max_output_buffer", &most(&|record| record.output_bytes.value())),
         ("blocked_clients", &count(&|record| record.blocked.value() != 0)),
-        ("tracking_clients", &0),
+        (
+            "tracking_clients",
+            &count(&|record| record.session_flags().contains(commands::session::SessionFlags::TRACKING)),
+        ),
         ("pubsub_clients", &count(&|record| record.is_listener())),
         ("watching_clients", &count(&|record| record.watch_count.value() != 0)),
         ("clients_in_timeout_table", &count(&|record| record.blocked.value() & BLOCKED_WITH_TIMEOUT != 0)),

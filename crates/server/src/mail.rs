@@ -12,7 +12,7 @@ use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::{Connection, Token};
 use crate::listeners::{Origin, Relisten};
-use crate::listening::Message;
+use crate::listening::{Broadcast, Invalidation, Message};
 
 /// A message to a thread.
 pub enum Mail {
@@ -46,6 +46,14 @@ pub enum Mail {
     Monitor(Arc<[u8]>),
     /// A message for those who listen.
     Published(Arc<Message>),
+    /// Keys that a connection may not keep any more.
+    Invalidated(Box<Invalidation>),
+    /// Keys that changed, for those who are told of all changes.
+    Broadcast(Arc<Broadcast>),
+    /// No connection may keep anything any more.
+    InvalidatedAll,
+    /// What was handled ahead of its turn.
+    Nothing,
     /// The number of threads changed: hand all connections to others and end, if there is no seat for this thread any more.
     Retire,
     /// The server ends: flush what is to be sent, and end.

@@ -82,6 +82,8 @@ pub struct ClientRecord {
     pub multi_bytes: ThreadCounter,
     /// Keys watched.
     pub watch_count: ThreadCounter,
+    /// Number of the connection that its invalidations go to; 0: none.
+    pub redirect: ThreadCounter,
     /// Names it listens to, by topic.
     pub name_counts: [ThreadCounter; TOPIC_COUNT],
     /// Why it waits, as the numbers above; 0: not.
@@ -139,6 +141,7 @@ impl ClientRecord {
             multi: ThreadCounter::default(),
             multi_bytes: ThreadCounter::default(),
             watch_count: ThreadCounter::default(),
+            redirect: ThreadCounter::default(),
             name_counts: Default::default(),
             blocked: ThreadCounter::default(),
             last_command: ThreadCounter::default(),

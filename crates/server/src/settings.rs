@@ -59,6 +59,12 @@ impl Shared {
         self.attention.set(Attention::NO_REPLICAS, wants_replicas);
     }
 
+    /// Whether somebody is told of every change of a key may have changed: has all threads look before what they run next.
+    pub fn follow_prefixes(&self) {
+        self.config_generation.fetch_add(1, Ordering::AcqRel);
+        self.post_all(|| Mail::ConfigChanged);
+    }
+
     /// Does what the new value of a directive means beyond being read.
     fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
         match id {

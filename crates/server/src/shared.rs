@@ -268,7 +268,7 @@ impl Shared {
             .observed_by(Box::new(EventPublisher::new(hub)));
         let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
-        Box::leak(Box::new(Self {
+        let shared: &'static Self = Box::leak(Box::new(Self {
             keyspace,
             thread_count: AtomicU32::new(config.io_threads.count()),
             config: ArcSwap::from_pointee(config),
@@ -303,7 +303,9 @@ impl Shared {
             query_limit_disconnections: AtomicU64::new(0),
             watchdog: Watchdog::default(),
             identity,
-        }))
+        }));
+        hub.introduce(&shared.clients);
+        shared
     }
 
     /// Ends `CLIENT PAUSE`.

@@ -7,6 +7,7 @@
 //!
 //! Start reading at [`Thread::run`].
 
+mod caching;
 mod cron;
 mod defragment;
 mod memory;
@@ -168,7 +169,7 @@ impl Thread {
                 self.run_errands();
             }
             // Who was served by this thread is answered in the same turn.
-            self.read_mail();
+            self.broadcast();
             self.flush_dirty();
             for (token, question) in self.turn_askers.drain(..asker_count) {
                 self.shared.seats.post(token.thread(), Mail::TurnEnded(token, question));
@@ -257,6 +258,10 @@ impl Thread {
             Mail::ConfigChanged => self.take_config_over(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
             Mail::Published(message) => self.deliver(number, &message),
+            Mail::Invalidated(invalidation) => self.invalidate(*invalidation),
+            Mail::Broadcast(broadcast) => self.deliver_broadcast(number, &broadcast),
+            Mail::InvalidatedAll => self.invalidate_all(number),
+            Mail::Nothing => {}
             Mail::Retire => self.retire(),
             Mail::Stop => self.stop(),
         }
@@ -521,6 +526,9 @@ impl Thread {
         }
         if let Some(listening) = connection.session.listening.take() {
             self.ears.forget(token, &listening);
+            if connection.session.broadcasts() {
+                self.shared.follow_prefixes();
+            }
         }
         self.host.forget(&connection.session);
         self.statistics.client_memory.subtract(connection.give_up());

@@ -58,6 +58,7 @@ fn flush(
         _ => return Err(CommandError::SYNTAX),
     };
     let cleared = ctx.data.clear(db);
+    ctx.host.invalidate_all();
     ctx.effects.dirty += cleared.key_count;
     if in_background {
         ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));

@@ -101,7 +101,7 @@ impl Topic {
         match self {
             Self::Channel => b"subscribe",
             Self::Pattern => b"psubscribe",
-            Self::ShardChannel => b"ssubscribe",
+            Self::ShardChannel | Self::Prefix => b"ssubscribe",
         }
     }
 
@@ -109,7 +109,7 @@ impl Topic {
         match self {
             Self::Channel => b"unsubscribe",
             Self::Pattern => b"punsubscribe",
-            Self::ShardChannel => b"sunsubscribe",
+            Self::ShardChannel | Self::Prefix => b"sunsubscribe",
         }
     }
 
@@ -119,7 +119,7 @@ impl Topic {
             Self::Channel | Self::Pattern => {
                 session.name_count(Topic::Channel) + session.name_count(Topic::Pattern)
             }
-            Self::ShardChannel => session.name_count(Topic::ShardChannel),
+            Self::ShardChannel | Self::Prefix => session.name_count(self),
         };
         count as i64
     }
@@ -165,7 +165,7 @@ fn unsubscribe(
             end_one(ctx, topic, None, &mut out);
         }
     }
-    if ctx.session.listening.is_none() {
+    if !ctx.session.listens() {
         ctx.session.flags.remove(SessionFlags::LISTENING);
     }
     Ok(out.done())

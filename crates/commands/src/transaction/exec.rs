@@ -75,6 +75,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
         hasher: ctx.hasher,
     };
     let result = (queued.found.command.run)(&mut inner, args, Reply::new(out.reborrow()));
+    inner.remember_reads();
     // A queued HELLO changes how the rest is written.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();

@@ -166,5 +166,11 @@ impl Host for TestHost {
         0
     }
 
+    fn client_exists(&self, id: u64) -> bool {
+        id == 1
+    }
+
+    fn invalidate_all(&self) {}
+
     fn publish(&self, _: &Session) {}
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Millis;
+use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
@@ -39,6 +40,9 @@ impl Executor {
         args: Args<'_>,
     ) -> Option<Step> {
         let attention = self.shared.attention.load();
+        if connection.session.tracking.is_some() {
+            self.limit_tracking();
+        }
         let session = &connection.session;
         if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_listeners(found) {
             let name = super::refusals::full_name(found);
@@ -70,6 +74,14 @@ impl Executor {
             self.feed_monitors(connection, found, args);
         }
         None
+    }
+
+    /// Forgets who has read what where more is remembered than `tracking-table-max-keys` allows.
+    pub fn limit_tracking(&mut self) {
+        let limit = self.config.tracking_table_max_keys as usize;
+        if limit > 0 && self.shared.keyspace.remembered.key_count() > limit {
+            self.view.limit_remembered(limit, SLOT_COUNT);
+        }
     }
 
     /// Too much is on its way to some thread: the request waits a moment.

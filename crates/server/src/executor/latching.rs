@@ -3,6 +3,7 @@
 //! Never waits: what can't be had is named, for the caller to park.
 
 use commands::command::{Access, Command, Flags};
+use commands::session::Queued;
 use keyspace::{Busy, slot_of_hash};
 use sync::Mode;
 
@@ -20,6 +21,8 @@ impl Executor {
         let mode = match command.access {
             Access::None | Access::Connections => return Ok(()),
             Access::Read if connection.latches_for_writing => Mode::Write,
+            // Who has read what is remembered in the slots.
+            Access::Read if connection.session.remembers_reads() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),
@@ -64,6 +67,10 @@ impl Executor {
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
+        }
+        let begins_tracking = |queued: &Queued| queued.found.command.name == "tracking";
+        if session.tracking.is_some() || queue.requests.iter().any(begins_tracking) {
+            mode = Mode::Write;
         }
         if let Some(watching) = &session.watching {
             // The list of watchers is left, too.

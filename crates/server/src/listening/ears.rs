@@ -16,6 +16,7 @@ use commands::session::{Session, SessionFlags};
 use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
+use super::invalidation::{Broadcast, Invalidation, give_all};
 use super::message::{Form, Message};
 use crate::connection::{Connection, Token};
 use crate::mail::{Mail, Seat};
@@ -154,20 +155,54 @@ impl Ears {
 
     /// Writes what the mail that was fetched has for a connection, and notes that it has it.
     fn hear(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
-        let Some(heard) = session.listening.as_ref().map(|listening| listening.heard) else { return };
-        let inbox = self.inbox.borrow();
-        for (number, mail) in inbox.letters.iter().filter(|(number, _)| *number > heard) {
-            if let Mail::Published(message) = mail {
-                self.for_each_name(message, |listeners, form| {
-                    if listeners.get(&token).is_some_and(|since| since < number) {
-                        form.write(out, session.protocol);
-                    }
-                });
+        let heard = session.heard;
+        let inbox = &mut *self.inbox.borrow_mut();
+        for (number, mail) in &mut inbox.letters {
+            match mail {
+                Mail::Invalidated(invalidation) if invalidation.client == session.id => {
+                    invalidation.give(self.hub, session, out);
+                    self.hub.delivered(self.thread, invalidation.size());
+                    *mail = Mail::Nothing;
+                }
+                Mail::Published(message) if *number > heard => {
+                    self.for_each_name(message, |listeners, form| {
+                        if listeners.get(&token).is_some_and(|since| since < number) {
+                            form.write(out, session.protocol);
+                        }
+                    });
+                }
+                Mail::Broadcast(broadcast) if *number > heard && self.is_for(broadcast, *number, token) => {
+                    broadcast.give(self.hub, session, out);
+                }
+                Mail::InvalidatedAll if *number > heard => give_all(self.hub, session, out),
+                _ => {}
             }
         }
-        if let Some(listening) = &mut session.listening {
-            listening.heard = inbox.last;
+        session.heard = inbox.last;
+    }
+
+    fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
+        let all = self.listeners.borrow();
+        let since = all.of(Topic::Prefix, &broadcast.prefix).and_then(|listeners| listeners.get(&token));
+        since.is_some_and(|since| *since < number)
+    }
+
+    /// The connections that a broadcast is for.
+    pub fn broadcast_listeners(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
+        self.hub.delivered(self.thread, broadcast.size());
+        let all = self.listeners.borrow();
+        let listeners = all.of(Topic::Prefix, &broadcast.prefix).into_iter().flatten();
+        listeners.filter(|(_, since)| **since < number).map(|(token, _)| *token).collect()
+    }
+
+    /// The connection that an invalidation is for is here, or is not any more: then it is sent after it.
+    pub fn invalidation_came(&self, invalidation: Invalidation, is_here: bool) -> Option<Invalidation> {
+        self.hub.delivered(self.thread, invalidation.size());
+        if is_here {
+            return Some(invalidation);
         }
+        self.hub.forward(invalidation);
+        None
     }
 
     /// Calls `give` for each connection that a message is for, with what it gets.
@@ -210,11 +245,14 @@ impl Ears {
     /// A connection leaves for another thread. It is given what was published until now; `leave` posts it there, and runs
     /// while nobody publishes: what is published later comes behind it.
     pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
-        let Some(listening) = &connection.session.listening else { return leave(connection) };
+        let session = &connection.session;
+        if session.listening.is_none() && session.tracking.is_none() {
+            return leave(connection);
+        }
         let token = connection.token;
         let names: Vec<(Topic, Arc<[u8]>)> = TOPICS
             .iter()
-            .flat_map(|topic| listening.names(*topic).iter().map(|name| (*topic, Arc::clone(name))))
+            .flat_map(|topic| session.names_of(*topic).into_iter().map(|name| (*topic, name)))
             .collect();
         self.hub.change_thread(&names, self.thread, to, || {
             self.fetch();
@@ -228,8 +266,9 @@ impl Ears {
 
     /// A connection has come from another thread, by the mail with this number.
     pub fn welcome(&self, token: Token, session: &mut Session, number: u64) {
+        // What came before was for others, or went to its old thread.
+        session.heard = number;
         let Some(listening) = &mut session.listening else { return };
-        listening.heard = number;
         let mut listeners = self.listeners.borrow_mut();
         for topic in TOPICS {
             for name in listening.names(topic) {

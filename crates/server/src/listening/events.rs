@@ -1,4 +1,6 @@
-//! Keyspace events, published as they happen: on a channel named after the key, on one named after the event, or both.
+//! What the keyspace tells of. Keyspace events are published as they happen: on a channel named after the key, on one named after the event, or both.
+
+use std::collections::BTreeSet;
 
 use base::DbIndex;
 use commands::listening::Topic;
@@ -32,5 +34,9 @@ impl Observer for EventPublisher {
         if wanted.by_event() {
             self.hub.publish(Topic::Channel, &channel("keyevent", event.as_bytes()), key);
         }
+    }
+
+    fn stale(&self, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+        self.hub.stale(key, readers, by);
     }
 }

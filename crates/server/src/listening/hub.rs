@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use base::limits::THREAD_COUNT_MAX;
 use commands::listening::{TOPICS, Topic};
@@ -21,6 +21,7 @@ use sync::Padded;
 
 use super::message::Message;
 use crate::mail::{Mail, Seats};
+use crate::registry::Registry;
 
 /// Tables that the channels are spread over.
 const SHARD_COUNT: usize = 64;
@@ -35,6 +36,9 @@ pub struct Hub {
     channels: Box<[Mutex<Names>]>,
     shard_channels: Box<[Mutex<Names>]>,
     patterns: RwLock<Names>,
+    prefixes: Mutex<Names>,
+    /// The connections, once they can be found.
+    clients: OnceLock<&'static Registry>,
     /// Number of names of each topic.
     name_counts: [AtomicUsize; TOPICS.len()],
     backlogs: Box<[Padded<Backlog>]>,
@@ -42,11 +46,11 @@ pub struct Hub {
     congested_count: AtomicU32,
 }
 
-type Names = HashMap<Arc<[u8]>, Audience>;
+pub(super) type Names = HashMap<Arc<[u8]>, Audience>;
 
 /// The threads that listen to a name, each with its number of connections.
 #[derive(Default)]
-struct Audience {
+pub(super) struct Audience {
     threads: Vec<(u8, u32)>,
 }
 
@@ -125,6 +129,8 @@ impl Hub {
             channels: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
             shard_channels: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
             patterns: RwLock::default(),
+            prefixes: Mutex::default(),
+            clients: OnceLock::new(),
             name_counts: Default::default(),
             backlogs: (0..THREAD_COUNT_MAX).map(|_| Padded(Backlog::default())).collect(),
             congested_count: AtomicU32::new(0),
@@ -148,7 +154,33 @@ impl Hub {
             Topic::Channel => Locked::Own(self.shard(&self.channels, name)),
             Topic::ShardChannel => Locked::Own(self.shard(&self.shard_channels, name)),
             Topic::Pattern => Locked::Shared(self.write_patterns()),
+            Topic::Prefix => Locked::Own(self.lock_prefixes()),
         }
+    }
+
+    pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Names> {
+        lock(&self.prefixes)
+    }
+
+    /// The threads that listen to a name.
+    pub(super) fn threads_of(names: &Names, name: &[u8]) -> Vec<usize> {
+        let audience = names.get(name);
+        audience.map_or_else(Vec::new, |audience| {
+            audience.threads.iter().map(|(thread, _)| usize::from(*thread)).collect()
+        })
+    }
+
+    /// From now on connections can be found by their number.
+    pub fn introduce(&self, clients: &'static Registry) {
+        let _ = self.clients.set(clients);
+    }
+
+    pub(super) fn clients(&self) -> Option<&'static Registry> {
+        self.clients.get().copied()
+    }
+
+    pub(super) fn seats(&self) -> &'static Seats {
+        self.seats
     }
 
     /// Locks everything, so that nobody publishes and nobody begins or ends to listen. For what is rare.
@@ -156,6 +188,7 @@ impl Hub {
         let shards = self.channels.iter().chain(&self.shard_channels);
         let mut all: Vec<Locked<'_>> = shards.map(|names| Locked::Own(lock(names))).collect();
         all.push(Locked::Shared(self.write_patterns()));
+        all.push(Locked::Own(self.lock_prefixes()));
         all
     }
 
@@ -209,6 +242,7 @@ impl Hub {
                 Topic::Channel => shard(),
                 Topic::ShardChannel => SHARD_COUNT + shard(),
                 Topic::Pattern => 2 * SHARD_COUNT,
+                Topic::Prefix => 2 * SHARD_COUNT + 1,
             };
             if let Some(audience) = all[at].names().get_mut(name) {
                 audience.remove(from);
@@ -249,7 +283,7 @@ impl Hub {
     }
 
     /// So much is about to be on its way to a thread.
-    fn expect(&self, thread: usize, size: u64) {
+    pub(super) fn expect(&self, thread: usize, size: u64) {
         let backlog = &self.backlogs[thread].0;
         let before = backlog.size.fetch_add(size, Ordering::SeqCst);
         if before + size > BACKLOG_SIZE_MAX && !backlog.is_congested.swap(true, Ordering::SeqCst) {
@@ -287,6 +321,7 @@ impl Hub {
             Topic::Channel => &self.channels,
             Topic::ShardChannel => &self.shard_channels,
             Topic::Pattern => return self.read_patterns().keys().cloned().collect(),
+            Topic::Prefix => return self.lock_prefixes().keys().cloned().collect(),
         };
         shards.iter().flat_map(|shard| lock(shard).keys().cloned().collect::<Vec<_>>()).collect()
     }

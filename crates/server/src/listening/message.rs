@@ -32,7 +32,7 @@ impl Message {
         let mut frame = Vec::with_capacity(channel.len() + text.len() + 64);
         frame.extend_from_slice(match topic {
             Topic::ShardChannel => b"3\r\n$8\r\nsmessage\r\n",
-            Topic::Channel | Topic::Pattern => b"3\r\n$7\r\nmessage\r\n",
+            Topic::Channel | Topic::Pattern | Topic::Prefix => b"3\r\n$7\r\nmessage\r\n",
         });
         let tail_at = frame.len();
         let mut out = ReplyBuffer::new(&mut frame, Protocol::Resp2);

@@ -54,6 +54,7 @@ impl Cron {
 impl Thread {
     /// One tick.
     pub(super) fn tick(&mut self) {
+        self.executor.view.client = 0;
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
             self.expire();
         }
@@ -75,6 +76,7 @@ impl Thread {
             self.check_clients();
         }
         if self.index == 0 {
+            self.executor.limit_tracking();
             self.end_pause_in_time();
             if self.executor.config.maxmemory > 0 {
                 // Buffers grow without a write, and the limit may have become lower.

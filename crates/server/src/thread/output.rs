@@ -144,8 +144,7 @@ impl Thread {
                 return;
             };
             let session = &connection.session;
-            let has_it = session.listening.as_ref().is_some_and(|listening| listening.heard >= number);
-            if has_it || connection.closing {
+            if session.heard >= number || connection.closing {
                 return;
             }
             if connection.out.is_empty() {

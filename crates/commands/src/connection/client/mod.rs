@@ -5,7 +5,7 @@
 //! | `itself.rs` | what it sets and asks of itself |
 //! | `others.rs` | listing, closing, pausing and unblocking connections |
 //! | `filter.rs` | which connections `LIST` and `KILL` mean |
-//! | `tracking.rs` | client-side caching, which is off |
+//! | `tracking.rs` | client-side caching |
 
 mod filter;
 mod itself;

@@ -1,13 +1,18 @@
-//! Client-side caching: not there yet, so it is off, and says so.
+//! Client-side caching: whether and how the connection is told what it may not keep any more.
 
+use wire::number::parse_i64_strict;
+use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::{ITSELF, on_or_off};
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
+use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
+use crate::session::{Session, SessionFlags};
+use crate::tracking::{Choice, Tracking};
 
 const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
 
@@ -25,12 +30,7 @@ pub const TRACKING: Command = Command::keyless(
         Arg::word("optout", "OPTOUT").optional(),
         Arg::word("noloop", "NOLOOP").optional(),
     ]),
-    |_, args, reply| match on_or_off(args.at(2))? {
-        false => Ok(reply.ok()),
-        true => {
-            Err(CommandError::new("ERR Client-side caching is not supported by this version of Broadloom"))
-        }
-    },
+    track,
 )
 .categories_too(Categories::CONNECTION);
 
@@ -41,12 +41,7 @@ pub const CACHING: Command = Command::keyless(
     ITSELF,
     Doc::new(Group::Connection, "6.0.0", "Says whether to track the keys of the next command.")
         .args(&[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])]),
-    |_, _, _| {
-        Err(CommandError::new(
-            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode \
-             enabled",
-        ))
-    },
+    caching,
 )
 .categories_too(Categories::CONNECTION);
 
@@ -56,7 +51,7 @@ pub const GETREDIR: Command = Command::keyless(
     2,
     ITSELF,
     Doc::new(Group::Connection, "6.0.0", "Returns the connection that invalidations go to; -1 is none."),
-    |_, _, reply| Ok(reply.integer(-1)),
+    |ctx, _, reply| Ok(reply.integer(redirect(ctx.session))),
 )
 .categories_too(Categories::CONNECTION);
 
@@ -70,14 +65,206 @@ pub const TRACKINGINFO: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
-fn tracking_info(_: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+/// The number that `CLIENT GETREDIR` answers: -1 without tracking, 0 without a redirection.
+fn redirect(session: &Session) -> i64 {
+    session.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
+}
+
+/// The options of `CLIENT TRACKING`.
+#[derive(Default)]
+struct Options<'a> {
+    redirect: u64,
+    bcast: bool,
+    opt_in: bool,
+    opt_out: bool,
+    no_loop: bool,
+    prefixes: Vec<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(ctx: &Ctx<'_>, args: Args<'a>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut words = args.tail(3).iter();
+        while let Some(word) = words.next() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            if is("redirect") {
+                let value = words.next().ok_or(CommandError::SYNTAX)?;
+                if options.redirect != 0 {
+                    return Err(CommandError::new("ERR A client can only redirect to a single other client"));
+                }
+                let id = parse_i64_strict(value).ok_or(CommandError::NOT_AN_INTEGER)?;
+                options.redirect = u64::try_from(id)
+                    .ok()
+                    .filter(|id| ctx.host.client_exists(*id))
+                    .ok_or(CommandError::new("ERR The client ID you want redirect to does not exist"))?;
+            } else if is("prefix") {
+                options.prefixes.push(words.next().ok_or(CommandError::SYNTAX)?);
+            } else if is("bcast") {
+                options.bcast = true;
+            } else if is("optin") {
+                options.opt_in = true;
+            } else if is("optout") {
+                options.opt_out = true;
+            } else if is("noloop") {
+                options.no_loop = true;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Refuses what does not go together, or not with what the connection has now.
+    fn check(&self, session: &Session) -> Result<(), CommandError> {
+        let choice = session.tracking.as_ref().map(|tracking| tracking.choice);
+        let refusal = if !self.bcast && !self.prefixes.is_empty() {
+            "ERR PREFIX option requires BCAST mode to be enabled"
+        } else if choice.is_some() && session.broadcasts() != self.bcast {
+            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it \
+             with a different mode."
+        } else if self.bcast && (self.opt_in || self.opt_out) {
+            "ERR OPTIN and OPTOUT are not compatible with BCAST"
+        } else if self.opt_in && self.opt_out {
+            "ERR You can't specify both OPTIN mode and OPTOUT mode"
+        } else if (self.opt_in && choice == Some(Choice::OptOut))
+            || (self.opt_out && choice == Some(Choice::OptIn))
+        {
+            "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it \
+             with a different mode."
+        } else {
+            return self.check_prefixes(session);
+        };
+        Err(CommandError::new(refusal))
+    }
+
+    /// Refuses prefixes of which one begins with another: a change would be told twice.
+    fn check_prefixes(&self, session: &Session) -> Result<(), CommandError> {
+        let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
+        for (index, prefix) in self.prefixes.iter().enumerate() {
+            let known = session.names_of(Topic::Prefix);
+            let known = known
+                .iter()
+                .find(|known| overlap(known, prefix))
+                .map(|known| (known.to_vec(), "an existing"));
+            let given = || {
+                let given = self.prefixes[index + 1..].iter().find(|given| overlap(given, prefix));
+                given.map(|given| (given.to_vec(), "another provided"))
+            };
+            if let Some((other, which)) = known.or_else(given) {
+                let middle = format!("' overlaps with {which} prefix '");
+                let end = b"'. Prefixes for a single client must not overlap.";
+                let head = b"ERR Prefix '";
+                return Err(CommandError::quoting(
+                    [head, up_to_nul(prefix), middle.as_bytes(), up_to_nul(&other), end].concat(),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let options = Options::parse(ctx, args)?;
+    let mut out = reply.parts();
+    if on_or_off(args.at(2))? {
+        options.check(ctx.session)?;
+        begin(ctx, &options);
+    } else {
+        end(ctx, &mut out);
+    }
+    ctx.host.publish(ctx.session);
+    out.ok();
+    Ok(out.done())
+}
+
+fn begin(ctx: &mut Ctx<'_>, options: &Options<'_>) {
+    let choice = match (options.opt_in, options.opt_out) {
+        (true, _) => Choice::OptIn,
+        (_, true) => Choice::OptOut,
+        _ => Choice::All,
+    };
+    let caching = ctx.session.tracking.as_ref().is_some_and(|tracking| tracking.caching);
+    ctx.session.tracking = Some(Box::new(Tracking { redirect: options.redirect, choice, caching }));
+    ctx.session.flags.remove(SessionFlags::BROKEN_REDIRECT);
+    ctx.session.flags.insert(SessionFlags::TRACKING);
+    ctx.session.flags.set(SessionFlags::TRACKING_BCAST, options.bcast);
+    ctx.session.flags.set(SessionFlags::TRACKING_NOLOOP, options.no_loop);
+    if options.bcast {
+        let everything: &[&[u8]] = &[b""];
+        let prefixes = if options.prefixes.is_empty() { everything } else { &options.prefixes };
+        for prefix in prefixes {
+            if !ctx.session.listens_to(Topic::Prefix, prefix) {
+                ctx.host.listen(ctx.session, Topic::Prefix, prefix);
+            }
+        }
+    }
+}
+
+fn end(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
+    for prefix in ctx.session.names_of(Topic::Prefix) {
+        ctx.host.unlisten(ctx.session, Topic::Prefix, &prefix, out);
+    }
+    ctx.session.tracking = None;
+    ctx.session.flags.remove(
+        SessionFlags::TRACKING
+            | SessionFlags::TRACKING_BCAST
+            | SessionFlags::TRACKING_NOLOOP
+            | SessionFlags::BROKEN_REDIRECT,
+    );
+}
+
+fn caching(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let Some(tracking) = &mut ctx.session.tracking else {
+        return Err(CommandError::new(
+            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode \
+             enabled",
+        ));
+    };
+    let (wanted, refusal) = match args.at(2).to_ascii_lowercase().as_slice() {
+        b"yes" => {
+            (Choice::OptIn, "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+        }
+        b"no" => {
+            (Choice::OptOut, "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    if tracking.choice != wanted {
+        return Err(CommandError::new(refusal));
+    }
+    tracking.caching = true;
+    Ok(reply.ok())
+}
+
+fn tracking_info(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let session = &*ctx.session;
+    let flags = session.flags;
+    let tracking = session.tracking.as_deref();
+    let choice = tracking.map_or(Choice::All, |tracking| tracking.choice);
+    let is_caching = tracking.is_some_and(|tracking| tracking.caching);
+    let words: Vec<&[u8]> = [
+        (tracking.is_none(), &b"off"[..]),
+        (tracking.is_some(), b"on"),
+        (session.broadcasts(), b"bcast"),
+        (choice == Choice::OptIn, b"optin"),
+        (choice == Choice::OptIn && is_caching, b"caching-yes"),
+        (choice == Choice::OptOut, b"optout"),
+        (choice == Choice::OptOut && is_caching, b"caching-no"),
+        (flags.contains(SessionFlags::TRACKING_NOLOOP), b"noloop"),
+        (flags.contains(SessionFlags::BROKEN_REDIRECT), b"broken_redirect"),
+    ]
+    .into_iter()
+    .filter_map(|(is_so, word)| is_so.then_some(word))
+    .collect();
     let mut out = reply.map(3);
     out.bulk(b"flags");
-    out.set(1);
-    out.bulk(b"off");
+    out.set(words.len());
+    words.iter().for_each(|word| out.bulk(word));
     out.bulk(b"redirect");
-    out.integer(-1);
+    out.integer(redirect(session));
     out.bulk(b"prefixes");
-    out.array(0);
+    let prefixes = session.names_of(Topic::Prefix);
+    out.array(prefixes.len());
+    prefixes.iter().for_each(|prefix| out.bulk(prefix));
     Ok(out.done())
 }

@@ -1,0 +1,69 @@
+//! Telling this thread's connections what they may not keep any more.
+
+use commands::session::{Session, SessionFlags};
+
+use super::Thread;
+use crate::connection::Token;
+use crate::listening::{Broadcast, Invalidation, give_all};
+
+impl Thread {
+    /// Sends what has changed in this turn to those who are told of all changes, here before the replies leave.
+    pub(super) fn broadcast(&mut self) {
+        loop {
+            let changed = &mut self.executor.view.changed_keys;
+            if !changed.is_empty() {
+                self.shared.hub.broadcast(changed);
+            }
+            self.read_mail();
+            if self.executor.view.changed_keys.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Keys that a connection may not keep any more.
+    pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
+        let (to, client) = (invalidation.to, invalidation.client);
+        let is_here = self.connection(to).is_some_and(|connection| connection.session.id == client);
+        if let Some(invalidation) = self.ears.invalidation_came(invalidation, is_here) {
+            let hub = self.shared.hub;
+            self.tell(to, |session, out| invalidation.give(hub, session, out));
+        }
+    }
+
+    /// Keys that changed, for those who are told of all changes.
+    pub(super) fn deliver_broadcast(&mut self, number: u64, broadcast: &Broadcast) {
+        let hub = self.shared.hub;
+        for token in self.ears.broadcast_listeners(number, broadcast) {
+            self.tell(token, |session, out| {
+                if session.heard < number {
+                    broadcast.give(hub, session, out);
+                }
+            });
+        }
+    }
+
+    /// No connection may keep anything any more.
+    pub(super) fn invalidate_all(&mut self, number: u64) {
+        let caches =
+            |session: &Session| session.flags.contains(SessionFlags::TRACKING) && session.heard < number;
+        let all = self.connections.iter().filter(|(_, connection)| caches(&connection.session));
+        let tokens: Vec<Token> = all.map(|(_, connection)| connection.token).collect();
+        let hub = self.shared.hub;
+        for token in tokens {
+            self.tell(token, |session, out| give_all(hub, session, out));
+        }
+    }
+
+    /// Lets `write` add to what a connection is sent, unless it is being closed.
+    fn tell(&mut self, token: Token, write: impl FnOnce(&mut Session, &mut Vec<u8>)) {
+        let Some(connection) = self.connection(token).filter(|connection| !connection.closing) else {
+            return;
+        };
+        let was_empty = connection.out.is_empty();
+        write(&mut connection.session, &mut connection.out);
+        if was_empty && !connection.out.is_empty() {
+            self.dirty.push(token);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Client-side caching over several threads, on both I/O backends: nobody keeps what is not valid any more.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::{Client, Server, backends, shown, wait_for};
+use wire::response::Reply;
+
+/// Runs a test on each backend, with a server started with these options.
+fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
+    for backend in backends() {
+        let mut all = vec!["--io-backend", backend];
+        all.extend_from_slice(options);
+        test(Server::start(&all));
+    }
+}
+
+/// A RESP3 connection that tracks what it reads.
+fn tracker(server: &Server, options: &[&str]) -> Client {
+    let mut client = server.client();
+    client.text(&["HELLO", "3"]);
+    let words: Vec<&str> = ["CLIENT", "TRACKING", "ON"].iter().chain(options).copied().collect();
+    assert_eq!(client.text(&words), "OK");
+    client
+}
+
+/// The next thing that comes: `!` and the keys of an invalidation, or a reply.
+fn next(client: &mut Client) -> String {
+    match client.receive().expect("the server stays") {
+        Reply::Push(items) | Reply::Array(items) => {
+            format!("!{}", items.last().map(shown).unwrap_or_default().replace('\n', " "))
+        }
+        other => shown(&other),
+    }
+}
+
+#[test]
+fn a_read_after_an_invalidation_sees_a_newer_value_and_none_is_missed() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, mut writer) = (Arc::clone(&stop), server.client());
+        let writing = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                writer.text(&["INCR", "k"]);
+            }
+            writer.text(&["GET", "k"])
+        });
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                let mut client = tracker(&server, &[]);
+                std::thread::spawn(move || {
+                    let mut kept: u64 = 0;
+                    for round in 0..200 {
+                        client.send(&["GET", "k"]);
+                        let value: u64 = next(&mut client).parse().unwrap_or(0);
+                        assert!(round == 0 || value > kept, "{value} after {kept}");
+                        kept = value;
+                        // The writer goes on: this is not valid for long.
+                        assert_eq!(next(&mut client), "!k");
+                    }
+                    client
+                })
+            })
+            .collect();
+        let mut admin = server.client();
+        for count in ["1", "3", "2", "3"].iter().cycle().take(12) {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+        }
+        let mut readers: Vec<Client> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        stop.store(true, Ordering::Relaxed);
+        let last = writing.join().unwrap();
+        for client in &mut readers {
+            client.send(&["GET", "k"]);
+            assert_eq!(next(client), last);
+        }
+        assert_eq!(server.info(&mut admin, "tracking_total_items"), "4");
+        admin.text(&["SET", "k", "0"]);
+        for client in &mut readers {
+            assert_eq!(next(client), "!k");
+        }
+        assert_eq!(server.info(&mut admin, "tracking_total_keys"), "0");
+    });
+}
+
+#[test]
+fn a_change_by_oneself_is_told_after_its_reply() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = tracker(&server, &[]);
+        for words in
+            [&["GET", "k"][..], &["SET", "k", "1"], &["PING"], &["GET", "k"], &["FLUSHALL"], &["PING"]]
+        {
+            client.send(words);
+        }
+        for expected in ["", "OK", "!k", "PONG", "1", "OK", "!", "PONG"] {
+            assert_eq!(next(&mut client), expected);
+        }
+    });
+}
+
+#[test]
+fn expiry_eviction_and_flushing_invalidate() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let (mut client, mut other) = (tracker(&server, &[]), server.client());
+        other.text(&["SET", "short", "1", "PX", "50"]);
+        client.send(&["GET", "short"]);
+        assert!(["1", ""].contains(&next(&mut client).as_str()));
+        assert_eq!(next(&mut client), "!short");
+        client.text(&["GET", "k"]);
+        other.text(&["FLUSHDB"]);
+        assert_eq!(next(&mut client), "!");
+        let value = "x".repeat(2_000_000);
+        other.text(&["SET", "large", &value]);
+        client.text(&["STRLEN", "large"]);
+        other.text(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+        other.text(&["CONFIG", "SET", "maxmemory", "1"]);
+        assert_eq!(next(&mut client), "!large");
+        other.text(&["CONFIG", "SET", "maxmemory", "0"]);
+    });
+}
+
+#[test]
+fn those_who_are_told_of_all_changes_get_those_of_a_turn_together() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let mut listeners: Vec<Client> =
+            (0..5).map(|_| tracker(&server, &["BCAST", "PREFIX", "a", "PREFIX", "b"])).collect();
+        let mut writer = server.client();
+        writer.text(&["MSET", "a2", "1", "b1", "1", "c1", "1", "a1", "1"]);
+        for client in &mut listeners {
+            assert_eq!([next(client), next(client)], ["!a1 a2", "!b1"]);
+        }
+        assert_eq!(server.info(&mut writer, "tracking_total_prefixes"), "2");
+        assert_eq!(server.info(&mut writer, "tracking_clients"), "5");
+        drop(listeners);
+        wait_for(|| (server.info(&mut writer, "tracking_total_prefixes") == "0").then_some(()));
+        assert_eq!(writer.text(&["SET", "a1", "2"]), "OK");
+    });
+}
+
+#[test]
+fn redirection_and_its_end() {
+    on_each_backend(&["--io-threads", "3"], |server| {
+        let (mut target, mut other) = (server.client(), server.client());
+        let id = target.text(&["CLIENT", "ID"]);
+        target.text(&["SUBSCRIBE", "__redis__:invalidate"]);
+        let mut client = tracker(&server, &["REDIRECT", &id]);
+        assert_eq!(client.text(&["CLIENT", "GETREDIR"]), id);
+        client.text(&["GET", "k"]);
+        other.text(&["SET", "k", "1"]);
+        assert_eq!(next(&mut target), "!k");
+        client.text(&["GET", "k"]);
+        drop(target);
+        let lines = |client: &mut Client| client.text(&["CLIENT", "LIST"]);
+        wait_for(|| (!lines(&mut other).contains(&format!("id={id} "))).then_some(()));
+        other.text(&["SET", "k", "2"]);
+        assert_eq!(next(&mut client), format!("!{id}"));
+        client.send(&["PING"]);
+        assert_eq!(next(&mut client), "PONG");
+        wait_for(|| lines(&mut other).contains("flags=tR ").then_some(()));
+    });
+}
+
+#[test]
+fn more_keys_than_allowed_are_forgotten_and_told() {
+    let options = ["--io-threads", "2", "--tracking-table-max-keys", "10"];
+    on_each_backend(&options, |server| {
+        let mut client = tracker(&server, &[]);
+        let mut told = 0;
+        for index in 0..50 {
+            client.send(&["GET", &format!("key:{index}")]);
+            while next(&mut client).starts_with('!') {
+                told += 1;
+            }
+        }
+        let mut admin = server.client();
+        wait_for(|| (server.info(&mut admin, "tracking_total_keys") == "10").then_some(()));
+        client.send(&["PING"]);
+        while next(&mut client) != "PONG" {
+            told += 1;
+        }
+        assert_eq!(told, 40);
+        admin.text(&["FLUSHALL"]);
+        assert_eq!(server.info(&mut admin, "tracking_total_items"), "0");
+    });
+}
