@@ -32,6 +32,7 @@ mod connection;
 mod generic;
 mod geo;
 mod hash;
+mod hyperloglog;
 mod list;
 mod pubsub;
 mod server;

@@ -183,6 +183,8 @@ directives! {
         hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
         /// Whether the log leaves out what clients stored.
         hide_user_data_from_log: bool = true, ANY;
+        /// Bytes up to which a HyperLogLog is kept in its sparse form.
+        hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         /// Rounds of background work a second, between 1 and 500 whatever is given.
         hz: u32 = 10, int(0, INT_MAX);
         /// Whether keys are imported from elsewhere: those whose time is over stay.
@@ -324,7 +326,6 @@ directives! {
 
     inert "its commands do not exist yet" {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
-        hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
         list_compress_depth: u32 = 0, int(0, INT_MAX);
     }
 

@@ -13,6 +13,7 @@ mod generic;
 mod geo;
 mod hash;
 mod host;
+mod hyperloglog;
 mod list;
 mod ours;
 mod peer;

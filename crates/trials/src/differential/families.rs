@@ -9,7 +9,8 @@ pub struct Family {
 }
 
 /// Every family. `mixed` runs draw from all of them.
-pub static FAMILIES: &[Family] = &[STRINGS, BITMAPS, GENERIC, EXPIRY, CONNECTION, STREAMS];
+pub static FAMILIES: &[Family] =
+    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS];
 
 const STRINGS: Family = Family {
     name: "strings",
@@ -76,6 +77,68 @@ const BITMAPS: Family = Family {
         (2, "DEL key+"),
         (1, "APPEND key value"),
         (1, "SETRANGE key offset value"),
+    ],
+};
+
+const HASHES: Family = Family {
+    name: "hashes",
+    lines: &[
+        (12, "HSET key <<A|B|C|D|1|20|value> value>+"),
+        (2, "HMSET key <<A|B|C|D|1|20|value> value>+"),
+        (1, "HSET key value+"),
+        (4, "HSETNX key <A|B|C|D|1|20|value> value"),
+        (6, "HGET key <A|B|C|D|1|20|value>"),
+        (4, "HMGET key <A|B|C|D|1|20|value>+"),
+        (4, "HGETALL key"),
+        (2, "HKEYS key"),
+        (2, "HVALS key"),
+        (3, "HLEN key"),
+        (2, "HSTRLEN key <A|B|C|D|1|20|value>"),
+        (2, "HEXISTS key <A|B|C|D|1|20|value>"),
+        (6, "HDEL key <A|B|C|D|1|20|value>+"),
+        (4, "HINCRBY key <A|B|C|D|1|20> integer"),
+        (4, "HINCRBYFLOAT key <A|B|C|D|1|20> float"),
+        (2, "HRANDFIELD key"),
+        (2, "HRANDFIELD key <0|1|-3|1000|odd> [WITHVALUES|odd]"),
+        (2, "HSCAN key 0 [MATCH pattern] COUNT 100000 [NOVALUES]"),
+        (1, "HSCAN key <odd|integer> odd"),
+        (3, "HGETDEL key FIELDS <1|2|integer> <A|B|C|D|1|20>+"),
+        (4, "HGETEX key [EX seconds|PXAT unixmilliseconds|EXAT unixseconds|PERSIST|odd] FIELDS 1 <A|B|C|D>"),
+        (
+            4,
+            "HSETEX key [NX|XX] [FNX|FXX] [EX seconds|PXAT unixmilliseconds|EXAT unixseconds|KEEPTTL|odd] FIELDS 1 <A|B|C|D> value",
+        ),
+        (2, "HSETEX key FIELDS 2 <<A|B|C|D> value>+"),
+        (4, "HEXPIRE key seconds [NX|XX|GT|LT|odd] FIELDS 1 <A|B|C|D>"),
+        (4, "HEXPIREAT key unixseconds [NX|XX|GT|LT] FIELDS 2 <A|B|C|D> <A|B|C|D>"),
+        (4, "HPEXPIREAT key unixmilliseconds [NX|XX|GT|LT] FIELDS <1|integer> <A|B|C|D>+"),
+        (4, "HPERSIST key FIELDS <1|2|integer> <A|B|C|D>+"),
+        (2, "OBJECT ENCODING key"),
+        (2, "COPY key key [REPLACE]"),
+        (1, "RENAME key key"),
+        (1, "SET key value"),
+        (2, "DEL key"),
+        (1, "GET key"),
+        (1, "TYPE key"),
+    ],
+};
+
+const HYPERLOGLOGS: Family = Family {
+    name: "hyperloglogs",
+    lines: &[
+        (12, "PFADD key value+"),
+        (2, "PFADD key"),
+        (6, "PFCOUNT key"),
+        (3, "PFCOUNT key key+"),
+        (4, "PFMERGE key key+"),
+        (1, "PFMERGE key"),
+        (2, "PFDEBUG <ENCODING|DECODE|TODENSE|odd> key"),
+        (6, "GET key"),
+        (2, "DEL key"),
+        (1, "SET key value"),
+        (1, "HSET key A 1"),
+        (1, "SETRANGE key offset value"),
+        (1, "COPY key key REPLACE"),
     ],
 };
 

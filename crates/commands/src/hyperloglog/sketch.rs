@@ -1,0 +1,250 @@
+//! The bytes of a HyperLogLog: a header, then its registers in one of two forms.
+//!
+//! ```text
+//! offset  size
+//! 0       4     HYLL
+//! 4       1     form: 0 dense, 1 sparse
+//! 5       3     0
+//! 8       8     the estimate, little end first; its highest bit says that it is out of date
+//! 16            registers
+//! ```
+
+use collections::{Kind, ValueRef};
+use keyspace::Key;
+
+use super::estimate::{Histogram, estimate};
+use super::pattern::{REGISTER_COUNT, pattern_of};
+use super::{dense, sparse};
+use crate::context::Ctx;
+use crate::error::CommandError;
+
+const MAGIC: &[u8] = b"HYLL";
+const FORM_AT: usize = 4;
+const ESTIMATE_AT: usize = 8;
+const HEADER_SIZE: usize = 16;
+const OUT_OF_DATE: u64 = 1 << 63;
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+
+const NOT_ONE: CommandError = CommandError::new("WRONGTYPE Key is not a valid HyperLogLog string value.");
+/// Its registers are not what they should be.
+pub(super) const CORRUPTED: CommandError = CommandError::new("INVALIDOBJ Corrupted HLL object detected");
+
+/// A HyperLogLog in bytes of its own.
+#[derive(Clone)]
+pub(super) struct Sketch {
+    bytes: Vec<u8>,
+}
+
+/// The registers of several, each the highest of theirs.
+pub(super) struct Union {
+    registers: Box<[u8; REGISTER_COUNT]>,
+}
+
+/// Whether a sketch is dense; an error if the bytes are not those of a HyperLogLog at all.
+pub(super) fn is_dense(bytes: &[u8]) -> Result<bool, CommandError> {
+    let form = bytes.get(FORM_AT).copied().filter(|_| bytes.len() >= HEADER_SIZE && bytes.starts_with(MAGIC));
+    match form {
+        Some(SPARSE) => Ok(false),
+        Some(DENSE) if bytes.len() == HEADER_SIZE + dense::REGISTERS_SIZE => Ok(true),
+        _ => Err(NOT_ONE),
+    }
+}
+
+/// The bytes of a value that is a HyperLogLog.
+pub(super) fn bytes_of(value: ValueRef<'_>) -> Result<&[u8], CommandError> {
+    match value {
+        ValueRef::Bytes(bytes) => is_dense(bytes).map(|_| bytes),
+        ValueRef::Int(_) => Err(NOT_ONE),
+        ValueRef::Object(_) => Err(CommandError::WRONG_TYPE),
+    }
+}
+
+/// The bytes of a key's HyperLogLog for reading.
+pub(super) fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<Option<&'c [u8]>, CommandError> {
+    let Some(entry) = ctx.data.find(key) else { return Ok(None) };
+    if entry.kind() != Kind::String {
+        return Err(CommandError::WRONG_TYPE);
+    }
+    bytes_of(entry.value()).map(Some)
+}
+
+/// Adds an element to a dense one in place. Whether that changed it.
+pub(super) fn add_dense(bytes: &mut [u8], element: &[u8]) -> bool {
+    let (index, value) = pattern_of(element);
+    dense::raise(&mut bytes[HEADER_SIZE..], index, value)
+}
+
+/// Notes that the stored estimate is out of date.
+pub(super) fn invalidate(bytes: &mut [u8]) {
+    bytes[HEADER_SIZE - 1] |= (OUT_OF_DATE >> 56) as u8;
+}
+
+/// The stored estimate, if it is up to date.
+pub(super) fn stored_estimate(bytes: &[u8]) -> Option<u64> {
+    let stored = bytes[ESTIMATE_AT..HEADER_SIZE].try_into().map_or(OUT_OF_DATE, u64::from_le_bytes);
+    (stored & OUT_OF_DATE == 0).then_some(stored)
+}
+
+/// Stores an estimate.
+pub(super) fn store_estimate(bytes: &mut [u8], estimate: u64) {
+    bytes[ESTIMATE_AT..HEADER_SIZE].copy_from_slice(&estimate.to_le_bytes());
+}
+
+/// Estimates how many different elements have been added.
+pub(super) fn count(bytes: &[u8]) -> Result<u64, CommandError> {
+    let mut histogram: Histogram = [0; 64];
+    let registers = &bytes[HEADER_SIZE..];
+    if bytes[FORM_AT] == DENSE {
+        for index in 0..REGISTER_COUNT {
+            histogram[usize::from(dense::read(registers, index))] += 1;
+        }
+    } else {
+        if !sparse::is_valid(registers) {
+            return Err(CORRUPTED);
+        }
+        sparse::runs(registers).for_each(|run| histogram[usize::from(run.value)] += run.len as u32);
+    }
+    Ok(estimate(&histogram))
+}
+
+/// The runs of a sparse one, as `PFDEBUG DECODE` shows them.
+pub(super) fn decode(bytes: &[u8]) -> Option<String> {
+    if bytes[FORM_AT] == DENSE {
+        return None;
+    }
+    let show = |run: sparse::Run| match run {
+        run if run.value > 0 => format!("v:{},{}", run.value, run.len),
+        run if run.is_long() => format!("Z:{}", run.len),
+        run => format!("z:{}", run.len),
+    };
+    Some(sparse::runs(&bytes[HEADER_SIZE..]).map(show).collect::<Vec<_>>().join(" "))
+}
+
+/// All registers of a dense one.
+pub(super) fn registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    (0..REGISTER_COUNT).map(|index| dense::read(&bytes[HEADER_SIZE..], index))
+}
+
+impl Sketch {
+    /// One without elements.
+    pub(super) fn new() -> Self {
+        let mut bytes = [MAGIC, &[SPARSE], &[0; HEADER_SIZE - FORM_AT - 1]].concat();
+        bytes.extend(sparse::empty());
+        Self { bytes }
+    }
+
+    /// A copy of what a key holds.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec() }
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its bytes to be changed in place.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Whether it is dense.
+    pub(super) fn is_dense(&self) -> bool {
+        self.bytes[FORM_AT] == DENSE
+    }
+
+    /// Adds an element. Whether that changed it.
+    pub(super) fn add(&mut self, element: &[u8], sparse_size_max: u64) -> Result<bool, CommandError> {
+        let (index, value) = pattern_of(element);
+        self.raise(index, value, sparse_size_max)
+    }
+
+    fn raise(&mut self, index: usize, value: u8, sparse_size_max: u64) -> Result<bool, CommandError> {
+        if self.is_dense() {
+            return Ok(dense::raise(&mut self.bytes[HEADER_SIZE..], index, value));
+        }
+        let size_max = usize::try_from(sparse_size_max).unwrap_or(usize::MAX).saturating_sub(HEADER_SIZE);
+        let mut runs = self.bytes.split_off(HEADER_SIZE);
+        let raised = sparse::raise(&mut runs, index, value, size_max);
+        self.bytes.append(&mut runs);
+        match raised {
+            sparse::Raised::No => Ok(false),
+            sparse::Raised::Yes => {
+                invalidate(&mut self.bytes);
+                Ok(true)
+            }
+            sparse::Raised::Corrupted => Err(CORRUPTED),
+            sparse::Raised::TooLarge => {
+                self.make_dense()?;
+                Ok(dense::raise(&mut self.bytes[HEADER_SIZE..], index, value))
+            }
+        }
+    }
+
+    /// Makes it dense. Whether it was not before.
+    pub(super) fn make_dense(&mut self) -> Result<bool, CommandError> {
+        if self.is_dense() {
+            return Ok(false);
+        }
+        let runs = self.bytes.split_off(HEADER_SIZE);
+        if !sparse::is_valid(&runs) {
+            self.bytes.extend(runs);
+            return Err(CORRUPTED);
+        }
+        self.bytes.resize(HEADER_SIZE + dense::REGISTERS_SIZE, 0);
+        self.bytes[FORM_AT] = DENSE;
+        let mut index = 0;
+        for run in sparse::runs(&runs) {
+            for at in index..index + run.len {
+                dense::write(&mut self.bytes[HEADER_SIZE..], at, run.value);
+            }
+            index += run.len;
+        }
+        Ok(true)
+    }
+
+    /// Makes its registers those of a union that it is a part of, and whatever it estimated out of date.
+    pub(super) fn take(&mut self, union: &Union, sparse_size_max: u64) {
+        for (index, &value) in union.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+            // What is corrupted was found out before.
+            let _ = self.raise(index, value, sparse_size_max);
+        }
+        invalidate(&mut self.bytes);
+    }
+}
+
+impl Union {
+    /// That of none.
+    pub(super) fn new() -> Self {
+        Self { registers: Box::new([0; REGISTER_COUNT]) }
+    }
+
+    /// Adds a HyperLogLog.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), CommandError> {
+        let registers = &bytes[HEADER_SIZE..];
+        if bytes[FORM_AT] == DENSE {
+            for (index, max) in self.registers.iter_mut().enumerate() {
+                *max = dense::read(registers, index).max(*max);
+            }
+            return Ok(());
+        }
+        if !sparse::is_valid(registers) {
+            return Err(CORRUPTED);
+        }
+        let mut rest = &mut self.registers[..];
+        for run in sparse::runs(registers) {
+            let (covered, behind) = rest.split_at_mut(run.len);
+            covered.iter_mut().for_each(|max| *max = run.value.max(*max));
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Estimates how many different elements have been added to any of them.
+    pub(super) fn count(&self) -> u64 {
+        let mut histogram: Histogram = [0; 64];
+        self.registers.iter().for_each(|value| histogram[usize::from(*value)] += 1);
+        estimate(&histogram)
+    }
+}

@@ -1,0 +1,189 @@
+//! The sparse form: runs of registers with the same number.
+//!
+//! ```text
+//! 00nnnnnn            n + 1 registers of zero
+//! 01nnnnnn nnnnnnnn   the same, up to 16,384
+//! 1vvvvvnn            n + 1 registers, up to 4, of v + 1, up to 32
+//! ```
+//! The bytes that a change leaves are Redis's: one run is split, then neighbours with the same number are joined as far as
+//! five runs from the one before.
+
+use super::pattern::REGISTER_COUNT;
+
+/// The largest number that a run can have.
+const VALUE_MAX: u8 = 32;
+/// Registers of a run that is not zero.
+const VALUE_LEN_MAX: usize = 4;
+/// Registers of a short run of zeros.
+const ZERO_LEN_MAX: usize = 64;
+/// Runs looked at for neighbours to join.
+const JOINED_RUN_COUNT: usize = 5;
+
+/// A run of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Registers.
+    pub(super) len: usize,
+    /// What each of them is.
+    pub(super) value: u8,
+    /// Bytes that it is written in.
+    size: usize,
+}
+
+impl Run {
+    /// The run that `bytes`, not empty, begin with.
+    fn read(bytes: &[u8]) -> Self {
+        let first = bytes[0];
+        let bits = usize::from(first & 0x3F);
+        match first >> 6 {
+            0 => Self { len: bits + 1, value: 0, size: 1 },
+            1 => {
+                let low = bytes.get(1).copied().unwrap_or_default();
+                Self { len: (bits << 8 | usize::from(low)) + 1, value: 0, size: 2 }
+            }
+            _ => Self { len: usize::from(first & 3) + 1, value: (first >> 2 & 0x1F) + 1, size: 1 },
+        }
+    }
+
+    fn write_zeros(len: usize, out: &mut Vec<u8>) {
+        match len {
+            0 => {}
+            1..=ZERO_LEN_MAX => out.push((len - 1) as u8),
+            _ => out.extend([((len - 1) >> 8) as u8 | 0x40, (len - 1) as u8]),
+        }
+    }
+
+    fn write_values(len: usize, value: u8, out: &mut Vec<u8>) {
+        if len > 0 {
+            out.push(0x80 | (value - 1) << 2 | (len - 1) as u8);
+        }
+    }
+
+    fn is_written_as_value(self) -> bool {
+        self.value > 0
+    }
+
+    /// Whether it is written as a long run of zeros.
+    pub(super) fn is_long(self) -> bool {
+        self.size == 2
+    }
+}
+
+/// All runs in order.
+pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
+    std::iter::from_fn(move || {
+        let run = (!bytes.is_empty()).then(|| Run::read(bytes))?;
+        bytes = &bytes[run.size.min(bytes.len())..];
+        Some(run)
+    })
+}
+
+/// Whether the runs are those of all registers.
+pub(super) fn is_valid(bytes: &[u8]) -> bool {
+    runs(bytes).map(|run| run.len).sum::<usize>() == REGISTER_COUNT
+}
+
+/// The runs of an empty one.
+pub(super) fn empty() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Run::write_zeros(REGISTER_COUNT, &mut bytes);
+    bytes
+}
+
+/// What raising a register came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Raised {
+    /// It was as high before.
+    No,
+    /// It was lower.
+    Yes,
+    /// It wants the dense form.
+    TooLarge,
+    /// The runs are not those of a HyperLogLog.
+    Corrupted,
+}
+
+/// Raises the register at `index`, unless the runs would take more than `size_max` bytes.
+pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, size_max: usize) -> Raised {
+    if value > VALUE_MAX {
+        return Raised::TooLarge;
+    }
+    let (mut before, mut at, mut first) = (0, 0, 0);
+    let run = loop {
+        if at >= bytes.len() {
+            return Raised::Corrupted;
+        }
+        let run = Run::read(&bytes[at..]);
+        if index < first + run.len {
+            break run;
+        }
+        before = at;
+        at += run.size;
+        first += run.len;
+    };
+    if run.value >= value {
+        return Raised::No;
+    }
+    let write = if run.is_written_as_value() {
+        |len, value, out: &mut Vec<u8>| Run::write_values(len, value, out)
+    } else {
+        |len, _, out: &mut Vec<u8>| Run::write_zeros(len, out)
+    };
+    let mut split = Vec::with_capacity(5);
+    write(index - first, run.value, &mut split);
+    Run::write_values(1, value, &mut split);
+    write(first + run.len - 1 - index, run.value, &mut split);
+    let end = (at + run.size).min(bytes.len());
+    if split.len() > run.size && bytes.len() - run.size + split.len() > size_max {
+        return Raised::TooLarge;
+    }
+    bytes.splice(at..end, split);
+    join(bytes, before);
+    Raised::Yes
+}
+
+/// Joins neighbouring runs with the same number, from the one at `at` on.
+fn join(bytes: &mut Vec<u8>, mut at: usize) {
+    for _ in 0..JOINED_RUN_COUNT {
+        if at >= bytes.len() {
+            break;
+        }
+        let run = Run::read(&bytes[at..]);
+        let next = (run.is_written_as_value() && at + 1 < bytes.len()).then(|| Run::read(&bytes[at + 1..]));
+        match next {
+            Some(next) if next.value == run.value && run.len + next.len <= VALUE_LEN_MAX => {
+                let mut joined = Vec::with_capacity(1);
+                Run::write_values(run.len + next.len, run.value, &mut joined);
+                bytes.splice(at..at + 2, joined);
+            }
+            _ => at += run.size,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_hold_what_an_array_does() {
+        let mut bytes = empty();
+        let mut model = vec![0u8; REGISTER_COUNT];
+        let mut state = 7usize;
+        for _ in 0..4_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (index, value) = (state >> 33 & 0x3FF, (state >> 50 & 7) as u8 + 1);
+            let expected = if model[index] < value { Raised::Yes } else { Raised::No };
+            assert_eq!(raise(&mut bytes, index, value, usize::MAX), expected);
+            model[index] = model[index].max(value);
+        }
+        let registers: Vec<u8> =
+            runs(&bytes).flat_map(|run| std::iter::repeat_n(run.value, run.len)).collect();
+        assert_eq!(registers, model);
+        assert!(is_valid(&bytes));
+        assert_eq!(raise(&mut bytes, 0, 33, usize::MAX), Raised::TooLarge);
+        assert_eq!(raise(&mut bytes, 5_000, 1, 10), Raised::TooLarge);
+        bytes.clear();
+        assert_eq!(raise(&mut bytes, 0, 1, 10), Raised::Corrupted);
+    }
+}
