@@ -16,6 +16,8 @@ pub enum Invocation {
     Version,
     /// To print [`usage`].
     Help,
+    /// To look at the machine, and say what it lacks.
+    CheckSystem,
     /// To serve, or to check that it could.
     Serve(CommandLine),
 }
@@ -45,7 +47,14 @@ pub enum UsageError {
 impl fmt::Display for UsageError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotOffered(option) => write!(out, "{option} is not offered by Broadloom"),
+            Self::NotOffered(option) => {
+                write!(out, "{option} is not offered by Broadloom")?;
+                match option.as_str() {
+                    "--sentinel" => out.write_str(": run the sentinel that comes with Redis or Valkey"),
+                    "--test-memory" => out.write_str(": memtester and memtest86+ do it better"),
+                    _ => Ok(()),
+                }
+            }
             Self::PathNotUtf8 => out.write_str("The path of the configuration file must be UTF-8"),
         }
     }
@@ -60,6 +69,7 @@ impl CommandLine {
         match arguments.first().map(|first| first.as_encoded_bytes()) {
             Some(b"-v" | b"--version") => return Ok(Invocation::Version),
             Some(b"-h" | b"--help") => return Ok(Invocation::Help),
+            Some(b"--check-system") => return Ok(Invocation::CheckSystem),
             _ => {}
         }
         let mut line = Self::default();
@@ -101,7 +111,7 @@ impl CommandLine {
                 self.only_checks = true;
                 return Ok(true);
             }
-            b"sentinel" | b"test-memory" | b"check-system" => {
+            b"sentinel" | b"test-memory" => {
                 return Err(UsageError::NotOffered(format!("--{}", String::from_utf8_lossy(&name))));
             }
             _ => {}
@@ -127,6 +137,7 @@ pub fn usage() -> &'static str {
 Usage: broadloom [/path/to/broadloom.conf] [--directive value ...] [-]
        broadloom -                    reads the configuration from standard input
        broadloom ... --check-config   reads the configuration, says whether it is right, and ends
+       broadloom --check-system       says what this machine lacks
        broadloom -v | --version
        broadloom -h | --help
 

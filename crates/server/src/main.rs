@@ -13,6 +13,7 @@
 //! Start reading at `start.rs`, then `thread.rs`, then `executor.rs`.
 
 mod background;
+mod check_system;
 mod clients;
 mod command_log;
 mod connection;

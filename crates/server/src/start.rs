@@ -1,10 +1,11 @@
 //! Start-up: from the command line to running threads, and back to an exit code.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use config::{CommandLine, Config, Invocation, Loaded};
+use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use reactor::{clock, process};
 
 use crate::listeners::{Doors, Listeners};
@@ -20,18 +21,24 @@ pub const OWN_DESCRIPTORS: u64 = 32;
 /// Runs the server that the command line asks for. Returns when it has ended.
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
+    if program.as_encoded_bytes().ends_with(b"-sentinel") {
+        return fail(&UsageError::NotOffered("--sentinel".to_owned()));
+    }
     let command_line = match CommandLine::parse(arguments) {
         Ok(Invocation::Serve(command_line)) => command_line,
         Ok(Invocation::Version) => {
-            println!("{}", version(&program));
-            return ExitCode::SUCCESS;
+            return say(&version(&program));
         }
         Ok(Invocation::Help) => {
-            println!(
+            return say(&format!(
                 "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help",
                 config::usage()
-            );
-            return ExitCode::SUCCESS;
+            ));
+        }
+        Ok(Invocation::CheckSystem) => {
+            let (report, is_fine) = crate::check_system::report();
+            let said = say(report.trim_end());
+            return if is_fine { said } else { ExitCode::FAILURE };
         }
         Err(error) => return fail(&error),
     };
@@ -52,6 +59,12 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Fatal) => ExitCode::FAILURE,
     }
+}
+
+/// Prints what was asked for. Whoever has stopped reading has seen enough.
+fn say(text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stdout(), "{text}");
+    ExitCode::SUCCESS
 }
 
 /// Start-up failed, and the log says why.

@@ -128,3 +128,42 @@ fn a_server_that_relies_on_users_does_not_start_open() {
     let (text, succeeded) = run(&["-", "--check-config"], "user default on >pw ~* &* +@all\n");
     assert!(succeeded, "{text}");
 }
+
+#[test]
+fn what_is_no_server_is_refused_or_answered() {
+    let (text, succeeded) = run(&["--sentinel"], "");
+    assert!(!succeeded && text.contains("--sentinel is not offered"), "{text}");
+    let (text, succeeded) = run(&["--test-memory", "10"], "");
+    assert!(!succeeded && text.contains("--test-memory is not offered"), "{text}");
+    let (text, _) = run(&["--check-system"], "");
+    assert!(text.contains("[open-files]...") && text.contains("[io-uring]..."), "{text}");
+    let (text, succeeded) = run(&["--version"], "");
+    assert!(succeeded && text.starts_with("Broadloom server v="), "{text}");
+
+    let directory = Directory::new("names");
+    for (name, words) in [
+        ("valkey-server", "Valkey server v="),
+        ("redis-server", "Redis server v="),
+        ("redis-sentinel", "is not offered"),
+    ] {
+        let path = directory.path(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_broadloom"), &path).unwrap();
+        let output = Command::new(&path).arg("--version").output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn standard_input_may_include_what_matches_a_pattern() {
+    let directory = Directory::new("include");
+    std::fs::write(directory.path("a.conf"), "hz 20\nmaxmemory 5mb\n").unwrap();
+    std::fs::write(directory.path("b.conf"), "hz 33\n").unwrap();
+    let (text, succeeded) =
+        run(&["-", "--check-config"], &format!("include {}/*.conf\n", directory.0.display()));
+    assert!(succeeded, "{text}");
+    std::fs::write(directory.path("c.conf"), "hz many\n").unwrap();
+    let (text, succeeded) =
+        run(&["-", "--check-config"], &format!("include {}/*.conf\n", directory.0.display()));
+    assert!(!succeeded && text.contains("line 1 of") && text.contains("c.conf"), "{text}");
+}

@@ -63,6 +63,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             _ => return Err(CommandError::SYNTAX),
         }
     }
+    if options.failover {
+        return Err(CommandError::new("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
+    }
     ctx.host.shutdown(options)?;
     Ok(reply.nothing())
 }

@@ -104,3 +104,47 @@ fn bad_ones() {
         -ERR wrong number of arguments for 'object|refcount' command
     "#]]);
 }
+
+/// Valkey 9 decides by what key, expiry and value take together; Redis by the value alone.
+#[test]
+fn what_is_embedded() {
+    check(expect![[r#"
+        @valkey
+        > SET k {v*112}
+        +OK
+        > OBJECT ENCODING k
+        "embstr"
+        > SET k {v*113}
+        +OK
+        > OBJECT ENCODING k
+        "raw"
+        > SET k {v*104} EX 100
+        +OK
+        > OBJECT ENCODING k
+        "embstr"
+        > SET k {v*105} EX 100
+        +OK
+        > OBJECT ENCODING k
+        "raw"
+        > SET {k*31} {v*82}
+        +OK
+        > OBJECT ENCODING {k*31}
+        "embstr"
+        > SET {k*31} {v*83}
+        +OK
+        > OBJECT ENCODING {k*31}
+        "raw"
+        > SET {k*32} {v*79}
+        +OK
+        > OBJECT ENCODING {k*32}
+        "embstr"
+        > SET {k*32} {v*80}
+        +OK
+        > OBJECT ENCODING {k*32}
+        "raw"
+        > SET {k*120} v
+        +OK
+        > OBJECT ENCODING {k*120}
+        "raw"
+    "#]]);
+}
