@@ -100,6 +100,9 @@ impl View<'_> {
     /// Changes an entry in place, and records the access; `None` if the key is not there, or was not any more: its
     /// time being over, it is deleted. The change must not remove it.
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
+        if self.hides_unheld && !self.holds_for_writing(key.slot) {
+            return None;
+        }
         let (counters, aging, now, touch) = (self.counters, self.aging, self.due(), self.touch);
         let random = self.random.next_u32();
         let db = key.db.0 as usize;

@@ -1,5 +1,6 @@
 //! Sorted sets: the `Z` family.
 
+pub(crate) mod bzpop;
 mod combine;
 pub(crate) mod pop;
 mod range;

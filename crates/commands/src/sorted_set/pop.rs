@@ -24,7 +24,6 @@ pub(crate) enum Shape {
     /// Pairs.
     Pairs,
     /// The key, then members and scores in turn.
-    #[allow(dead_code, reason = "BZPOPMIN and BZPOPMAX answer so")]
     KeyAndFlat,
     /// The key, and an array of pairs.
     KeyAndPairs,

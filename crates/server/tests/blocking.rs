@@ -1,0 +1,251 @@
+//! Blocked clients of a running server with several threads: who is served, in which order, and what is left behind.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use support::{Client, Server, shown, wait_for};
+
+fn server() -> Server {
+    Server::start(&["--io-threads", "4"])
+}
+
+/// Waits until so many clients are blocked.
+fn wait_until_blocked(server: &Server, admin: &mut Client, count: usize) {
+    wait_for(|| (server.info(admin, "blocked_clients") == count.to_string()).then_some(()));
+}
+
+fn receive(client: &mut Client) -> String {
+    shown(&client.receive().expect("the server stays"))
+}
+
+fn assert_nobody_waits(server: &Server, admin: &mut Client) {
+    wait_for(|| {
+        let left = ["blocked_clients", "clients_in_timeout_table", "total_blocking_keys"];
+        left.iter().all(|field| server.info(admin, field) == "0").then_some(())
+    });
+}
+
+#[test]
+fn first_come_first_served() {
+    let server = server();
+    let mut admin = server.client();
+    let mut clients: Vec<Client> = (0..40).map(|_| server.client()).collect();
+    for (index, client) in clients.iter_mut().enumerate() {
+        client.send(&["BLPOP", "none", "queue", "0"]);
+        wait_until_blocked(&server, &mut admin, index + 1);
+    }
+    assert_eq!(server.info(&mut admin, "total_blocking_keys"), "2");
+    for number in 0..20 {
+        admin.text(&["RPUSH", "queue", &number.to_string()]);
+    }
+    let several: Vec<String> = (20..40).map(|number| number.to_string()).collect();
+    let mut push = vec!["RPUSH", "queue"];
+    push.extend(several.iter().map(String::as_str));
+    admin.text(&push);
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(receive(client), format!("queue\n{number}"));
+    }
+    assert_nobody_waits(&server, &mut admin);
+    assert_eq!(admin.text(&["EXISTS", "queue"]), "0");
+}
+
+#[test]
+fn nothing_is_lost_or_delivered_twice() {
+    const ELEMENTS: usize = 4000;
+    let server = server();
+    let consumers: Vec<_> = (0..16)
+        .map(|number| {
+            let mut client = server.client();
+            std::thread::spawn(move || {
+                let mut taken = Vec::new();
+                loop {
+                    let reply = match number % 4 {
+                        0 => client.text(&["BLMOVE", "queue", "done", "RIGHT", "LEFT", "0"]),
+                        1 => client.text(&["BLMPOP", "0", "2", "other", "queue", "RIGHT"]),
+                        2 => client.text(&["BRPOP", "other", "queue", "0"]),
+                        _ => client.text(&["BRPOP", "queue", "0"]),
+                    };
+                    let element = reply.lines().last().unwrap().to_owned();
+                    if element == "end" {
+                        return taken;
+                    }
+                    taken.push(element);
+                }
+            })
+        })
+        .collect();
+    let producers: Vec<_> = (0..4)
+        .map(|number| {
+            let mut client = server.client();
+            std::thread::spawn(move || {
+                for element in (number..ELEMENTS).step_by(4) {
+                    let key = if element % 7 == 0 { "other" } else { "queue" };
+                    client.text(&["LPUSH", key, &format!("e{element}")]);
+                }
+            })
+        })
+        .collect();
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    let mut admin = server.client();
+    // Those that wait for the one key only leave what is under the other to the rest.
+    wait_for(|| (admin.text(&["EXISTS", "queue", "other"]) == "0").then_some(()));
+    for _ in 0..consumers.len() {
+        admin.text(&["LPUSH", "queue", "end"]);
+    }
+    let mut seen = HashSet::new();
+    for consumer in consumers {
+        for element in consumer.join().unwrap() {
+            assert!(seen.insert(element.clone()), "{element} is delivered twice");
+        }
+    }
+    assert_eq!(seen.len(), ELEMENTS);
+    assert_nobody_waits(&server, &mut admin);
+}
+
+#[test]
+fn served_with_the_write_that_satisfies_it() {
+    let server = server();
+    let (mut waiter, mut admin) = (server.client(), server.client());
+    let mut served = |request: &[&str], pipeline: &[u8], replies: &[&str], reply: &str| {
+        waiter.send(request);
+        wait_until_blocked(&server, &mut admin, 1);
+        admin.send_raw(pipeline);
+        for expected in replies {
+            assert_eq!(receive(&mut admin), *expected, "{request:?}");
+        }
+        assert_eq!(receive(&mut waiter), reply, "{request:?}");
+        admin.text(&["FLUSHALL"]);
+    };
+    let pop = &["BLPOP", "k", "0"];
+    let got = "k\nx";
+    served(pop, b"LPUSH k x\r\nLLEN k\r\n", &["1", "0"], got);
+    served(
+        pop,
+        b"MULTI\r\nLPUSH k x\r\nLLEN k\r\nEXEC\r\nEXISTS k\r\n",
+        &["OK", "QUEUED", "QUEUED", "1\n1", "0"],
+        got,
+    );
+    served(
+        pop,
+        b"MULTI\r\nRPUSH k y\r\nDEL k\r\nRPUSH k x\r\nEXEC\r\n",
+        &["OK", "QUEUED", "QUEUED", "QUEUED", "1\n1\n1"],
+        got,
+    );
+    served(pop, b"RPUSH l x\r\nRENAME l k\r\nEXISTS k\r\n", &["1", "OK", "0"], got);
+    served(pop, b"RPUSH l x\r\nCOPY l k\r\nEXISTS k l\r\n", &["1", "1", "1"], got);
+    served(pop, b"SET k 1\r\nDEL k\r\nRPUSH k x\r\n", &["OK", "1", "1"], got);
+    served(pop, b"SELECT 1\r\nRPUSH k x\r\nMOVE k 0\r\nSELECT 0\r\n", &["OK", "1", "1", "OK"], got);
+    served(pop, b"SELECT 1\r\nRPUSH k x\r\nSWAPDB 0 1\r\nSELECT 0\r\n", &["OK", "1", "OK", "OK"], got);
+    served(&["BLMOVE", "k", "m", "LEFT", "RIGHT", "0"], b"RPUSH k x\r\nLRANGE m 0 -1\r\n", &["1", "x"], "x");
+    served(&["BZPOPMIN", "k", "0"], b"ZADD k 1 a 2 b\r\nZCARD k\r\n", &["2", "1"], "k\na\n1");
+}
+
+#[test]
+fn moves_are_chained() {
+    let server = server();
+    let mut admin = server.client();
+    let mut clients: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    for (index, client) in clients.iter_mut().enumerate() {
+        let (from, to) = (format!("l{index}"), format!("l{}", index + 1));
+        client.send(&["BRPOPLPUSH", &from, &to, "0"]);
+    }
+    wait_until_blocked(&server, &mut admin, 20);
+    admin.send_raw(b"LPUSH l0 x\r\nLRANGE l20 0 -1\r\n");
+    assert_eq!(receive(&mut admin), "1");
+    assert_eq!(receive(&mut admin), "x");
+    for client in &mut clients {
+        assert_eq!(receive(client), "x");
+    }
+    assert_nobody_waits(&server, &mut admin);
+}
+
+#[test]
+fn waits_end_in_time_by_command_and_by_hanging_up() {
+    let server = server();
+    let mut admin = server.client();
+    let mut waiter = server.client();
+    let id = waiter.text(&["CLIENT", "ID"]);
+    let started = Instant::now();
+    assert_eq!(waiter.text(&["BLPOP", "k", "0.05"]), "");
+    assert!(started.elapsed() >= Duration::from_millis(50));
+
+    for (how, reply) in [("TIMEOUT", ""), ("ERROR", "UNBLOCKED client unblocked via CLIENT UNBLOCK")] {
+        waiter.send(&["BLPOP", "k", "j", "100"]);
+        wait_until_blocked(&server, &mut admin, 1);
+        assert_eq!(server.info(&mut admin, "clients_in_timeout_table"), "1");
+        assert!(admin.text(&["CLIENT", "LIST", "ID", &id]).contains(" flags=b "));
+        assert_eq!(admin.text(&["CLIENT", "UNBLOCK", &id, how]), "1");
+        assert_eq!(receive(&mut waiter), reply);
+        assert_eq!(admin.text(&["CLIENT", "UNBLOCK", &id]), "0");
+    }
+    assert_nobody_waits(&server, &mut admin);
+
+    waiter.send(&["BLPOP", "k", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    assert_eq!(admin.text(&["CLIENT", "KILL", "ID", &id]), "1");
+    assert_eq!(admin.text(&["RPUSH", "k", "kept"]), "1");
+    assert_eq!(admin.text(&["LPOP", "k"]), "kept");
+    assert!(waiter.receive().is_none());
+
+    let mut waiter = server.client();
+    waiter.send(&["BLPOP", "k", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    drop(waiter);
+    assert_nobody_waits(&server, &mut admin);
+    assert_eq!(admin.text(&["RPUSH", "k", "kept"]), "1");
+    assert_eq!(admin.text(&["LLEN", "k"]), "1");
+}
+
+#[test]
+fn blocked_clients_move_to_other_threads() {
+    let server = server();
+    let mut admin = server.client();
+    let mut clients: Vec<Client> = (0..40).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(&["BLPOP", "k", "1000"]);
+    }
+    wait_until_blocked(&server, &mut admin, 40);
+    for count in ["1", "4", "2"] {
+        assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+        wait_for(|| {
+            let threads = admin.text(&["INFO", "threads"]);
+            (threads.matches("io_thread_").count().to_string() == count).then_some(())
+        });
+        for element in ["x", "y", "z"] {
+            admin.text(&["RPUSH", "k", element]);
+        }
+    }
+    wait_until_blocked(&server, &mut admin, 31);
+    assert_eq!(admin.text(&["EXISTS", "k"]), "0");
+    drop(clients);
+    assert_nobody_waits(&server, &mut admin);
+}
+
+#[test]
+fn ten_thousand_requests_wait_for_one_key() {
+    let server = server();
+    let mut admin = server.client();
+    let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
+    // Each goes on to wait as soon as it is served, so that 10,000 waits are ended.
+    for client in &mut clients {
+        client.send_raw("BLPOP k 0\r\n".repeat(40).as_bytes());
+    }
+    wait_until_blocked(&server, &mut admin, 300);
+    for _ in 0..120 {
+        admin.send_raw("RPUSH k x\r\n".repeat(100).as_bytes());
+    }
+    for client in &mut clients {
+        for _ in 0..40 {
+            assert_eq!(receive(client), "k\nx");
+        }
+    }
+    for _ in 0..12_000 {
+        receive(&mut admin);
+    }
+    assert_nobody_waits(&server, &mut admin);
+    assert_eq!(admin.text(&["EXISTS", "k"]), "0");
+}
