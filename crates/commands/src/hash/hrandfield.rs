@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use collections::{Hash, Item};
+use config::ClientClass;
 use keyspace::Random;
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -62,7 +63,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let deferred = out.deferred_array();
     let mut writer = Writer { out: &mut out, with_values: wanted.with_values, count: 0 };
     if wanted.may_repeat {
-        repeat(hash, due, wanted.count, random, &mut writer);
+        let limit = ctx.config.client_output_buffer_limit.of(ClientClass::Normal).hard_size;
+        let size_max = if limit == 0 { REPEATED_SIZE_MAX } else { limit };
+        repeat(hash, due, wanted.count, size_max, random, &mut writer);
     } else {
         choose(hash, due, wanted.count, random, &mut writer);
     }
@@ -102,6 +105,9 @@ impl Wanted {
 /// Fields that may be drawn with repetition.
 const REPEATED_COUNT_MAX: i64 = 1 << 31;
 
+/// Bytes of a reply of drawn fields where the connection has no limit.
+const REPEATED_SIZE_MAX: u64 = 4 << 30;
+
 /// Writes fields, and their values if they are wanted.
 struct Writer<'w, 'o> {
     out: &'w mut ReplyBuffer<'o>,
@@ -122,10 +128,14 @@ impl Writer<'_, '_> {
     }
 }
 
-/// So many fields, each drawn from all of them.
-fn repeat(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Writer<'_, '_>) {
+/// So many fields, each drawn from all of them. Ends early when the reply is larger than the connection may have.
+fn repeat(hash: &Hash, due: i64, count: usize, size_max: u64, random: &Random, writer: &mut Writer<'_, '_>) {
+    let start = writer.out.mark();
     for _ in 0..count {
         let Some(pair) = hash.sample(due, || random.next_u64()) else { break };
+        if writer.out.written_since(start).len() as u64 > size_max {
+            break;
+        }
         writer.write(pair);
     }
 }
