@@ -200,7 +200,8 @@ impl Thread {
             && !self.executor.has_errands()
             && self.seat.mailbox().prepare_sleep();
         if sleeps {
-            let next = self.deadlines.first().map_or(self.next_tick, |(at, _)| (*at).min(self.next_tick));
+            let next =
+                self.deadlines.first().map_or(self.next_tick, |(at, _)| Millis(at.0 + 1).min(self.next_tick));
             let left_us = next.0.saturating_mul(1000).saturating_sub(clock::unix_micros());
             timeout = Some(Duration::from_micros(left_us.clamp(0, WAIT_MS_MAX * 1000) as u64));
             self.participant.offline();

@@ -55,10 +55,10 @@ impl Thread {
         }
     }
 
-    /// Ends the waits whose time is over.
+    /// Ends the waits whose time is over: in the millisecond behind the last one, so that none ends early.
     pub(super) fn end_waits(&mut self) {
         while let Some((until, token)) =
-            self.deadlines.first().copied().filter(|(until, _)| *until <= self.now)
+            self.deadlines.first().copied().filter(|(until, _)| *until < self.now)
         {
             self.deadlines.remove(&(until, token));
             self.end_wait(token, UnblockReply::Timeout);
