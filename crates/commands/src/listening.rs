@@ -31,12 +31,11 @@ pub const TOPICS: [Topic; TOPIC_COUNT] = [Topic::Channel, Topic::Pattern, Topic:
 #[derive(Default)]
 pub struct Listening {
     names: [BTreeSet<Arc<[u8]>>; TOPIC_COUNT],
-    /// Bytes of the names.
-    size: usize,
 }
 
-/// Bytes that a name takes in a connection's set besides its text: the reference and its share of a node.
-const NAME_OVERHEAD: usize = 40;
+/// Bytes that a name takes in a connection's set: the reference and its share of a node. The text is shared with all who
+/// listen to it.
+const NAME_SIZE: usize = 24;
 
 impl Listening {
     /// The names of a topic, in order.
@@ -55,7 +54,7 @@ impl Listening {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let count: usize = self.names.iter().map(BTreeSet::len).sum();
-        size_of::<Self>() + self.size + count * NAME_OVERHEAD
+        size_of::<Self>() + count * NAME_SIZE
     }
 }
 
@@ -81,19 +80,13 @@ impl Session {
     /// Notes that it listens to a name from now on.
     pub fn note_listening(&mut self, topic: Topic, name: Arc<[u8]>) {
         let listening = self.listening.get_or_insert_default();
-        let size = name.len();
-        if listening.names[topic as usize].insert(name) {
-            listening.size += size;
-        }
+        listening.names[topic as usize].insert(name);
     }
 
     /// Notes that it does not listen to a name any more. Whether it did.
     pub fn note_deaf(&mut self, topic: Topic, name: &[u8]) -> bool {
         let Some(listening) = &mut self.listening else { return false };
         let did = listening.names[topic as usize].remove(name);
-        if did {
-            listening.size -= name.len();
-        }
         if listening.is_empty() {
             self.listening = None;
         }
@@ -128,7 +121,7 @@ mod tests {
         session.note_listening(Topic::Channel, (*b"news").into());
         session.note_listening(Topic::Pattern, (*b"n*").into());
         assert!(session.listens_to(Topic::Channel, b"news") && !session.listens_to(Topic::Pattern, b"news"));
-        assert_eq!(session.listening.as_ref().map(|listening| listening.size), Some(6));
+        assert_eq!(session.name_count(Topic::Channel), 1);
         assert!(session.note_deaf(Topic::Channel, b"news") && !session.note_deaf(Topic::Channel, b"news"));
         assert_eq!(session.names_of(Topic::Pattern), [(*b"n*").into()]);
         assert!(session.note_deaf(Topic::Pattern, b"n*"));

@@ -42,6 +42,8 @@ impl Executor {
         let attention = self.shared.attention.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking();
+            // What was evicted for this request is told before the answer to it.
+            self.ears.hear_after_command(&mut connection.session, &mut connection.out);
         }
         let session = &connection.session;
         if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_listeners(found) {
