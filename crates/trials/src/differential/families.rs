@@ -10,7 +10,7 @@ pub struct Family {
 
 /// Every family. `mixed` runs draw from all of them.
 pub static FAMILIES: &[Family] =
-    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS];
+    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS, SORTED_SETS, GEO];
 
 const STRINGS: Family = Family {
     name: "strings",
@@ -199,6 +199,86 @@ const EXPIRY: Family = Family {
         (1, "EXISTS key key"),
         (1, "SET key value PX 1"),
         (1, "PEXPIRE key 1"),
+    ],
+};
+
+const SORTED_SETS: Family = Family {
+    name: "sorted-sets",
+    lines: &[
+        (20, "ZADD key [NX|XX] [GT|LT] [CH] <score member>+"),
+        (4, "ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member"),
+        (6, "ZINCRBY key score member"),
+        (8, "ZREM key member+"),
+        (4, "ZSCORE key member"),
+        (3, "ZMSCORE key member+"),
+        (6, "ZRANK key member [WITHSCORE|odd]"),
+        (4, "ZREVRANK key member [WITHSCORE]"),
+        (3, "ZCARD key"),
+        (6, "ZCOUNT key scoreend scoreend"),
+        (8, "ZRANGE key index index [REV] [WITHSCORES]"),
+        (6, "ZRANGE key scoreend scoreend BYSCORE [REV] [WITHSCORES] [LIMIT integer integer]"),
+        (4, "ZREVRANGE key index index [WITHSCORES]"),
+        (6, "ZRANGEBYSCORE key scoreend scoreend [WITHSCORES] [LIMIT integer integer]"),
+        (6, "ZREVRANGEBYSCORE key scoreend scoreend [WITHSCORES] [LIMIT integer integer]"),
+        (3, "ZRANGESTORE key key index index [REV]"),
+        (3, "ZRANGESTORE key key scoreend scoreend BYSCORE [REV] [LIMIT integer integer]"),
+        (2, "ZREMRANGEBYRANK key index index"),
+        (2, "ZREMRANGEBYSCORE key scoreend scoreend"),
+        (3, "ZPOPMIN key [integer]"),
+        (3, "ZPOPMAX key [integer]"),
+        (3, "ZMPOP 2 key key <MIN|MAX|odd> [COUNT integer]"),
+        (1, "ZMPOP integer key key MIN"),
+        (4, "ZUNION 2 key key [WEIGHTS score score] [AGGREGATE <SUM|MIN|MAX|odd>] [WITHSCORES]"),
+        (4, "ZINTER 2 key key [WEIGHTS score score] [AGGREGATE <SUM|MIN|MAX>] [WITHSCORES]"),
+        (3, "ZDIFF 3 key key key [WITHSCORES]"),
+        (3, "ZUNIONSTORE key 2 key key [WEIGHTS score score] [AGGREGATE <SUM|MIN|MAX>]"),
+        (3, "ZINTERSTORE key 2 key key [WEIGHTS score score] [AGGREGATE <SUM|MIN|MAX>]"),
+        (2, "ZDIFFSTORE key 2 key key"),
+        (2, "ZINTERCARD 2 key key [LIMIT integer]"),
+        (1, "ZUNION integer key key"),
+        (12, "ZADD equalkey [NX|XX] [CH] <0 member>+"),
+        (6, "ZRANGEBYLEX equalkey memberend memberend [LIMIT integer integer]"),
+        (6, "ZREVRANGEBYLEX equalkey memberend memberend [LIMIT integer integer]"),
+        (4, "ZRANGE equalkey memberend memberend BYLEX [REV] [LIMIT integer integer]"),
+        (4, "ZLEXCOUNT equalkey memberend memberend"),
+        (2, "ZREMRANGEBYLEX equalkey memberend memberend"),
+        (2, "ZRANGESTORE key equalkey memberend memberend BYLEX [LIMIT integer integer]"),
+        (3, "ZREM equalkey member+"),
+        (3, "SADD key member+"),
+        (2, "OBJECT ENCODING key"),
+        (1, "SET key value"),
+        (1, "DEL key"),
+        (1, "COPY key key [REPLACE]"),
+        (1, "EXPIRE key seconds"),
+        (1, "TYPE key"),
+    ],
+};
+
+const GEO: Family = Family {
+    name: "geo",
+    lines: &[
+        (20, "GEOADD key [NX|XX] [CH] <coordinate coordinate member>+"),
+        (5, "GEOPOS key member+"),
+        (5, "GEOHASH key member+"),
+        (8, "GEODIST key member member [M|KM|FT|MI|odd]"),
+        (
+            10,
+            "GEOSEARCH key FROMLONLAT coordinate coordinate BYRADIUS distance <M|KM|MI> <ASC|DESC> [COUNT integer] [WITHDIST] [WITHHASH] [WITHCOORD]",
+        ),
+        (8, "GEOSEARCH key FROMMEMBER member BYBOX distance distance <M|KM|FT> ASC [WITHDIST] [WITHCOORD]"),
+        (
+            6,
+            "GEOSEARCH key BYPOLYGON <4 -10 30 -10 60 40 60 40 30|3 0 0 50 70 100 -10|3 -120 -50 -60 10 -20 -60> <ASC|DESC> [WITHDIST]",
+        ),
+        (4, "GEOSEARCH key FROMLONLAT coordinate coordinate BYBOX distance distance KM"),
+        (4, "GEOSEARCHSTORE key key FROMMEMBER member BYRADIUS distance KM ASC [STOREDIST]"),
+        (4, "GEORADIUS key coordinate coordinate distance <KM|MI|odd> ASC [WITHDIST] [WITHHASH]"),
+        (3, "GEORADIUSBYMEMBER key member distance KM DESC [WITHCOORD]"),
+        (2, "GEORADIUS key coordinate coordinate distance KM STORE key"),
+        (2, "GEORADIUSBYMEMBER_RO key member distance KM"),
+        (4, "ZRANGE key 0 -1 WITHSCORES"),
+        (2, "ZREM key member+"),
+        (1, "DEL key"),
     ],
 };
 

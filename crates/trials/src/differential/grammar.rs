@@ -148,6 +148,13 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "database" => words::database,
         "pattern" => words::pattern,
         "odd" => words::odd,
+        "member" => words::member,
+        "score" => words::score,
+        "scoreend" => words::score_end,
+        "memberend" => words::member_end,
+        "equalkey" => words::equal_key,
+        "coordinate" => words::coordinate,
+        "distance" => words::distance,
         _ => panic!("no kind of word is called {name:?}"),
     }
 }

@@ -288,3 +288,69 @@ pub fn odd(random: &mut Random) -> Vec<u8> {
         _ => value(random),
     }
 }
+
+/// A member of a collection: few, so that commands meet each other's.
+pub fn member(random: &mut Random) -> Vec<u8> {
+    const MEMBERS: &[&str] = &["a", "b", "c", "d", "e", "f", "10", "-7", "007", "a b", "\u{0}", ""];
+    match random.below(60) {
+        0 => vec![b'm'; 65],
+        1 => value(random),
+        _ => random.pick(MEMBERS).as_bytes().to_vec(),
+    }
+}
+
+/// A score: mostly small, so that members have equal ones.
+pub fn score(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=11 => random.between(-3, 6).to_string().into_bytes(),
+        12..=13 => random.pick(&["inf", "-inf", "+inf", "-0"]).as_bytes().to_vec(),
+        _ => float(random),
+    }
+}
+
+/// An end of a range of scores.
+pub fn score_end(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=7 => score(random),
+        8..=12 => [b"(".as_slice(), &score(random)].concat(),
+        13..=15 => b"-inf".to_vec(),
+        16..=18 => b"+inf".to_vec(),
+        _ => odd(random),
+    }
+}
+
+/// An end of a range of members.
+pub fn member_end(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=7 => [b"[".as_slice(), &member(random)].concat(),
+        8..=13 => [b"(".as_slice(), &member(random)].concat(),
+        14..=16 => b"-".to_vec(),
+        17..=18 => b"+".to_vec(),
+        _ => odd(random),
+    }
+}
+
+/// A key of sets whose scores are all equal, as ranges of members want them.
+pub fn equal_key(random: &mut Random) -> Vec<u8> {
+    random.pick(&["equal0", "equal1"]).as_bytes().to_vec()
+}
+
+/// A longitude or a latitude.
+pub fn coordinate(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=13 => format!("{}.{}", random.between(-84, 84), random.between(0, 999_999)).into_bytes(),
+        14..=16 => {
+            random.pick(&["0", "85.05112878", "-85", "84.9", "13.361389", "38.115556"]).as_bytes().to_vec()
+        }
+        17 => random.pick(&["180", "-180", "181", "86", "-85.1"]).as_bytes().to_vec(),
+        _ => float(random),
+    }
+}
+
+/// A distance: of a street, a country or the world.
+pub fn distance(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..=17 => random.pick(&["0", "1", "150.5", "1000", "5000", "9000", "25000"]).as_bytes().to_vec(),
+        _ => float(random),
+    }
+}
