@@ -79,6 +79,9 @@ impl<'a> Range<'a> {
                 if is_reverse { (len - ranks.end, len - ranks.start) } else { (ranks.start, ranks.end) }
             }
             Self::Scores(range) => return range.ranks(set),
+            Self::Members(min, max) if set.is_listpack() && len <= WALKED_LEN_MAX => {
+                return walk_listpack(set, min, max, is_reverse);
+            }
             Self::Members(min, max) => (
                 match min {
                     LexEnd::First => 0,
@@ -116,6 +119,28 @@ impl ScoreRange {
     }
 }
 
+/// Elements of a listpack up to which a range of members is found by walking.
+const WALKED_LEN_MAX: usize = 128;
+
+/// The ranks of a range of members as Redis finds them in a listpack: by walking from one end. Where scores differ, and
+/// members are in no order, that is not what a search finds.
+fn walk_listpack(set: &SortedSet, min: LexEnd<'_>, max: LexEnd<'_>, is_reverse: bool) -> ops::Range<usize> {
+    let len = set.len();
+    let is_from_min = |rank: usize| min.is_at_or_before(set.at(rank).0);
+    let is_to_max = |rank: usize| max.is_at_or_behind(set.at(rank).0);
+    if len == 0 || !is_from_min(len - 1) || !is_to_max(0) {
+        return 0..0;
+    }
+    if is_reverse {
+        let end = (0..len).rev().find(|rank| is_to_max(*rank)).map_or(0, |last| last + 1);
+        let count = (0..end).rev().take_while(|rank| is_from_min(*rank)).count();
+        return end - count..end;
+    }
+    let start = (0..len).find(|rank| is_from_min(*rank)).unwrap_or(len);
+    let count = (start..len).take_while(|rank| is_to_max(*rank)).count();
+    start..start + count
+}
+
 /// Elements from rank `first` to `last`, negative ones counted from the end.
 fn clamp_ranks(first: i64, last: i64, len: usize) -> ops::Range<usize> {
     let len = len as i64;
@@ -151,6 +176,26 @@ impl<'a> LexEnd<'a> {
             [b'[', member @ ..] => Some(Self::In(member)),
             [b'(', member @ ..] => Some(Self::Out(member)),
             _ => None,
+        }
+    }
+
+    /// Whether a range that begins here has a member, unless it ends before.
+    fn is_at_or_before(self, member: &[u8]) -> bool {
+        match self {
+            Self::First => true,
+            Self::Last => false,
+            Self::In(end) => member >= end,
+            Self::Out(end) => member > end,
+        }
+    }
+
+    /// Whether a range that ends here has a member, unless it begins behind it.
+    fn is_at_or_behind(self, member: &[u8]) -> bool {
+        match self {
+            Self::First => false,
+            Self::Last => true,
+            Self::In(end) => member <= end,
+            Self::Out(end) => member < end,
         }
     }
 }
