@@ -11,7 +11,7 @@ use std::time::Instant;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Table};
+use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Table, Trail};
 
 const SLOT_COUNT: usize = 16_384;
 const HEAP_COUNT: usize = 32;
@@ -109,13 +109,13 @@ impl Keyspace {
             let slot: *const Slot = &self.slots[slot_of(key(index).1)];
             prefetch(slot.cast());
         }
-        for &index in indices {
+        let trail = |&index: &u64| {
             let hash = key(index).1;
-            self.slots[slot_of(hash)].hint.prefetch_bucket(hash);
-        }
-        for &index in indices {
-            let hash = key(index).1;
-            self.slots[slot_of(hash)].hint.prefetch_entry(hash);
+            self.slots[slot_of(hash)].hint.trail(hash)
+        };
+        let mut trails: Vec<_> = indices.iter().map(trail).collect();
+        while !trails.is_empty() {
+            trails.retain_mut(Trail::follow);
         }
         indices.iter().map(|&index| self.lookup(index)).sum()
     }

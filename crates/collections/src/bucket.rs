@@ -145,25 +145,14 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Calls `found` with the index and the item of each entry at `position` until it returns true; says whether
-    /// it did, and else whether the search has to go on in the next bucket.
-    #[inline]
-    pub(crate) fn search(&self, position: Position, mut found: impl FnMut(usize, Item) -> bool) -> Search {
+    /// The entries at `position`, each with its index.
+    #[inline(always)]
+    pub(crate) fn matches(&self, position: Position) -> Matches<'_> {
         let metadata = self.metadata.load(Ordering::Relaxed);
         let difference = metadata ^ (LOW_BYTES * u64::from(position.0 & 0xFF));
-        // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out below.
-        let mut candidates = difference.wrapping_sub(LOW_BYTES) & !difference & LOW_BYTES_TOP_BITS;
-        while candidates != 0 {
-            let index = candidates.trailing_zeros() as usize / 8;
-            candidates &= candidates - 1;
-            if let Some(item) = self.item_with(index, metadata)
-                && item.position == position
-                && found(index, item)
-            {
-                return Search::Found;
-            }
-        }
-        if metadata >> OVERFLOW_SHIFT == 0 { Search::Absent } else { Search::Next }
+        // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out later.
+        let candidates = difference.wrapping_sub(LOW_BYTES) & !difference & LOW_BYTES_TOP_BITS;
+        Matches { bucket: self, position, metadata, candidates }
     }
 
     /// The item at `index`, if it is not vacant.
@@ -250,12 +239,39 @@ impl Bucket {
     }
 }
 
-/// How a search in one bucket ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    Found,
-    Absent,
-    Next,
+/// The entries of a bucket at one position: almost always none or one.
+pub(crate) struct Matches<'a> {
+    bucket: &'a Bucket,
+    position: Position,
+    metadata: u64,
+    /// The top bits of the bytes that may match and were not looked at yet.
+    candidates: u64,
+}
+
+impl Matches<'_> {
+    /// Whether an entry that is not here may be in the next bucket.
+    #[inline(always)]
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.metadata >> OVERFLOW_SHIFT != 0
+    }
+}
+
+impl Iterator for Matches<'_> {
+    type Item = (usize, Item);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, Item)> {
+        while self.candidates != 0 {
+            let index = self.candidates.trailing_zeros() as usize / 8;
+            self.candidates &= self.candidates - 1;
+            if let Some(item) = self.bucket.item_with(index, self.metadata)
+                && item.position == self.position
+            {
+                return Some((index, item));
+            }
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -283,14 +299,11 @@ mod tests {
         }
         assert_eq!(bucket.insert(item(1, 0x2000)), None);
         for probe in (0..=0xFF_FFFFu32).step_by(if cfg!(miri) { 0x3_5555 } else { 0x55 }).chain(positions) {
-            let mut seen = Vec::new();
-            let search = bucket.search(Position::new(probe), |index, _| {
-                seen.push(index);
-                false
-            });
+            let mut matches = bucket.matches(Position::new(probe));
+            let seen: Vec<_> = matches.by_ref().map(|(index, _)| index).collect();
             let expected: Vec<_> = (0..WIDTH).filter(|&index| positions[index] == probe).collect();
             assert_eq!(seen, expected, "{probe:x}");
-            assert_eq!(search, Search::Absent);
+            assert!(!matches.may_go_on());
         }
     }
 

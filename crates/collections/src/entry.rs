@@ -184,9 +184,12 @@ impl Shape {
     }
 
     /// Whether an entry of this shape can live in the block of one of `other`'s.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn same_block(self, other: Self) -> bool {
         let (size, other_size) = (self.size(), other.size());
+        if size == other_size {
+            return true;
+        }
         if size > BLOCK_SIZE_MAX || other_size > BLOCK_SIZE_MAX {
             return size == other_size;
         }
@@ -237,14 +240,17 @@ impl<'a> Entry<'a> {
     }
 
     /// Whether this is the entry of `key`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn has_key(self, key: &[u8]) -> bool {
-        let stored = self.head().sizes.load(Ordering::Relaxed) & 0xFF;
-        if stored != KEY_LEN_ESCAPE && stored as usize != key.len() {
-            return false;
+        let head = self.head();
+        let stored = head.sizes.load(Ordering::Relaxed) & 0xFF;
+        if stored == KEY_LEN_ESCAPE {
+            return self.key() == key;
         }
-        self.key() == key
+        let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
+        let shape = Shape { has_expiry, key_len: stored as usize, value_size: 0 };
+        stored as usize == key.len() && is_same(self.bytes(shape.key_offset(), key.len()), key)
     }
 
     /// When the key expires, as a Unix time in milliseconds.
@@ -424,6 +430,20 @@ impl<'a> Entry<'a> {
         // SAFETY: every caller takes offset and length from the entry's own shape.
         unsafe { std::slice::from_raw_parts(self.at(offset), len) }
     }
+}
+
+/// Whether two keys of the same length are equal; those of 8 to 16 bytes are compared without a call.
+#[inline(always)]
+fn is_same(left: &[u8], right: &[u8]) -> bool {
+    if let (Some(left_head), Some(right_head)) = (left.first_chunk::<8>(), right.first_chunk::<8>())
+        && let (Some(left_tail), Some(right_tail)) = (left.last_chunk::<8>(), right.last_chunk::<8>())
+        && left.len() <= 16
+    {
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let difference = (word(left_head) ^ word(right_head)) | (word(left_tail) ^ word(right_tail));
+        return difference == 0;
+    }
+    left == right
 }
 
 impl std::fmt::Debug for Entry<'_> {

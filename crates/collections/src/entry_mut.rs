@@ -38,7 +38,20 @@ impl<'a> EntryMut<'a> {
     }
 
     /// Sets value and expiry. Returns the old entry where dropping it is costly.
+    #[inline(always)]
     pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
+        if let NewValue::Auto(text) = value
+            && expiry == ExpiryChange::Clear
+            // SAFETY: (1) the table owns the entry, and is borrowed mutably.
+            && unsafe { Removed::try_overwrite(self.place.item.block(), text) }
+        {
+            return None;
+        }
+        self.set_anyhow(value, expiry)
+    }
+
+    #[inline(never)]
+    fn set_anyhow(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
         let expiry = expiry.apply(self.entry().expiry());
         let mut costly = None;
         self.update(|old, heap| {

@@ -10,15 +10,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::bucket::{Bucket, Position, Search};
+use crate::bucket::{Bucket, Position};
 use crate::directory::Directory;
 use crate::prefetch;
-use crate::segment::SegmentRef;
+use crate::segment::{Path, SegmentRef};
 use crate::size_class::LINE_SIZE;
 use crate::table::Table;
 
-/// Buckets read to find an entry to prefetch.
-const PREFETCHED_BUCKET_COUNT_MAX: usize = 4;
+/// Bytes of an entry that are prefetched: those of a key of 16 bytes with a value of 64, or of like sizes. They may lie
+/// in three lines.
+const PREFETCHED_SIZE: usize = 88;
 
 /// Where a table's buckets are, as far as known.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Hint {
         }
     }
 
-    /// Loads the line of the directory that [`Self::prefetch_bucket`] will read, if the table has a directory.
+    /// Loads the line of the directory that [`Self::trail`] will read, if the table has a directory.
     #[inline]
     pub fn prefetch_directory(&self, hash: u64) {
         let root = self.root();
@@ -51,46 +52,24 @@ impl Hint {
         }
     }
 
-    /// Loads the bucket in which the key of this hash is at home.
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
+    /// Loads the bucket in which the key of this hash is at home, and leaves a trail from there to its entry.
+    #[inline(always)]
+    #[must_use]
+    pub fn trail(&self, hash: u64) -> Trail {
         let position = Position::of_hash(hash);
         let segment = self.segment(position);
-        if !segment.is_none() {
-            prefetch::line(segment.address() + segment.home(position) * size_of::<Bucket>());
-        }
+        let path = Path::from_home(segment.home(position), segment.bucket_count());
+        let trail = Trail { segment, path, position };
+        trail.prefetch_bucket();
+        trail
     }
 
-    /// Reads that bucket, which should have been prefetched, and loads the first two lines of the matching entry.
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        let position = Position::of_hash(hash);
-        // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
-        let segment = unsafe { self.segment(position).view() };
-        let mut path = segment.path(position);
-        // One key in seven is not in its home. Waiting for the next bucket here overlaps with the rest of the batch;
-        // waiting for the entry later would not.
-        for _ in 0..PREFETCHED_BUCKET_COUNT_MAX {
-            let Some(bucket) = segment.buckets.get(path.bucket_index()) else { return };
-            let mut is_found = false;
-            let search = bucket.search(position, |_, item| {
-                prefetch::line(item.address());
-                prefetch::line(item.address() + LINE_SIZE);
-                is_found = true;
-                false
-            });
-            if is_found || search != Search::Next || !path.advance() {
-                return;
-            }
-        }
-    }
-
-    #[inline]
+    #[inline(always)]
     fn root(&self) -> SegmentRef {
         SegmentRef::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    #[inline]
+    #[inline(always)]
     fn segment(&self, position: Position) -> SegmentRef {
         let root = self.root();
         if root.is_directory() {
@@ -98,6 +77,46 @@ impl Hint {
             unsafe { Directory::view(root) }.segment(position)
         } else {
             root
+        }
+    }
+}
+
+/// The way to an entry that is to be prefetched: the bucket that has been asked for. It must not be followed after the
+/// prefetch is over in the sense of the file's header.
+#[derive(Clone, Copy, Debug)]
+pub struct Trail {
+    segment: SegmentRef,
+    path: Path,
+    position: Position,
+}
+
+impl Trail {
+    /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the matching entry. One key in
+    /// seven is not in its home: then loads the next bucket, and returns whether the trail is to be followed again.
+    #[inline(always)]
+    #[must_use]
+    pub fn follow(&mut self) -> bool {
+        // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
+        let segment = unsafe { self.segment.view() };
+        let Some(bucket) = segment.buckets.get(self.path.bucket_index()) else { return false };
+        let mut matches = bucket.matches(self.position);
+        if let Some((_, item)) = matches.next() {
+            prefetch::line(item.address());
+            prefetch::line(item.address() + LINE_SIZE);
+            prefetch::line(item.address() + PREFETCHED_SIZE - 1);
+            return false;
+        }
+        if !matches.may_go_on() || !self.path.advance() {
+            return false;
+        }
+        self.prefetch_bucket();
+        true
+    }
+
+    #[inline(always)]
+    fn prefetch_bucket(&self) {
+        if !self.segment.is_none() {
+            prefetch::line(self.segment.address() + self.path.bucket_index() * size_of::<Bucket>());
         }
     }
 }

@@ -33,6 +33,12 @@ pub fn parse_canonical(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
+/// Whether `text` looks like the decimal text of an integer at first sight.
+#[inline(always)]
+pub(crate) fn may_be_canonical(text: &[u8]) -> bool {
+    text.len() <= DECIMAL_SIZE_MAX && matches!(text.first(), Some(b'-' | b'0'..=b'9'))
+}
+
 /// Returns the length of the decimal text of `value`, in bytes.
 #[must_use]
 pub fn decimal_len(value: i64) -> usize {

@@ -14,7 +14,7 @@ use crate::entry::{
     EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, LargeParts, Shape, ValueRef,
 };
 use crate::heap::{self, Heap};
-use crate::number::{DecimalBuffer, parse_canonical};
+use crate::number::{DecimalBuffer, may_be_canonical, parse_canonical};
 use crate::object::{Kind, Object};
 
 /// A value to be stored.
@@ -241,6 +241,32 @@ impl Removed {
         let text = unsafe { Self::bytes_of_block(self.block) }.expect("a resized string is not an integer");
         text[old_len..].copy_from_slice(bytes);
         self
+    }
+
+    /// Overwrites a string without expiry by another one in its block: what setting it comes to most often. `false`: it
+    /// takes more than that ([`Self::with_value`]), and nothing has changed.
+    ///
+    /// # Safety
+    /// 1. The block holds a complete entry, of which the caller has exclusive use.
+    #[inline(always)]
+    pub(crate) unsafe fn try_overwrite(block: NonNull<u8>, text: &[u8]) -> bool {
+        // SAFETY: (1) nobody changes it meanwhile.
+        let entry = unsafe { Entry::from_block(block) };
+        let old = entry.shape();
+        let shape = Shape { value_size: text.len(), ..old };
+        let is_inline = matches!(entry.form(), Form::Int | Form::Embstr | Form::Raw);
+        let fits = text.len() <= INLINE_SIZE_MAX && !old.has_expiry && shape.same_block(old);
+        if !is_inline || !fits || may_be_canonical(text) {
+            return false;
+        }
+        let form = if text.len() <= EMBSTR_SIZE_MAX { Form::Embstr } else { Form::Raw };
+        let head = Head::new(Kind::String, form, entry.access(), shape);
+        // SAFETY: (1) a block starts with its head.
+        unsafe { block.cast::<Head>().write(head) };
+        let target = block.as_ptr().wrapping_add(shape.value_offset());
+        // SAFETY: (1) the block holds the shape, which has room for these bytes here.
+        unsafe { target.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        true
     }
 
     /// The bytes of the string in an entry's block, unless it is stored as an integer.

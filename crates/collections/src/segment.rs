@@ -21,7 +21,7 @@
 
 use std::ptr::NonNull;
 
-use crate::bucket::{Bucket, Item, POSITION_BITS, Position, Search, WIDTH};
+use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
 use crate::heap::Heap;
 use crate::size_class::LINE_SIZE;
 
@@ -183,7 +183,7 @@ impl SegmentRef {
 }
 
 /// The buckets of a segment in the order in which an entry with a certain home tries them, each once.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     home: u32,
     bucket_count: u32,
@@ -199,13 +199,13 @@ const JUMP_COUNT_MAX: u32 = 8;
 const JUMP_OFFSETS: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 6 | 1 << 10 | 1 << 15 | 1 << 21 | 1 << 28;
 
 impl Path {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn from_home(home: usize, bucket_count: usize) -> Self {
         Self { home: home as u32, bucket_count: bucket_count as u32, offset: 0, jump_count: 0 }
     }
 
     /// The index of the current bucket.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bucket_index(self) -> usize {
         let index = self.home + self.offset;
         (if index >= self.bucket_count { index - self.bucket_count } else { index }) as usize
@@ -288,31 +288,6 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The place of the entry at `position` for which `is_wanted` returns true.
-    #[inline]
-    pub(crate) fn find(
-        self,
-        position: Position,
-        mut is_wanted: impl FnMut(Item) -> bool,
-    ) -> Option<Place<'a>> {
-        let mut path = self.path(position);
-        loop {
-            let bucket_index = path.bucket_index();
-            let bucket = self.buckets.get(bucket_index)?;
-            let mut place = None;
-            let search = bucket.search(position, |index, item| {
-                let is_found = is_wanted(item);
-                if is_found {
-                    place = Some(Place { bucket, bucket_index, index, item });
-                }
-                is_found
-            });
-            if search != Search::Next || !path.advance() {
-                return place;
-            }
-        }
-    }
-
     /// Puts an item in the first bucket with room on its path. There must be room somewhere.
     #[inline]
     pub(crate) fn insert(self, item: Item) {

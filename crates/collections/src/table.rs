@@ -118,11 +118,11 @@ impl Table {
     }
 
     /// The entry of a key.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
         let position = Position::of_hash(hash);
-        let place = self.segment(position).find(position, |item| self.entry_of(item).has_key(key))?;
+        let place = self.place_in(self.segment(position), position, key)?;
         Some(self.entry_of(place.item))
     }
 
@@ -135,6 +135,7 @@ impl Table {
     }
 
     /// Sets the value and expiry of a key, which is added if it isn't there. The access clock of a new key is zero.
+    #[inline(always)]
     pub fn upsert<'a>(
         &'a mut self,
         heap: &'a Heap,
@@ -144,8 +145,7 @@ impl Table {
         expiry: ExpiryChange,
     ) -> Upserted<'a> {
         let Some((segment, place)) = self.find_place(hash, key) else {
-            let new = Removed::new(heap, key, value, expiry.apply(None));
-            let entry = self.add(heap, Position::of_hash(hash), new);
+            let entry = self.add_new(heap, hash, key, value, expiry.apply(None));
             return Upserted {
                 entry,
                 existed: false,
@@ -342,12 +342,12 @@ impl Table {
     }
 
     /// The place of a key. It is good until segments are replaced, which no borrow tells.
-    #[inline]
+    #[inline(always)]
     fn find_place<'a>(&mut self, hash: u64, key: &[u8]) -> Option<(Segment<'a>, Place<'a>)> {
         let position = Position::of_hash(hash);
         // SAFETY: the table owns its segments; callers are done with the place before they replace any.
         let segment: Segment<'a> = unsafe { self.segment_ref(position).view() };
-        let place = segment.find(position, |item| self.entry_of(item).has_key(key))?;
+        let place = self.place_in(segment, position, key)?;
         Some((segment, place))
     }
 
@@ -359,6 +359,18 @@ impl Table {
                 None
             }
         }
+    }
+
+    #[inline(never)]
+    fn add_new(
+        &mut self,
+        heap: &Heap,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_>,
+        expiry: Option<i64>,
+    ) -> Entry<'_> {
+        self.add(heap, Position::of_hash(hash), Removed::new(heap, key, value, expiry))
     }
 
     /// Adds an entry whose key is not there.

@@ -125,8 +125,8 @@ fn prefetches_may_run_while_a_table_changes() {
                     number = number.wrapping_add(1);
                     let hash = hash_of(number % key_count);
                     hint.prefetch_directory(hash);
-                    hint.prefetch_bucket(hash);
-                    hint.prefetch_entry(hash);
+                    let mut trail = hint.trail(hash);
+                    while trail.follow() {}
                 }
             });
         }

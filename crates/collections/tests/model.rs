@@ -123,8 +123,8 @@ impl Driver {
         let key = self.key();
         let hash = hash_of(self.hashing, &key);
         self.hint.prefetch_directory(hash);
-        self.hint.prefetch_bucket(hash);
-        self.hint.prefetch_entry(hash);
+        let mut trail = self.hint.trail(hash);
+        while trail.follow() {}
         if self.random.below(100) < self.removal_percent {
             let removed = self.table.remove(&self.heap, hash, &key);
             let expected = self.model.remove(&key);

@@ -89,7 +89,7 @@ impl<'a> Ctx<'a> {
 
     /// The request's `index`-th key. Panics if the command's key specs do not give so many.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn key(&self, index: usize) -> Key<'a> {
         self.planned_key(self.planned[index])
     }
@@ -100,18 +100,17 @@ impl<'a> Ctx<'a> {
         self.planned.iter().map(move |planned| key_of(*planned, args, db))
     }
 
-    #[inline]
+    #[inline(always)]
     fn planned_key(&self, planned: PlannedKey) -> Key<'a> {
         key_of(planned, self.args, self.session.db)
     }
 
     /// The text of a string value for reading; `None`: no such key.
-    #[inline]
+    #[inline(always)]
     pub fn find_string(&self, key: Key<'_>) -> Result<Option<ValueRef<'_>>, CommandError> {
-        match self.data.find(key) {
-            None => Ok(None),
-            Some(entry) if entry.kind() == Kind::String => Ok(Some(entry.value())),
-            Some(_) => Err(CommandError::WRONG_TYPE),
+        match self.data.find(key).map(Entry::value) {
+            Some(ValueRef::Object(_)) => Err(CommandError::WRONG_TYPE),
+            value => Ok(value),
         }
     }
 
@@ -126,7 +125,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Answers a string value as a bulk string, or null.
-    #[inline]
+    #[inline(always)]
     pub fn reply_string(&self, key: Key<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
         let mut out = reply.parts();
         self.write_string(key, &mut out)?;
@@ -134,7 +133,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// The same as a part of a reply.
-    #[inline]
+    #[inline(always)]
     pub fn write_string(&self, key: Key<'_>, out: &mut ReplyBuffer<'_>) -> Result<(), CommandError> {
         match self.find_string(key)? {
             None => out.null(),

@@ -111,7 +111,7 @@ impl Index {
 
     /// The command with this name.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<Found> {
         let packed = pack(name);
         let mut at = place_of(packed, name.len());
@@ -120,7 +120,7 @@ impl Index {
             let found = place.found.as_ref()?;
             if place.packed == packed
                 && place.len == name.len()
-                && (name.len() <= PACKED_SIZE || found.command.name.as_bytes().eq_ignore_ascii_case(name))
+                && (name.len() <= PACKED_SIZE || is_named(found.command, name))
             {
                 return Some(*found);
             }
@@ -145,8 +145,13 @@ impl Default for Index {
     }
 }
 
+#[inline(never)]
+fn is_named(command: &Command, name: &[u8]) -> bool {
+    command.name.as_bytes().eq_ignore_ascii_case(name)
+}
+
 /// The letters of a name in lower case, or the first and last four of a longer one.
-#[inline]
+#[inline(always)]
 fn pack(name: &[u8]) -> u64 {
     const LOWER: u64 = 0x2020_2020_2020_2020;
     if let (Some(head), Some(tail)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
@@ -155,10 +160,9 @@ fn pack(name: &[u8]) -> u64 {
     }
     match *name {
         [] => 0,
-        [first, ..] => {
-            let (middle, last) = (name[name.len() / 2], name[name.len() - 1]);
-            u64::from(u32::from_le_bytes([first, middle, last, 0])) | LOWER
-        }
+        [only] => u64::from(only) | LOWER,
+        [first, second] => u64::from(u16::from_le_bytes([first, second])) | LOWER,
+        [first, second, third, ..] => u64::from(u32::from_le_bytes([first, second, third, 0])) | LOWER,
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Heap, Hint, KeyHasher, PageHooks, Retired, Table};
+use collections::{Heap, Hint, KeyHasher, PageHooks, Retired, Table, Trail};
 use sync::LatchTable;
 use sync::epoch::Domain;
 
@@ -247,21 +247,17 @@ impl Keyspace {
     }
 
     /// First pass of a batch: asks for the cache line of the key's slot.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) {
         self.slots.prefetch(slot_of_hash(hash).index());
     }
 
-    /// Second pass: asks for the bucket. Only database 0 has hints.
-    #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        self.slots.shared(slot_of_hash(hash).index()).prefetch_bucket(hash);
-    }
-
-    /// Third pass: asks for the entry.
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        self.slots.shared(slot_of_hash(hash).index()).prefetch_entry(hash);
+    /// Second pass: asks for the bucket. Each further pass follows the trail, which is good until the thread is next
+    /// quiescent. Only database 0 has hints.
+    #[inline(always)]
+    #[must_use]
+    pub fn trail(&self, hash: u64) -> Trail {
+        self.slots.shared(slot_of_hash(hash).index()).trail(hash)
     }
 
     /// Bytes of entries and table segments.

@@ -23,15 +23,17 @@ pub struct Kept<'k> {
 }
 
 impl<'k> View<'k> {
-    /// Latches one slot.
-    #[inline]
+    /// Latches one slot. None is held.
+    #[inline(always)]
     pub fn latch(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
-        debug_assert!(matches!(self.held, Held::Nothing));
         let slots = self.keyspace.slots();
-        self.held = match mode {
+        let held = match mode {
             Mode::Read => Held::Read(slot, slots.try_read(slot.index()).ok_or(Busy(slot))?),
             Mode::Write => Held::Write(slot, slots.try_write(slot.index()).ok_or(Busy(slot))?),
         };
+        // In release builds too: then nothing is dropped below, and the compiler knows.
+        assert!(matches!(self.held, Held::Nothing));
+        self.held = held;
         Ok(())
     }
 
@@ -104,13 +106,21 @@ impl<'k> View<'k> {
     }
 
     /// Lets all latches go.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self) {
-        if let Held::Several(mut guards) = std::mem::take(&mut self.held) {
-            guards.clear();
-            if guards.capacity() <= SPARE_GUARD_COUNT_MAX {
-                self.spare_guards = guards;
-            }
+        match std::mem::take(&mut self.held) {
+            Held::Read(_, guard) => drop(guard),
+            Held::Write(_, guard) => drop(guard),
+            held => self.release_others(held),
+        }
+    }
+
+    #[inline(never)]
+    fn release_others(&mut self, held: Held<'k>) {
+        let Held::Several(mut guards) = held else { return };
+        guards.clear();
+        if guards.capacity() <= SPARE_GUARD_COUNT_MAX {
+            self.spare_guards = guards;
         }
     }
 

@@ -7,7 +7,7 @@ use crate::view::View;
 
 impl View<'_> {
     /// The entry of a key, for a command that reads its value: counts a hit or a miss and records the access.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, key: Key<'_>) -> Option<Entry<'_>> {
         let Some(entry) = self.lookup(key) else {
             self.counters.misses.add(1);
@@ -25,7 +25,7 @@ impl View<'_> {
         Some(entry)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record_access(&self, entry: Entry<'_>) {
         if self.touch {
             entry.set_access(self.aging.accessed(entry.access(), || self.random.next_u32()));
@@ -75,7 +75,7 @@ impl View<'_> {
         self.find(key).is_some()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup(&self, key: Key<'_>) -> Option<Entry<'_>> {
         self.table(key)?.find(key.hash, key.bytes)
     }

@@ -158,23 +158,26 @@ impl<'k> View<'k> {
         &self.random
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slot_data(&self, slot: Slot) -> &SlotData {
         self.held_data(slot).unwrap_or_else(|| not_held(slot))
     }
 
     /// The data of a slot, if it is held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn held_data(&self, slot: Slot) -> Option<&SlotData> {
         match &self.held {
             Held::Read(held, guard) if *held == slot => Some(guard),
             Held::Write(held, guard) if *held == slot => Some(guard),
-            Held::Several(guards) => {
-                let index = guards.binary_search_by_key(&slot, |(held, _)| *held).ok()?;
-                Some(&guards[index].1)
-            }
-            _ => None,
+            held => Self::data_of_several(held, slot),
         }
+    }
+
+    #[inline(never)]
+    fn data_of_several<'a>(held: &'a Held<'k>, slot: Slot) -> Option<&'a SlotData> {
+        let Held::Several(guards) = held else { return None };
+        let index = guards.binary_search_by_key(&slot, |(held, _)| *held).ok()?;
+        Some(&guards[index].1)
     }
 
     /// Whether a slot is held for writing.
@@ -188,7 +191,7 @@ impl<'k> View<'k> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
         match &mut self.held {
             Held::Write(held, guard) if *held == slot => guard,
@@ -203,7 +206,7 @@ impl<'k> View<'k> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn table(&self, key: Key<'_>) -> Option<&Table> {
         match self.held_data(key.slot) {
             Some(data) => data.table(key.db.0 as usize),
@@ -219,7 +222,7 @@ impl<'k> View<'k> {
     }
 
     /// Runs `change` on the key's table, then makes the slot's hint follow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
         let keyspace = self.keyspace;
         let db = key.db.0 as usize;
@@ -232,7 +235,7 @@ impl<'k> View<'k> {
     }
 
     /// Whether an entry's time is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_expired(&self, entry: Entry<'_>) -> bool {
         entry.expiry().is_some_and(|at| at <= self.due())
     }

@@ -9,6 +9,7 @@ mod attention;
 mod eviction;
 mod latching;
 mod plain;
+mod plan;
 mod refusals;
 mod serving;
 
@@ -20,11 +21,12 @@ use std::sync::atomic::Ordering;
 
 use base::Slot;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
-use commands::command::{Access, Command, Flags, find_keys};
+use collections::Trail;
+use commands::command::{Access, Command, Flags};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
-use commands::index::{Found, Shape};
+use commands::index::Found;
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use config::Config;
@@ -33,6 +35,7 @@ use reactor::clock::Ticks;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, Batch, Limits, Parsed, Parser, Peer};
 
+use self::plan::{Plan, Refusal};
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
 use crate::listening::Ears;
@@ -68,30 +71,12 @@ pub struct Executor {
     plans: Vec<Plan>,
     keys: Vec<PlannedKey>,
     found: Vec<u32>,
+    trails: Vec<Trail>,
+    /// Hashes of keys that will be asked for in this turn.
+    foreseen: Vec<u64>,
     slots: Vec<Slot>,
     effects: Effects,
     stand_in: StandIn,
-}
-
-/// What is known of a request before anything is latched.
-#[derive(Clone, Copy)]
-struct Plan {
-    found: Option<Found>,
-    refusal: Refusal,
-    first_key: u32,
-    key_count: u32,
-    /// It touches keys, never takes long, and means nothing for the connection: see `plain.rs`.
-    is_plain: bool,
-}
-
-/// Why a request is refused whatever the state of its connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Refusal {
-    None,
-    Unknown,
-    UnknownSub,
-    Arity,
-    Keys,
 }
 
 /// A request on its way through the executor.
@@ -155,6 +140,8 @@ impl Executor {
             plans: Vec::new(),
             keys: Vec::new(),
             found: Vec::new(),
+            trails: Vec::new(),
+            foreseen: Vec::new(),
             slots: Vec::new(),
             effects: Effects::default(),
             stand_in: StandIn::new(),
@@ -291,72 +278,6 @@ impl Executor {
         limit == 0 || self.shared.used_memory() + 4 * input_size + ROOM_SIZE <= limit
     }
 
-    /// Looks up each request's command and keys, and asks for the memory they will touch, in three passes.
-    fn plan(&mut self, batch: &Batch, bytes: &[u8]) {
-        self.plans.clear();
-        self.keys.clear();
-        self.plans.reserve(batch.len());
-        self.keys.reserve(batch.len());
-        for index in 0..batch.len() {
-            let plan = self.plan_request(batch.args(index, bytes));
-            self.plans.push(plan);
-        }
-        if self.keys.len() > 1 {
-            let keyspace = &self.shared.keyspace;
-            self.keys.iter().for_each(|key| keyspace.prefetch_bucket(key.hash));
-            self.keys.iter().for_each(|key| keyspace.prefetch_entry(key.hash));
-        }
-    }
-
-    fn plan_request(&mut self, args: Args<'_>) -> Plan {
-        let first_key = self.keys.len() as u32;
-        let mut plan =
-            Plan { found: None, refusal: Refusal::Unknown, first_key, key_count: 0, is_plain: false };
-        let Some(mut found) = self.shared.commands.find(args.name()) else { return plan };
-        plan.refusal = Refusal::None;
-        if found.shape == Shape::OneKey && found.command.accepts(args.len()) {
-            self.push_key(args, 1);
-            return Plan { found: Some(found), key_count: 1, is_plain: true, ..plan };
-        }
-        if !found.command.subcommands.is_empty() && args.len() > 1 {
-            match self.shared.commands.find_sub(found, args.at(1)) {
-                Some(sub) => found = sub,
-                None => plan.refusal = Refusal::UnknownSub,
-            }
-        }
-        plan.found = Some(found);
-        if plan.refusal != Refusal::None {
-            return plan;
-        }
-        let command = found.command;
-        if !command.accepts(args.len()) {
-            plan.refusal = Refusal::Arity;
-            return plan;
-        }
-        if !command.keys.is_empty() {
-            let mut indexes = std::mem::take(&mut self.found);
-            indexes.clear();
-            if !find_keys(command, args, &mut indexes) {
-                plan.refusal = Refusal::Keys;
-            }
-            for index in &indexes {
-                self.push_key(args, *index);
-            }
-            self.found = indexes;
-        }
-        plan.key_count = self.keys.len() as u32 - first_key;
-        plan.is_plain = found.shape != Shape::Other && plan.refusal == Refusal::None && plan.key_count > 0;
-        plan
-    }
-
-    #[inline]
-    fn push_key(&mut self, args: Args<'_>, arg: u32) {
-        let keyspace = &self.shared.keyspace;
-        let hash = keyspace.hasher().hash(args.at(arg as usize));
-        keyspace.prefetch_slot(hash);
-        self.keys.push(PlannedKey { hash, arg });
-    }
-
     /// Executes one planned request: refuses it, makes it wait, or runs it.
     fn execute(
         &mut self,
@@ -369,7 +290,7 @@ impl Executor {
     ) -> Step {
         let plan = self.plans[index];
         let args = batch.args(index, bytes);
-        let Some(found) = plan.found.filter(|_| plan.refusal == Refusal::None) else {
+        let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
             self.refuse(connection, plan, args);
             return Step::Done;
         };

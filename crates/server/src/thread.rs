@@ -48,6 +48,9 @@ const STOP_MS: i64 = 1000;
 /// Longest time a thread waits without looking at its timers, in milliseconds.
 const WAIT_MS_MAX: i64 = 1000;
 
+/// Events that are looked at before the first of them is handled.
+const FORESEEN_COUNT: usize = 16;
+
 /// A server thread.
 pub struct Thread {
     index: usize,
@@ -147,7 +150,14 @@ impl Thread {
             self.read_mail();
             // Who asks later asks about events that this turn has not seen.
             let asker_count = self.turn_askers.len();
-            while let Some(event) = self.reactor.next_event() {
+            let mut foreseen_count = 0;
+            loop {
+                if foreseen_count == 0 {
+                    foreseen_count = FORESEEN_COUNT;
+                    self.foresee();
+                }
+                foreseen_count -= 1;
+                let Some(event) = self.reactor.next_event() else { break };
                 // What was published before these bytes were sent comes before the answer to them.
                 self.read_mail();
                 self.handle(event);
@@ -178,6 +188,13 @@ impl Thread {
             self.statistics.busy_ns.add(Ticks::now().ns_since(started));
             self.participant.quiescent();
         }
+    }
+
+    /// Has the memory prefetched that the next events will touch.
+    fn foresee(&mut self) {
+        let executor = &mut self.executor;
+        self.reactor.look_ahead(FORESEEN_COUNT, |bytes| executor.foresee(bytes));
+        executor.follow_foreseen();
     }
 
     /// Whether nothing is left to do here, for good.

@@ -43,6 +43,7 @@ const DEFERRED_SIZE: usize = 4;
 impl<'a> ReplyBuffer<'a> {
     /// A writer at the end of `out`.
     #[must_use]
+    #[inline(always)]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Self {
         Self { out, protocol }
     }
@@ -115,7 +116,7 @@ impl<'a> ReplyBuffer<'a> {
     }
 
     /// A bulk string.
-    #[inline]
+    #[inline(always)]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.out.reserve(bytes.len() + 32);
         number::write_header(self.out, b'$', bytes.len() as u64);

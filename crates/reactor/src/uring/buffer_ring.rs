@@ -95,8 +95,9 @@ impl BufferRing {
         tail.store(self.tail.get(), Ordering::Release);
     }
 
+    /// Where buffer `id` is.
     #[inline]
-    fn start_of(&self, id: u16) -> NonNull<u8> {
+    pub(super) fn start_of(&self, id: u16) -> NonNull<u8> {
         debug_assert!(id <= self.mask);
         // SAFETY: `id` is a buffer's, so its start lies within the mapping.
         unsafe { self.memory.start().add(usize::from(id) * stride(self.buffer_size)) }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use io_uring::{cqueue, opcode, squeue, types};
 
 use super::buffer_ring::GROUP;
-use super::{Connection, Receiving, Uring};
+use super::{Connection, KIND_MASK, KIND_RECEIVE, Receiving, Uring};
 use crate::receive_buffer::Pool;
 use crate::{ConnectionId, Event, RecvBuffer};
 
@@ -79,6 +79,24 @@ impl Uring {
         let end = self.end_of_receive(id, completion.result());
         debug_assert!(event.is_none() || end.is_none());
         event.or(end)
+    }
+
+    /// Shows the bytes of receives among the next completions.
+    #[inline]
+    pub(crate) fn look_ahead(&self, count: usize, mut look: impl FnMut(&[u8])) {
+        let Pool::Ring(buffers) = &**self.pool else { return };
+        for completion in self.completions[self.completion_index..].iter().take(count) {
+            if completion.user_data() & KIND_MASK != KIND_RECEIVE {
+                continue;
+            }
+            if let (Some(id), Ok(size)) =
+                (cqueue::buffer_select(completion.flags()), usize::try_from(completion.result()))
+            {
+                // SAFETY: the kernel has written that many bytes to the buffer, which the pool owns, and does not have it
+                // any more: it is given back when the event is over that this completion, not yet taken, will make.
+                look(unsafe { std::slice::from_raw_parts(buffers.start_of(id).as_ptr(), size) });
+            }
+        }
     }
 
     /// The bytes of a completion, if it has any.

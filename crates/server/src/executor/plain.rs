@@ -58,7 +58,7 @@ impl Executor {
         self.view.touch = true;
         let out = &mut connection.out;
         let Some(plan) = self.plans.get(index).filter(|plan| plan.is_plain) else { return index };
-        let Some(found) = plan.found else { return index };
+        let Some(found) = plan.found() else { return index };
         let mut ctx = Ctx {
             data: &mut self.view,
             session: &mut connection.session,
@@ -71,8 +71,7 @@ impl Executor {
             hasher: self.shared.keyspace.hasher(),
         };
         for plan in &self.plans[first..] {
-            let Some(found) = plan.found.filter(|_| plan.is_plain) else { break };
-            let command = found.command;
+            let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
             let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let latched = if let [key] = keys {
@@ -106,17 +105,17 @@ impl Executor {
                 serving.serve_ready();
             }
             ctx.data.release();
-            if found.id != run.id {
+            if plan.id != run.id {
                 run.end(self.statistics, started);
-                run.id = found.id;
-                self.statistics.current_command.set(u64::from(found.id.0) + 1);
+                run.id = plan.id;
+                self.statistics.current_command.set(u64::from(plan.id.0) + 1);
             }
             run.calls += 1;
             index += 1;
             if let Err(error) = result {
                 out.truncate(mark);
                 ReplyBuffer::new(out, protocol).error(error.text());
-                self.statistics.command(found.id).failed.add(1);
+                self.statistics.command(plan.id).failed.add(1);
                 self.statistics.errors.add(1);
                 self.shared.errors.count(CommandError::code(&error));
             }
@@ -146,7 +145,7 @@ impl Executor {
             }
         }
         if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
-            let Some(found) = self.plans[index - 1].found else { return index };
+            let Some(found) = self.plans[index - 1].found() else { return index };
             let (mark, request_size) = closer_look.unwrap_or((connection.out.len(), 0));
             let cost = Cost { ns, reply_size: connection.out.len() - mark, request_size };
             self.log_command(connection, found, batch.args(index - 1, bytes), cost);

@@ -20,7 +20,7 @@ impl Executor {
     /// Answers a request that no state of its connection could make right.
     #[cold]
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) {
-        let error = match (plan.refusal, plan.found) {
+        let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
                 unknown_debug_subcommand(args)
             }
@@ -29,7 +29,7 @@ impl Executor {
             (Refusal::UnknownSub, Some(found)) => unknown_subcommand(found.command.name, args.at(1)),
             _ => unknown_command(args),
         };
-        match plan.found.filter(|_| plan.refusal == Refusal::Arity) {
+        match plan.found().filter(|_| plan.refusal == Refusal::Arity) {
             Some(found) => self.reject(connection, found, &error),
             None => self.answer_error(connection, &error),
         }

@@ -103,7 +103,17 @@ impl Batch {
     #[must_use]
     #[inline]
     pub fn args<'a>(&'a self, index: usize, bytes: &'a [u8]) -> Args<'a> {
-        let request = &self.requests[index];
+        self.args_of(&self.requests[index], bytes)
+    }
+
+    /// The arguments of every request from `index` on, in order; `bytes` as for [`Self::args`].
+    #[inline]
+    pub fn args_from<'a>(&'a self, index: usize, bytes: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
+        self.requests[index..].iter().map(move |request| self.args_of(request, bytes))
+    }
+
+    #[inline(always)]
+    fn args_of<'a>(&'a self, request: &Request, bytes: &'a [u8]) -> Args<'a> {
         let first = request.first_arg as usize;
         let source = if request.is_inline() { &self.inline_bytes } else { bytes };
         Args::new(source, &self.spans[first..first + request.argc()])

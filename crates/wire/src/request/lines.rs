@@ -65,24 +65,26 @@ pub(super) fn find_in_line(rest: &[u8], scanned: usize, byte: u8) -> Option<usiz
     line[scanned..].iter().position(|&other| other == byte).map(|at| scanned + at)
 }
 
-/// Reads a line end, `$`, a number of up to nine digits and a line end; anything else is `None`.
+/// Reads a line end at `at`, `$`, a number of up to nine digits and a line end; anything else is `None`. Gives the number,
+/// and where the line ends.
 #[inline(always)]
-pub(super) fn plain_length_line(rest: &[u8]) -> Option<(u32, &[u8])> {
+pub(super) fn plain_length_line(input: &[u8], at: usize) -> Option<(u32, usize)> {
     // Whatever the number's length, eight bytes are there if the argument is, with its own line end.
-    let window = u64::from_le_bytes(*rest.first_chunk()?);
+    let window = u64::from_le_bytes(*input.get(at..)?.first_chunk()?);
     let one = window ^ u64::from_le_bytes(*b"\r\n$0\r\n\0\0");
     if one & 0x0000_ffff_00ff_ffff == 0 {
         let digit = (one >> 24) as u8;
-        return if digit <= 9 { Some((u32::from(digit), &rest[6..])) } else { None };
+        return if digit <= 9 { Some((u32::from(digit), at + 6)) } else { None };
     }
     let two = window ^ u64::from_le_bytes(*b"\r\n$00\r\n\0");
     if two & 0x00ff_ff00_00ff_ffff == 0 {
         let (tens, ones) = ((two >> 24) as u8, (two >> 32) as u8);
         let is_number = tens.wrapping_sub(1) < 9 && ones <= 9;
-        return is_number.then(|| (u32::from(tens) * 10 + u32::from(ones), &rest[7..]));
+        return is_number.then(|| (u32::from(tens) * 10 + u32::from(ones), at + 7));
     }
     if window << 40 == u64::from_le_bytes(*b"\r\n$\0\0\0\0\0") << 40 {
-        return plain_number_line(&rest[3..]);
+        let (number, after) = plain_number_line(&input[at + 3..])?;
+        return Some((number, input.len() - after.len()));
     }
     None
 }

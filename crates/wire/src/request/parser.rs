@@ -344,18 +344,19 @@ fn read_plain_bulks(
 ) -> (u64, usize) {
     let mut args_missing = progress.args_missing;
     // Each step starts at the line end before a length line, and thereby checks the end of the argument before it.
-    let mut line_end = &input[progress.resume_at - LINE_END.len()..];
+    let mut line_end = progress.resume_at - LINE_END.len();
     while args_missing > 0
-        && let Some((len, body)) = plain_length_line(line_end)
-        && let Some(after) = body.get(len as usize..)
+        && let Some((len, start)) = plain_length_line(input, line_end)
+        && len as usize <= input.len() - start
         && u64::from(len) <= bounds.bulk_size_max
     {
-        spans.push(Span { start: (input.len() - body.len()) as u32, len });
+        spans.push(Span { start: start as u32, len });
         args_missing -= 1;
-        line_end = after;
+        line_end = start + len as usize;
     }
-    if args_missing == 0 && line_end.starts_with(LINE_END) {
-        return (0, input.len() - line_end.len() + LINE_END.len());
+    let end = line_end + LINE_END.len();
+    if args_missing == 0 && input.get(line_end..end) == Some(LINE_END) {
+        return (0, end);
     }
     if args_missing == progress.args_missing {
         return (args_missing, progress.resume_at);

@@ -1,0 +1,52 @@
+//! Finding a key in its segment: at home inline, beyond it by a call.
+//!
+//! Touches nothing: whoever changes what is found has the table for writing.
+
+use crate::bucket::Position;
+use crate::segment::{Place, Segment};
+use crate::table::Table;
+
+impl Table {
+    /// The place of a key in its segment.
+    #[inline(always)]
+    pub(crate) fn place_in<'a>(
+        &self,
+        segment: Segment<'a>,
+        position: Position,
+        key: &[u8],
+    ) -> Option<Place<'a>> {
+        // Six in seven are at home.
+        let bucket_index = segment.reference.home(position);
+        let bucket = segment.buckets.get(bucket_index)?;
+        let mut matches = bucket.matches(position);
+        for (index, item) in matches.by_ref() {
+            if self.entry_of(item).has_key(key) {
+                return Some(Place { bucket, bucket_index, index, item });
+            }
+        }
+        if matches.may_go_on() { self.place_beyond_home(segment, position, key) } else { None }
+    }
+
+    #[inline(never)]
+    fn place_beyond_home<'a>(
+        &self,
+        segment: Segment<'a>,
+        position: Position,
+        key: &[u8],
+    ) -> Option<Place<'a>> {
+        let mut path = segment.path(position);
+        while path.advance() {
+            let bucket_index = path.bucket_index();
+            let bucket = segment.buckets.get(bucket_index)?;
+            let mut matches = bucket.matches(position);
+            let found = matches.find(|(_, item)| self.entry_of(*item).has_key(key));
+            if let Some((index, item)) = found {
+                return Some(Place { bucket, bucket_index, index, item });
+            }
+            if !matches.may_go_on() {
+                return None;
+            }
+        }
+        None
+    }
+}
