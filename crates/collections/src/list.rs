@@ -84,7 +84,7 @@ impl List {
     }
 
     /// Visits the elements from `from` on until `visit` says no.
-    pub fn walk(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+    pub fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         match &self.repr {
             Repr::Small { elements, .. } => {
                 for (index, [item]) in (from..).zip(elements.iter_from(from)) {
@@ -98,7 +98,7 @@ impl List {
     }
 
     /// Visits the elements from `from` on towards the front until `visit` says no.
-    pub fn walk_back(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+    pub fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         match &self.repr {
             Repr::Small { elements, .. } => {
                 for index in (0..=from).rev() {

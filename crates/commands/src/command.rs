@@ -141,8 +141,11 @@ pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<
     Err(CommandError::wrong_arity(ctx.command.name))
 }
 
+/// Whether a request's arguments lead to keys that are not among them.
+pub type Reaches = fn(Args<'_>) -> bool;
+
 /// What a command needs latched. The planner takes the latches, handlers never do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// No data.
     None,
@@ -158,7 +161,44 @@ pub enum Access {
     WriteAll,
     /// What the commands queued in the session need, all of it at once (`EXEC`).
     Queued,
+    /// As [`Self::ReadAll`] for requests whose arguments lead to keys that are not among them, else as [`Self::Read`].
+    ReadAllIf(Reaches),
+    /// As [`Self::WriteAll`] for requests whose arguments lead to keys that are not among them, else as [`Self::Write`].
+    WriteAllIf(Reaches),
 }
+
+impl Access {
+    /// What a request with these arguments needs: none of those that depend on them.
+    #[must_use]
+    pub fn of_request(self, args: Args<'_>) -> Self {
+        match self {
+            Self::ReadAllIf(reaches) => {
+                if reaches(args) {
+                    Self::ReadAll
+                } else {
+                    Self::Read
+                }
+            }
+            Self::WriteAllIf(reaches) => {
+                if reaches(args) {
+                    Self::WriteAll
+                } else {
+                    Self::Write
+                }
+            }
+            settled => settled,
+        }
+    }
+}
+
+impl PartialEq for Access {
+    /// Whether they are of one kind; whatever decides about the requests of one that depends on them.
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl Eq for Access {}
 
 bitflags! {
     /// Command flags, with Redis's names and meaning.

@@ -2,8 +2,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `string`, `bitmap`, `generic`, `connection`, `pubsub`, `transaction`, `server` | the commands of that family |
-//! | `string`, `bitmap`, `set`, `generic`, `connection`, `server` | the commands of that family |
+//! | `string`, `bitmap`, `set`, `generic`, `connection`, `pubsub`, `transaction`, `server` | the commands of that family |
 //! | [`table`], [`index`] | the list of all commands, and finding one by its name |
 //! | [`command`] | what a command says of itself |
 //! | [`context`] | what a handler is given |

@@ -192,6 +192,8 @@ pub static COMMANDS: &[&Command] = &[
     &smembers::COMMAND,
     &sismember::SMISMEMBER,
     &smove::COMMAND,
+    &sort::SORT,
+    &sort::SORT_RO,
     &spop::COMMAND,
     &publish::SPUBLISH,
     &srandmember::COMMAND,
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn flags_and_access_agree() {
         assert_each(|command, complaints| {
-            let writes = matches!(command.access, Access::Write | Access::WriteAll);
+            let writes = matches!(command.access, Access::Write | Access::WriteAll | Access::WriteAllIf(_));
             let (write, readonly) = (Flags::WRITE, Flags::READONLY);
             if command.flags.contains(write) && !writes && command.access != Access::Queued {
                 complaints.push("a write without write access".to_owned());
@@ -413,7 +415,8 @@ mod tests {
                 if spec.flags.contains(KeyFlags::RO) && changes {
                     complaints.push(format!("key spec {index} changes what it only reads"));
                 }
-                if changes && matches!(command.access, Access::Read | Access::ReadAll) {
+                if changes && matches!(command.access, Access::Read | Access::ReadAll | Access::ReadAllIf(_))
+                {
                     complaints.push(format!("key spec {index} changes keys under read latches"));
                 }
             }

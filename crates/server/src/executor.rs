@@ -326,7 +326,8 @@ impl Executor {
         let asked = Asked { found, plan, args, size: request.end() - request.start() };
         loop {
             if command.access != Access::None {
-                while let Err((busy, mode)) = self.latch(command, plan, connection) {
+                let access = command.access.of_request(args);
+                while let Err((busy, mode)) = self.latch(access, plan, connection) {
                     if !self.view.park(busy, mode, connection.token.0) {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });

@@ -154,7 +154,7 @@ impl Nodes {
         self.nodes[place].at(within)
     }
 
-    pub(super) fn walk(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+    pub(super) fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         if from >= self.len {
             return;
         }
@@ -181,7 +181,7 @@ impl Nodes {
         }
     }
 
-    pub(super) fn walk_back(&self, from: usize, mut visit: impl FnMut(usize, Item<'_>) -> bool) {
+    pub(super) fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         let (place, within) = self.place(from);
         let mut index = from + 1;
         let mut end = within + 1;

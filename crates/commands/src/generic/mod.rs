@@ -16,6 +16,7 @@ pub mod randomkey;
 pub mod rename;
 pub mod scan;
 pub(crate) mod scan_options;
+pub mod sort;
 pub mod swapdb;
 pub mod ttl;
 pub mod type_of;

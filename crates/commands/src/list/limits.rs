@@ -6,7 +6,7 @@ use config::Config;
 use crate::error::CommandError;
 
 /// Up to where lists have their compact encoding.
-pub(super) fn limits(config: &Config) -> ListLimits {
+pub(crate) fn limits(config: &Config) -> ListLimits {
     ListLimits::of_directive(i64::from(config.list_max_listpack_size))
 }
 

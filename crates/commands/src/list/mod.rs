@@ -2,7 +2,7 @@
 //!
 //! Start reading at `lpush.rs`, then `lpop.rs` and `blocking_pop.rs`.
 
-mod limits;
+pub(crate) mod limits;
 mod pops;
 
 pub mod blocking_pop;

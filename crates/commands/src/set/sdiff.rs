@@ -70,25 +70,34 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
     let home = ctx.home(destination);
+    let sets = find_sets(ctx, 1)?;
     let mut difference = Set::new();
-    subtract(home, &find_sets(ctx, 1)?, |member| {
-        difference.add_item(home, member, limits);
-    });
+    match sets.split_first() {
+        // The encoding of the result follows from all that it had in it on the way.
+        Some((Some(first), others)) if pays_to_remove(first, others) => {
+            for member in first.iter() {
+                difference.add_item(home, member, limits);
+            }
+            let mut buffer = DecimalBuffer::new();
+            for member in others.iter().copied().flatten().flat_map(Set::iter) {
+                difference.remove(home, member.text(&mut buffer));
+            }
+        }
+        _ => subtract(home, &sets, |member| {
+            difference.add_item(home, member, limits);
+        }),
+    }
     Ok(store(ctx, destination, difference, "sdiffstore", reply))
 }
 
 /// Visits the members of the first set that no other one has.
 fn subtract(home: Home<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
-    let Some((Some(first), others)) = sets.split_first() else { return };
-    let mut others: Vec<&Set> = others.iter().copied().flatten().collect();
+    let Some((Some(first), all_others)) = sets.split_first() else { return };
+    let mut others: Vec<&Set> = all_others.iter().copied().flatten().collect();
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
         return;
     }
-    // Asking is about half the work of removing. A copy of the first set, from which all members of the others are
-    // removed, pays where the others are many and small.
-    let asked_count = first.len().saturating_mul(others.len() + 1) / 2;
-    let removed_count = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
-    if asked_count > removed_count {
+    if pays_to_remove(first, all_others) {
         let mut rest = first.to_copy(home.heap);
         let mut buffer = DecimalBuffer::new();
         for member in others.iter().flat_map(|set| set.iter()) {
@@ -106,4 +115,13 @@ fn subtract(home: Home<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_
             visit(member);
         }
     }
+}
+
+/// Whether to take the members of the others away from a copy of the first set, which pays where they are many and small,
+/// rather than to ask the others about each of its members, which is about half the work.
+fn pays_to_remove(first: &Set, others: &[Option<&Set>]) -> bool {
+    let others = || others.iter().copied().flatten();
+    let asked_count = first.len().saturating_mul(others().count() + 1) / 2;
+    let removed_count = first.len() + others().map(Set::len).sum::<usize>();
+    asked_count > removed_count && !others().any(|set| std::ptr::eq(set, first))
 }

@@ -51,7 +51,7 @@ pub const SINTERSTORE: Command = Command {
 pub const SINTERCARD: Command = Command {
     name: "sintercard",
     arity: -3,
-    flags: Flags::READONLY,
+    flags: Flags::READONLY.union(Flags::MOVABLEKEYS),
     categories: Categories::SET,
     access: Access::Read,
     keys: &[KeySpec {

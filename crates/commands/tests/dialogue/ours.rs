@@ -85,7 +85,7 @@ impl Ours {
             ReplyBuffer::new(out, self.session.protocol).simple("QUEUED");
             return Ok(());
         }
-        self.latch(command.access, &planned);
+        self.latch(command.access.of_request(args), &planned);
         self.view.now = Millis(self.clock.get());
         let config = self.config.borrow().clone();
         let mut effects = Effects::default();
@@ -137,6 +137,7 @@ impl Ours {
             Access::Write | Access::WriteAll => Mode::Write,
             // More than it needs, which nobody else could notice.
             Access::Queued => Mode::Write,
+            Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
         let latched = match (access, &slots[..]) {
             (Access::ReadAll | Access::WriteAll | Access::Queued, _) => self.view.latch_all(mode),

@@ -2,7 +2,7 @@
 //!
 //! Never waits: what can't be had is named, for the caller to park.
 
-use commands::command::{Access, Command, Flags};
+use commands::command::{Access, Flags};
 use commands::session::Queued;
 use keyspace::{Busy, slot_of_hash};
 use sync::Mode;
@@ -14,21 +14,23 @@ impl Executor {
     /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
     pub(super) fn latch(
         &mut self,
-        command: &Command,
+        access: Access,
         plan: Plan,
         connection: &Connection,
     ) -> Result<(), (Busy, Mode)> {
-        let mode = match command.access {
+        let mode = match access {
             Access::None | Access::Connections => return Ok(()),
             Access::Read if connection.latches_for_writing => Mode::Write,
             // Who has read what is remembered in the slots.
             Access::Read if connection.session.remembers_reads() => Mode::Write,
+            Access::ReadAll if connection.session.remembers_reads() && plan.key_count > 0 => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),
+            Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
         let failed = |busy| (busy, mode);
-        if matches!(command.access, Access::ReadAll | Access::WriteAll) {
+        if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.view.latch_all(mode).map_err(failed);
         }
         let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
@@ -58,13 +60,14 @@ impl Executor {
         self.slots.clear();
         for queued in &queue.requests {
             let command = queued.found.command;
-            match command.access {
+            match command.access.of_request(queued.args.args()) {
                 // SCAN and the like: a transaction sees one instant even there.
                 Access::None => everything |= command.flags.contains(Flags::READONLY),
                 Access::Queued | Access::Read | Access::Connections => {}
                 Access::Write => mode = Mode::Write,
                 Access::ReadAll => everything = true,
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),
+                Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
         }

@@ -10,7 +10,7 @@ pub struct Family {
 
 /// Every family. `mixed` runs draw from all of them.
 pub static FAMILIES: &[Family] =
-    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS, SORTED_SETS, GEO];
+    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS, SETS, SORTED_SETS, GEO];
 
 const STRINGS: Family = Family {
     name: "strings",
@@ -356,5 +356,39 @@ const STREAMS: Family = Family {
         (1, "SET key value"),
         (1, "TYPE key"),
         (1, "OBJECT ENCODING key"),
+    ],
+};
+
+const SETS: Family = Family {
+    name: "sets",
+    lines: &[
+        (24, "SADD key member+"),
+        (4, "SADD key member+ member+ member+ member+ member+"),
+        (8, "SREM key member+"),
+        (4, "SISMEMBER key member"),
+        (4, "SMISMEMBER key member+"),
+        (4, "SCARD key"),
+        (8, "SMEMBERS key"),
+        (6, "SMOVE key key member"),
+        // What is popped at random would not be the same everywhere: none or all of it.
+        (3, "SPOP key <0|1000000|9223372036854775807|odd>"),
+        (3, "SRANDMEMBER key [<0|1|2|3|-3|1000000|integer>]"),
+        (6, "SINTER key+"),
+        (6, "SUNION key+"),
+        (6, "SDIFF key+"),
+        (4, "SINTERSTORE key key+"),
+        (4, "SUNIONSTORE key key+"),
+        (4, "SDIFFSTORE key key+"),
+        (4, "SINTERCARD <1|2|3|integer> key+ [LIMIT integer]"),
+        (4, "SSCAN key <0|0|integer> [MATCH pattern] [COUNT <1|1000|integer>]"),
+        (4, "OBJECT ENCODING key"),
+        (2, "COPY key key [REPLACE]"),
+        (2, "RENAME key key"),
+        (2, "DEL key"),
+        (1, "SET key value"),
+        (1, "GET key"),
+        (1, "TYPE key"),
+        (1, "PEXPIRE key 1"),
+        (1, "SCAN 0 TYPE SET"),
     ],
 };

@@ -139,6 +139,7 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "readid" => words::read_id,
         "groupreadid" => words::group_read_id,
         "name" => words::name,
+        "member" => words::member,
         "float" => words::float,
         "value" => words::value,
         "seconds" => words::seconds,

@@ -64,6 +64,21 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["HSCAN"]) && step.arguments.get(2).is_some_and(|cursor| cursor == b"0") {
         return sorted_pages(judge) == sorted_pages(ours);
     }
+    // So is the order of members.
+    const MEMBERS: &[&str] = &["SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP"];
+    if MEMBERS.iter().any(|name| step.is(&[name])) {
+        return sorted(judge) == sorted(ours);
+    }
+    // Some servers need more calls than others to walk over a set. What a whole walk gives is to be the same.
+    if step.is(&["SSCAN"])
+        && let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
+        && let ([judge_cursor, judge], [ours_cursor, ours]) = (&judge[..], &ours[..])
+    {
+        let ended = Reply::Bulk(b"0".to_vec());
+        let from_start = step.arguments.get(2).is_some_and(|cursor| cursor == b"0");
+        let is_whole = from_start && *judge_cursor == ended && *ours_cursor == ended;
+        return !is_whole || sorted(judge) == sorted(ours);
+    }
     // Who a server is, is its own.
     if step.is(&["HELLO"]) {
         return without_identity(judge) == without_identity(ours);
@@ -100,6 +115,7 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     // Random, clocks, counters, sizes, versions.
     const OWN_VALUES: &[&[&str]] = &[
         &["RANDOMKEY"],
+        &["SRANDMEMBER"],
         &["TIME"],
         &["MEMORY", "USAGE"],
         &["WAIT"],

@@ -71,7 +71,8 @@ impl Recipe {
         let arguments = loop {
             let mut arguments = self.pick_rule(random).make(random);
             mutate(random, &mut arguments);
-            if expiry(&arguments) != Expiry::Unclear && !takes_much_memory(&arguments) && !waits(&arguments) {
+            let is_settled = expiry(&arguments) != Expiry::Unclear && !leaves_to_chance(&arguments);
+            if is_settled && !takes_much_memory(&arguments) && !waits(&arguments) {
                 break arguments;
             }
         };
@@ -154,10 +155,17 @@ fn expiry(arguments: &[Vec<u8>]) -> Expiry {
     worst
 }
 
-/// Whether a request would make a string of tens of MB or more, which is legal and says nothing new.
+/// Whether a request would make a string or an answer of tens of MB or more, which is legal and says nothing new.
 fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     const HARMLESS_OFFSET_MAX: i64 = 1_000_000;
     const OFFSET_MAX: i64 = u32::MAX as i64;
+    const REPETITION_MIN: i64 = -1000;
+    if let [name, _, count] = arguments
+        && name.eq_ignore_ascii_case(b"SRANDMEMBER")
+    {
+        let count = std::str::from_utf8(count).ok().and_then(|count| count.parse::<i64>().ok());
+        return count.is_some_and(|count| count < REPETITION_MIN && count != i64::MIN);
+    }
     let is_field_type = |word: &Vec<u8>| {
         let (sign, width) = word.split_at(word.len().min(1));
         matches!(sign, b"u" | b"i" | b"U" | b"I") && !width.is_empty() && width.iter().all(u8::is_ascii_digit)
@@ -172,6 +180,20 @@ fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     let mut numbers =
         offsets.into_iter().filter_map(|offset| std::str::from_utf8(offset).ok()?.parse::<i64>().ok());
     numbers.any(|offset| (HARMLESS_OFFSET_MAX..=OFFSET_MAX).contains(&offset))
+}
+
+/// Whether what a request changes is drawn at random: servers would hold different data afterwards.
+fn leaves_to_chance(arguments: &[Vec<u8>]) -> bool {
+    const WHOLE_SET: i64 = 1000;
+    let is_spop = arguments[0].eq_ignore_ascii_case(b"SPOP");
+    match arguments {
+        [_, _] => is_spop,
+        [_, _, count] => {
+            let count = std::str::from_utf8(count).ok().and_then(|count| count.parse::<i64>().ok());
+            is_spop && count.is_some_and(|count| (1..WHOLE_SET).contains(&count))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a request waits for replicas that don't exist.
@@ -225,6 +247,16 @@ mod tests {
         assert!(of("EXPIRE k -1") == Expiry::Settled);
         assert!(of("SET k v EX 100000") == Expiry::Settled);
         assert!(of("SET EX 5") == Expiry::Unclear);
+    }
+
+    #[test]
+    fn what_is_drawn_at_random_is_seen() {
+        let of = |line: &str| {
+            leaves_to_chance(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
+        };
+        assert!(of("SPOP k") && of("spop k 1") && of("SPOP k 999"));
+        assert!(!of("SPOP k 0") && !of("SPOP k -1") && !of("SPOP k x") && !of("SPOP k 1000000"));
+        assert!(!of("SCARD k") && !of("SPOP") && !of("SPOP k 1 2"));
     }
 
     #[test]

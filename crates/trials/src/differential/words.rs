@@ -221,6 +221,18 @@ pub fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A member of a set: one of few, so that sets overlap, or too long for a compact encoding.
+pub fn member(random: &mut Random) -> Vec<u8> {
+    match random.below(40) {
+        0..=21 => random.between(-3, 12).to_string().into_bytes(),
+        22..=33 => vec![*random.pick(b"abcdef")],
+        34 => vec![b'x'; *random.pick(&[64, 65, 255, 256, 5000])],
+        35 => random.pick(EXTREME_INTEGERS).as_bytes().to_vec(),
+        36 => random.pick(NO_INTEGERS).as_bytes().to_vec(),
+        _ => value(random),
+    }
+}
+
 /// Seconds until a key expires: long enough to be the same on all servers, already over, or wrong. No two are equal:
 /// GT and LT of equal ones depend on the millisecond.
 pub fn seconds(random: &mut Random) -> Vec<u8> {

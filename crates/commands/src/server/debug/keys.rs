@@ -1,7 +1,7 @@
 //! `DEBUG` subcommands that look at keys, and the one that makes many of them.
 
 use base::DbIndex;
-use collections::{DecimalBuffer, Entry, ExpiryChange, NewValue, ValueRef};
+use collections::{DecimalBuffer, Entry, ExpiryChange, Item, NewValue, Object, ValueRef};
 use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -87,7 +87,32 @@ fn text_of(entry: Entry<'_>) -> Vec<u8> {
 
 /// 40 hexadecimal digits that stand for a value.
 fn digest_of(entry: Entry<'_>) -> u128 {
-    xxhash_rust::xxh3::xxh3_128(&text_of(entry))
+    let ValueRef::Object(object) = entry.value() else {
+        return xxhash_rust::xxh3::xxh3_128(&text_of(entry));
+    };
+    // Elements may lie in any order. An only one is told from a string of its own by what the sum begins with.
+    let mut sum = !0;
+    let mut add = |parts: &[Item<'_>]| {
+        let mut text = Vec::new();
+        for part in parts {
+            text.extend_from_slice(part.text(&mut DecimalBuffer::new()));
+            text.push(0);
+        }
+        sum ^= xxhash_rust::xxh3::xxh3_128(&text);
+    };
+    match object {
+        Object::Set(set) => set.iter().for_each(|member| add(&[member])),
+        Object::Hash(hash) => hash.visit(i64::MIN, |field, value| {
+            add(&[field, value]);
+            true
+        }),
+        Object::SortedSet(set) => set
+            .iter()
+            .for_each(|(member, score)| add(&[Item::Bytes(member), Item::Bytes(&score.to_be_bytes())])),
+        // The text that shows all of what is in it, in its order.
+        other => add(&[Item::Bytes(format!("{other:?}").as_bytes())]),
+    }
+    sum
 }
 
 /// `DEBUG DIGEST`: the same for the same data, in whatever order it came; zero for none.

@@ -6,3 +6,4 @@ mod expire;
 mod keys;
 mod object;
 mod rename;
+mod sort;

@@ -1,0 +1,210 @@
+//! `SORT` and `SORT_RO`
+//!
+//! Elements stay where they are: rows of references are sorted. What they are sorted by, and what is given for them, may
+//! be values of keys that no argument names; a request whose patterns lead to such keys runs under all latches.
+
+mod options;
+mod rows;
+
+use collections::{Collection, DecimalBuffer, End, Hash, Item, Kind, List, ValueRef};
+use keyspace::Key;
+use wire::request::Args;
+
+use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
+use crate::context::{Ctx, EventClass};
+use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::error::CommandError;
+use crate::list::limits::limits;
+use crate::reply::{Replied, Reply};
+use options::{Options, Pattern};
+use rows::{Order, Row};
+
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]`
+pub const SORT: Command = Command {
+    name: "sort",
+    arity: -2,
+    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::MOVABLEKEYS),
+    categories: CATEGORIES,
+    access: Access::WriteAllIf(|args| reaches(args, true)),
+    keys: &[
+        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
+        PATTERN_KEYS,
+        KeySpec {
+            flags: KeyFlags::OW.union(KeyFlags::UPDATE),
+            begin: Begin::Unknown,
+            find: Find::Unknown,
+            notes: Some(
+                "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the \
+                 argument array",
+            ),
+            custom: Some(find_destination),
+        },
+    ],
+    tips: &[],
+    doc: Doc::new(
+        Group::Generic,
+        "1.0.0",
+        "Sorts the elements of a list, set or sorted set, and may store them.",
+    )
+    .complexity(COMPLEXITY)
+    .args(&[KEY, BY, LIMIT, GET, ORDER, ALPHA, Arg::key("destination", 2).token("STORE").optional()]),
+    subcommands: &[],
+    run: |ctx, args, reply| run(ctx, args, true, reply),
+};
+
+/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]`
+pub const SORT_RO: Command = Command {
+    name: "sort_ro",
+    arity: -2,
+    flags: Flags::READONLY.union(Flags::MOVABLEKEYS),
+    categories: CATEGORIES,
+    access: Access::ReadAllIf(|args| reaches(args, false)),
+    keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)), PATTERN_KEYS],
+    tips: &[],
+    doc: Doc::new(Group::Generic, "7.0.0", "Returns the elements of a list, set or sorted set in order.")
+        .complexity(COMPLEXITY)
+        .args(&[KEY, BY, LIMIT, GET, ORDER, ALPHA]),
+    subcommands: &[],
+    run: |ctx, args, reply| run(ctx, args, false, reply),
+};
+
+const CATEGORIES: Categories =
+    Categories::SET.union(Categories::SORTEDSET).union(Categories::LIST).union(Categories::DANGEROUS);
+const COMPLEXITY: &str = "O(N+M*log(M)) where N is the number of elements and M the number of those returned; O(N) without sorting.";
+const PATTERN_KEYS: KeySpec = KeySpec {
+    flags: KeyFlags::RO.union(KeyFlags::ACCESS),
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    notes: Some(
+        "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key \
+         we sort",
+    ),
+    custom: None,
+};
+const KEY: Arg = Arg::key("key", 0);
+const BY: Arg = Arg { key_spec: Some(1), ..Arg::new("by-pattern", ArgType::Pattern).token("BY").optional() };
+const GET: Arg = Arg {
+    key_spec: Some(1),
+    ..Arg::new("get-pattern", ArgType::Pattern).token("GET").optional().multiple_token()
+};
+const LIMIT: Arg =
+    Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional();
+const ORDER: Arg = Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional();
+const ALPHA: Arg = Arg::word("sorting", "ALPHA").optional();
+
+fn reaches(args: Args<'_>, stores: bool) -> bool {
+    Options::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
+}
+
+/// Finds none in a malformed request, which the handler refuses.
+fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
+    if let Ok(Options { store: Some(index), .. }) = Options::parse(args, true) {
+        found.push(index as u32);
+    }
+}
+
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let options = Options::parse(args, stores)?;
+    let rows = sorted_rows(ctx, &options)?;
+    if options.store.is_some() {
+        let list = list_of(ctx, &rows, &options);
+        return Ok(store(ctx, list, reply));
+    }
+    let mut out = reply.array(rows.len() * options.get.len().max(1));
+    for row in &rows {
+        if options.get.is_empty() {
+            out.item(row.item);
+        }
+        for pattern in &options.get {
+            match look_up(ctx, *pattern, row.item) {
+                Some(value) => out.item(value),
+                None => out.null(),
+            }
+        }
+    }
+    Ok(out.done())
+}
+
+/// What is answered for the rows, as a list.
+fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &Options<'_>) -> List {
+    let mut list = List::new();
+    let mut buffer = DecimalBuffer::new();
+    for row in rows {
+        if options.get.is_empty() {
+            list.push(End::Right, row.item.text(&mut buffer));
+        }
+        for pattern in &options.get {
+            let value = look_up(ctx, *pattern, row.item).unwrap_or(Item::Bytes(b""));
+            list.push(End::Right, value.text(&mut buffer));
+        }
+    }
+    list.settle(limits(ctx.config));
+    list
+}
+
+/// Stores the list in place of whatever the destination holds, and answers its length.
+fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
+    let (destination, len) = (ctx.key(1), list.len());
+    if len > 0 {
+        ctx.put_object(destination, list.into_object());
+        ctx.changed(EventClass::List, "sortstore", destination);
+        ctx.effects.dirty += len as u64 - 1;
+    } else if ctx.remove(destination) {
+        ctx.changed(EventClass::Generic, "del", destination);
+    }
+    reply.integer(len as i64)
+}
+
+/// The elements to be given, in order.
+fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &Options<'_>) -> Result<Vec<Row<'c>>, CommandError> {
+    let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
+    let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
+    let mut order = Order::of(options);
+    if order == Order::Given && entry.kind() == Kind::Set && options.store.is_some() {
+        // What is stored must not depend on how a set happens to be kept.
+        order = Order::Text;
+    }
+    let mut rows = rows::of_object(object, order, options)?;
+    if order == Order::Given {
+        return Ok(rows);
+    }
+    let by = options.by.filter(|_| matches!(order, Order::Score | Order::WeightText));
+    let mut is_number_missing = false;
+    for row in &mut rows {
+        let weight = match by {
+            Some(pattern) => look_up(ctx, pattern, row.item),
+            None => Some(row.item),
+        };
+        match (order, weight) {
+            (Order::Score, Some(weight)) => match rows::score(weight) {
+                Some(score) => row.score = score,
+                None => is_number_missing = true,
+            },
+            (Order::WeightText, weight) => row.weight = weight,
+            _ => {}
+        }
+    }
+    rows::sort(&mut rows, order, options);
+    rows::cut(&mut rows, options.limit);
+    if is_number_missing { Err(NOT_A_SCORE) } else { Ok(rows) }
+}
+
+const NOT_A_SCORE: CommandError = CommandError::new("ERR One or more scores can't be converted into double");
+
+/// The value that a pattern means for an element.
+fn look_up<'c>(ctx: &'c Ctx<'_>, pattern: Pattern<'_>, element: Item<'c>) -> Option<Item<'c>> {
+    if pattern.is_element() {
+        return Some(element);
+    }
+    let target = pattern.target(element.text(&mut DecimalBuffer::new()))?;
+    let key = Key::new(ctx.hasher, &target.key, ctx.db());
+    let value = ctx.data.find(key)?.value();
+    match (target.field, value) {
+        (None, ValueRef::Int(value)) => Some(Item::Int(value)),
+        (None, ValueRef::Bytes(bytes)) => Some(Item::Bytes(bytes)),
+        (Some(field), ValueRef::Object(object)) => {
+            Hash::of(object)?.find(ctx.home(key), field, ctx.now().0).map(|field| field.value)
+        }
+        _ => None,
+    }
+}

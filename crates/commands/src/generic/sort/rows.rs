@@ -1,0 +1,140 @@
+//! The rows that `SORT` sorts: elements with what they are compared by.
+
+use std::cmp::Ordering;
+
+use collections::{DecimalBuffer, Item, Object};
+use wire::number::parse_f64;
+
+use super::options::Options;
+use crate::error::{CommandError, up_to_nul};
+
+/// An element, and what it is compared by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row<'a> {
+    /// The element.
+    pub item: Item<'a>,
+    /// Its number, in [`Order::Score`].
+    pub score: f64,
+    /// What a key says of it, in [`Order::WeightText`].
+    pub weight: Option<Item<'a>>,
+}
+
+/// What elements are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Nothing: they stay in the order that they have.
+    Given,
+    /// Numbers, those of the elements or of what keys say of them.
+    Score,
+    /// Their texts.
+    Text,
+    /// The texts that keys say of them.
+    WeightText,
+}
+
+impl Order {
+    /// The order that the options ask for.
+    pub fn of(options: &Options<'_>) -> Self {
+        match options.by {
+            Some(pattern) if !pattern.names_keys() => Self::Given,
+            Some(_) if options.is_alpha => Self::WeightText,
+            None if options.is_alpha => Self::Text,
+            _ => Self::Score,
+        }
+    }
+}
+
+/// The elements of a value: all of them, or those within the limit if the order is given.
+pub(super) fn of_object<'a>(
+    object: &'a Object,
+    order: Order,
+    options: &Options<'_>,
+) -> Result<Vec<Row<'a>>, CommandError> {
+    let row = |item| Row { item, score: 0.0, weight: None };
+    let is_given = order == Order::Given;
+    let mut rows: Vec<Row<'a>> = match object {
+        Object::Set(set) => set.iter().map(row).collect(),
+        Object::SortedSet(set) => {
+            let (start, count) = if is_given { window(options.limit, set.len()) } else { (0, set.len()) };
+            let members = match is_given && options.is_descending {
+                true => set.range_backward(start, count),
+                false => set.range(start, count),
+            };
+            return Ok(members.map(|(member, _)| row(Item::Bytes(member))).collect());
+        }
+        Object::List(list) => {
+            let (start, count) = if is_given { window(options.limit, list.len()) } else { (0, list.len()) };
+            let mut rows = Vec::with_capacity(count);
+            let mut take = |_, element| {
+                rows.push(row(element));
+                rows.len() < count
+            };
+            match count {
+                0 => {}
+                _ if is_given && options.is_descending => list.walk_back(list.len() - 1 - start, &mut take),
+                _ => list.walk(start, &mut take),
+            }
+            return Ok(rows);
+        }
+        _ => return Err(CommandError::WRONG_TYPE),
+    };
+    if is_given {
+        cut(&mut rows, options.limit);
+    }
+    Ok(rows)
+}
+
+/// The number that an element or a weight is the text of.
+pub(super) fn score(item: Item<'_>) -> Option<f64> {
+    match item {
+        Item::Int(value) => Some(value as f64),
+        // Unlike elsewhere, hexadecimal numbers are none.
+        Item::Bytes(text) if text.iter().any(|byte| matches!(byte, b'x' | b'X')) => None,
+        Item::Bytes(text) => parse_f64(up_to_nul(text)),
+    }
+}
+
+/// Sorts rows. What is equal stays in order.
+pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &Options<'_>) {
+    let is_stored = options.store.is_some();
+    let compare = |a: &Row<'_>, b: &Row<'_>| match order {
+        Order::Given => Ordering::Equal,
+        Order::Score => {
+            // Zeros are equal whatever their sign, and there is no NaN.
+            let order = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+            order.then_with(|| compare_texts(a.item, b.item, true))
+        }
+        Order::Text => compare_texts(a.item, b.item, is_stored),
+        Order::WeightText => match (a.weight, b.weight) {
+            (Some(a), Some(b)) => compare_texts(a, b, is_stored),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        },
+    };
+    if options.is_descending {
+        rows.sort_by(|a, b| compare(b, a));
+    } else {
+        rows.sort_by(compare);
+    }
+}
+
+/// Leaves what is within the limit.
+pub(super) fn cut(rows: &mut Vec<Row<'_>>, limit: Option<(i64, i64)>) {
+    let (start, count) = window(limit, rows.len());
+    rows.truncate(start + count);
+    rows.drain(..start);
+}
+
+/// Where what is within the limit begins, and how much it is, of so many elements.
+fn window(limit: Option<(i64, i64)>, len: usize) -> (usize, usize) {
+    let Some((offset, count)) = limit else { return (0, len) };
+    let start = usize::try_from(offset).unwrap_or(0).min(len);
+    let count = usize::try_from(count).unwrap_or(usize::MAX).min(len - start);
+    (start, count)
+}
+
+/// Compares as bytes. What is answered and not stored is compared as C strings are, in the collation of the C locale.
+fn compare_texts(a: Item<'_>, b: Item<'_>, is_whole: bool) -> Ordering {
+    let (mut a_buffer, mut b_buffer) = (DecimalBuffer::new(), DecimalBuffer::new());
+    let (a, b) = (a.text(&mut a_buffer), b.text(&mut b_buffer));
+    if is_whole { a.cmp(b) } else { up_to_nul(a).cmp(up_to_nul(b)) }
+}
