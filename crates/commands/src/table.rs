@@ -458,10 +458,11 @@ mod tests {
         }
         match (arg.kind, arg.key_spec) {
             (ArgType::Key, None) => complain("key without key spec"),
-            (ArgType::Key, Some(spec)) if usize::from(spec) >= command.keys.len() => {
+            (ArgType::Key | ArgType::Pattern, Some(spec)) if usize::from(spec) >= command.keys.len() => {
                 complain("no such key spec");
             }
-            (ArgType::Key, _) | (_, None) => {}
+            // A pattern may make keys.
+            (ArgType::Key | ArgType::Pattern, _) | (_, None) => {}
             (_, Some(_)) => complain("key spec, but no key"),
         }
         let has_parts = matches!(arg.kind, ArgType::OneOf | ArgType::Block);

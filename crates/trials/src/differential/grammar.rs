@@ -149,7 +149,6 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "database" => words::database,
         "pattern" => words::pattern,
         "odd" => words::odd,
-        "member" => words::member,
         "score" => words::score,
         "scoreend" => words::score_end,
         "memberend" => words::member_end,

@@ -221,7 +221,7 @@ pub fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A member of a set: one of few, so that sets overlap, or too long for a compact encoding.
+/// A member of a set or sorted set: one of few, so that they overlap, or too long for a compact encoding.
 pub fn member(random: &mut Random) -> Vec<u8> {
     match random.below(40) {
         0..=21 => random.between(-3, 12).to_string().into_bytes(),
@@ -298,16 +298,6 @@ pub fn odd(random: &mut Random) -> Vec<u8> {
         5 => b"\xfe\x00\r\n".to_vec(),
         6 => key(random),
         _ => value(random),
-    }
-}
-
-/// A member of a collection: few, so that commands meet each other's.
-pub fn member(random: &mut Random) -> Vec<u8> {
-    const MEMBERS: &[&str] = &["a", "b", "c", "d", "e", "f", "10", "-7", "007", "a b", "\u{0}", ""];
-    match random.below(60) {
-        0 => vec![b'm'; 65],
-        1 => value(random),
-        _ => random.pick(MEMBERS).as_bytes().to_vec(),
     }
 }
 
