@@ -242,7 +242,7 @@ bitflags! {
         const NO_ASYNC_LOADING = 1 << 17;
         /// Changes what later requests of the same connection mean: ends a planned batch.
         const SESSION = 1 << 18;
-        /// Replicates although it is not a write.
+        /// Replicates although it is not a write. Not shown to anyone.
         const MAY_REPLICATE = 1 << 19;
         /// Runs while clients are paused.
         const NO_PAUSE = 1 << 21;

@@ -35,7 +35,7 @@ const THREAD_COUNT_MAX: usize = base::limits::THREAD_COUNT_MAX + 8;
 /// Size of the stack that a handler runs on, in bytes: unwinding wants a good deal.
 const STACK_SIZE: usize = 256 << 10;
 /// How long a fault's report may take, and how long threads may take to say where they are.
-const REPORT_TIME: Duration = Duration::from_secs(10);
+const REPORT_TIME: Duration = Duration::from_secs(60);
 const ASK_TIME: Duration = Duration::from_millis(500);
 
 const CALM: u32 = 0;
@@ -160,7 +160,8 @@ pub fn install() -> io::Result<()> {
     READER.store(std::os::fd::OwnedFd::from(reader).into_raw_fd(), Ordering::Release);
     WAKE.store(std::os::fd::OwnedFd::from(writer).into_raw_fd(), Ordering::Release);
     for signal in FATAL {
-        handle(signal, on_fault, libc::SA_ONSTACK)?;
+        // Not blocked meanwhile: a fault of the handler's own is reported too.
+        handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER)?;
     }
     handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART)
 }
@@ -299,9 +300,10 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
         }
         NOTE.instruction.store(instruction(context), Ordering::Relaxed);
         CAPTURES[0].fill();
-        // SAFETY: one byte that is alive; the pipe is never closed.
-        unsafe { libc::write(WAKE.load(Ordering::Acquire), [1_u8].as_ptr().cast(), 1) };
     }
+    // Also where this interrupts the notes on the first fault: then the report has no stack.
+    // SAFETY: one byte that is alive; the pipe is never closed.
+    unsafe { libc::write(WAKE.load(Ordering::Acquire), [1_u8].as_ptr().cast(), 1) };
     let step = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     for _ in 0..REPORT_TIME.as_millis() / 10 {
         if STATE.load(Ordering::Acquire) == REPORTED {
@@ -312,7 +314,6 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     }
     // SAFETY: takes no pointers.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
-    // Delivered when the handler returns.
     // SAFETY: takes no pointers.
     unsafe { libc::raise(signal) };
 }

@@ -76,6 +76,8 @@ const UNSHOWN: Flags = Flags::SESSION
     .union(Flags::NO_PAUSE)
     .union(Flags::MOVABLEKEYS)
     .union(Flags::BRIEF)
+    .union(Flags::MAY_REPLICATE)
+    .union(Flags::PUSH_REPLY)
     .union(Flags::PRIVATE_SUBCOMMANDS);
 
 fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) {
