@@ -7,8 +7,10 @@
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
 use collections::{Entry, Table};
+use sync::Mode;
 
 use crate::counters::Population;
+use crate::key::Key;
 use crate::view::View;
 
 /// Bits of a position inside a slot.
@@ -62,32 +64,61 @@ impl Cleared {
     }
 }
 
+/// Whether an entry is there for those who look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It is.
+    Lasting,
+    /// Its time is over, and it is still to be deleted.
+    Over,
+}
+
 impl View<'_> {
-    /// Visits live entries from a position on until `enough` says so (asked after each bucket's worth) or the
+    /// Has a key deleted once no latch is held: a walk came upon it when its time was over.
+    pub fn note_walked_expired(&mut self, db: DbIndex, key: Box<[u8]>) {
+        self.saw_expired.set(true);
+        self.walked_expired.push((db, key));
+    }
+
+    /// Deletes the keys that walks came upon when their time was over, where the slots are free. Nothing may be held.
+    pub fn expire_walked(&mut self) {
+        for (db, bytes) in std::mem::take(&mut self.walked_expired) {
+            let key = Key::new(self.keyspace.hasher(), &bytes, db);
+            if self.latch(key.slot, Mode::Write).is_ok() {
+                self.expire_if_due(key);
+                self.release();
+            }
+        }
+    }
+
+    /// Forgets the keys that walks came upon when their time was over.
+    pub fn spare_walked(&mut self) {
+        self.walked_expired.clear();
+    }
+
+    /// Visits entries from a position on, and says whether their time is over, until `enough` says so (asked after each bucket's worth) or the
     /// database ends. Returns where to go on; `None` at the end. Latches what is not held, and lets it go again; a slot
     /// that can't be had now ends the step.
     pub fn scan(
         &mut self,
         db: DbIndex,
         from: ScanPosition,
-        mut visit: impl FnMut(Entry<'_>),
+        mut visit: impl FnMut(Entry<'_>, Life),
         mut enough: impl FnMut() -> bool,
     ) -> Option<ScanPosition> {
         let db = db.0 as usize;
-        let mut visit_live = |entry: Entry<'_>| {
-            if !self.is_expired(entry) {
-                visit(entry);
-            }
+        let mut visit = |entry: Entry<'_>| {
+            visit(entry, if self.is_expired(entry) { Life::Over } else { Life::Lasting });
         };
         let mut at = from;
         loop {
             let slot = at.slot();
             let stopped_at = if let Some(data) = self.held_data(Slot::new(slot as u16)) {
-                scan_table(data.table(db), at.position(), &mut visit_live, &mut enough)
+                scan_table(data.table(db), at.position(), &mut visit, &mut enough)
             } else {
                 let guard = self.keyspace.slots().try_read(slot);
                 let Some(guard) = guard else { return Some(at) };
-                scan_table(guard.table(db), at.position(), &mut visit_live, &mut enough)
+                scan_table(guard.table(db), at.position(), &mut visit, &mut enough)
             };
             match stopped_at {
                 Stopped::Within(position) => return ScanPosition::new(slot, position),

@@ -26,7 +26,7 @@ mod writing;
 pub use aging::{Aging, LFU_INITIAL};
 pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
-pub use databases::{Cleared, ScanPosition};
+pub use databases::{Cleared, Life, ScanPosition};
 pub use defragmentation::{Defragmentation, DefragmentationCycle};
 pub use events::{EventClass, Observer, WantedEvents};
 pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};

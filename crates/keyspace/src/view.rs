@@ -67,6 +67,8 @@ pub struct View<'k> {
     pub changed_keys: Vec<ChangedKey>,
     /// Keys that were missed because their time was over, if the observer wants to hear of it.
     pub(crate) late_misses: RefCell<Vec<(DbIndex, Box<[u8]>)>>,
+    /// Keys that a walk came upon when their time was over: somebody should delete them once no latch is held.
+    pub(crate) walked_expired: Vec<(DbIndex, Box<[u8]>)>,
     /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
     pub garbage: Vec<Removed>,
     /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
@@ -132,6 +134,7 @@ impl<'k> View<'k> {
             client: 0,
             changed_keys: Vec::new(),
             late_misses: RefCell::default(),
+            walked_expired: Vec::new(),
             garbage: Vec::new(),
             lazy_expire: true,
             hides_unheld: false,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{DbIndex, Millis, Slot};
 use collections::{ExpiryChange, NewValue, ValueRef};
-use keyspace::{Key, Keyspace, Population, Random, ScanPosition, View};
+use keyspace::{Key, Keyspace, Life, Population, Random, ScanPosition, View};
 use sync::Mode;
 
 const DB_COUNT: u16 = 3;
@@ -242,7 +242,16 @@ fn scan_all(view: &mut View<'_>, db: DbIndex) -> Vec<Vec<u8>> {
     let mut from = Some(ScanPosition::START);
     while let Some(position) = from {
         let position = ScanPosition::from_cursor(position.cursor()).expect("a cursor of a scan");
-        from = view.scan(db, position, |entry| names.push(entry.key().to_vec()), || true);
+        from = view.scan(
+            db,
+            position,
+            |entry, life| {
+                if life == Life::Lasting {
+                    names.push(entry.key().to_vec());
+                }
+            },
+            || true,
+        );
     }
     names
 }
@@ -297,7 +306,7 @@ fn a_scan_misses_nothing_that_stays() {
         from = view.scan(
             DbIndex(0),
             position,
-            |entry| *seen.entry(entry.key().to_vec()).or_default() += 1,
+            |entry, _| *seen.entry(entry.key().to_vec()).or_default() += 1,
             || true,
         );
         // Waves: many come, many go.

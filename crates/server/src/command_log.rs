@@ -48,6 +48,15 @@ pub fn threshold_ns(config: &Config) -> u64 {
     slow.min(latency)
 }
 
+/// Whether any log may ask for a command of this cost.
+#[must_use]
+pub fn is_wanted(config: &Config, cost: Cost) -> bool {
+    let exceeds = |value: usize, threshold: i64| usize::try_from(threshold).is_ok_and(|limit| value > limit);
+    cost.ns >= threshold_ns(config)
+        || exceeds(cost.reply_size, config.commandlog_reply_larger_than)
+        || exceeds(cost.request_size, config.commandlog_request_larger_than)
+}
+
 /// Arguments as an entry keeps them: not too many, not too long.
 #[must_use]
 pub fn shorten(found: Found, args: Args<'_>, config: &Config) -> Vec<Vec<u8>> {

@@ -97,6 +97,8 @@ pub struct Connection {
     pub waiter: Option<Arc<Waiter>>,
     /// How its wait is to end if whoever serves it just now does not end it.
     pub end_asked: Option<UnblockReply>,
+    /// How long the request that waits has run, in nanoseconds.
+    pub waited_ns: u64,
     /// What it waits for is not to be answered (`CLIENT REPLY`).
     pub is_muted: bool,
     /// The request in hand reads only, but wants to wait, which takes latches for writing.
@@ -158,7 +160,10 @@ impl Connection {
     pub fn take_query_back(&mut self, query: &mut Vec<u8>, done: usize) {
         query.drain(..done);
         query.append(&mut self.query);
-        self.query = std::mem::take(query);
+        // What a large request took is not kept for one that may never come.
+        if !query.is_empty() || query.capacity() < BUFFER_COUNTED_MIN {
+            self.query = std::mem::take(query);
+        }
     }
 
     /// Gives memory back that a quiet connection does not need.

@@ -308,7 +308,8 @@ impl Executor {
             if self.shared.hub.is_congested() && may_publish(command) {
                 return self.wait_for_congestion(connection);
             }
-            if self.config.maxmemory > 0 && needs_memory(command, connection) && !self.make_room() {
+            // Whatever the command is: who looks at the data finds no more than may be there.
+            if self.config.maxmemory > 0 && !self.make_room() && needs_memory(command, connection) {
                 self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
                 return Step::Done;
             }
@@ -416,9 +417,16 @@ impl Executor {
         let now = Ticks::now();
         let ns = now.ns_since(*started);
         *started = now;
+        // What waits is counted and logged when its wait is over.
+        let waits = connection.session.blocked.is_some();
         let statistics = self.statistics.command(found.id);
-        statistics.ran(1, ns);
-        self.statistics.commands_processed.add(1);
+        if waits {
+            connection.waited_ns = ns;
+            connection.session.command_count -= 1;
+        } else {
+            statistics.ran(1, ns);
+            self.statistics.commands_processed.add(1);
+        }
         if found.command.flags.contains(Flags::ADMIN) {
             self.follow_config();
         }
@@ -436,11 +444,13 @@ impl Executor {
             self.delete_expired(connection, plan, args);
         }
         let reply_size = connection.out.len().wrapping_sub(mark);
-        if ns >= self.slow_ns || reply_size > self.large_reply_size || request_size > self.large_request_size
-        {
+        let is_notable = ns >= self.slow_ns
+            || reply_size > self.large_reply_size
+            || request_size > self.large_request_size;
+        if is_notable && !waits {
             self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
         }
-        if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
+        if connection.session.flags.is_empty() && !waits {
             return Step::Done;
         }
         if connection.session.tracking.is_some() {

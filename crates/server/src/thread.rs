@@ -369,6 +369,7 @@ impl Thread {
             parked: None,
             waiter: None,
             end_asked: None,
+            waited_ns: 0,
             is_muted: false,
             latches_for_writing: false,
             record,

@@ -282,6 +282,45 @@ fn writes_that_want_replicas_are_refused_while_there_are_none() {
 }
 
 #[test]
+fn memory_is_within_its_limit_for_the_first_who_looks() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut admin = server.client();
+        for key in ["a", "b", "c"] {
+            admin.text(&["SET", key, &"x".repeat(100_000)]);
+        }
+        admin.text(&[
+            "CONFIG",
+            "SET",
+            "maxmemory-policy",
+            "allkeys-lru",
+            "maxmemory-eviction-tenacity",
+            "100",
+        ]);
+        admin.text(&["CONFIG", "SET", "maxmemory", "1"]);
+        assert_eq!(admin.text(&["DBSIZE"]), "0");
+        assert_eq!(server.info(&mut admin, "evicted_keys"), "3");
+    });
+}
+
+#[test]
+fn a_large_request_leaves_no_memory_with_its_client() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut client = server.client();
+        let memory = |client: &mut Client| {
+            let line = client.text(&["CLIENT", "INFO"]);
+            let size = line.split(" tot-mem=").nth(1).unwrap();
+            size.split_ascii_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        let before = memory(&mut client);
+        let words: Vec<String> = (0..50_000).map(|number| format!("member:{number}")).collect();
+        let mut request = vec!["SADD", "s"];
+        request.extend(words.iter().map(String::as_str));
+        assert_eq!(client.text(&request), "50000");
+        assert_eq!(memory(&mut client), before);
+    });
+}
+
+#[test]
 fn while_keys_are_imported_those_that_expire_stay() {
     let options = ["--io-threads", "2", "--import-mode", "yes", "--hz", "500"];
     on_each_backend(&options, |server| {

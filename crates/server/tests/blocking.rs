@@ -200,6 +200,73 @@ fn waits_end_in_time_by_command_and_by_hanging_up() {
     assert_eq!(admin.text(&["LLEN", "k"]), "1");
 }
 
+/// What `INFO` says of a command, without its times.
+fn calls_of(server: &Server, admin: &mut Client, command: &str) -> String {
+    let figures = server.info(admin, &format!("cmdstat_{command}"));
+    let counts: Vec<&str> = figures.split(',').filter(|figure| !figure.starts_with("usec")).collect();
+    counts.join(",")
+}
+
+#[test]
+fn what_waits_is_counted_and_logged_when_its_wait_is_over() {
+    let server = server();
+    let (mut admin, mut waiter) = (server.client(), server.client());
+    let id = waiter.text(&["CLIENT", "ID"]);
+    admin.text(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let logged = |admin: &mut Client| admin.text(&["SLOWLOG", "GET", "-1"]).matches("BLPOP").count();
+    let commands_of = |admin: &mut Client| {
+        let line = admin.text(&["CLIENT", "LIST", "ID", &id]);
+        let count = line.split(" tot-cmds=").nth(1).unwrap();
+        count.split_ascii_whitespace().next().unwrap().parse::<u32>().unwrap()
+    };
+    let before = commands_of(&mut admin);
+
+    waiter.send(&["BLPOP", "k", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    assert!(!admin.text(&["INFO", "commandstats"]).contains("cmdstat_blpop"));
+    assert_eq!((logged(&mut admin), commands_of(&mut admin)), (0, before));
+    admin.text(&["RPUSH", "k", "x"]);
+    assert_eq!(logged(&mut admin), 1);
+    assert_eq!(calls_of(&server, &mut admin, "blpop"), "calls=1,rejected_calls=0,failed_calls=0");
+    assert_eq!(receive(&mut waiter), "k\nx");
+    wait_for(|| (commands_of(&mut admin) == before + 1).then_some(()));
+
+    waiter.text(&["BLPOP", "k", "0.01"]);
+    assert_eq!(logged(&mut admin), 2);
+    assert_eq!(calls_of(&server, &mut admin, "blpop"), "calls=2,rejected_calls=0,failed_calls=0");
+
+    waiter.send(&["BLPOP", "k", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    admin.text(&["CLIENT", "UNBLOCK", &id, "ERROR"]);
+    assert_eq!(receive(&mut waiter), "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    assert_eq!(server.info(&mut admin, "errorstat_UNBLOCKED"), "count=1");
+    assert_eq!(calls_of(&server, &mut admin, "blpop"), "calls=3,rejected_calls=1,failed_calls=0");
+
+    admin.text(&["XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"]);
+    waiter.send(&["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    admin.text(&["XGROUP", "DESTROY", "s", "g"]);
+    assert!(receive(&mut waiter).starts_with("NOGROUP"));
+    assert_eq!(server.info(&mut admin, "errorstat_NOGROUP"), "count=1");
+    assert_eq!(calls_of(&server, &mut admin, "xreadgroup"), "calls=1,rejected_calls=0,failed_calls=1");
+    assert_eq!(server.info(&mut admin, "total_error_replies"), "2");
+}
+
+#[test]
+fn a_key_whose_time_is_over_before_it_is_served_serves_nobody() {
+    let server = Server::start(&["--io-threads", "4", "--enable-debug-command", "yes"]);
+    let (mut admin, mut waiter) = (server.client(), server.client());
+    waiter.send(&["BLPOP", "k", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    admin.send_raw(b"MULTI\r\nRPUSH k x\r\nPEXPIRE k 20\r\nDEBUG SLEEP 0.05\r\nEXEC\r\n");
+    for expected in ["OK", "QUEUED", "QUEUED", "QUEUED", "1\n1\nOK"] {
+        assert_eq!(receive(&mut admin), expected);
+    }
+    wait_until_blocked(&server, &mut admin, 1);
+    admin.text(&["RPUSH", "k", "y"]);
+    assert_eq!(receive(&mut waiter), "k\ny");
+}
+
 #[test]
 fn blocked_clients_move_to_other_threads() {
     let server = server();

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use collections::Entry;
-use keyspace::ScanPosition;
+use keyspace::{Life, ScanPosition};
 use wire::request::Args;
 
 use super::scan_options::{ScanOptions, Subject, parse_cursor};
@@ -57,17 +57,22 @@ fn scan(
     options: &ScanOptions<'_>,
     found: &mut Vec<Box<[u8]>>,
 ) -> Option<ScanPosition> {
+    let db = ctx.session.db;
+    let mut expired: Vec<Box<[u8]>> = Vec::new();
     let seen_count = Cell::new(0);
     let mut bucket_count: usize = 0;
-    let visit = |entry: Entry<'_>| {
-        seen_count.set(seen_count.get() + 1);
+    let visit = |entry: Entry<'_>, life: Life| {
+        seen_count.set(seen_count.get() + usize::from(life == Life::Lasting));
         if options.kind.is_none_or(|kind| kind == entry.kind()) && options.matches(entry.key()) {
-            found.push(entry.key().into());
+            let keys = if life == Life::Lasting { &mut *found } else { &mut expired };
+            keys.push(entry.key().into());
         }
     };
     let enough = || {
         bucket_count += 1;
         seen_count.get() >= options.count || bucket_count / BUCKETS_PER_KEY >= options.count
     };
-    ctx.data.scan(ctx.session.db, from, visit, enough)
+    let next = ctx.data.scan(db, from, visit, enough);
+    expired.into_iter().for_each(|key| ctx.data.note_walked_expired(db, key));
+    next
 }

@@ -125,6 +125,7 @@ impl Ours {
             self.view.expire_if_due(key);
             self.view.release();
         }
+        self.view.expire_walked();
     }
 
     fn latch(&mut self, access: Access, planned: &[PlannedKey]) {

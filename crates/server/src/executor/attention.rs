@@ -166,6 +166,7 @@ impl Executor {
     pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
         self.view.saw_expired.set(false);
         if self.config.import_mode {
+            self.view.spare_walked();
             self.view.tell_late_misses();
             return;
         }
@@ -179,6 +180,7 @@ impl Executor {
                 self.view.release();
             }
         }
+        self.view.expire_walked();
         self.view.tell_late_misses();
         if !self.view.garbage.is_empty() {
             self.free_garbage();

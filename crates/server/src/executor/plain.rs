@@ -100,6 +100,7 @@ impl Executor {
                     config: &self.config,
                     host,
                     shared: self.shared,
+                    statistics: self.statistics,
                     stand_in: &mut self.stand_in,
                 };
                 serving.serve_ready();

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use base::{DbIndex, Slot};
+use base::{DbIndex, Millis, Slot};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::host::Host;
 use commands::reply::Reply;
@@ -22,14 +22,17 @@ use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::Found;
 use config::Config;
 use keyspace::{Busy, Key, OwnedKey, View, Waiter, slot_of_hash};
+use reactor::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::ArgsBuf;
 
 use super::{Asked, Executor};
+use crate::command_log::{self, Cost};
 use crate::connection::{Connection, ParkedCommand, Token};
 use crate::mail::Mail;
 use crate::shared::Shared;
+use crate::statistics::ThreadStatistics;
 
 /// A request that waits, with what it takes to run it again.
 struct WaitingRequest {
@@ -41,6 +44,8 @@ struct WaitingRequest {
     db: DbIndex,
     protocol: Protocol,
     flags: SessionFlags,
+    /// Its bytes on the wire.
+    size: usize,
 }
 
 /// A key whose waiters are to be served as soon as its slot, and others, can be latched.
@@ -61,7 +66,7 @@ pub(super) struct StandIn {
 
 impl StandIn {
     pub(super) fn new() -> Self {
-        let session = Session::new(0, String::new(), String::new(), base::Millis(0), false);
+        let session = Session::new(0, String::new(), String::new(), Millis(0), false);
         Self { session, errands: Vec::new() }
     }
 }
@@ -73,6 +78,7 @@ pub(super) struct Serving<'a> {
     pub(super) config: &'a Config,
     pub(super) host: &'a dyn Host,
     pub(super) shared: &'static Shared,
+    pub(super) statistics: &'static ThreadStatistics,
     pub(super) stand_in: &'a mut StandIn,
 }
 
@@ -87,7 +93,7 @@ impl Executor {
     /// Enters a request that blocks into the queues of its keys, which are still latched.
     #[cold]
     pub(super) fn begin_wait(&mut self, connection: &mut Connection, asked: Asked<'_>) -> BeginWait {
-        let Asked { found, plan, args, .. } = asked;
+        let Asked { found, plan, args, size } = asked;
         let session = &connection.session;
         let (id, address) = (session.id, connection.token.0);
         let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
@@ -118,6 +124,7 @@ impl Executor {
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,
+                    size,
                 };
                 for (index, text) in &wait.replaced {
                     request.args = replace(&request.args, *index, text);
@@ -141,9 +148,38 @@ impl Executor {
             config: &self.config,
             host,
             shared: self.shared,
+            statistics: self.statistics,
             stand_in: &mut self.stand_in,
         };
         serving.serve_ready();
+    }
+
+    /// Counts a request that waited for what did not come, now that its wait is over, as if it had run until now. `error`
+    /// is the code of what it is answered, if that is an error.
+    #[cold]
+    pub fn count_waited(
+        &mut self,
+        connection: &mut Connection,
+        waiter: Option<&Waiter>,
+        error: Option<&str>,
+    ) {
+        let Some(id) = connection.session.last_command else { return };
+        connection.session.command_count += 1;
+        self.statistics.commands_processed.add(1);
+        let ns = std::mem::take(&mut connection.waited_ns);
+        let statistics = self.statistics.command(id);
+        statistics.ran(1, ns);
+        if let Some(code) = error {
+            statistics.rejected.add(1);
+            self.statistics.errors.add(1);
+            self.shared.errors.count(code);
+        }
+        if let Some(request) = waiter.and_then(|waiter| waiter.request.downcast_ref::<WaitingRequest>()) {
+            let cost = Cost { ns, reply_size: 0, request_size: request.size };
+            if command_log::is_wanted(&self.config, cost) {
+                self.log_command(connection, request.found, request.args.args(), cost);
+            }
+        }
     }
 
     /// What is to be served later; keys that became ready where nobody served them included.
@@ -192,8 +228,10 @@ impl Executor {
 }
 
 impl Serving<'_> {
-    /// Serves every ready key, and those that become ready by that.
+    /// Serves every ready key, and those that become ready by that. As of now: what made them ready may have taken so long
+    /// that they are gone again.
     pub(super) fn serve_ready(&mut self) {
+        self.view.now = self.view.now.max(Millis(reactor::clock::unix_millis()));
         while let Some(key) = self.view.take_ready() {
             if self.view.may_enlist(std::iter::once(key.key())) {
                 self.serve_key(&key);
@@ -255,6 +293,7 @@ impl Serving<'_> {
         self.view.hides_unheld = true;
         let mut out = Vec::new();
         let args = request.args.args();
+        let started = Ticks::now();
         let result = {
             let mut ctx = Ctx {
                 data: &mut *self.view,
@@ -275,14 +314,36 @@ impl Serving<'_> {
         };
         self.view.hides_unheld = false;
         self.view.touch = touch;
+        if result.is_ok() && self.stand_in.session.blocked.take().is_some() {
+            return None;
+        }
+        let ns = Ticks::now().ns_since(started);
+        let statistics = self.statistics.command(request.found.id);
+        statistics.ran(1, ns);
+        self.statistics.commands_processed.add(1);
         if let Err(error) = result {
             out.clear();
             ReplyBuffer::new(&mut out, request.protocol).error(error.text());
+            statistics.failed.add(1);
+            self.statistics.errors.add(1);
             self.shared.errors.count(error.code());
-        } else if self.stand_in.session.blocked.take().is_some() {
-            return None;
+        }
+        let cost = Cost { ns, reply_size: out.len(), request_size: request.size };
+        if command_log::is_wanted(self.config, cost) {
+            self.log(waiter, request, cost);
         }
         Some(out)
+    }
+
+    /// Writes a served request to the logs that ask for it, as its client's.
+    #[cold]
+    fn log(&mut self, waiter: &Waiter, request: &WaitingRequest, cost: Cost) {
+        let session = &mut self.stand_in.session;
+        if let Some(record) = self.shared.clients.find(waiter.client) {
+            session.peer.clone_from(&record.peer);
+            session.name.clone_from(&record.texts().name);
+        }
+        command_log::log(self.shared, self.config, session, request.found, request.args.args(), cost);
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("eventloop_cycles", &sum(|thread| &thread.turns)),
         ("eventloop_duration_sum", &(sum(|thread| &thread.busy_ns) / 1000)),
         ("eventloop_duration_cmd_sum", &(command_ns(shared) / 1000)),
-        ("instantaneous_eventloop_cycles_per_sec", &rates.turns),
+        ("instantaneous_eventloop_cycles_per_sec", &(rates.turns / shared.wanted_threads().max(1) as u64)),
         ("instantaneous_eventloop_duration_usec", &(rates.turn_ns / 1000)),
         ("acl_access_denied_auth", &0),
         ("acl_access_denied_cmd", &0),

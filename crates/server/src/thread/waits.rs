@@ -78,11 +78,19 @@ impl Thread {
 
     /// A connection's wait has been ended: answers it, and goes on with what it sent meanwhile.
     fn finish_wait(&mut self, token: Token, how: UnblockReply) {
+        let waiter = self.connection(token).and_then(|connection| connection.waiter.clone());
         self.leave_queues(token);
-        let Some(connection) = self.connection(token) else { return };
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
         let Some(blocked) = connection.session.blocked.take() else { return };
         if blocked.reason == BlockReason::Turns {
             connection.turns.are_over = true;
+        }
+        // Those that wait for anything else are run when their wait is over.
+        if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk = blocked.reason {
+            let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
+            self.executor.count_waited(connection, waiter.as_deref(), error);
         }
         if !std::mem::take(&mut connection.is_muted) {
             let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
@@ -99,6 +107,7 @@ impl Thread {
         self.leave_queues(token);
         let Some(connection) = self.connection(token) else { return };
         connection.session.blocked = None;
+        connection.session.command_count += 1;
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }

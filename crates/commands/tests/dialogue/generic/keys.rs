@@ -106,6 +106,35 @@ fn dbsize_and_randomkey() {
 }
 
 #[test]
+fn scan_deletes_what_is_expired_and_asked_for() {
+    check(expect![[r#"
+        @ours
+        # A real server's expiry cycle may be faster.
+        > SET stays v
+        +OK
+        > SET goes v PX 30
+        +OK
+        > HSET other f v
+        1
+        > PEXPIRE other 30
+        1
+        @wait 60
+        > SCAN 0 COUNT 100000 MATCH g* TYPE hash
+        ["0", []]
+        > DBSIZE
+        3
+        > SCAN 0 COUNT 100000 TYPE string
+        ["0", ["stays"]]
+        > DBSIZE
+        2
+        > SCAN 0 COUNT 100000
+        ["0", ["stays"]]
+        > DBSIZE
+        1
+    "#]]);
+}
+
+#[test]
 fn scan() {
     check(expect![[r#"
         > SCAN 0
