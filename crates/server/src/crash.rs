@@ -41,6 +41,11 @@ pub fn know(shared: &'static Shared) {
     let _ = SHARED.set(shared);
 }
 
+/// Whether a fault is being reported: then a thread may have stopped for good with whatever lock it held.
+pub fn is_reporting() -> bool {
+    REPORTED.load(Ordering::Acquire)
+}
+
 /// Whether this is the first fault: one while reporting, or of a second thread, would garble its report.
 fn is_first() -> bool {
     !REPORTED.swap(true, Ordering::AcqRel)

@@ -5,47 +5,67 @@
 //! trace is debug `.`. The file is opened for each line, so that it may be moved away at any time.
 
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use chrono::{DateTime, Local};
 use config::{Config, LogFormat, LogLevel, LogTimestampFormat};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::syslog::Syslog;
 
+/// How long the lines of a report wait for one before them: a thread that a fault stopped while it wrote never ends.
+const TURN_TIME: Duration = Duration::from_millis(500);
+
 /// The process's log.
 struct Logger {
-    state: Mutex<State>,
+    output: Output,
+    form: ArcSwap<Form>,
+    /// Held while a line is written, so that lines keep whole. `None`: the system log is not wanted.
+    turn: Mutex<Option<Syslog>>,
+    /// Whether one waited for its turn in vain.
+    is_stuck: AtomicBool,
 }
 
-/// Where lines go, and what they look like.
-struct State {
-    /// The file; `None`: standard output.
-    file: Option<PathBuf>,
+/// Where lines go.
+enum Output {
+    /// Standard output, by a number of its own: the standard library's has a lock.
+    Standard(Option<File>),
+    File(PathBuf),
+}
+
+/// What lines look like.
+struct Form {
     format: LogFormat,
     timestamp_format: LogTimestampFormat,
-    syslog: Option<Syslog>,
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
 /// Begins to log as the configuration says.
-pub fn start(config: &Config) -> std::io::Result<()> {
-    let file = match config.logfile.as_str() {
-        "" => None,
+pub fn start(config: &Config) -> io::Result<()> {
+    let output = match config.logfile.as_str() {
+        // Without one, what is logged is lost.
+        "" => Output::Standard(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)),
         path => {
             OpenOptions::new().append(true).create(true).open(path)?;
-            Some(std::path::absolute(path)?)
+            Output::File(std::path::absolute(path)?)
         }
     };
     let syslog =
         config.syslog_enabled.then(|| Syslog::new(config.syslog_ident.clone(), config.syslog_facility));
-    let (format, timestamp_format) = (config.log_format, config.log_timestamp_format);
-    let state = State { file, format, timestamp_format, syslog };
-    let logger = LOGGER.get_or_init(|| Logger { state: Mutex::new(state) });
+    let logger = LOGGER.get_or_init(|| Logger {
+        output,
+        form: ArcSwap::new(Arc::new(Form::new(config))),
+        turn: Mutex::new(syslog),
+        is_stuck: AtomicBool::new(false),
+    });
     // Fails if something has set a logger before, which nothing in this process does.
     let _ = log::set_logger(logger);
     set_level(config.loglevel);
@@ -66,16 +86,15 @@ pub fn set_level(level: LogLevel) {
 /// Writes lines in the forms that the configuration says from now on.
 pub fn set_format(config: &Config) {
     if let Some(logger) = LOGGER.get() {
-        let mut state = logger.state();
-        state.format = config.log_format;
-        state.timestamp_format = config.log_timestamp_format;
+        logger.form.store(Arc::new(Form::new(config)));
     }
 }
 
 /// Writes text to the log as it is, whatever the level.
 pub fn write_raw(text: &str) {
     if let Some(logger) = LOGGER.get() {
-        logger.state().write(text.as_bytes());
+        let _turn = logger.turn();
+        logger.output.write(text.as_bytes());
     }
 }
 
@@ -85,12 +104,13 @@ impl Log for Logger {
     }
 
     fn log(&self, record: &Record<'_>) {
-        let mut state = self.state();
-        let now = Local::now();
         let text = record.args().to_string();
-        let line = line(state.format, state.timestamp_format, record.level(), now, &text);
-        state.write(line.as_bytes());
-        if let Some(syslog) = &mut state.syslog {
+        let form = self.form.load();
+        let mut turn = self.turn();
+        let now = Local::now();
+        let line = line(form.format, form.timestamp_format, record.level(), now, &text);
+        self.output.write(line.as_bytes());
+        if let Some(syslog) = turn.as_mut().and_then(|turn| turn.as_mut()) {
             syslog.send(record.level(), now, &text);
         }
     }
@@ -99,20 +119,45 @@ impl Log for Logger {
 }
 
 impl Logger {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for the turn to write. Once a fault is being reported it may never come: then lines are written without.
+    fn turn(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
+        if crate::crash::is_reporting() {
+            return self.turn_within(TURN_TIME);
+        }
+        Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn turn_within(&self, time: Duration) -> Option<MutexGuard<'_, Option<Syslog>>> {
+        let started = Instant::now();
+        loop {
+            match self.turn.try_lock() {
+                Ok(turn) => return Some(turn),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock)
+                    if self.is_stuck.load(Ordering::Relaxed) || started.elapsed() >= time =>
+                {
+                    self.is_stuck.store(true, Ordering::Relaxed);
+                    return None;
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 }
 
-impl State {
+impl Form {
+    fn new(config: &Config) -> Self {
+        Self { format: config.log_format, timestamp_format: config.log_timestamp_format }
+    }
+}
+
+impl Output {
     /// Writes at once. What can't be written is lost: there is nowhere to complain.
     fn write(&self, line: &[u8]) {
-        let written = match &self.file {
-            None => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(line).and_then(|()| out.flush())
-            }
-            Some(path) => OpenOptions::new()
+        let written = match self {
+            Self::Standard(None) => Ok(()),
+            Self::Standard(Some(file)) => (&*file).write_all(line),
+            Self::File(path) => OpenOptions::new()
                 .append(true)
                 .create(true)
                 .open(path)
@@ -201,6 +246,21 @@ mod tests {
             shown(LogFormat::Json, millis, "a\t\"b\\\u{1}"),
             "{\"pid\":PID,\"role\":\"primary\",\"timestamp\":\"1795231680123\",\"level\":\"notice\",\"message\":\"a\\t\\\"b\\\\\\u0001\"}\n"
         );
+    }
+
+    #[test]
+    fn a_thread_that_stopped_while_it_wrote_holds_nobody_up_for_good() {
+        let form = Form::new(&Config::default());
+        let form = ArcSwap::new(Arc::new(form));
+        let (output, turn, is_stuck) = (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
+        let logger = Logger { output, form, turn, is_stuck };
+        let stopped = logger.turn_within(Duration::ZERO);
+        assert!(stopped.is_some());
+        assert!(logger.turn_within(Duration::from_millis(1)).is_none());
+        // From then on lines lose no time.
+        assert!(logger.turn_within(Duration::MAX).is_none());
+        drop(stopped);
+        assert!(logger.turn_within(Duration::ZERO).is_some());
     }
 
     #[test]
