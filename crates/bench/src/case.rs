@@ -11,7 +11,7 @@ use crate::load::{FlowPlan, Plan};
 use crate::pinning::CpuList;
 use crate::template::Template;
 use crate::values::{ValueSize, ValueSource};
-use crate::workload::Workload;
+use crate::workload::{Own, Workload};
 
 /// Connections and pipeline of the filling: enough to keep any server busy.
 const FILL_CONNECTION_COUNT: usize = 8;
@@ -83,6 +83,18 @@ pub struct Case {
 }
 
 impl Case {
+    /// A workload under settings, of which it has some of its own.
+    #[must_use]
+    pub fn new(name: String, workload: Workload, load: LoadSettings) -> Self {
+        let Own { key_count, value_size, .. } = workload.own;
+        let load = LoadSettings {
+            key_count: key_count.unwrap_or(load.key_count),
+            value_size: value_size.map_or(load.value_size, |size| ValueSize { min: size, max: size }),
+            ..load
+        };
+        Self { name, workload, load }
+    }
+
     /// The plan of one measured run.
     pub fn plan(&self, round: u64) -> Result<Plan, BenchError> {
         let (keys, values) = self.shapes()?;
@@ -91,7 +103,11 @@ impl Case {
             .map(|weighted| Ok((weighted.weight, Template::parse(&weighted.command, &keys, &values)?)))
             .collect::<Result<Vec<_>, BenchError>>()?;
         let load = &self.load;
-        let quota = if self.workload.from_empty { Some(load.key_count) } else { load.request_count };
+        let quota = match self.workload.own.uses_up {
+            Some(times) => Some(load.key_count * times),
+            None if self.workload.from_empty => Some(load.key_count),
+            None => load.request_count,
+        };
         let flow = FlowPlan {
             connection_count: load.connection_count,
             pipeline: load.pipeline,
@@ -101,10 +117,15 @@ impl Case {
             distribution: self.distribution(),
             key_count: load.key_count,
             values,
+            listens: false,
         };
+        let mut flows = vec![flow];
+        if self.workload.own.listener_count > 0 {
+            flows.insert(0, flows[0].to_listeners(self.workload.own.listener_count));
+        }
         Ok(Plan {
             thread_count: load.thread_count.min(load.connection_count),
-            flows: vec![flow],
+            flows,
             warmup: if quota.is_none() { load.warmup } else { Duration::ZERO },
             length: quota.is_none().then_some(load.length),
             seed: load.seed.wrapping_add(round),
@@ -115,7 +136,8 @@ impl Case {
     /// The plan of a separate warm-up, where the measured run can't begin with one since its requests are counted.
     pub fn warmup_plan(&self) -> Result<Option<Plan>, BenchError> {
         let load = &self.load;
-        if self.workload.from_empty || load.request_count.is_none() || load.warmup.is_zero() {
+        let is_counted = self.workload.from_empty || self.workload.own.uses_up.is_some();
+        if is_counted || load.request_count.is_none() || load.warmup.is_zero() {
             return Ok(None);
         }
         let load =
@@ -133,11 +155,12 @@ impl Case {
             connection_count: FILL_CONNECTION_COUNT,
             pipeline: FILL_PIPELINE,
             rate: None,
-            quota: Some(self.load.key_count),
+            quota: Some(self.load.key_count * self.workload.own.fill_times),
             templates: vec![(1, Template::parse(command, &keys, &values)?)],
             distribution: Distribution::Sequential,
             key_count: self.load.key_count,
             values,
+            listens: false,
         };
         Ok(Some(Plan {
             thread_count: self.load.thread_count.min(FILL_CONNECTION_COUNT),

@@ -175,6 +175,10 @@ pub struct SuiteArgs {
     #[arg(long, value_name = "NAME")]
     pub section: Vec<String>,
 
+    /// Run only the cases whose name contains this, may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub case: Vec<String>,
+
     /// Measure these servers instead of the suite's own, as in the load's --server; may be repeated
     #[arg(long, value_name = "SPEC")]
     pub server: Vec<ServerSpec>,

@@ -8,9 +8,10 @@ use crate::error::BenchError;
 use crate::load::{self, Live};
 use crate::outcome::{CaseOutcome, Contender, ServerInfo};
 use crate::progress::RunProgress;
-use crate::sample::Sample;
+use crate::sample::{Measure, Sample};
 use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
+use crate::statistics::Estimate;
 
 /// Running servers, and what each was filled with.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub struct RoundSettings {
     pub round_count: usize,
     /// Servers that the others are compared with.
     pub baselines: Vec<String>,
+    /// Whether only the one of them counts that takes less CPU time in a case.
+    pub against_the_better: bool,
     /// Whether servers that were not started here may be emptied.
     pub may_flush: bool,
     /// Whether keys are written before cases that need them.
@@ -112,8 +115,11 @@ impl Fleet {
     fn summarise(&self, case: &Case, samples: Vec<Vec<Sample>>, rounds: &RoundSettings) -> CaseOutcome {
         let names = self.members.iter().map(Member::name);
         let with_samples = names.clone().map(str::to_owned).zip(samples.iter().cloned());
-        let baseline_samples: Vec<_> =
+        let mut baseline_samples: Vec<_> =
             with_samples.filter(|(name, _)| rounds.baselines.contains(name)).collect();
+        if rounds.against_the_better {
+            baseline_samples = the_better(baseline_samples).into_iter().collect();
+        }
         let contenders =
             names.zip(samples).map(|(name, samples)| Contender::new(name, samples, &baseline_samples));
         CaseOutcome {
@@ -141,6 +147,9 @@ impl Member {
         if case.workload.from_empty {
             self.empty(rounds.may_flush)?;
         } else if rounds.fills {
+            if case.workload.own.uses_up.is_some() {
+                self.filled.remove(&case.fill_content());
+            }
             self.fill(case, show)?;
         }
         let target = self.server.target();
@@ -148,7 +157,9 @@ impl Member {
             load::run(&plan, target, &mut |live| show(Live { done: 0.0, ..live }))?;
         }
         let outcome = load::run(&case.plan(round as u64)?, target, &mut |live| show(live))?;
-        Ok(Sample::of(round + 1, &outcome, &outcome.flows[0]))
+        // Those who listen come first, but it is the publishers whose latency is known.
+        let flow = &outcome.flows[outcome.flows.len() - 1];
+        Ok(Sample::of(round + 1, &outcome, flow))
     }
 
     /// Writes what the case reads, unless that was done for an earlier one.
@@ -182,6 +193,19 @@ impl Member {
             Err(error) => Err(BenchError::server(&target.name, format!("FLUSHALL: {error}"))),
         }
     }
+}
+
+/// The baseline that takes the least CPU time a request, under a name that all cases share.
+fn the_better(baselines: Vec<(String, Vec<Sample>)>) -> Option<(String, Vec<Sample>)> {
+    let names: Vec<&str> = baselines.iter().map(|(name, _)| name.as_str()).collect();
+    let title =
+        if names.len() > 1 { format!("the better of {}", names.join(" and ")) } else { names.concat() };
+    let cost = |samples: &[Sample]| {
+        let costs: Vec<f64> = samples.iter().filter_map(|sample| Measure::ServerCpu.of(sample)).collect();
+        Estimate::of(&costs).map_or(f64::INFINITY, |estimate| estimate.median)
+    };
+    let best = baselines.into_iter().min_by(|(_, a), (_, b)| cost(a).total_cmp(&cost(b)));
+    best.map(|(_, samples)| (title, samples))
 }
 
 /// Carries out the plan of a filling; an error reply is the end of it, since everything later would be wrong.

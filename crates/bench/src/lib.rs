@@ -147,6 +147,7 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
     let rounds = RoundSettings {
         round_count: args.rounds as usize,
         baselines,
+        against_the_better: false,
         may_flush: args.flush,
         fills: !args.no_fill,
         shows_progress: !args.common.no_progress,
@@ -186,7 +187,7 @@ fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
                 client_cpus: args.common.client_cpus.clone().unwrap_or_default(),
             };
             let name = format!("{} p{pipeline}", workload.name);
-            let case = Case { name, workload: workload.clone(), load };
+            let case = Case::new(name, workload.clone(), load);
             // What can't be rendered is refused before any server is started.
             case.plan(0)?;
             case.fill_plan()?;
@@ -200,6 +201,7 @@ fn run_suite(args: &SuiteArgs, own_words: Vec<String>) -> Result<(), BenchError>
     let suite = suite::by_name(&args.name)?;
     let options = SuiteOptions {
         sections: args.section.clone(),
+        cases: args.case.clone(),
         servers: args.server.clone(),
         is_quick: args.quick,
         round_count: args.rounds.map(|count| count as usize),
@@ -289,18 +291,18 @@ fn print(text: &str) -> Result<(), BenchError> {
 fn list() -> String {
     let mut text = "Workloads:\n".to_owned();
     for named in workload::named() {
-        text.push_str(&format!("  {:<10} {}\n", named.name, named.about));
+        text.push_str(&format!("  {:<16} {}\n", named.name, named.about));
     }
     text.push_str("\nSuites:\n");
     for suite in SUITES {
-        text.push_str(&format!("  {:<10} {}\n", suite.name, suite.about));
+        text.push_str(&format!("  {:<16} {}\n", suite.name, suite.about));
         for section in suite.sections {
-            text.push_str(&format!("    {:<10} {}\n", section.name, section.title));
+            text.push_str(&format!("    {:<14} {}\n", section.name, section.title));
         }
     }
     text.push_str("\nKnown servers:\n");
     for known in known::known() {
-        text.push_str(&format!("  {:<10} {} {}\n", known.name, known.program, known.arguments));
+        text.push_str(&format!("  {:<16} {} {}\n", known.name, known.program, known.arguments));
     }
     text
 }

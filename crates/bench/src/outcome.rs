@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::case::ReportedSettings;
+use crate::case::{Case, ReportedSettings};
 use crate::machine::Machine;
 use crate::sample::{LatencySummary, Measure, Sample};
 use crate::statistics::Estimate;
@@ -62,6 +62,8 @@ pub enum Findings {
     Comparison(Vec<CaseOutcome>),
     /// Resident memory.
     Memory(Vec<MemoryOutcome>),
+    /// Resident memory of collections.
+    Collections(Vec<CollectionMemory>),
     /// Reads while the store grows.
     Growth(Vec<GrowthOutcome>),
 }
@@ -124,6 +126,44 @@ pub struct MemoryOutcome {
     pub resident_size_after: u64,
     /// The growth over the number of keys.
     pub resident_size_per_key: f64,
+}
+
+/// Resident memory of one server after filling it with collections.
+#[derive(Clone, Debug, Serialize)]
+pub struct CollectionMemory {
+    /// The server's name.
+    pub server: String,
+    /// What it was filled with.
+    pub name: String,
+    /// The command that did it, sent so many times.
+    pub command: String,
+    /// How often.
+    pub request_count: u64,
+    /// Resident bytes before.
+    pub resident_size_before: u64,
+    /// Resident bytes after.
+    pub resident_size_after: u64,
+}
+
+impl CollectionMemory {
+    /// Of what was measured for a case.
+    #[must_use]
+    pub fn of(name: &str, case: &Case, memory: &MemoryOutcome) -> Self {
+        Self {
+            server: memory.server.clone(),
+            name: name.to_owned(),
+            command: case.workload.fill.clone().unwrap_or_default(),
+            request_count: case.load.key_count * case.workload.own.fill_times,
+            resident_size_before: memory.resident_size_before,
+            resident_size_after: memory.resident_size_after,
+        }
+    }
+
+    /// What the filling took.
+    #[must_use]
+    pub const fn growth(&self) -> u64 {
+        self.resident_size_after.saturating_sub(self.resident_size_before)
+    }
 }
 
 /// Reads at a fixed rate while another connection fills the store.

@@ -34,7 +34,7 @@ pub fn of(findings: &Findings) -> Vec<String> {
                 })
                 .collect()
         }
-        Findings::Memory(_) => Vec::new(),
+        Findings::Memory(_) | Findings::Collections(_) => Vec::new(),
     }
 }
 
@@ -46,7 +46,7 @@ pub fn error_count(findings: &Findings) -> u64 {
             cases.iter().flat_map(|case| &case.contenders).map(Contender::error_count).sum()
         }
         Findings::Growth(outcomes) => outcomes.iter().map(|outcome| outcome.error_count).sum(),
-        Findings::Memory(_) => 0,
+        Findings::Memory(_) | Findings::Collections(_) => 0,
     }
 }
 

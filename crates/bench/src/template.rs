@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 
 use crate::distribution::{KeyPicker, below};
 use crate::error::BenchError;
-use crate::keys::{KeyShape, write_digits};
+use crate::keys::{KEY_COUNT_MAX, KeyShape, write_digits};
 use crate::values::ValueSource;
 
 /// The syntax, for `--help`.
@@ -20,6 +20,9 @@ pub const PLACEHOLDERS: &str = "  {key}        a key, drawn by --distribution
   {int:A..B}   a number from A to B, both included
   {key*N}      N arguments, each a key (as a whole word)
   {pair*N}     N times a key and a value (as a whole word)
+  {num:N}      a number below N with leading zeros, so that all have one length
+  {+N}         the number drawn last by {int} or {int:A..B}, and N more
+  {times:N WORDS }  the words N times; in them {nth} is 00, 01, ...
   {{           a single {";
 
 /// Most arguments that `{key*N}` may stand for.
@@ -43,6 +46,7 @@ struct Segment {
 enum Patch {
     Key { digits: Range<usize> },
     Value { bytes: Range<usize> },
+    Number { digits: Range<usize>, count: u64 },
 }
 
 /// A piece of one argument.
@@ -52,6 +56,8 @@ enum Part {
     Key { zeroth: Vec<u8>, digits: Range<usize> },
     Value,
     Integer { min: i64, max: i64 },
+    Number { count: u64, width: usize },
+    AfterInteger { by: i64 },
 }
 
 /// What templates draw keys and values from: one for each load thread and group of connections.
@@ -64,13 +70,14 @@ pub struct Draw {
     /// Where values come from.
     pub values: ValueSource,
     scratch: Vec<u8>,
+    integer_last: i64,
 }
 
 impl Draw {
     /// Draws from these.
     #[must_use]
     pub const fn new(rng: SmallRng, keys: KeyPicker, values: ValueSource) -> Self {
-        Self { rng, keys, values, scratch: Vec::new() }
+        Self { rng, keys, values, scratch: Vec::new(), integer_last: 0 }
     }
 }
 
@@ -81,7 +88,7 @@ impl Template {
             .filter(|words| !words.is_empty())
             .ok_or_else(|| BenchError::usage(format!("no command, or an open quote, in '{command}'")))?;
         let mut arguments: Vec<Vec<Part>> = Vec::new();
-        for word in &words {
+        for word in &repeat_groups(words)? {
             match Repetition::parse(word)? {
                 Some(repetition) => repetition.expand(keys, &mut arguments),
                 None => arguments.push(parse_word(word, keys)?),
@@ -123,6 +130,9 @@ impl Template {
                         let value = draw.values.draw(bytes.len(), &mut draw.rng);
                         text[bytes.clone()].copy_from_slice(value);
                     }
+                    Patch::Number { digits, count } => {
+                        write_digits(below(*count, &mut draw.rng), &mut text[digits.clone()]);
+                    }
                 }
             }
             if let Some(argument) = &segment.drawn {
@@ -148,6 +158,11 @@ impl Segment {
                     self.patches.push(Patch::Value { bytes: start..start + size });
                 }
                 Part::Integer { min, .. } => self.text.extend_from_slice(min.to_string().as_bytes()),
+                Part::Number { count, .. } => {
+                    self.text.resize(start + size, b'0');
+                    self.patches.push(Patch::Number { digits: start..start + size, count: *count });
+                }
+                Part::AfterInteger { .. } => unreachable!("it has no fixed size"),
             }
         }
         self.text.extend_from_slice(b"\r\n");
@@ -162,6 +177,8 @@ impl Part {
             Self::Key { zeroth, .. } => Some(zeroth.len()),
             Self::Value => values.size().as_fixed(),
             Self::Integer { min, max } => (min == max).then(|| min.to_string().len()),
+            Self::Number { width, .. } => Some(*width),
+            Self::AfterInteger { .. } => None,
         }
     }
 
@@ -195,8 +212,15 @@ fn render_drawn(argument: &[Part], draw: &mut Draw, out: &mut Vec<u8>) {
             }
             Part::Integer { min, max } => {
                 let span = max.abs_diff(*min).saturating_add(1);
-                append_integer(min.wrapping_add_unsigned(below(span, &mut draw.rng)), &mut body);
+                draw.integer_last = min.wrapping_add_unsigned(below(span, &mut draw.rng));
+                append_integer(draw.integer_last, &mut body);
             }
+            Part::Number { count, width } => {
+                let start = body.len();
+                body.resize(start + width, b'0');
+                write_digits(below(*count, &mut draw.rng), &mut body[start..]);
+            }
+            Part::AfterInteger { by } => append_integer(draw.integer_last.saturating_add(*by), &mut body),
         }
     }
     append_size(body.len(), out);
@@ -262,6 +286,30 @@ impl Repetition {
     }
 }
 
+/// Writes out each `{times:N WORDS }`.
+fn repeat_groups(words: Vec<String>) -> Result<Vec<String>, BenchError> {
+    let mut all = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let Some(count) = word.strip_prefix("{times:").filter(|rest| !rest.contains('}')) else {
+            all.push(word);
+            continue;
+        };
+        let group: Vec<String> = words.by_ref().take_while(|word| word != "}").collect();
+        match count.parse::<usize>() {
+            Ok(count) if (1..=REPETITION_COUNT_MAX).contains(&count) => {
+                let width = (count - 1).max(10).to_string().len();
+                all.extend((0..count).flat_map(|nth| {
+                    let nth = format!("{nth:0width$}");
+                    group.iter().map(move |word| word.replace("{nth}", &nth))
+                }));
+            }
+            _ => return Err(BenchError::usage(format!("not a count in '{word}'"))),
+        }
+    }
+    Ok(all)
+}
+
 fn parse_word(word: &str, keys: &KeyShape) -> Result<Vec<Part>, BenchError> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
@@ -296,6 +344,14 @@ fn parse_placeholder(name: &str, keys: &KeyShape) -> Result<Part, BenchError> {
         "value" => return Ok(Part::Value),
         "int" => return Ok(Part::Integer { min: 0, max: i64::from(i32::MAX) }),
         _ => {}
+    }
+    if let Some(count) = name.strip_prefix("num:").and_then(|count| count.parse().ok())
+        && (1..=KEY_COUNT_MAX).contains(&count)
+    {
+        return Ok(Part::Number { count, width: (count - 1).max(1).to_string().len() });
+    }
+    if let Some(by) = name.strip_prefix('+').and_then(|by| by.parse().ok()) {
+        return Ok(Part::AfterInteger { by });
     }
     let range = name.strip_prefix("int:").and_then(|range| range.split_once(".."));
     let range = range.and_then(|(min, max)| Some((min.parse().ok()?, max.parse().ok()?)));
@@ -383,6 +439,34 @@ mod tests {
             render("MSET {pair*10}", "3", 1)
                 .starts_with("*21\r\n$4\r\nMSET\r\n$16\r\nkey:000000000000\r\n$3\r\n")
         );
+    }
+
+    #[test]
+    fn groups_are_written_out() {
+        assert_eq!(
+            render("HSET h {times:2 f{nth} v }", "1", 1),
+            "*6\r\n$4\r\nHSET\r\n$1\r\nh\r\n$3\r\nf00\r\n$1\r\nv\r\n$3\r\nf01\r\n$1\r\nv\r\n"
+        );
+        let request = render("ZADD z {times:12 {nth} m{nth} }", "1", 1);
+        assert!(
+            request.starts_with("*26\r\n") && request.ends_with("$2\r\n11\r\n$3\r\nm11\r\n"),
+            "{request}"
+        );
+    }
+
+    #[test]
+    fn numbers_have_one_length_and_may_follow_another() {
+        let text = render("HGET {key} f{num:50}", "1", 200);
+        for request in text.split("*3\r\n").skip(1) {
+            let lines: Vec<&str> = request.split("\r\n").collect();
+            assert_eq!((lines[4], lines[5].len()), ("$3", 3));
+            assert!(lines[5][1..].parse::<u32>().unwrap() < 50);
+        }
+        let text = render("ZRANGE z {int:0..500} {+99}", "1", 200);
+        for request in text.split("*4\r\n").skip(1) {
+            let lines: Vec<&str> = request.split("\r\n").collect();
+            assert_eq!(lines[5].parse::<u32>().unwrap() + 99, lines[7].parse::<u32>().unwrap());
+        }
     }
 
     #[test]

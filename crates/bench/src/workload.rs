@@ -1,5 +1,7 @@
 //! The named workloads, one line each, and what a workload consists of.
 
+mod collections;
+
 use crate::distribution::Distribution;
 use crate::error::BenchError;
 
@@ -18,9 +20,30 @@ pub struct Named {
     pub distribution: Option<Distribution>,
     /// Each run begins with an empty store and sends one request a key.
     pub from_empty: bool,
+    /// What it has of its own where that matters.
+    pub own: Own,
     /// One line for `--list`.
     pub about: &'static str,
 }
+
+/// What a workload says itself, whatever the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The number of keys.
+    pub key_count: Option<u64>,
+    /// The bytes of a value.
+    pub value_size: Option<usize>,
+    /// How often the command that fills a key is sent for each.
+    pub fill_times: u64,
+    /// Each run fills the keys anew and then sends so many requests for each, which use up what was filled.
+    pub uses_up: Option<u64>,
+    /// Connections that have subscribed to the channel `news`. What counts then is what is delivered to them.
+    pub listener_count: usize,
+}
+
+/// Nothing of its own.
+pub const USUAL: Own =
+    Own { key_count: None, value_size: None, fill_times: 1, uses_up: None, listener_count: 0 };
 
 const STRINGS: &str = "key:";
 const SET: Option<&str> = Some("SET {key} {value}");
@@ -30,26 +53,25 @@ const HOT: Option<Distribution> = Some(Distribution::Hot { share: 1.0 });
 
 #[rustfmt::skip]
 static NAMED: &[Named] = &[
-    Named { name: "append",   key_prefix: "app:",  fill: None,   distribution: None, from_empty: false, commands: &[(1, "APPEND {key} {int:0..9}")],                             about: "one byte appended to a key: values grow" },
-    Named { name: "fill",     key_prefix: STRINGS, fill: None,   distribution: IN_ORDER, from_empty: true,  commands: &[(1, "SET {key} {value}")],                                   about: "SET of one new key after the other, from an empty store on" },
-    Named { name: "get",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "GET {key}")],                                           about: "GET of existing keys" },
-    Named { name: "get-hot",  key_prefix: STRINGS, fill: SET,    distribution: HOT,  from_empty: false, commands: &[(1, "GET {key}")],                                           about: "GET of one and the same key" },
-    Named { name: "getrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "GETRANGE {key} 0 7")],                                  about: "the first 8 bytes of existing values" },
-    Named { name: "incr",     key_prefix: "int:",  fill: NUMBER, distribution: None, from_empty: false, commands: &[(1, "INCR {key}")],                                          about: "INCR of existing numbers" },
-    Named { name: "incr-hot", key_prefix: "int:",  fill: NUMBER, distribution: HOT,  from_empty: false, commands: &[(1, "INCR {key}")],                                          about: "INCR of one and the same number" },
-    Named { name: "mget10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "MGET {key*10}")],                                       about: "MGET of 10 existing keys" },
-    Named { name: "mixed",    key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(80, "GET {key}"), (20, "SET {key} {value}")],               about: "80 % GET and 20 % SET (other shares: --mix get=95,set=5)" },
-    Named { name: "mset10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "MSET {pair*10}")],                                      about: "MSET of 10 existing keys" },
-    Named { name: "ping",     key_prefix: STRINGS, fill: None,   distribution: None, from_empty: false, commands: &[(1, "PING")],                                                about: "PING: the cost of a request without a key" },
-    Named { name: "set",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SET {key} {value}")],                                   about: "SET over existing keys" },
-    Named { name: "setex",    key_prefix: "exp:",  fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SET {key} {value} EX 3600")],                           about: "SET with an expiry over existing keys" },
-    Named { name: "setrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, commands: &[(1, "SETRANGE {key} 4 {int:1000..9999}")],                   about: "4 bytes overwritten inside existing values" },
+    Named { name: "append",   key_prefix: "app:",  fill: None,   distribution: None, from_empty: false, own: USUAL, commands: &[(1, "APPEND {key} {int:0..9}")],                             about: "one byte appended to a key: values grow" },
+    Named { name: "fill",     key_prefix: STRINGS, fill: None,   distribution: IN_ORDER, from_empty: true, own: USUAL,  commands: &[(1, "SET {key} {value}")],                                   about: "SET of one new key after the other, from an empty store on" },
+    Named { name: "get",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "GET {key}")],                                           about: "GET of existing keys" },
+    Named { name: "get-hot",  key_prefix: STRINGS, fill: SET,    distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "GET {key}")],                                           about: "GET of one and the same key" },
+    Named { name: "getrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "GETRANGE {key} 0 7")],                                  about: "the first 8 bytes of existing values" },
+    Named { name: "incr",     key_prefix: "int:",  fill: NUMBER, distribution: None, from_empty: false, own: USUAL, commands: &[(1, "INCR {key}")],                                          about: "INCR of existing numbers" },
+    Named { name: "incr-hot", key_prefix: "int:",  fill: NUMBER, distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "INCR {key}")],                                          about: "INCR of one and the same number" },
+    Named { name: "mget10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "MGET {key*10}")],                                       about: "MGET of 10 existing keys" },
+    Named { name: "mixed",    key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(80, "GET {key}"), (20, "SET {key} {value}")],               about: "80 % GET and 20 % SET (other shares: --mix get=95,set=5)" },
+    Named { name: "mset10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "MSET {pair*10}")],                                      about: "MSET of 10 existing keys" },
+    Named { name: "ping",     key_prefix: STRINGS, fill: None,   distribution: None, from_empty: false, own: USUAL, commands: &[(1, "PING")],                                                about: "PING: the cost of a request without a key" },
+    Named { name: "set",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "SET {key} {value}")],                                   about: "SET over existing keys" },
+    Named { name: "setex",    key_prefix: "exp:",  fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "SET {key} {value} EX 3600")],                           about: "SET with an expiry over existing keys" },
+    Named { name: "setrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "SETRANGE {key} 4 {int:1000..9999}")],                   about: "4 bytes overwritten inside existing values" },
 ];
 
-/// All named workloads, sorted by name.
-#[must_use]
-pub fn named() -> &'static [Named] {
-    NAMED
+/// All named workloads: those on strings, then those on collections, each sorted by name.
+pub fn named() -> impl Iterator<Item = &'static Named> {
+    NAMED.iter().chain(collections::NAMED)
 }
 
 /// A command and how often it is sent in relation to the others.
@@ -76,13 +98,15 @@ pub struct Workload {
     pub distribution: Option<Distribution>,
     /// Each run begins with an empty store and sends one request a key.
     pub from_empty: bool,
+    /// What it has of its own.
+    pub own: Own,
 }
 
 impl Workload {
     /// The named workload of this name.
     pub fn named(name: &str) -> Result<Self, BenchError> {
-        let named = NAMED.iter().find(|named| named.name == name).ok_or_else(|| {
-            let names: Vec<&str> = NAMED.iter().map(|named| named.name).collect();
+        let named = named().find(|named| named.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self::named().map(|named| named.name).collect();
             BenchError::usage(format!("unknown workload '{name}'; there are {}", names.join(", ")))
         })?;
         Ok(Self {
@@ -96,6 +120,7 @@ impl Workload {
             fill: named.fill.map(str::to_owned),
             distribution: named.distribution,
             from_empty: named.from_empty,
+            own: named.own,
         })
     }
 
@@ -107,7 +132,7 @@ impl Workload {
             let weight = parse_weight(weight)?;
             let mut one = Self::named(name.trim())?;
             let inner: u32 = one.commands.iter().map(|command| command.weight).sum();
-            if inner > 1 || one.from_empty {
+            if inner > 1 || one.from_empty || one.own.uses_up.is_some() {
                 return Err(BenchError::usage(format!("'{name}' can't be part of a mix")));
             }
             one.commands.iter_mut().for_each(|command| command.weight = weight);
@@ -137,6 +162,7 @@ impl Workload {
             fill: fill.map(str::to_owned),
             distribution: None,
             from_empty: false,
+            own: USUAL,
         })
     }
 }
@@ -167,8 +193,9 @@ mod tests {
     #[test]
     fn the_table_is_sorted_and_compiles() {
         assert!(NAMED.is_sorted_by(|a, b| a.name < b.name));
+        assert!(collections::NAMED.is_sorted_by(|a, b| a.name < b.name));
         let values = ValueSource::new("64".parse().unwrap());
-        for named in NAMED {
+        for named in named() {
             let keys = KeyShape::new(named.key_prefix, 16, 1_000).unwrap();
             assert!(!named.commands.is_empty() && !named.about.is_empty());
             let commands = named.commands.iter().map(|(_, command)| *command);

@@ -42,6 +42,11 @@ impl Connection {
         })
     }
 
+    /// One that has subscribed, and receives messages without asking for them.
+    pub fn listening(stream: TcpStream) -> io::Result<Self> {
+        Ok(Self { awaited: u64::MAX, ..Self::new(stream)? })
+    }
+
     /// The socket, to be registered with an event queue.
     #[must_use]
     pub const fn stream(&self) -> &TcpStream {

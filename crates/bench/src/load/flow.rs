@@ -68,6 +68,8 @@ pub enum Pacing {
         /// When each connection's current batch was sent.
         sent_ns: Vec<u64>,
     },
+    /// Never: messages come by themselves.
+    Listening,
     /// At given times.
     Open {
         /// The times.
@@ -123,6 +125,18 @@ impl Flow {
             outstanding: 0,
             outcome: FlowOutcome::default(),
         }
+    }
+
+    /// A flow of connections that have subscribed.
+    #[must_use]
+    pub fn listening(connections: Vec<Connection>, source: RequestSource) -> Self {
+        Self { pacing: Pacing::Listening, ..Self::new(connections, source, 0, None, None) }
+    }
+
+    /// Whether it only receives.
+    #[must_use]
+    pub const fn listens(&self) -> bool {
+        matches!(self.pacing, Pacing::Listening)
     }
 
     /// Requests sent and not yet answered.
@@ -239,6 +253,7 @@ impl Flow {
             }
         };
         match &self.pacing {
+            Pacing::Listening => {}
             Pacing::Closed { sent_ns } => {
                 for (connection, &sent_ns) in self.connections.iter().zip(sent_ns) {
                     missed(sent_ns, connection.awaited());
@@ -257,7 +272,7 @@ impl Flow {
     #[must_use]
     pub fn has_backlog(&self, window: &Window) -> bool {
         match &self.pacing {
-            Pacing::Closed { .. } => false,
+            Pacing::Closed { .. } | Pacing::Listening => false,
             Pacing::Open { schedule, issued, .. } => {
                 self.quota_left != Some(0) && schedule.intended_ns(*issued) < window.end_ns()
             }
@@ -266,8 +281,12 @@ impl Flow {
 
     #[inline]
     fn record(&mut self, index: usize, replies: u64, now_ns: u64, window: &Window) {
+        if self.listens() {
+            return;
+        }
         self.outstanding -= replies;
         match &mut self.pacing {
+            Pacing::Listening => {}
             Pacing::Closed { sent_ns } => {
                 let sent_ns = sent_ns[index];
                 if window.contains(sent_ns) {

@@ -17,7 +17,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::accounting::{CpuMeter, CpuSample, machine_cpu_time};
-use crate::control::Target;
+use crate::control::{Answer, Target, ask};
 use crate::distribution::{Distribution, KeyPicker, Share};
 use crate::error::BenchError;
 use crate::interrupt;
@@ -75,6 +75,19 @@ pub struct FlowPlan {
     pub key_count: u64,
     /// Which values.
     pub values: ValueSource,
+    /// It sends nothing but is subscribed to [`CHANNEL`]; if there is such a flow, what it receives is what counts.
+    pub listens: bool,
+}
+
+/// What flows that listen have subscribed to.
+const CHANNEL: &str = "news";
+
+impl FlowPlan {
+    /// As many connections that listen to what this flow publishes.
+    #[must_use]
+    pub fn to_listeners(&self, connection_count: usize) -> Self {
+        Self { connection_count, listens: true, rate: None, quota: None, ..self.clone() }
+    }
 }
 
 /// What one run has measured.
@@ -161,7 +174,7 @@ fn build_flow(
     let share = Share { index: thread_index as u64, count: plan.thread_count as u64 };
     let connection_count = share.of(flow.connection_count as u64);
     let connections = (0..connection_count)
-        .map(|_| target.connect().and_then(|stream: TcpStream| Connection::new(stream)))
+        .map(|_| connect(flow, target))
         .collect::<io::Result<Vec<Connection>>>()
         .map_err(|error| BenchError::server(&target.name, format!("connecting: {error}")))?;
     let stream = (flow_index * plan.thread_count + thread_index) as u64;
@@ -170,7 +183,21 @@ fn build_flow(
     let source = RequestSource::new(&flow.templates, Draw::new(rng, keys, flow.values.clone()));
     let schedule = flow.rate.map(|rate| Schedule::new(rate, thread_index, plan.thread_count));
     let quota = flow.quota.map(|quota| share.of(quota));
+    if flow.listens {
+        return Ok(Flow::listening(connections, source));
+    }
     Ok(Flow::new(connections, source, flow.pipeline, schedule, quota))
+}
+
+fn connect(flow: &FlowPlan, target: &Target) -> io::Result<Connection> {
+    let mut stream: TcpStream = target.connect()?;
+    if !flow.listens {
+        return Connection::new(stream);
+    }
+    match ask(&mut stream, &["SUBSCRIBE", CHANNEL])? {
+        Answer::Error(text) => Err(io::Error::other(text)),
+        Answer::Text(_) | Answer::Other => Connection::listening(stream),
+    }
 }
 
 struct Coordinator<'a> {

@@ -85,7 +85,9 @@ pub fn drive(
                 flow.on_readable(index, &mut inbox, clock, window)?;
             }
         }
-        let sum = |count: fn(&FlowOutcome) -> u64| flows.iter().map(|flow| count(flow.outcome())).sum();
+        let some_listen = flows.iter().any(Flow::listens);
+        let counted = || flows.iter().filter(|flow| flow.listens() || !some_listen);
+        let sum = |count: fn(&FlowOutcome) -> u64| counted().map(|flow| count(flow.outcome())).sum();
         progress.publish(sum(|outcome| outcome.tally.replies), sum(|outcome| outcome.tally.errors));
     }
     for flow in &mut flows {

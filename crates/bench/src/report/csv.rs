@@ -77,6 +77,17 @@ fn rows<'a>(section: &'a str, findings: &'a Findings) -> Vec<Row<'a>> {
                 ..Row::default()
             })
             .collect(),
+        Findings::Collections(outcomes) => outcomes
+            .iter()
+            .map(|outcome| Row {
+                section,
+                case: outcome.name.clone(),
+                server: &outcome.server,
+                requests: Some(outcome.request_count),
+                resident_size_per_key: Some(outcome.growth() as f64 / outcome.request_count.max(1) as f64),
+                ..Row::default()
+            })
+            .collect(),
         Findings::Growth(outcomes) => outcomes
             .iter()
             .map(|outcome| {

@@ -1,7 +1,7 @@
 //! The tables of a report, independent of how they are drawn.
 
 use crate::outcome::{
-    CaseOutcome, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
+    CaseOutcome, CollectionMemory, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
 };
 use crate::report::figures::{self, NONE};
 use crate::sample::Measure;
@@ -36,6 +36,7 @@ pub fn of_section(section: &SectionOutcome) -> Vec<Table> {
             tables
         }
         Findings::Memory(outcomes) => vec![memory_table(outcomes)],
+        Findings::Collections(outcomes) => vec![collections_table(outcomes)],
         Findings::Growth(outcomes) => vec![growth_table(outcomes)],
     }
 }
@@ -189,6 +190,38 @@ fn memory_table(outcomes: &[MemoryOutcome]) -> Table {
             format!("{:.1}", outcome.resident_size_per_key - outcome.payload_size_mean),
         ]);
     }
+    table
+}
+
+fn collections_table(outcomes: &[CollectionMemory]) -> Table {
+    let header = ["filled with", "server", "RSS before", "RSS after", "growth", "to the best of the others"];
+    let mut table = Table::new("Resident memory of collections", "", &header);
+    let mut commands: Vec<String> = Vec::new();
+    for outcome in outcomes {
+        let mib = |size: u64| format!("{:.1} MiB", size as f64 / (1 << 20) as f64);
+        let others =
+            outcomes.iter().filter(|other| other.name == outcome.name && other.server != outcome.server);
+        let best = others.map(CollectionMemory::growth).min();
+        let ratio = best.filter(|&best| best > 0).map(|best| outcome.growth() as f64 / best as f64);
+        table.rows.push(vec![
+            outcome.name.clone(),
+            outcome.server.clone(),
+            mib(outcome.resident_size_before),
+            mib(outcome.resident_size_after),
+            mib(outcome.growth()),
+            ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.3}")),
+        ]);
+        let command = format!(
+            "{}: {} times {}",
+            outcome.name,
+            figures::grouped(outcome.request_count),
+            outcome.command
+        );
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    table.about = commands.join("; ");
     table
 }
 

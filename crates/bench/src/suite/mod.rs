@@ -56,6 +56,8 @@ pub struct Section {
     pub title: &'static str,
     /// What is done, for the report.
     pub about: &'static str,
+    /// Another length of the windows than the suite's.
+    pub length_ms: Option<u64>,
     /// What is done.
     pub part: Part,
 }
@@ -67,6 +69,18 @@ pub enum Part {
     Compare {
         /// The loads.
         cases: &'static [SuiteCase],
+    },
+    /// The servers that keep data, each with one thread, against the better of some of them.
+    AgainstTheBetter {
+        /// The servers that the better one of is what the others are compared with.
+        of: &'static [&'static str],
+        /// The loads.
+        cases: &'static [SuiteCase],
+    },
+    /// Resident memory of collections.
+    Collections {
+        /// What fresh servers are filled with.
+        cases: &'static [MemoryCase],
     },
     /// One server in several variants under the same loads. Nothing is pinned, since variants have more threads.
     Variants {
@@ -112,6 +126,17 @@ pub struct SuiteCase {
     pub pipeline: u64,
 }
 
+/// A filling whose resident memory is measured.
+#[derive(Debug)]
+pub struct MemoryCase {
+    /// Name in the report.
+    pub name: &'static str,
+    /// The named workload that it is the filling of.
+    pub workload: &'static str,
+    /// Keys, unless the workload says how many.
+    pub key_count: u64,
+}
+
 /// How a variant of a server is started.
 #[derive(Debug)]
 pub struct Variant {
@@ -150,6 +175,16 @@ mod tests {
             for section in suite.sections {
                 let cases = match &section.part {
                     Part::Compare { cases } => cases,
+                    Part::AgainstTheBetter { of, cases } => {
+                        assert!(of.iter().all(|server| suite.servers.contains(server)));
+                        cases
+                    }
+                    Part::Collections { cases } => {
+                        for case in *cases {
+                            assert!(Workload::named(case.workload).unwrap().fill.is_some());
+                        }
+                        continue;
+                    }
                     Part::Variants { server, variants, cases } => {
                         assert!(suite.servers.contains(server) && !variants.is_empty());
                         cases

@@ -1,6 +1,8 @@
 //! The suite that shows what the architecture promises: CPU time a request against a leading server and against the
 //! limit, latency, memory a key, what more threads cost, and the pause of growth.
 
+mod collections;
+
 use super::{Part, Section, Suite, SuiteCase, SuiteLoad, Variant};
 
 /// See the module's description.
@@ -26,6 +28,7 @@ pub static SUITE: Suite = Suite {
             name: "requests",
             title: "One server thread",
             about: "Every server with one thread and without persistence, over loopback, under the same load in interleaved rounds.",
+            length_ms: None,
             part: Part::Compare {
                 cases: &[
                     SuiteCase { name: "GET p16",     workload: "get",     pipeline: 16 },
@@ -43,12 +46,14 @@ pub static SUITE: Suite = Suite {
             name: "memory",
             title: "Memory",
             about: "A fresh server is filled with distinct keys of 16 bytes; nothing else runs.",
+            length_ms: None,
             part: Part::Memory { key_count: 5_000_000, value_sizes: &["64", "16..256"] },
         },
         Section {
             name: "threads",
             title: "More threads, and both I/O backends",
             about: "Ratios are to the first row of each table. The load generator runs on the same CPUs.",
+            length_ms: None,
             part: Part::Variants {
                 server: "broadloom",
                 variants: &[
@@ -70,6 +75,7 @@ pub static SUITE: Suite = Suite {
             name: "growth",
             title: "The pause of growth",
             about: "A reader at a fixed rate while a writer fills the store from empty as fast as it is answered.",
+            length_ms: None,
             part: Part::Growth {
                 key_count: 10_000_000,
                 round_count: 3,
@@ -79,5 +85,8 @@ pub static SUITE: Suite = Suite {
                 write_pipeline: 16,
             },
         },
+        collections::REQUESTS,
+        collections::MEMORY,
+        collections::THREADS,
     ],
 };

@@ -9,13 +9,13 @@ use crate::fleet::{Fleet, RoundSettings};
 use crate::growth::{GrowthSettings, measure_growth};
 use crate::load::Live;
 use crate::memory::measure_memory;
-use crate::outcome::{Findings, SectionOutcome, ServerInfo};
+use crate::outcome::{CollectionMemory, Findings, SectionOutcome, ServerInfo};
 use crate::pinning::CpuList;
 use crate::progress::RunProgress;
 use crate::server::known;
 use crate::server::running::StartOptions;
 use crate::server::spec::ServerSpec;
-use crate::suite::{Part, Section, Suite, SuiteCase, Variant};
+use crate::suite::{MemoryCase, Part, Section, Suite, SuiteCase, Variant};
 use crate::workload::Workload;
 
 /// What `--quick` divides numbers of keys by.
@@ -34,6 +34,8 @@ const REASON_LINE_COUNT: usize = 3;
 pub struct SuiteOptions {
     /// The sections to run; all if empty.
     pub sections: Vec<String>,
+    /// Parts of the names of the cases to run; all if empty.
+    pub cases: Vec<String>,
     /// Other servers than the suite's.
     pub servers: Vec<ServerSpec>,
     /// A smaller scale, to see that everything works.
@@ -78,7 +80,8 @@ pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchE
             )));
         }
     }
-    let mut runner = Runner { suite, options, servers: Vec::new(), outcome: SuiteOutcome::default() };
+    let mut runner =
+        Runner { suite, options, servers: Vec::new(), length_ms: None, outcome: SuiteOutcome::default() };
     runner.choose_servers()?;
     for section in suite.sections {
         if !options.sections.is_empty() && !options.sections.iter().any(|name| name == section.name) {
@@ -87,6 +90,7 @@ pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchE
         if options.shows_progress {
             eprintln!("{}: {}", section.name, section.title);
         }
+        runner.length_ms = section.length_ms;
         if let Some(findings) = runner.section(section)? {
             let (title, about) = (section.title.to_owned(), section.about.to_owned());
             runner.outcome.sections.push(SectionOutcome { title, about, findings });
@@ -105,6 +109,8 @@ struct Runner<'a> {
     suite: &'a Suite,
     options: &'a SuiteOptions,
     servers: Vec<ServerSpec>,
+    /// The section's own length of a window.
+    length_ms: Option<u64>,
     outcome: SuiteOutcome,
 }
 
@@ -132,6 +138,8 @@ impl Runner<'_> {
     fn section(&mut self, section: &Section) -> Result<Option<Findings>, BenchError> {
         match &section.part {
             Part::Compare { cases } => self.compare(cases).map(Some),
+            Part::AgainstTheBetter { of, cases } => self.against_the_better(of, cases).map(Some),
+            Part::Collections { cases } => self.collections(cases).map(Some),
             Part::Variants { server, variants, cases } => self.variants(server, variants, cases),
             Part::Memory { key_count, value_sizes } => self.memory(*key_count, value_sizes).map(Some),
             Part::Growth {
@@ -162,7 +170,38 @@ impl Runner<'_> {
             self.or_failure(spec, added)?;
         }
         let baselines = self.suite.baselines.iter().map(|&name| name.to_owned()).collect();
-        self.rounds(fleet, cases, baselines)
+        self.rounds(fleet, cases, baselines, false)
+    }
+
+    fn against_the_better(&mut self, of: &[&str], cases: &[SuiteCase]) -> Result<Findings, BenchError> {
+        let mut fleet = Fleet::default();
+        for spec in &self.with_data() {
+            let added = fleet.add(spec, &self.start(1, "auto"));
+            self.or_failure(spec, added)?;
+        }
+        self.rounds(fleet, cases, of.iter().map(|&name| name.to_owned()).collect(), true)
+    }
+
+    fn collections(&mut self, cases: &[MemoryCase]) -> Result<Findings, BenchError> {
+        let cases: Vec<&MemoryCase> = cases.iter().filter(|case| self.is_asked_for(case.name)).collect();
+        let servers = self.with_data();
+        let mut progress = RunProgress::new(servers.len() * cases.len(), self.options.shows_progress);
+        let mut outcomes = Vec::new();
+        for case in cases {
+            let load = LoadSettings { key_count: self.scaled(case.key_count), ..self.load()? };
+            let plan = self.case(case.name, Workload::named(case.workload)?, load);
+            for spec in &servers {
+                let what = format!("memory · {} · {}", spec.name, case.name);
+                let show = |live: Live| progress.watch(&what, live);
+                let measured = measure_memory(spec, &self.start(1, "auto"), &plan, &show);
+                if let Some(Some((outcome, info))) = self.or_failure(spec, measured)? {
+                    outcomes.push(CollectionMemory::of(case.name, &plan, &outcome));
+                    self.note(info);
+                }
+                progress.finish_run();
+            }
+        }
+        Ok(Findings::Collections(outcomes))
     }
 
     fn variants(
@@ -194,7 +233,7 @@ impl Runner<'_> {
             return Ok(None);
         }
         let baselines = fleet.infos().into_iter().take(1).map(|info| info.name).collect();
-        self.rounds(fleet, cases, baselines).map(Some)
+        self.rounds(fleet, cases, baselines, false).map(Some)
     }
 
     fn rounds(
@@ -202,17 +241,19 @@ impl Runner<'_> {
         mut fleet: Fleet,
         cases: &[SuiteCase],
         baselines: Vec<String>,
+        against_the_better: bool,
     ) -> Result<Findings, BenchError> {
         let load = self.load()?;
-        let cases = cases.iter().map(|case| {
-            let (name, workload) = (case.name.to_owned(), Workload::named(case.workload)?);
-            Ok(Case { name, workload, load: LoadSettings { pipeline: case.pipeline, ..load.clone() } })
+        let cases = cases.iter().filter(|case| self.is_asked_for(case.name)).map(|case| {
+            let load = LoadSettings { pipeline: case.pipeline, ..load.clone() };
+            Ok(self.case(case.name, Workload::named(case.workload)?, load))
         });
         let cases = cases.collect::<Result<Vec<Case>, BenchError>>()?;
         let usual = if self.options.is_quick { QUICK_ROUND_COUNT } else { self.suite.load.round_count };
         let rounds = RoundSettings {
             round_count: self.options.round_count.unwrap_or(usual),
             baselines,
+            against_the_better,
             may_flush: false,
             fills: true,
             shows_progress: self.options.shows_progress,
@@ -272,6 +313,23 @@ impl Runner<'_> {
         Ok(Findings::Growth(outcomes))
     }
 
+    fn is_asked_for(&self, name: &str) -> bool {
+        let cases = &self.options.cases;
+        cases.is_empty() || cases.iter().any(|part| name.contains(part.as_str()))
+    }
+
+    /// A case, whose workload's own numbers are scaled too.
+    fn case(&self, name: &str, mut workload: Workload, load: LoadSettings) -> Case {
+        let own = &mut workload.own;
+        if own.key_count == Some(1) {
+            own.fill_times = self.scaled(own.fill_times).max(1);
+            own.uses_up = own.uses_up.map(|count| self.scaled(count).max(1));
+        } else {
+            own.key_count = own.key_count.map(|count| self.scaled(count));
+        }
+        Case::new(name.to_owned(), workload, load)
+    }
+
     fn with_data(&self) -> Vec<ServerSpec> {
         let keeps_data = |spec: &&ServerSpec| !self.suite.dataless.contains(&spec.name.as_str());
         self.servers.iter().filter(keeps_data).cloned().collect()
@@ -282,7 +340,8 @@ impl Runner<'_> {
         let (warmup, length) = if self.options.is_quick {
             (QUICK_WARMUP, QUICK_LENGTH)
         } else {
-            (Duration::from_millis(load.warmup_ms), Duration::from_millis(load.length_ms))
+            let length_ms = self.length_ms.unwrap_or(load.length_ms);
+            (Duration::from_millis(load.warmup_ms), Duration::from_millis(length_ms))
         };
         Ok(LoadSettings {
             thread_count: self.options.load_thread_count,
