@@ -10,6 +10,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use crate::prefetch;
+use crate::size_class::LINE_SIZE;
+
 /// Bytes of a length that is given when it is made.
 pub(crate) struct Block {
     header: Option<NonNull<usize>>,
@@ -40,6 +43,15 @@ impl Block {
         // SAFETY: the allocation begins with room for the header, and is aligned for it.
         unsafe { header.write(layout.size() - HEADER_SIZE) };
         Self { header: Some(header) }
+    }
+
+    /// Asks for the beginning.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self) {
+        if let Some(header) = self.header {
+            prefetch::line(header.addr().get());
+            prefetch::line(header.addr().get() + LINE_SIZE);
+        }
     }
 
     /// Bytes of memory that it takes.

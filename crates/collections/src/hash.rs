@@ -20,6 +20,7 @@ use crate::heap::Heap;
 use crate::number::DecimalBuffer;
 use crate::object::{Kind, Object};
 use crate::packed::{Item, Packed};
+use crate::prefetch;
 use crate::removed::ExpiryChange;
 use fields::Fields;
 
@@ -84,6 +85,23 @@ impl Hash {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.len(),
             Form::Table(fields) => fields.table.len(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_head(),
+            Form::Table(fields) => prefetch::line(std::ptr::from_ref(&**fields).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if let Form::Packed(packed) | Form::PackedHashtable(packed) = &self.form {
+            packed.prefetch_index();
         }
     }
 

@@ -32,6 +32,12 @@ impl IntSet {
         Self { block: Block::empty() }
     }
 
+    /// Asks for the beginning of its block.
+    #[inline(always)]
+    pub(crate) fn prefetch_head(&self) {
+        self.block.prefetch();
+    }
+
     /// Number of integers.
     #[inline]
     pub(crate) fn len(&self) -> usize {

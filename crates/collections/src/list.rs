@@ -18,6 +18,7 @@ mod nodes;
 use crate::collection::Collection;
 use crate::object::{Kind, Object};
 use crate::packed::{Item, Packed};
+use crate::prefetch;
 
 pub use limits::ListLimits;
 use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
@@ -60,6 +61,24 @@ impl List {
         match &self.repr {
             Repr::Small { elements, .. } => elements.len(),
             Repr::Large(nodes) => nodes.len(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.prefetch_head(),
+            Repr::Large(nodes) => prefetch::line(std::ptr::from_ref(&**nodes).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.prefetch_index(),
+            Repr::Large(nodes) => nodes.prefetch_ends(),
         }
     }
 

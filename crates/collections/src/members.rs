@@ -20,6 +20,7 @@
 mod leaf;
 
 use crate::collection::Home;
+use crate::prefetch;
 use crate::removed::{ExpiryChange, NewValue};
 use crate::table::Table;
 use leaf::{Leaf, MEMBER_SIZE_MAX};
@@ -72,6 +73,15 @@ const fn order_of(hash: u64) -> u32 {
 }
 
 impl Members {
+    /// Asks for the beginning of what is behind it.
+    #[inline(always)]
+    pub(crate) fn prefetch_head(&self) {
+        match self {
+            Self::One(leaf) => leaf.prefetch_head(),
+            Self::Many(row) => prefetch::line(std::ptr::from_ref(&**row).addr()),
+        }
+    }
+
     /// None. Allocates nothing.
     pub(crate) fn new() -> Self {
         Self::One(Leaf::default())

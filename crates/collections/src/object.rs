@@ -7,6 +7,7 @@ use crate::collection::Collection;
 use crate::hash::Hash;
 use crate::heap::Heap;
 use crate::list::List;
+use crate::prefetch;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
@@ -105,6 +106,39 @@ impl Object {
             Self::Stream(_) => "stream",
             #[cfg(test)]
             Self::Probe(_) => "probe",
+        }
+    }
+
+    /// Asks for its own memory.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch::line(std::ptr::from_ref(self).addr());
+    }
+
+    /// Reads it, which should have been loaded meanwhile, and asks for the beginning of what is behind it.
+    #[inline(always)]
+    pub fn prefetch_parts(&self) {
+        match self {
+            Self::Set(set) => set.prefetch_parts(),
+            Self::Hash(hash) => hash.prefetch_parts(),
+            Self::List(list) => list.prefetch_parts(),
+            Self::SortedSet(set) => set.prefetch_parts(),
+            Self::Stream(stream) => prefetch::line(std::ptr::from_ref(&**stream).addr()),
+            #[cfg(test)]
+            Self::Probe(_) => {}
+        }
+    }
+
+    /// Reads that beginning, where it tells what an operation reads next, and asks for it.
+    #[inline(always)]
+    pub fn prefetch_index(&self) {
+        match self {
+            Self::Hash(hash) => hash.prefetch_index(),
+            Self::List(list) => list.prefetch_index(),
+            Self::SortedSet(set) => set.prefetch_index(),
+            Self::Set(_) | Self::Stream(_) => {}
+            #[cfg(test)]
+            Self::Probe(_) => {}
         }
     }
 

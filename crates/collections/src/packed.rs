@@ -29,6 +29,8 @@ use block::Block;
 use element::{Encoded, OVERHEAD_MAX, size_at};
 use groups::{read_group, read_u16, skip};
 
+use crate::prefetch;
+
 pub use element::Item;
 pub use groups::Iter;
 
@@ -100,6 +102,20 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let size = self.size() + text_size + group_count * N;
         let index_len = if len >= INDEX_LEN_MIN { len.next_multiple_of(INDEX_STEP) } else { 0 };
         self.make_room(size.min(USED_MAX), index_len.min(USED_MAX));
+    }
+
+    /// Asks for the head of the block and the elements behind it.
+    #[inline(always)]
+    pub(crate) fn prefetch_head(&self) {
+        self.block.prefetch_head();
+    }
+
+    /// Reads the head, and asks for the index.
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if self.block.head().index_capacity > 0 {
+            prefetch::bytes(&self.block.bytes()[self.offsets_at()..]);
+        }
     }
 
     /// The elements of a group. Panics beyond the end.

@@ -100,6 +100,15 @@ impl<'a> Wanted<'a> {
 }
 
 impl Set {
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Ints(ints) => ints.prefetch_head(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.prefetch_head(),
+        }
+    }
+
     /// An empty set in the encoding that suits `len` members of which this is one.
     #[must_use]
     pub fn suiting(member: &[u8], len: usize, limits: SetLimits) -> Self {

@@ -23,6 +23,7 @@ pub use order::Bound;
 use crate::collection::{Collection, Home};
 use crate::heap::Heap;
 use crate::object::{Kind, Object};
+use crate::prefetch;
 use cursor::Cursor;
 use large::Large;
 use order::{Probe, score_of};
@@ -78,6 +79,23 @@ impl Updated {
 }
 
 impl SortedSet {
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Small(small) => small.prefetch_head(),
+            Form::Large(large) => prefetch::line(std::ptr::from_ref(&**large).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if let Form::Small(small) = &self.form {
+            small.prefetch_index();
+        }
+    }
+
     /// An empty set whose name for the client is `skiplist` from the beginning.
     #[must_use]
     pub fn new_skiplist() -> Self {

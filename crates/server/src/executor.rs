@@ -5,6 +5,7 @@
 //! Never sees a socket. The same steps for a run of simple requests stand inlined in `plain.rs`; refusals are in
 //! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection that waits for another.
 
+mod ahead;
 mod attention;
 mod eviction;
 mod latching;

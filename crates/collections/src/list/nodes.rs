@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::limits::{ListLimits, listpack_size};
 use super::{Elements, NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use crate::packed::Item;
+use crate::prefetch;
 
 /// The nodes of a list.
 #[derive(Clone)]
@@ -123,6 +124,14 @@ impl Nodes {
 
     pub(super) fn node_count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// Asks for what tells of the first and the last node.
+    #[inline(always)]
+    pub(super) fn prefetch_ends(&self) {
+        for node in [self.nodes.front(), self.nodes.back()].into_iter().flatten() {
+            prefetch::line(std::ptr::from_ref(node).addr());
+        }
     }
 
     /// The node of an element, and its index there. Panics beyond the end.

@@ -50,6 +50,12 @@ impl Leaf {
         Self { block }
     }
 
+    /// Asks for the beginning of its block: the tags are there.
+    #[inline(always)]
+    pub(super) fn prefetch_head(&self) {
+        self.block.prefetch();
+    }
+
     /// Number of members.
     #[inline]
     pub(super) fn len(&self) -> usize {

@@ -6,6 +6,9 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
+use crate::prefetch;
+use crate::size_class::LINE_SIZE;
+
 /// Bytes of a word: blocks are as large as a number of them.
 const WORD_SIZE: usize = 8;
 
@@ -37,6 +40,15 @@ unsafe impl Sync for Block {}
 impl Block {
     pub(super) const fn new() -> Self {
         Self { head: None }
+    }
+
+    /// Asks for the head and what is behind it.
+    #[inline(always)]
+    pub(super) fn prefetch_head(&self) {
+        if let Some(head) = self.head {
+            prefetch::line(head.addr().get());
+            prefetch::line(head.addr().get() + LINE_SIZE);
+        }
     }
 
     /// A copy of the head.

@@ -22,6 +22,7 @@
 //! 4. Each tag is the one of its member's hash.
 
 use super::order::{Probe, order_of};
+use crate::prefetch;
 
 /// Elements of the largest small set.
 pub(super) const SMALL_LEN_MAX: usize = 128;
@@ -60,6 +61,18 @@ impl Small {
 
     fn set_header(&mut self, at: usize, value: usize) {
         self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
+    /// Asks for the head of the block.
+    #[inline(always)]
+    pub(super) fn prefetch_head(&self) {
+        prefetch::bytes(self.bytes.get(..HEADER_SIZE).unwrap_or_default());
+    }
+
+    /// Reads the head, and asks for offsets and tags.
+    #[inline(always)]
+    pub(super) fn prefetch_index(&self) {
+        prefetch::bytes(self.bytes.get(self.offsets_at()..self.members_at()).unwrap_or_default());
     }
 
     #[inline]

@@ -8,13 +8,14 @@ use commands::error::CommandError;
 use commands::host::Host;
 use commands::reply::Reply;
 use commands::table::CommandId;
-use keyspace::slot_of_hash;
+use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
 use wire::request::Batch;
 
 use super::Executor;
+use super::ahead::Ahead;
 use super::serving::Serving;
 use crate::command_log::Cost;
 use crate::connection::Connection;
@@ -72,6 +73,10 @@ impl Executor {
         };
         for plan in &self.plans[first..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
+            if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
+                let ahead = Ahead { batch, bytes, keys: &self.keys, db: ctx.session.db };
+                ahead.preload(&self.shared.keyspace, &self.plans[index..], index);
+            }
             let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let latched = if let [key] = keys {

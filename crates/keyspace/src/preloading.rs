@@ -1,0 +1,43 @@
+//! Asking for the memory of collections before the commands that use it run.
+//!
+//! What prefetches without a latch ends at the entry: behind it is memory that is freed and given back, so it may be
+//! read under the latch only. Commands of a batch would come upon it one after the other, and wait for each step on the
+//! way (the object, the head of its block, the index there) in turn. So some keys at a time are looked at beforehand, in
+//! passes, with read latches that are free just now and are let go before the first of the commands runs.
+
+use std::iter::zip;
+
+use collections::{Object, ValueRef};
+
+use crate::key::Key;
+use crate::keyspace::Keyspace;
+
+/// Keys that are looked at together: enough that the memory of the first has come when the last was asked for.
+pub const PRELOADED_KEY_COUNT_MAX: usize = 8;
+
+impl Keyspace {
+    /// Asks for the objects of these keys, and for what their operations read first. Keys whose slots are held by a writer
+    /// are passed over, and so is a key that is the one before it. Strings cost a look-up for nothing.
+    pub fn preload(&self, keys: &[Key<'_>]) {
+        let keys = &keys[..keys.len().min(PRELOADED_KEY_COUNT_MAX)];
+        let mut guards = [const { None }; PRELOADED_KEY_COUNT_MAX];
+        let mut hash_before = None;
+        for (guard, key) in zip(&mut guards, keys) {
+            if hash_before != Some(key.hash) {
+                *guard = self.slots().try_read_now(key.slot.index());
+            }
+            hash_before = Some(key.hash);
+        }
+        let mut objects: [Option<&Object>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
+        for (object, (guard, key)) in zip(&mut objects, zip(&guards, keys)) {
+            let Some(table) = guard.as_ref().and_then(|slot| slot.table(key.db.0 as usize)) else { continue };
+            if let Some(ValueRef::Object(found)) = table.find(key.hash, key.bytes).map(|entry| entry.value())
+            {
+                found.prefetch();
+                *object = Some(found);
+            }
+        }
+        objects.iter().flatten().for_each(|object| object.prefetch_parts());
+        objects.iter().flatten().for_each(|object| object.prefetch_index());
+    }
+}

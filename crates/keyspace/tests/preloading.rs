@@ -1,0 +1,90 @@
+//! Collections of every type and size are looked at ahead of their commands: nothing changes, and no latch stays behind.
+
+use base::{DbIndex, Millis};
+use collections::{Collection, Hash, Home, Limits, List, Set, SetLimits, SortedSet, SortedSetLimits};
+use collections::{End, ExpiryChange, ListLimits, NewValue};
+use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, View};
+use sync::Mode;
+
+const KEY_COUNT: usize = 12;
+
+/// Elements of the large ones: none is a packed sequence any more.
+const LARGE_LEN: usize = 4_000;
+
+fn edit<T: Collection>(view: &mut View<'_>, key: Key<'_>, change: impl FnOnce(&mut T, Home<'_>)) {
+    view.edit_collection_or_new(key, change).expect("a new key has no other type");
+}
+
+/// Fills a key: with one type after the other, the first few small, the others large.
+fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
+    let len = if number < KEY_COUNT / 2 { 20 } else { LARGE_LEN };
+    let texts = || (0..len).map(|index| format!("element-{index}-of-{number}").into_bytes());
+    match number % 6 {
+        0 => edit(view, key, |list: &mut List, _| {
+            texts().for_each(|text| list.push(End::Right, &text));
+            list.settle(ListLimits::of_directive(-2));
+        }),
+        1 => edit(view, key, |hash: &mut Hash, home| {
+            let limits = Limits { entry_count_max: 512, value_size_max: 64 };
+            texts().for_each(|text| {
+                hash.set(home, limits, &text, b"value", ExpiryChange::Clear, 0);
+            });
+        }),
+        2 | 3 => edit(view, key, |set: &mut Set, home| {
+            let limits =
+                SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 };
+            if number % 6 == 2 {
+                texts().for_each(|text| assert!(set.add(home, &text, limits)));
+            } else {
+                (0..len).for_each(|index| assert!(set.add(home, index.to_string().as_bytes(), limits)));
+            }
+        }),
+        4 => edit(view, key, |set: &mut SortedSet, home| {
+            let limits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
+            texts().for_each(|text| {
+                set.insert(home, limits, &text, 1.5);
+            });
+        }),
+        _ => {
+            view.set(key, NewValue::Raw(b"a string"), ExpiryChange::Clear);
+        }
+    }
+}
+
+#[test]
+fn nothing_changes_and_no_latch_stays_held() {
+    let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
+    let mut view = View::new(&keyspace, 0, 7);
+    view.now = Millis(1);
+    let names: Vec<String> = (0..KEY_COUNT + 2).map(|number| format!("key:{number}")).collect();
+    // The last two are not there, and the last one is of a database in which nothing is.
+    let keys: Vec<Key<'_>> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| {
+            let db = DbIndex(u16::from(number == KEY_COUNT + 1));
+            Key::new(keyspace.hasher(), name.as_bytes(), db)
+        })
+        .collect();
+    for (number, key) in keys[..KEY_COUNT].iter().enumerate() {
+        view.latch(key.slot, Mode::Write).expect("nobody else");
+        fill(&mut view, *key, number);
+        view.release();
+    }
+
+    // A slot that is being written is passed over.
+    view.latch(keys[3].slot, Mode::Write).expect("nobody else");
+    keyspace.preload(&[]);
+    for keys in keys.chunks(PRELOADED_KEY_COUNT_MAX) {
+        keyspace.preload(keys);
+        keyspace.preload(&[keys[0]; 2 * PRELOADED_KEY_COUNT_MAX]);
+    }
+    view.release();
+
+    for (number, key) in keys.iter().enumerate() {
+        view.latch(key.slot, Mode::Write).expect("no read latch is left");
+        assert_eq!(view.peek(*key).is_some(), number < KEY_COUNT);
+        assert!(view.counters.hits.value() + view.counters.misses.value() == 0, "nobody has asked for it");
+        view.release();
+    }
+}
