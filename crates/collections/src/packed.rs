@@ -5,15 +5,15 @@
 //! 8     (packed/element.rs)                    2 each              1 each
 //! ```
 //! Elements come in *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets (member,
-//! score). All indices count groups. From 16 groups on there is an index: where each group begins, and eight bits of
-//! a hash of its first element (with `FIND`). So [`Packed::at`] takes constant time, and [`Packed::find`] compares
+//! score). All indices count groups. From 16 groups on (32 without `FIND`) there is an index: where each group begins, and eight
+//! bits of a hash of its first element (with `FIND`). So [`Packed::at`] takes constant time, and [`Packed::find`] compares
 //! bytes of those groups only whose tag is right; before, both walk from the beginning.
 //!
 //! Owns its block (`packed/block.rs`, where the `unsafe` is). At most 64 KiB of elements: ask [`Packed::fits`] first.
 //!
 //! Invariants ([`Packed::check`])
 //! 1. `used` bytes are exactly `len * N` elements.
-//! 2. There is an index exactly if there are 16 groups, or have been and there are still 8; it has room for `len`.
+//! 2. There is an index exactly if there are so many groups, or have been and there is still half; it has room for `len`.
 //! 3. The index has the offset of every group, and its tag if there are tags.
 //! 4. Elements and index do not overlap.
 //!
@@ -37,12 +37,6 @@ pub use groups::Iter;
 /// Bytes of elements at most.
 const USED_MAX: usize = u16::MAX as usize;
 
-/// Groups from which on there is an index.
-const INDEX_LEN_MIN: usize = 16;
-
-/// Groups below which the index is given up.
-const INDEX_LEN_KEPT_MIN: usize = 8;
-
 /// Groups that the index grows by, at least.
 const INDEX_STEP: usize = 8;
 
@@ -52,6 +46,13 @@ pub struct Packed<const N: usize = 1, const FIND: bool = true> {
 }
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
+    /// Groups from which on there is an index. Without tags it saves steps of a nanosecond or two only, and begins later:
+    /// for a list of 20 small elements it would be a quarter of the memory.
+    const INDEX_LEN_MIN: usize = if FIND { 16 } else { 32 };
+
+    /// Groups below which the index is given up.
+    const INDEX_LEN_KEPT_MIN: usize = Self::INDEX_LEN_MIN / 2;
+
     /// Bytes of the index for each group.
     const INDEX_ITEM_SIZE: usize = 2 + FIND as usize;
 
@@ -100,7 +101,9 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub fn reserve(&mut self, group_count: usize, text_size: usize) {
         let len = self.len() + group_count;
         let size = self.size() + text_size + group_count * N;
-        let index_len = if len >= INDEX_LEN_MIN { len.next_multiple_of(INDEX_STEP) } else { 0 };
+        let index_capacity = usize::from(self.block.head().index_capacity);
+        let wants_index = index_capacity > 0 || len >= Self::INDEX_LEN_MIN;
+        let index_len = if wants_index { index_capacity.max(len.next_multiple_of(INDEX_STEP)) } else { 0 };
         self.make_room(size.min(USED_MAX), index_len.min(USED_MAX));
     }
 
@@ -201,7 +204,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             head.len += 1;
         });
         if self.block.head().index_capacity == 0 {
-            if len + 1 >= INDEX_LEN_MIN {
+            if len + 1 >= Self::INDEX_LEN_MIN {
                 self.write_index(0..len + 1);
             }
             return;
@@ -266,7 +269,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             head.len -= count as u16;
         });
         self.move_offsets(index, ((end - at) as u16).wrapping_neg());
-        if len - count < INDEX_LEN_KEPT_MIN {
+        if len - count < Self::INDEX_LEN_KEPT_MIN {
             self.block.update(|head| head.index_capacity = 0);
         }
         self.give_back();
@@ -297,7 +300,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
         assert!(new_used <= USED_MAX && new_len <= USED_MAX, "callers ask first whether it fits");
         let had_index = self.block.head().index_capacity > 0;
-        let wants_index = had_index || new_len >= INDEX_LEN_MIN;
+        let wants_index = had_index || new_len >= Self::INDEX_LEN_MIN;
         self.make_room(new_used, if wants_index { index_capacity_for(new_len) } else { 0 });
         self.block.bytes_mut()[used..new_used].copy_from_slice(&other.block.bytes()[from..to]);
         self.block.update(|head| {
@@ -359,7 +362,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     fn make_room_for_one(&mut self, added: usize) {
         let head = self.block.head();
         let (len, index_capacity) = (usize::from(head.len), usize::from(head.index_capacity));
-        let wants_index = index_capacity > 0 || len + 1 >= INDEX_LEN_MIN;
+        let wants_index = index_capacity > 0 || len + 1 >= Self::INDEX_LEN_MIN;
         let index_capacity = if !wants_index {
             0
         } else if len < index_capacity {
@@ -410,7 +413,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let head = self.block.head();
         let index_len = usize::from(head.len.min(head.index_capacity));
         let needed = usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE;
-        if self.block.capacity() > 2 * needed + INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
+        if self.block.capacity() > 2 * needed + Self::INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
             self.shrink();
         }
     }
@@ -508,10 +511,10 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let (used, len) = (usize::from(head.used), usize::from(head.len));
         let index_capacity = usize::from(head.index_capacity);
         let require = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
-        let may_have_index = len >= INDEX_LEN_KEPT_MIN && index_capacity >= len;
+        let may_have_index = len >= Self::INDEX_LEN_KEPT_MIN && index_capacity >= len;
         let is_indexed = index_capacity > 0;
         require(
-            is_indexed && may_have_index || !is_indexed && len < INDEX_LEN_MIN,
+            is_indexed && may_have_index || !is_indexed && len < Self::INDEX_LEN_MIN,
             "2: index without groups",
         )?;
         let index_size = index_capacity * Self::INDEX_ITEM_SIZE;

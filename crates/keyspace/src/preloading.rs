@@ -13,16 +13,16 @@ use crate::key::Key;
 use crate::keyspace::Keyspace;
 
 /// Keys that are looked at together: enough that the memory of the first has come when the last was asked for.
-pub const PRELOADED_KEY_COUNT_MAX: usize = 8;
+pub const PRELOADED_KEY_COUNT_MAX: usize = 16;
 
 impl Keyspace {
     /// Asks for the objects of these keys, and for what their operations read first. Keys whose slots are held by a writer
     /// are passed over, and so is a key that is the one before it. Strings cost a look-up for nothing.
-    pub fn preload(&self, keys: &[Key<'_>]) {
-        let keys = &keys[..keys.len().min(PRELOADED_KEY_COUNT_MAX)];
+    #[inline]
+    pub fn preload<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) {
         let mut guards = [const { None }; PRELOADED_KEY_COUNT_MAX];
         let mut hash_before = None;
-        for (guard, key) in zip(&mut guards, keys) {
+        for (guard, key) in zip(&mut guards, keys.clone()) {
             if hash_before != Some(key.hash) {
                 *guard = self.slots().try_read_now(key.slot.index());
             }

@@ -74,11 +74,9 @@ fn nothing_changes_and_no_latch_stays_held() {
 
     // A slot that is being written is passed over.
     view.latch(keys[3].slot, Mode::Write).expect("nobody else");
-    keyspace.preload(&[]);
-    for keys in keys.chunks(PRELOADED_KEY_COUNT_MAX) {
-        keyspace.preload(keys);
-        keyspace.preload(&[keys[0]; 2 * PRELOADED_KEY_COUNT_MAX]);
-    }
+    keyspace.preload(std::iter::empty());
+    keyspace.preload(keys.iter().copied());
+    keyspace.preload(std::iter::repeat_n(keys[0], 2 * PRELOADED_KEY_COUNT_MAX));
     view.release();
 
     for (number, key) in keys.iter().enumerate() {

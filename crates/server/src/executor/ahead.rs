@@ -36,19 +36,12 @@ impl Ahead<'_> {
 
     #[inline(never)]
     fn preload_some(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
-        let nobody = Key { bytes: &[], hash: 0, slot: slot_of_hash(0), db: self.db };
-        let mut keys = [nobody; PRELOADED_KEY_COUNT_MAX];
-        let mut count = 0;
-        for (plan, index) in plans.iter().zip(index..) {
-            if is_on_collection(plan)
-                && let Some(key) = self.keys.get(plan.first_key as usize)
-            {
-                let bytes = self.batch.args(index, self.bytes).at(key.arg as usize);
-                keys[count] = Key { bytes, hash: key.hash, slot: slot_of_hash(key.hash), db: self.db };
-                count += 1;
-            }
-        }
-        keyspace.preload(&keys[..count]);
+        let on_collections = plans.iter().zip(index..).filter(|(plan, _)| is_on_collection(plan));
+        keyspace.preload(on_collections.filter_map(|(plan, index)| {
+            let PlannedKey { hash, arg } = *self.keys.get(plan.first_key as usize)?;
+            let bytes = self.batch.args(index, self.bytes).at(arg as usize);
+            Some(Key { bytes, hash, slot: slot_of_hash(hash), db: self.db })
+        }));
     }
 }
 
