@@ -292,8 +292,7 @@ impl Executor {
         let plan = self.plans[index];
         let args = batch.args(index, bytes);
         let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
-            self.refuse(connection, plan, args);
-            return Step::Done;
+            return self.refuse(connection, plan, args);
         };
         let command = found.command;
         if !connection.session.authenticated

@@ -140,6 +140,19 @@ fn one_client_too_many_is_told_so() {
 }
 
 #[test]
+fn a_browser_is_not_answered() {
+    on_each_backend(&[], |server| {
+        for line in ["POST / HTTP/1.1", "host: example.org"] {
+            let mut client = server.client();
+            client.send_raw(format!("{line}\r\nSET k v\r\n").as_bytes());
+            assert!(client.receive().is_none());
+        }
+        assert_eq!(server.client().text(&["EXISTS", "k"]), "0");
+        server.log_line("speaks HTTP");
+    });
+}
+
+#[test]
 fn idle_clients_are_closed_after_their_time() {
     on_each_backend(&["--timeout", "1"], |server| {
         let start = Instant::now();

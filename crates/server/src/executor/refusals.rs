@@ -7,7 +7,7 @@ use commands::table::Found;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ProtocolError};
 
-use super::{Executor, Plan, Refusal};
+use super::{Executor, Plan, Refusal, Step};
 use crate::connection::Connection;
 
 /// How much of a request an error may quote, in bytes.
@@ -17,9 +17,18 @@ const QUOTE_SIZE_MAX: usize = 128;
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that no state of its connection could make right.
+    /// Answers a request that no state of its connection could make right. A line of HTTP is not answered, but ends the
+    /// connection: a browser may have been made to send it, with commands in its body.
     #[cold]
-    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) {
+    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) -> Step {
+        if is_http(args.name()) {
+            log::warn!(
+                "Somebody speaks HTTP, which may be an attack by way of a browser. Connection from {} aborted.",
+                connection.session.peer
+            );
+            connection.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+            return Step::Stop;
+        }
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
                 unknown_debug_subcommand(args)
@@ -33,6 +42,7 @@ impl Executor {
             Some(found) => self.reject(connection, found, &error),
             None => self.answer_error(connection, &error),
         }
+        Step::Done
     }
 
     /// Answers a known command that may not run now, and counts it so.
@@ -122,6 +132,11 @@ fn unknown_debug_subcommand(args: Args<'_>) -> CommandError {
     let Some(word) = args.get(1) else { return CommandError::wrong_arity("debug") };
     let before = "ERR unknown subcommand or wrong number of arguments for '";
     CommandError::quote(before, &word[..word.len().min(QUOTE_SIZE_MAX)], "'. Try DEBUG HELP.")
+}
+
+/// Whether the first word of a line of HTTP stands where a command's name should: that of a form, or of any request's headers.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 fn unknown_command(args: Args<'_>) -> CommandError {
