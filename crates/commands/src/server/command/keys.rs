@@ -4,7 +4,7 @@ use wire::request::Args;
 
 use super::FLAGS;
 use super::info::write_key_flags;
-use crate::command::{Categories, Command, KeyFlags, KeySpec, find_spec_keys};
+use crate::command::{Categories, Command, Find, KeyFlags, KeySpec, find_spec_keys};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -56,7 +56,7 @@ fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
 /// What a request does to the keys of a spec; where that depends on its options, they are looked at.
 fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
-    let has = |word: &str| request.tail(2).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let has = |word: &str| request.tail(3).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
     match command.name {
         "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
             KeyFlags::OW | KeyFlags::UPDATE
@@ -69,7 +69,8 @@ fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
 /// Each key of a request, with what happens to it.
 fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     let command = find(request).ok_or(CommandError::new("ERR Invalid command specified"))?;
-    if command.keys.is_empty() {
+    let specs = || command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));
+    if specs().next().is_none() {
         return Err(CommandError::new("ERR The command has no key arguments"));
     }
     if !command.accepts(request.len()) {
@@ -77,9 +78,10 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     }
     let mut keys = Vec::new();
     let mut indexes = Vec::new();
-    for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
+    for spec in specs() {
         indexes.clear();
-        if !find_spec_keys(spec, request, &mut indexes) {
+        let is_counted = matches!(spec.find, Find::KeyNum { .. });
+        if !find_spec_keys(spec, request, &mut indexes) || is_counted && indexes.is_empty() {
             return Err(CommandError::new("ERR Invalid arguments specified for command"));
         }
         let flags = flags_of(command, spec, request);

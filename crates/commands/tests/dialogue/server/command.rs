@@ -29,6 +29,14 @@ fn getkeys() {
         [["k", [+OW, +update]]]
         > COMMAND GETKEYSANDFLAGS SET k v GET
         [["k", [+RW, +access, +update]]]
+        > COMMAND GETKEYSANDFLAGS SET GET GET
+        [["GET", [+OW, +update]]]
+        > COMMAND GETKEYS SPUBLISH channel message
+        -ERR The command has no key arguments
+        > COMMAND GETKEYS ZUNIONSTORE d 2 a b
+        ["d", "a", "b"]
+        > COMMAND GETKEYS ZUNIONSTORE d 3 a b
+        -ERR Invalid arguments specified for command
         > COMMAND GETKEYSANDFLAGS GET k
         [["k", [+RO, +access]]]
         > COMMAND GETKEYSANDFLAGS PING
