@@ -75,8 +75,14 @@ impl Evictor {
             return None;
         }
         if policy.order == EvictionOrder::Random {
-            let (db, key) = self.sample(view, policy, &dbs, |entry| entry.key().to_vec())?;
-            return take(view, db, &key);
+            // Another thread may be at the same slot, or be faster.
+            for _ in 0..POOL_SIZE {
+                let (db, key) = self.sample(view, policy, &dbs, |entry| entry.key().to_vec())?;
+                if let Some(evicted) = take(view, db, &key) {
+                    return Some(evicted);
+                }
+            }
+            return None;
         }
         for _ in 0..POOL_SIZE {
             for _ in 0..sample_count.max(1) {
