@@ -73,6 +73,11 @@ impl CommandLine {
             _ => {}
         }
         let mut line = Self::default();
+        // Before the path as well as behind it.
+        if arguments.first().is_some_and(|first| first == "--check-config") {
+            line.only_checks = true;
+            arguments.remove(0);
+        }
         if arguments.first().is_some_and(|first| !first.as_encoded_bytes().starts_with(b"-")) {
             let path = arguments.remove(0).into_string().map_err(|_| UsageError::PathNotUtf8)?;
             line.config_path = Some(path);
@@ -136,7 +141,7 @@ pub fn usage() -> &'static str {
     "\
 Usage: broadloom [/path/to/broadloom.conf] [--directive value ...] [-]
        broadloom -                    reads the configuration from standard input
-       broadloom ... --check-config   reads the configuration, says whether it is right, and ends
+       broadloom --check-config ...   reads the configuration, says whether it is right, and ends
        broadloom --check-system       says what this machine lacks
        broadloom -v | --version
        broadloom -h | --help

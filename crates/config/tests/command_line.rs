@@ -68,4 +68,7 @@ fn what_is_no_service() {
     let line = serve(&["a.conf", "--check-config", "--port", "1"]);
     assert!(line.only_checks);
     assert_eq!(line.options, b"port \"1\" ");
+    let line = serve(&["--check-config", "a.conf", "--port", "1"]);
+    assert!(line.only_checks);
+    assert_eq!((line.config_path.as_deref(), &line.options[..]), (Some("a.conf"), &b"port \"1\" "[..]));
 }
