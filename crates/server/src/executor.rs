@@ -160,6 +160,7 @@ impl Executor {
         self.client_memory_max =
             self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
         self.view.lazy_expire = self.config.lazyfree_lazy_expire;
+        self.statistics.tracks_latency.set(u64::from(self.config.latency_tracking));
         self.slow_ns = crate::command_log::threshold_ns(&self.config);
         let threshold = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
         self.large_reply_size = threshold(self.config.commandlog_reply_larger_than);
@@ -424,7 +425,7 @@ impl Executor {
             connection.waited_ns = ns;
             connection.session.command_count -= 1;
         } else {
-            statistics.ran(1, ns);
+            self.statistics.ran(found.id, 1, ns);
             self.statistics.commands_processed.add(1);
         }
         if found.command.flags.contains(Flags::ADMIN) {

@@ -154,7 +154,7 @@ impl Host for ThreadHost {
         let command = queued.found.command;
         let statistics = self.shared.statistics.thread(self.thread);
         let of_command = statistics.command(queued.found.id);
-        of_command.ran(1, cost.micros * 1000);
+        statistics.ran(queued.found.id, 1, cost.micros * 1000);
         statistics.commands_processed.add(1);
         if let Some(error) = error {
             of_command.failed.add(1);

@@ -20,6 +20,8 @@ pub struct ThreadStatistics {
     pub received_bytes: ThreadCounter,
     /// Bytes sent.
     pub sent_bytes: ThreadCounter,
+    /// Bytes of the buffers that hold the output of this turn.
+    pub unsent_bytes: ThreadCounter,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
     /// Bytes of memory of connections, as counted here: the sum over all threads is right, and wraps.
@@ -58,6 +60,8 @@ pub struct ThreadStatistics {
     pub cpu_user_us: ThreadCounter,
     /// The same: system.
     pub cpu_system_us: ThreadCounter,
+    /// Whether durations are noted; 0: they are not.
+    pub tracks_latency: ThreadCounter,
     commands: Box<[OnceLock<Box<CommandStatistics>>]>,
 }
 
@@ -71,8 +75,8 @@ pub struct CommandStatistics {
     pub rejected: ThreadCounter,
     /// Failed in execution.
     pub failed: ThreadCounter,
-    /// Executions by duration; see [`bucket_of`].
-    pub histogram: Box<[ThreadCounter]>,
+    /// Executions by duration while that was asked for (`latency-tracking`); see [`bucket_of`].
+    pub histogram: OnceLock<Box<[ThreadCounter]>>,
 }
 
 impl CommandStatistics {
@@ -82,21 +86,23 @@ impl CommandStatistics {
             ns: ThreadCounter::new(),
             rejected: ThreadCounter::new(),
             failed: ThreadCounter::new(),
-            histogram: (0..BUCKET_COUNT).map(|_| ThreadCounter::new()).collect(),
+            histogram: OnceLock::new(),
         }
     }
 
     fn reset(&self) {
         let counters = [&self.calls, &self.ns, &self.rejected, &self.failed];
-        counters.into_iter().chain(&self.histogram).for_each(|counter| counter.set(0));
+        counters
+            .into_iter()
+            .chain(self.histogram.get().into_iter().flatten())
+            .for_each(|counter| counter.set(0));
     }
 
-    /// So many more executions that took so many nanoseconds together.
     #[inline]
-    pub fn ran(&self, calls: u64, ns: u64) {
-        self.calls.add(calls);
-        self.ns.add(ns);
-        self.histogram[bucket_of(ns / calls.max(1))].add(calls);
+    fn note_durations(&self, calls: u64, ns: u64) {
+        let buckets =
+            self.histogram.get_or_init(|| (0..BUCKET_COUNT).map(|_| ThreadCounter::new()).collect());
+        buckets[bucket_of(ns / calls.max(1))].add(calls);
     }
 }
 
@@ -130,6 +136,7 @@ impl ThreadStatistics {
             commands_processed: ThreadCounter::new(),
             received_bytes: ThreadCounter::new(),
             sent_bytes: ThreadCounter::new(),
+            unsent_bytes: ThreadCounter::new(),
             turns: ThreadCounter::new(),
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),
@@ -149,6 +156,7 @@ impl ThreadStatistics {
             parked: ThreadCounter::new(),
             cpu_user_us: ThreadCounter::new(),
             cpu_system_us: ThreadCounter::new(),
+            tracks_latency: ThreadCounter::new(),
             commands: NUMBERED.iter().map(|_| OnceLock::new()).collect(),
         }
     }
@@ -163,6 +171,17 @@ impl ThreadStatistics {
     #[must_use]
     pub fn command_if_used(&self, id: CommandId) -> Option<&CommandStatistics> {
         self.commands[id.0 as usize].get().map(|statistics| &**statistics)
+    }
+
+    /// So many more executions of a command that took so many nanoseconds together.
+    #[inline]
+    pub fn ran(&self, id: CommandId, calls: u64, ns: u64) {
+        let command = self.command(id);
+        command.calls.add(calls);
+        command.ns.add(ns);
+        if self.tracks_latency.value() != 0 {
+            command.note_durations(calls, ns);
+        }
     }
 }
 

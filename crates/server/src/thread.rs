@@ -36,7 +36,7 @@ use crate::connection::{Connection, Token, Turns};
 use crate::executor::{Errand, Executor, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
-use crate::listening::Ears;
+use crate::listening::{Ears, Invalidation};
 use crate::mail::{Mail, Seat, UnblockReply};
 use crate::registry::ClientRecord;
 use crate::shared::Shared;
@@ -75,6 +75,8 @@ pub struct Thread {
     paused: Vec<Token>,
     /// Waits that are over, but could not leave all queues yet.
     lingering: Vec<Arc<Waiter>>,
+    /// Invalidations for connections that are being served, to come after their replies.
+    after_reply: Vec<Invalidation>,
     /// Mail for connections that are on their way here.
     early: Vec<Mail>,
     /// What waits for latches without being a connection.
@@ -119,6 +121,7 @@ impl Thread {
             ready: Vec::new(),
             paused: Vec::new(),
             lingering: Vec::new(),
+            after_reply: Vec::new(),
             early: Vec::new(),
             errands: Slab::new(),
             dirty: Vec::new(),
@@ -255,6 +258,9 @@ impl Thread {
         self.ears.fetch();
         while let Some((number, mail)) = self.ears.next() {
             self.handle_mail(number, mail);
+        }
+        if !self.after_reply.is_empty() {
+            self.invalidate_after_replies();
         }
     }
 
@@ -444,6 +450,7 @@ impl Thread {
             return;
         };
         connection.record.active_at.store(self.now.0, Ordering::Relaxed);
+        self.statistics.unsent_bytes.add(connection.out.capacity() as u64);
         connection.has_more = processed == Processed::Yielded;
         match processed {
             Processed::Everything => {
@@ -535,11 +542,22 @@ impl Thread {
             return;
         }
         self.abandon_wait(token);
+        self.take_leave(token);
         let mut connection = self.connections.remove(token.place());
         self.seat.connection_count.set(self.connections.len() as u64);
         if let Some(parked) = connection.parked.take() {
             self.shared.keyspace.slots().cancel(parked.busy.0.index(), token.0);
         }
+        self.host.forget(&connection.session);
+        self.statistics.client_memory.subtract(connection.give_up());
+    }
+
+    /// A connection is about to go: others find it no more, and nobody counts on it.
+    fn take_leave(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
+            return;
+        };
+        self.shared.clients.remove(connection.session.id);
         if let Some(watching) = connection.session.watching.take() {
             self.executor.view.unwatch(*watching);
         }
@@ -549,9 +567,6 @@ impl Thread {
                 self.shared.follow_prefixes();
             }
         }
-        self.host.forget(&connection.session);
-        self.statistics.client_memory.subtract(connection.give_up());
-        self.shared.clients.remove(connection.session.id);
     }
 
     fn take_config_over(&mut self) {

@@ -316,6 +316,18 @@ fn memory_is_within_its_limit_for_the_first_who_looks() {
 }
 
 #[test]
+fn durations_are_noted_only_where_that_is_asked_for() {
+    let server = Server::start(&["--io-threads", "2", "--latency-tracking", "no"]);
+    let mut admin = server.client();
+    admin.text(&["ECHO", "x"]);
+    admin.text(&["CONFIG", "SET", "latency-tracking", "yes"]);
+    admin.text(&["PING"]);
+    let shown = admin.text(&["INFO", "latencystats"]);
+    assert!(shown.contains("_usec_ping:") && !shown.contains("_usec_echo:"), "{shown}");
+    assert!(admin.text(&["INFO", "commandstats"]).contains("cmdstat_echo:calls=1,"));
+}
+
+#[test]
 fn a_large_request_leaves_no_memory_with_its_client() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();

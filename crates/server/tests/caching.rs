@@ -102,6 +102,29 @@ fn a_change_by_oneself_is_told_after_its_reply() {
 }
 
 #[test]
+fn what_serving_changes_is_told_after_the_reply() {
+    on_each_backend(&["--io-threads", "4"], |server| {
+        let mut admin = server.client();
+        admin.text(&["RPUSH", "to", "a"]);
+        let mut waiters: Vec<Client> = (0..8).map(|_| tracker(&server, &[])).collect();
+        let mut quiet = tracker(&server, &["NOLOOP"]);
+        for waiter in waiters.iter_mut().chain([&mut quiet]) {
+            assert_eq!(waiter.text(&["LRANGE", "to", "0", "-1"]), "a");
+            waiter.send(&["BLMOVE", "from", "to", "LEFT", "LEFT", "0"]);
+            wait_for(|| (server.info(&mut admin, "blocked_clients") == "1").then_some(()));
+            admin.text(&["RPUSH", "from", "foo"]);
+            assert_eq!(shown(&waiter.receive().unwrap()), "foo");
+            admin.text(&["LPOP", "to"]);
+        }
+        for waiter in &mut waiters {
+            assert_eq!(next(waiter), "!to");
+        }
+        // It was its own change.
+        assert_eq!(quiet.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
 fn expiry_eviction_and_flushing_invalidate() {
     on_each_backend(&["--io-threads", "3"], |server| {
         let (mut client, mut other) = (tracker(&server, &[]), server.client());
@@ -160,6 +183,23 @@ fn redirection_and_its_end() {
         client.send(&["PING"]);
         assert_eq!(next(&mut client), "PONG");
         wait_for(|| lines(&mut other).contains("flags=tR ").then_some(()));
+    });
+}
+
+#[test]
+fn whoever_has_quit_is_gone_when_it_reads_so() {
+    on_each_backend(&["--io-threads", "4"], |server| {
+        let mut writer = server.client();
+        for _ in 0..50 {
+            let mut target = server.client();
+            let id = target.text(&["CLIENT", "ID"]);
+            let mut reader = tracker(&server, &["REDIRECT", &id]);
+            reader.text(&["GET", "k"]);
+            assert_eq!(target.text(&["QUIT"]), "OK");
+            writer.text(&["INCR", "k"]);
+            assert_eq!(next(&mut reader), format!("!{id}"));
+            assert_eq!(writer.text(&["CLIENT", "LIST", "ID", &id]), "");
+        }
     });
 }
 

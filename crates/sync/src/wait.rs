@@ -115,6 +115,12 @@ impl Wait {
         }
     }
 
+    /// Whether nobody serves it, and nobody has.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Acquire) == WAITING
+    }
+
     /// Whether it is over.
     #[must_use]
     pub fn is_over(&self) -> bool {

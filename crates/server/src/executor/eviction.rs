@@ -61,7 +61,7 @@ impl Executor {
         if self.shared.attention.is_set(Attention::PAUSED | Attention::PAUSED_WRITES) {
             return true;
         }
-        if !self.is_over_limit() {
+        if self.excess() == 0 {
             self.note_eviction(false);
             return true;
         }
@@ -81,17 +81,20 @@ impl Executor {
         let limit = time_limit(self.config.maxmemory_eviction_tenacity);
         let samples = usize::from(self.config.maxmemory_samples);
         let started = Ticks::now();
-        let mut count = 0;
-        while self.is_over_limit() {
+        // Set beforehand: what telling others of evicted keys takes for a moment must not cost further keys.
+        let excess = self.excess();
+        let (mut count, mut freed) = (0, 0);
+        while freed < excess && self.excess() > 0 {
             let latency = self.latency_start();
             let Some(evicted) = self.evictor.evict(&mut self.view, policy, samples) else {
                 self.is_evicting = false;
                 self.shared.exceeded_time.note(true);
                 return false;
             };
+            let size = evicted.removed.entry().allocated_bytes() as u64;
+            freed += size;
             if self.config.lazyfree_lazy_eviction && evicted.removed.is_costly_to_drop() {
-                let size = evicted.removed.entry().allocated_bytes();
-                self.shared.background.free_evicted(size as u64, Box::new(move || drop(evicted)));
+                self.shared.background.free_evicted(size, Box::new(move || drop(evicted)));
             } else {
                 drop(evicted);
             }
@@ -113,10 +116,19 @@ impl Executor {
         self.shared.exceeded_time.note(is_unfinished);
     }
 
-    fn is_over_limit(&self) -> bool {
+    /// Bytes that are in use beyond `maxmemory`.
+    fn excess(&self) -> u64 {
         let limit = self.config.maxmemory;
-        // What is on its way to be freed counts as freed: else too much would follow it.
-        limit > 0 && self.shared.used_memory() as u64 > limit + self.shared.background.evicted_bytes()
+        if limit == 0 {
+            return 0;
+        }
+        let Some(excess) = (self.shared.used_memory() as u64).checked_sub(limit) else { return 0 };
+        // What is on its way to be freed counts as freed, else too much would follow it; so does what connections hold
+        // beyond their own limit, for some of them are about to be closed, and what the kernel takes at a turn's end.
+        let leaving = self.shared.background.evicted_bytes()
+            + self.shared.client_memory().saturating_sub(self.client_memory_max)
+            + self.shared.statistics.sum(|thread| &thread.unsent_bytes);
+        excess.saturating_sub(leaving)
     }
 
     /// Goes on with what the last eviction left over.

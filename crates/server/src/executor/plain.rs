@@ -170,7 +170,7 @@ impl Run {
         let now = Ticks::now();
         let ns = now.ns_since(*started);
         *started = now;
-        statistics.command(self.id).ran(self.calls, ns);
+        statistics.ran(self.id, self.calls, ns);
         ns / std::mem::take(&mut self.calls)
     }
 }

@@ -168,7 +168,7 @@ impl Executor {
         self.statistics.commands_processed.add(1);
         let ns = std::mem::take(&mut connection.waited_ns);
         let statistics = self.statistics.command(id);
-        statistics.ran(1, ns);
+        self.statistics.ran(id, 1, ns);
         if let Some(code) = error {
             statistics.rejected.add(1);
             self.statistics.errors.add(1);
@@ -289,6 +289,8 @@ impl Serving<'_> {
         session.db = request.db;
         session.protocol = request.protocol;
         session.flags = request.flags;
+        // What it changes is its own doing (`NOLOOP`).
+        let client = std::mem::replace(&mut self.view.client, waiter.client);
         let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
         self.view.hides_unheld = true;
         let mut out = Vec::new();
@@ -314,12 +316,13 @@ impl Serving<'_> {
         };
         self.view.hides_unheld = false;
         self.view.touch = touch;
+        self.view.client = client;
         if result.is_ok() && self.stand_in.session.blocked.take().is_some() {
             return None;
         }
         let ns = Ticks::now().ns_since(started);
         let statistics = self.statistics.command(request.found.id);
-        statistics.ran(1, ns);
+        self.statistics.ran(request.found.id, 1, ns);
         self.statistics.commands_processed.add(1);
         if let Err(error) = result {
             out.clear();

@@ -264,7 +264,7 @@ pub(super) fn error_stats(text: &mut Text, shared: &Shared) {
 pub fn histogram(shared: &Shared, id: usize) -> Vec<u64> {
     let mut sum = vec![0; BUCKET_COUNT];
     for command in per_thread(shared, id) {
-        for (total, bucket) in sum.iter_mut().zip(&command.histogram) {
+        for (total, bucket) in sum.iter_mut().zip(command.histogram.get().into_iter().flatten()) {
             *total += bucket.value();
         }
     }
@@ -292,10 +292,10 @@ pub(super) fn latency_stats(text: &mut Text, shared: &Shared) {
         return;
     }
     for (id, (name, _)) in NUMBERED.iter().enumerate() {
-        if totals(shared, id).calls == 0 {
+        let histogram = histogram(shared, id);
+        if histogram.iter().all(|calls| *calls == 0) {
             continue;
         }
-        let histogram = histogram(shared, id);
         let shown: Vec<String> = config
             .latency_tracking_info_percentiles
             .0

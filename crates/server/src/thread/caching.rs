@@ -24,10 +24,25 @@ impl Thread {
     /// Keys that a connection may not keep any more.
     pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
         let (to, client) = (invalidation.to, invalidation.client);
-        let is_here = self.connection(to).is_some_and(|connection| connection.session.id == client);
+        let connection = self.connection(to).filter(|connection| connection.session.id == client);
+        let is_here = connection.is_some();
+        // Perhaps by what it is served with just now: it is told after the reply, which is on its way.
+        let is_served = connection
+            .and_then(|connection| connection.waiter.as_ref())
+            .is_some_and(|waiter| !waiter.wait.is_waiting());
+        if is_served {
+            return self.after_reply.push(invalidation);
+        }
         if let Some(invalidation) = self.ears.invalidation_came(invalidation, is_here) {
             let hub = self.shared.hub;
             self.tell(to, |session, out| invalidation.give(hub, session, out));
+        }
+    }
+
+    /// Sends what was to come after the replies of connections that were just served, where those have come.
+    pub(super) fn invalidate_after_replies(&mut self) {
+        for invalidation in std::mem::take(&mut self.after_reply) {
+            self.invalidate(invalidation);
         }
     }
 

@@ -60,6 +60,7 @@ impl Thread {
         }
         self.plan_defragmentation();
         self.let_lingering_go();
+        self.invalidate_after_replies();
         self.shared.keyspace.reclaim(&mut self.retired);
         if self.retiring {
             self.move_all_away();

@@ -28,6 +28,7 @@ impl Thread {
             self.flush(token);
         }
         self.dirty = dirty;
+        self.statistics.unsent_bytes.set(0);
     }
 
     fn flush(&mut self, token: Token) {
@@ -42,10 +43,11 @@ impl Thread {
             return;
         }
         let id = connection.id;
-        if connection.moving_to.is_some() {
-            self.spare_buffers.extend(spare);
-            return;
+        if connection.closing {
+            // Before its last reply leaves: whoever has read that finds nothing of it any more.
+            self.take_leave(token);
         }
+        let Some(connection) = self.connections.get_mut(token.place()) else { return };
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
         } else {
@@ -138,7 +140,7 @@ impl Thread {
 
     /// Gives a message to the connections here that listen to it.
     pub(super) fn deliver(&mut self, number: u64, message: &Message) {
-        let Self { ears, connections, dirty, .. } = self;
+        let Self { ears, connections, dirty, statistics, .. } = self;
         ears.deliver(number, message, |token, form| {
             let Some(connection) = connections.get_mut(token.place()).filter(|c| c.token == token) else {
                 return;
@@ -150,7 +152,9 @@ impl Thread {
             if connection.out.is_empty() {
                 dirty.push(token);
             }
+            let before = connection.out.capacity();
             form.write(&mut connection.out, session.protocol);
+            statistics.unsent_bytes.add((connection.out.capacity() - before) as u64);
         });
     }
 

@@ -57,7 +57,7 @@ pub(super) fn of_object<'a>(
         Object::SortedSet(set) => {
             let (start, count) = if is_given { window(options.limit, set.len()) } else { (0, set.len()) };
             let members = match is_given && options.is_descending {
-                true => set.range_backward(start, count),
+                true => set.range_backward((set.len() - start).saturating_sub(1), count),
                 false => set.range(start, count),
             };
             return Ok(members.map(|(member, _)| row(Item::Bytes(member))).collect());

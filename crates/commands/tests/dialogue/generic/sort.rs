@@ -192,6 +192,34 @@ fn by_other_keys() {
 }
 
 #[test]
+fn the_given_order_and_its_reverse() {
+    check(expect![[r#"
+        > ZADD z 1 a 5 b 2 c 10 d 3 e
+        5
+        > SORT z BY nosort
+        ["a", "c", "e", "b", "d"]
+        > SORT z BY nosort DESC
+        ["d", "b", "e", "c", "a"]
+        > SORT z BY nosort DESC LIMIT 1 2
+        ["b", "e"]
+        > SORT z BY nosort DESC LIMIT 4 9
+        ["a"]
+        > SORT z BY nosort DESC LIMIT 5 10
+        []
+        > SORT z BY nosort DESC LIMIT -10 100
+        ["d", "b", "e", "c", "a"]
+        > SORT missing BY nosort DESC
+        []
+        > RPUSH l 3 1 2
+        3
+        > SORT l BY nosort DESC
+        ["2", "1", "3"]
+        > SORT l BY nosort DESC LIMIT 1 1
+        ["1"]
+    "#]]);
+}
+
+#[test]
 fn getting_other_values() {
     check(expect![[r#"
         > SADD s 1 2 3
