@@ -196,6 +196,21 @@ impl List {
         }
     }
 
+    /// Removes an element, which `see` is shown before. Panics beyond the end.
+    #[inline]
+    pub fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => elements.take(index, |[item]| {
+                *sum -= listpack_size(item) as u32;
+                see(item);
+            }),
+            Repr::Large(nodes) => {
+                see(nodes.at(index));
+                self.remove_range(index, 1);
+            }
+        }
+    }
+
     /// Removes `count` elements from `index` on. Panics beyond the end.
     pub fn remove_range(&mut self, index: usize, count: usize) {
         match &mut self.repr {

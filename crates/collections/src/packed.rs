@@ -251,12 +251,29 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub fn remove_range(&mut self, index: usize, count: usize) {
         let len = self.len();
         let end_index = index.checked_add(count).filter(|end| *end <= len).expect("not beyond the end");
+        self.remove_bytes(index..end_index, self.offset(index)..self.offset(end_index));
+    }
+
+    /// Removes the group at `index`, which `see` is shown before. Panics beyond the end.
+    #[inline]
+    pub fn take(&mut self, index: usize, see: impl FnOnce([Item<'_>; N])) {
+        assert!(index < self.len(), "beyond the end");
+        let (bytes, start) = (self.block.bytes(), self.offset(index));
+        let (group, rest) = read_group(&bytes[start..]);
+        let end = bytes.len() - rest.len();
+        see(group);
+        self.remove_bytes(index..index + 1, start..end);
+    }
+
+    /// Removes groups of which it is known in which bytes they are.
+    fn remove_bytes(&mut self, groups: Range<usize>, bytes: Range<usize>) {
+        let (len, used) = (self.len(), self.size());
+        let (index, end_index, count) = (groups.start, groups.end, groups.len());
         if count == len {
             self.block = Block::new();
             return;
         }
-        let used = self.size();
-        let (at, end) = (self.offset(index), self.offset(end_index));
+        let (at, end) = (bytes.start, bytes.end);
         self.block.bytes_mut().copy_within(end..used, at);
         if self.block.head().index_capacity > 0 {
             self.offsets_mut().copy_within(2 * end_index..2 * len, 2 * index);

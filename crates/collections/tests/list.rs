@@ -123,8 +123,7 @@ fn a_queue_gives_its_nodes_back() {
         list.push(End::Left, number.to_string().as_bytes());
     }
     for number in 0..99_990 {
-        assert_eq!(list.at(list.index_of_end(End::Right)), Item::Int(number));
-        list.remove_range(list.index_of_end(End::Right), 1);
+        list.take(list.index_of_end(End::Right), |item| assert_eq!(item, Item::Int(number)));
     }
     list.check();
     assert!(list.memory_bytes() < 1000, "{} bytes for ten numbers", list.memory_bytes());

@@ -69,8 +69,7 @@ pub(super) fn pop_one(
     let popped = ctx.edit(key, |list: &mut List, _| {
         before(out);
         let index = list.index_of_end(end);
-        write_item(list.at(index), out);
-        list.remove_range(index, 1);
+        list.take(index, |item| write_item(item, out));
         list.shrunk(limits);
     })?;
     if popped.is_none() {

@@ -97,6 +97,7 @@ impl Executor {
             ctx.command = command;
             ctx.planned = keys;
             ctx.args = args;
+            ctx.effects.has_emptied = false;
             let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
             if ctx.data.has_ready() {
                 let mut serving = Serving {
