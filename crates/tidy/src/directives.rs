@@ -11,6 +11,7 @@ const WITHIN_CONFIG: &[&str] = &["enable_protected_configs"];
 /// Inert directives that are read all the same, with what for.
 const READ_THOUGH_INERT: &[(&str, &str)] = &[
     ("aclfile", "a server that is told to use one does not start"),
+    ("enable_module_command", "MODULE LOAD says whether the command or the file is refused"),
     ("repl_backlog_size", "INFO shows it"),
     ("tls_port", "the process's title and refusals name it"),
 ];

@@ -1,8 +1,9 @@
-//! `CLUSTER`: there is no cluster mode yet, so its subcommands answer as those of a server outside of it.
+//! `CLUSTER`, `ASKING`, `READONLY`, `READWRITE`: there is no cluster mode yet, so they answer as those of a server outside
+//! of it.
 
 use wire::request::Args;
 
-use crate::command::{Command, Flags};
+use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
@@ -22,6 +23,28 @@ pub const COMMAND: Command = Command::container(
         disabled("slots", 2, "Returns the cluster's slots and who serves them.").tips(UNORDERED),
     ],
 );
+
+/// `ASKING`
+pub const ASKING: Command = Command::keyless(
+    "asking",
+    1,
+    Flags::FAST,
+    Doc::new(Group::Cluster, "3.0.0", "Announces a command that follows an -ASK redirect."),
+    refuse,
+)
+.categories_too(Categories::CONNECTION);
+
+/// `READONLY`. Outside of a cluster every key may be read anyway; clients that send it to whomever they meet are content.
+pub const READONLY: Command = mode("readonly", "Lets the connection read from a replica in a cluster.");
+
+/// `READWRITE`
+pub const READWRITE: Command = mode("readwrite", "Ends what READONLY began.");
+
+const fn mode(name: &'static str, summary: &'static str) -> Command {
+    let flags = Flags::LOADING.union(Flags::STALE).union(Flags::FAST);
+    Command::keyless(name, 1, flags, Doc::new(Group::Cluster, "3.0.0", summary), |_, _, reply| Ok(reply.ok()))
+        .categories_too(Categories::CONNECTION)
+}
 
 const UNORDERED: &[&str] = &["nondeterministic_output"];
 

@@ -11,6 +11,7 @@ pub mod info;
 pub mod latency;
 pub mod lolwut;
 pub mod memory;
+pub mod module;
 pub mod monitor;
 pub mod role;
 pub mod saving;

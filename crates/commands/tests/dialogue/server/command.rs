@@ -5,6 +5,32 @@ use expect_test::expect;
 use crate::check::check;
 
 #[test]
+fn what_is_not_there_is_answered_for_those_who_look() {
+    check(expect![[r#"
+        @valkey
+        > READONLY
+        +OK
+        > READWRITE
+        +OK
+        > ASKING
+        -ERR This instance has cluster support disabled
+        > MODULE LOAD x.so
+        -ERR MODULE command not allowed. If the enable-module-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
+        > MODULE UNLOAD x
+        -ERR MODULE command not allowed. If the enable-module-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
+        > MODULE LIST x
+        -ERR wrong number of arguments for 'module|list' command
+        > COMMAND INFO readonly readwrite asking "module|list" "module|load"
+        [["readonly", 1, [+loading, +stale, +fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["readwrite", 1, [+loading, +stale, +fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["asking", 1, [+fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["module|list", 2, [+admin, +noscript], 0, 0, 0, [+@admin, +@slow, +@dangerous], ["nondeterministic_output_order"], [], []], ["module|load", -3, [+admin, +noscript, +no_async_loading], 0, 0, 0, [+@admin, +@slow, +@dangerous], [], [], []]]
+    "#]]);
+    check(expect![[r#"
+        @ours
+        > MODULE LIST
+        []
+    "#]]);
+}
+
+#[test]
 fn getkeys() {
     check(expect![[r#"
         > COMMAND GETKEYS GET k
