@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Heap, Hint, KeyHasher, PageHooks, Retired, Table, Trail};
+use collections::{Heap, Hint, KeyHasher, Retired, Table, Trail};
 use sync::LatchTable;
 use sync::epoch::Domain;
 
@@ -22,8 +22,8 @@ use crate::readers::{Readers, Remembered};
 use crate::waiting::Waits;
 use crate::watching::Watches;
 
-/// Number of heaps that the slots share, each for a run of neighbouring slots.
-const HEAP_COUNT: usize = 32;
+/// Number of heaps that the slots share if the caller does not bring any.
+const HEAP_COUNT: usize = 4;
 
 /// Vacant memory that is kept in any case, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
@@ -175,19 +175,19 @@ impl Keyspace {
     /// An empty keyspace of `db_count` databases. `wake` is called with the token of a parked session when it is
     /// worth trying again, on the thread that let the latch go.
     pub fn new(db_count: usize, seed: [u64; 4], wake: impl Fn(u64) + Send + Sync + 'static) -> Self {
-        Self::with_pages(db_count, seed, PageHooks::default(), wake)
+        Self::with_heaps(db_count, seed, Heap::family(HEAP_COUNT), wake)
     }
 
-    /// The same with something to tell the system about the pages of its heaps.
-    pub fn with_pages(
+    /// The same with heaps of the caller's making, each for a run of neighbouring slots. At least one.
+    pub fn with_heaps(
         db_count: usize,
         seed: [u64; 4],
-        pages: PageHooks,
+        heaps: Vec<Heap>,
         wake: impl Fn(u64) + Send + Sync + 'static,
     ) -> Self {
         Self {
             slots: LatchTable::new(SLOT_COUNT, |_| (Hint::new(), SlotData::new()), Box::new(wake)),
-            heaps: Heap::family_with(HEAP_COUNT, pages).into(),
+            heaps: heaps.into(),
             hasher: KeyHasher::new(seed),
             db_count,
             segments: Domain::new(),
@@ -237,7 +237,7 @@ impl Keyspace {
     #[must_use]
     #[inline]
     pub fn heap(&self, slot: Slot) -> &Heap {
-        &self.heaps[slot.index() * HEAP_COUNT / SLOT_COUNT]
+        &self.heaps[slot.index() * self.heaps.len() / SLOT_COUNT]
     }
 
     /// All heaps, for accounting.
@@ -287,7 +287,7 @@ impl Keyspace {
     }
 
     /// Hands segments that tables gave up to the epoch domain, and frees those that no thread can still see.
-    /// Each thread calls it now and then.
+    /// Each thread calls it in its turns: what it frees is what growing tables and entries take next.
     pub fn reclaim(&self, scratch: &mut Vec<Retired>) {
         for heap in &self.heaps {
             for segment in heap.take_retired() {

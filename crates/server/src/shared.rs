@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
 use base::Millis;
-use collections::PageHooks;
+use collections::{Heap, PageHooks};
 use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
@@ -140,6 +140,12 @@ fn random_id() -> String {
     text[..40].to_owned()
 }
 
+/// How many heaps the keyspace's slots share: more than threads that may run at a time, so that two seldom meet in one, but
+/// no more, as each leaves a partly used span of every size.
+fn heap_count(thread_count: usize) -> usize {
+    (4 * thread_count.max(process::cpu_count())).next_power_of_two().min(HEAP_COUNT_MAX)
+}
+
 /// The numbers that a text stands for: the same ones each time.
 fn seed_of(text: &str) -> [u64; 4] {
     let fold = |salt: u64| {
@@ -155,6 +161,9 @@ fn seed() -> [u64; 4] {
     use std::hash::{BuildHasher, RandomState};
     [(); 4].map(|()| RandomState::new().hash_one(clock::unix_micros()))
 }
+
+/// Heaps beyond which more would not spare anyone a meeting.
+const HEAP_COUNT_MAX: usize = 64;
 
 /// Flags that change how every request is handled; one load tells that none is set.
 #[derive(Default)]
@@ -264,7 +273,8 @@ impl Shared {
             PageHooks { prepare: Some(process::prefer_huge_pages), purge: Some(process::discard_pages) };
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(seats)));
-        let keyspace = Keyspace::with_pages(config.databases as usize, seed, pages, wake)
+        let heaps = Heap::family_with(heap_count(config.io_threads.count() as usize), pages);
+        let keyspace = Keyspace::with_heaps(config.databases as usize, seed, heaps, wake)
             .observed_by(Box::new(EventPublisher::new(hub)));
         let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));

@@ -67,6 +67,9 @@ pub struct Thread {
     participant: Participant<'static, Retired>,
     now: Millis,
     next_tick: Millis,
+    /// When memory that others may have been reading was last freed: once a millisecond, as what grows needs it, and
+    /// a little each time.
+    reclaimed_at: Millis,
     /// Connections that wait with a time limit, by its end.
     deadlines: BTreeSet<(Millis, Token)>,
     /// Connections that yielded: they have requests left to run.
@@ -117,6 +120,7 @@ impl Thread {
             participant: shared.keyspace.segments.register().expect("a seat for each thread"),
             now: Millis(clock::unix_millis()),
             next_tick: Millis(0),
+            reclaimed_at: Millis(0),
             deadlines: BTreeSet::new(),
             ready: Vec::new(),
             paused: Vec::new(),
@@ -172,6 +176,10 @@ impl Thread {
             }
             self.run_ready();
             self.end_waits();
+            if self.now > self.reclaimed_at {
+                self.reclaimed_at = self.now;
+                self.shared.keyspace.reclaim(&mut self.retired);
+            }
             if self.now >= self.next_tick {
                 self.next_tick = Millis(self.now.0 + self.tick_ms());
                 let before = Ticks::now();

@@ -61,7 +61,6 @@ impl Thread {
         self.plan_defragmentation();
         self.let_lingering_go();
         self.invalidate_after_replies();
-        self.shared.keyspace.reclaim(&mut self.retired);
         if self.retiring {
             self.move_all_away();
         } else if self.now.0 >= self.cron.next_even_out {
