@@ -5,7 +5,7 @@
 
 use base::{DbIndex, Millis};
 use collections::{Collection, Entry, ExpiryChange, Home, Kind, NewValue, Object, ValueRef};
-use config::Config;
+use config::{ClientClass, Config};
 pub use keyspace::EventClass;
 use keyspace::{Key, KeyHasher, View, slot_of_hash};
 use wire::number::parse_i64_strict;
@@ -243,6 +243,17 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn also_changed(&mut self, key: Key<'_>) {
         self.data.note_change(key);
+    }
+
+    /// Bytes after which a reply of elements drawn again and again ends: a connection with a limit is closed there anyway,
+    /// and a count of thousands of millions is no reason to run out of memory.
+    #[must_use]
+    pub fn repetition_size_max(&self) -> u64 {
+        const UNLIMITED_SIZE_MAX: u64 = 4 << 30;
+        match self.config.client_output_buffer_limit.of(ClientClass::Normal).hard_size {
+            0 => UNLIMITED_SIZE_MAX,
+            limit => limit,
+        }
     }
 
     /// Forgets what the session watches.

@@ -57,7 +57,9 @@ impl Ctx<'_> {
         if !is_read || !self.session.remembers_reads() {
             return;
         }
-        for key in self.keys() {
+        for key in self.keys().filter(|key| !self.data.is_hidden(*key)).collect::<Vec<_>>() {
+            // One whose time is over goes first: else its end would be told to those who have just seen it gone.
+            self.data.expire_if_due(key);
             self.data.remember_reader(key, self.session.id);
         }
     }

@@ -104,10 +104,14 @@ impl View<'_> {
     /// A key was asked for that is not there.
     #[inline]
     pub(crate) fn note_miss(&self, key: Key<'_>) {
+        // Behind those that the same command has missed before it.
+        if self.saw_expired.get() && !self.late_misses.borrow().is_empty() {
+            return self.note_expired_miss(key);
+        }
         self.announce(EventClass::KeyMiss, "keymiss", key);
     }
 
-    /// A key was asked for whose time is over: that it is missed is told when it has been deleted.
+    /// A key was asked for whose time is over: that it is missed is told when it has been deleted, in the order of asking.
     #[inline]
     pub(crate) fn note_expired_miss(&self, key: Key<'_>) {
         if self.wanted.has(EventClass::KeyMiss) {

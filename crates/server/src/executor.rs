@@ -244,6 +244,8 @@ impl Executor {
                 return (batch.request(index - 1).end(), Some(Processed::Yielded));
             }
             let step = self.execute(connection, batch, bytes, index, &mut started, host);
+            // What CONFIG SET and CLIENT TRACKING have asked for holds for the next request already.
+            self.follow_config();
             let request = batch.request(index);
             index += 1;
             match step {

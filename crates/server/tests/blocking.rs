@@ -54,6 +54,19 @@ fn first_come_first_served() {
 }
 
 #[test]
+fn who_is_served_by_one_key_is_refused_for_another_before_it() {
+    let server = server();
+    let (mut admin, mut client) = (server.client(), server.client());
+    client.send(&["BLPOP", "set", "list", "0"]);
+    wait_until_blocked(&server, &mut admin, 1);
+    admin.text(&["SADD", "set", "member"]);
+    admin.text(&["RPUSH", "list", "element"]);
+    assert!(receive(&mut client).starts_with("WRONGTYPE"));
+    assert_eq!(admin.text(&["LLEN", "list"]), "1");
+    assert_nobody_waits(&server, &mut admin);
+}
+
+#[test]
 fn nothing_is_lost_or_delivered_twice() {
     const ELEMENTS: usize = 4000;
     let server = server();

@@ -6,6 +6,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use support::{Client, Server, backends, shown, wait_for};
 use wire::response::Reply;
@@ -224,5 +225,44 @@ fn more_keys_than_allowed_are_forgotten_and_told() {
         assert_eq!(told, 40);
         admin.text(&["FLUSHALL"]);
         assert_eq!(server.info(&mut admin, "tracking_total_items"), "0");
+    });
+}
+
+#[test]
+fn a_read_that_waited_is_remembered_when_it_is_served() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let (mut reader, mut writer) = (tracker(&server, &[]), server.client());
+        reader.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "0"]);
+        wait_for(|| (server.info(&mut writer, "blocked_clients") == "1").then_some(()));
+        writer.text(&["XADD", "s", "1-1", "f", "v"]);
+        // That there was nothing is not true any more, and then there is something.
+        assert_eq!(next(&mut reader), "!s");
+        assert!(matches!(reader.receive(), Some(Reply::Map(_))));
+        writer.text(&["XADD", "s", "1-2", "f", "v"]);
+        assert_eq!(next(&mut reader), "!s");
+    });
+}
+
+#[test]
+fn a_key_whose_time_is_over_is_not_told_of_to_who_has_seen_it_gone() {
+    on_each_backend(&["--io-threads", "2", "--enable-debug-command", "yes"], |server| {
+        let (mut reader, mut writer) = (tracker(&server, &[]), server.client());
+        writer.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        writer.text(&["SET", "k", "v", "PX", "1"]);
+        reader.wait_in_vain(Duration::from_millis(5));
+        assert_eq!(reader.text(&["EXISTS", "k"]), "0");
+        assert_eq!(reader.text(&["PING"]), "PONG");
+        writer.text(&["SET", "k", "new"]);
+        assert_eq!(next(&mut reader), "!k");
+    });
+}
+
+#[test]
+fn tracking_begins_within_a_pipeline() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = tracker(&server, &[]);
+        client.text(&["CLIENT", "TRACKING", "OFF"]);
+        client.send_raw(b"CLIENT TRACKING ON BCAST\r\nSET k v\r\n");
+        assert_eq!([next(&mut client), next(&mut client), next(&mut client)], ["OK", "OK", "!k"]);
     });
 }

@@ -4,13 +4,16 @@
 
 mod support;
 
+use std::time::Duration;
+
 use support::{Client, Server, backends, shown};
 use wire::response::Reply;
 
 /// Runs a test on each backend, with a server that publishes these events, and a client that hears of them.
 fn with_events(events: &str, pattern: &str, test: impl Fn(&Server, &mut Client)) {
     for backend in backends() {
-        let options = ["--io-backend", backend, "--io-threads", "3", "--notify-keyspace-events", events];
+        let mut options = vec!["--io-backend", backend, "--io-threads", "3", "--enable-debug-command", "yes"];
+        options.extend(["--notify-keyspace-events", events]);
         let server = Server::start(&options);
         let mut listener = server.client();
         listener.text(&["PSUBSCRIBE", pattern]);
@@ -80,6 +83,44 @@ fn new_keys_and_missed_ones() {
             ],
         );
     });
+}
+
+#[test]
+fn each_look_for_a_stream_that_is_missing_is_told() {
+    with_events("EAnm", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["XREAD", "STREAMS", "twice", "0"]);
+        client.text(&["XREADGROUP", "GROUP", "g", "c", "STREAMS", "read", ">"]);
+        client.text(&["XACK", "acknowledged", "g", "1-1"]);
+        client.text(&["XCLAIM", "claimed", "g", "c", "0", "1-1"]);
+        client.text(&["XAUTOCLAIM", "badly", "g", "c", "0", "0", "nonsense"]);
+        client.text(&["LCS", "a", "b"]);
+        let keys = ["twice", "twice", "read", "acknowledged", "claimed", "badly", "a", "b"];
+        let expected = keys.map(|key| format!("__keyevent@0__:keymiss {key}"));
+        assert_next(listener, &expected.each_ref().map(String::as_str));
+    });
+}
+
+#[test]
+fn what_a_pipeline_finds_expired_is_told_of_in_its_order() {
+    with_events("Exm", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        client.text(&["SET", "k", "v", "PX", "1"]);
+        client.wait_in_vain(Duration::from_millis(5));
+        client.send_raw(b"GET a\r\nGET k\r\nGET b\r\n");
+        assert_next(
+            listener,
+            &["keymiss a", "expired k", "keymiss k", "keymiss b"]
+                .map(by_event)
+                .each_ref()
+                .map(String::as_str),
+        );
+    });
+}
+
+fn by_event(event_and_key: &str) -> String {
+    format!("__keyevent@0__:{event_and_key}")
 }
 
 #[test]

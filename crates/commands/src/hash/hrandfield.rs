@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use collections::{Hash, Item};
-use config::ClientClass;
 use keyspace::Random;
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -63,9 +62,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let deferred = out.deferred_array();
     let mut writer = Writer { out: &mut out, with_values: wanted.with_values, count: 0 };
     if wanted.may_repeat {
-        let limit = ctx.config.client_output_buffer_limit.of(ClientClass::Normal).hard_size;
-        let size_max = if limit == 0 { REPEATED_SIZE_MAX } else { limit };
-        repeat(hash, due, wanted.count, size_max, random, &mut writer);
+        repeat(hash, due, wanted.count, ctx.repetition_size_max(), random, &mut writer);
     } else {
         choose(hash, due, wanted.count, random, &mut writer);
     }
@@ -93,20 +90,12 @@ impl Wanted {
         if args.len() > 3 && !with_values {
             return Err(CommandError::SYNTAX);
         }
-        // Such a reply would never end.
-        let is_endless = count < -REPEATED_COUNT_MAX;
-        if is_endless || with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
             return Err(CommandError::OUT_OF_RANGE);
         }
         Ok(Self { count: count.unsigned_abs() as usize, may_repeat: count < 0, with_values })
     }
 }
-
-/// Fields that may be drawn with repetition.
-const REPEATED_COUNT_MAX: i64 = 1 << 31;
-
-/// Bytes of a reply of drawn fields where the connection has no limit.
-const REPEATED_SIZE_MAX: u64 = 4 << 30;
 
 /// Writes fields, and their values if they are wanted.
 struct Writer<'w, 'o> {

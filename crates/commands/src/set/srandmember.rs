@@ -54,9 +54,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     };
     let Some(set) = set.filter(|_| count != 0) else { return Ok(reply.array(0).done()) };
     let Ok(wanted) = usize::try_from(count) else {
-        let count = count.unsigned_abs() as usize;
-        let mut out = reply.array(count);
-        (0..count).for_each(|_| out.item(set.sample(&mut || random.next_u64()).item));
+        let (size_max, mut out) = (ctx.repetition_size_max(), reply.parts());
+        let (start, array, mut len) = (out.mark(), out.deferred_array(), 0);
+        while len < count.unsigned_abs() as usize && out.written_since(start).len() as u64 <= size_max {
+            out.item(set.sample(&mut || random.next_u64()).item);
+            len += 1;
+        }
+        out.set_len(array, len);
         return Ok(out.done());
     };
     let wanted = wanted.min(set.len());

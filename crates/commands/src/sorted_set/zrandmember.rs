@@ -37,9 +37,6 @@ const COUNT_OUT_OF_RANGE: CommandError = CommandError::new(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// Elements that an answer with repetitions may have: more could not be held in memory.
-const REPEATED_COUNT_MAX: u64 = 1 << 32;
-
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let Some(text) = args.get(2) else {
@@ -64,14 +61,15 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let len = set.len();
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
-        if count.unsigned_abs() > REPEATED_COUNT_MAX {
-            return Err(CommandError::OUT_OF_RANGE);
-        }
-        write_header(&mut out, wanted, with_scores);
-        for _ in 0..wanted {
+        let size_max = ctx.repetition_size_max();
+        let (start, array, mut drawn) = (out.mark(), out.deferred_array(), 0);
+        while drawn < wanted && out.written_since(start).len() as u64 <= size_max {
             let (member, score) = set.at(random(len));
             write_element(&mut out, member, score, with_scores);
+            drawn += 1;
         }
+        let each = if with_scores && !out.is_resp3() { 2 } else { 1 };
+        out.set_len(array, drawn * each);
     } else if wanted >= len {
         write_elements(&mut out, set.iter(), with_scores);
     } else if wanted * DENSE_FACTOR > len {

@@ -32,7 +32,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, group) = (ctx.key(0), args.at(2));
-    if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+    if ctx.find::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
         return Ok(reply.integer(0));
     }
     let ids: Vec<StreamId> = args.tail(3).iter().map(|text| parse_id(text, 0)).collect::<Result<_, _>>()?;

@@ -49,9 +49,11 @@ const ATTEMPTS_FACTOR: i64 = 10;
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let claim = Claim::parse(args)?;
     let (key, name, now) = (ctx.key(0), args.at(3), ctx.now().0);
-    if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(args.at(2))).is_none() {
+    // A miss is one even if the request is wrong, as in Redis.
+    let stream = ctx.find::<Stream>(key);
+    let claim = Claim::parse(args)?;
+    if stream?.and_then(|stream| stream.group(args.at(2))).is_none() {
         return Err(no_group(args.at(1), args.at(2), ""));
     }
     let stream = ctx.peek::<Stream>(key).expect("found just now");

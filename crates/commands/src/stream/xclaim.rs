@@ -48,7 +48,7 @@ const BAD_RETRY_COUNT: CommandError = CommandError::new("ERR Invalid RETRYCOUNT 
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, group, name) = (ctx.key(0), args.at(2), args.at(3));
-    if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+    if ctx.find::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
         return Err(no_group(args.at(1), group, ""));
     }
     let now = ctx.now().0;

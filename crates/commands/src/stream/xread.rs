@@ -128,7 +128,8 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut streams = StreamsReply::new();
     for (index, after) in behind.iter().enumerate() {
         let key = ctx.key(index);
-        let Some(stream) = ctx.peek::<Stream>(key) else { continue };
+        // Looked up a second time, which counts, and is told of as a miss, as in Redis.
+        let Some(stream) = ctx.find::<Stream>(key)? else { continue };
         if stream.last_entry_id().is_none_or(|last| last <= *after) {
             continue;
         }
@@ -153,7 +154,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
             behind.push(None);
             continue;
         }
-        if ctx.find_for_write::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
+        if ctx.find::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
         behind.push(match options.id(args, index) {
@@ -212,6 +213,8 @@ fn read_one_for_group(
 ) -> Result<(), CommandError> {
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
     let now = ctx.now().0;
+    // Looked up a second time, which counts, as in Redis.
+    ctx.find::<Stream>(key)?;
     let result = ctx.edit(key, |stream: &mut Stream, _| {
         let last_entry_id = stream.last_entry_id();
         let group = stream.group_mut(name).expect("looked up just now");

@@ -59,7 +59,9 @@ struct Options {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (mut decimal_a, mut decimal_b) = (DecimalBuffer::new(), DecimalBuffer::new());
-    let (value_a, value_b) = (find(ctx, ctx.key(0))?, find(ctx, ctx.key(1))?);
+    // Both are looked up, and count, whatever they are.
+    let (value_a, value_b) = (find(ctx, ctx.key(0)), find(ctx, ctx.key(1)));
+    let (value_a, value_b) = (value_a?, value_b?);
     let a = value_a.text(&mut decimal_a).ok_or(NOT_STRINGS)?;
     let b = value_b.text(&mut decimal_b).ok_or(NOT_STRINGS)?;
     let options = parse(args.tail(3))?;

@@ -132,7 +132,8 @@ impl Executor {
                 closer_look = Some((mark, request_size));
                 break;
             }
-            if out.len() > super::OUTPUT_YIELD_SIZE {
+            // What a read found expired is deleted, and told of, before the next request.
+            if out.len() > super::OUTPUT_YIELD_SIZE || ctx.data.saw_expired.get() {
                 break;
             }
         }
@@ -146,10 +147,8 @@ impl Executor {
         if !self.view.garbage.is_empty() {
             self.free_garbage();
         }
-        if self.view.saw_expired.get() {
-            for index in first..index {
-                self.delete_expired(connection, self.plans[index], batch.args(index, bytes));
-            }
+        if self.view.saw_expired.get() && index > first {
+            self.delete_expired(connection, self.plans[index - 1], batch.args(index - 1, bytes));
         }
         if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
             let Some(found) = self.plans[index - 1].found() else { return index };

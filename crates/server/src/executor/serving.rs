@@ -20,6 +20,7 @@ use commands::host::Host;
 use commands::reply::Reply;
 use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::Found;
+use commands::tracking::Tracking;
 use config::Config;
 use keyspace::{Busy, Key, OwnedKey, View, Waiter, slot_of_hash};
 use reactor::clock::Ticks;
@@ -41,11 +42,14 @@ struct WaitingRequest {
     keys: Vec<PlannedKey>,
     /// Slots that it writes besides those it waits for.
     also: Vec<Slot>,
+    /// Slots of the keys that it waits for, if there are several.
+    waited: Vec<Slot>,
     db: DbIndex,
     protocol: Protocol,
     flags: SessionFlags,
     /// Its bytes on the wire.
     size: usize,
+    tracking: Option<Box<Tracking>>,
 }
 
 /// A key whose waiters are to be served as soon as its slot, and others, can be latched.
@@ -120,11 +124,16 @@ impl Executor {
                     found,
                     args: ArgsBuf::from(args),
                     keys: planned.to_vec(),
+                    waited: match waited {
+                        [_] => Vec::new(),
+                        several => several.iter().map(|key| slot_of_hash(key.hash)).collect(),
+                    },
                     also: others.map(|index| slot_of_hash(planned[index].hash)).collect(),
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,
                     size,
+                    tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
                 for (index, text) in &wait.replaced {
                     request.args = replace(&request.args, *index, text);
@@ -263,6 +272,10 @@ impl Serving<'_> {
                 }
                 TryServe::Claimed => {}
             }
+            // What another of its keys holds by now may be of the wrong type. One that can't be had is not looked at.
+            for slot in &request.waited {
+                let _ = self.view.latch_too(*slot);
+            }
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
                 self.view.dismiss(&waiter);
@@ -291,6 +304,7 @@ impl Serving<'_> {
         session.flags = request.flags;
         // What it changes is its own doing (`NOLOOP`).
         let client = std::mem::replace(&mut self.view.client, waiter.client);
+        session.tracking.clone_from(&request.tracking);
         let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
         self.view.hides_unheld = true;
         let mut out = Vec::new();
@@ -308,11 +322,12 @@ impl Serving<'_> {
                 effects: &mut *self.effects,
                 hasher: self.shared.keyspace.hasher(),
             };
-            (request.found.command.run)(
-                &mut ctx,
-                args,
-                Reply::new(ReplyBuffer::new(&mut out, request.protocol)),
-            )
+            let reply = Reply::new(ReplyBuffer::new(&mut out, request.protocol));
+            let result = (request.found.command.run)(&mut ctx, args, reply);
+            if ctx.session.tracking.is_some() {
+                ctx.remember_reads();
+            }
+            result
         };
         self.view.hides_unheld = false;
         self.view.touch = touch;

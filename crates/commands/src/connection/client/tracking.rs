@@ -197,6 +197,8 @@ fn begin(ctx: &mut Ctx<'_>, options: &Options<'_>) {
                 ctx.host.listen(ctx.session, Topic::Prefix, prefix);
             }
         }
+        // Within a transaction from the next command on.
+        ctx.data.wanted = ctx.data.wanted.with_every_change(true);
     }
 }
 

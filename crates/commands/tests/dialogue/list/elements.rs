@@ -29,6 +29,10 @@ fn by_index() {
         +OK
         > LSET l 4 z
         -ERR index out of range
+        > LSET l 4294967296 first
+        +OK
+        > LSET l -9223372036854775808 a
+        +OK
         > LSET l x z
         -ERR value is not an integer or out of range
         > LSET none 0 z

@@ -123,6 +123,10 @@ fn random_members() {
         ["a", "1", "a", "1"]
         > ZRANDMEMBER z 0
         []
+        > ZRANDMEMBER nokey -9223372036854775807
+        []
+        > HRANDFIELD nokey -9223372036854775807
+        []
         > ZRANDMEMBER nokey
         $-1
         > ZRANDMEMBER nokey 2
