@@ -1,6 +1,6 @@
 //! A blocking connection to a server: requests out, whole replies in, with their exact bytes.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ pub struct RawReply {
 pub struct Connection {
     stream: TcpStream,
     pending: Vec<u8>,
+    wait_time_max: Duration,
 }
 
 impl Connection {
@@ -31,7 +32,35 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_TIME_MAX))?;
         stream.set_write_timeout(Some(REPLY_TIME_MAX))?;
-        Ok(Connection { stream, pending: Vec::new() })
+        Ok(Connection { stream, pending: Vec::new(), wait_time_max: REPLY_TIME_MAX })
+    }
+
+    /// Calls a server hung that is silent for this long.
+    pub fn wait_at_most(&mut self, wait_time_max: Duration) -> io::Result<()> {
+        self.wait_time_max = wait_time_max;
+        self.stream.set_read_timeout(Some(wait_time_max))
+    }
+
+    /// Whether an answer, not only what is pushed, comes within a time. Nothing is consumed.
+    pub fn has_answer(&mut self, time: Duration) -> io::Result<bool> {
+        loop {
+            let mut rest = self.pending.as_slice();
+            while let Ok(Some((reply, length))) = reply::parse(rest) {
+                if !matches!(reply, Reply::List(b'>', _)) {
+                    return Ok(true);
+                }
+                rest = &rest[length..];
+            }
+            self.stream.set_read_timeout(Some(time))?;
+            let more = self.read_more();
+            self.stream.set_read_timeout(Some(self.wait_time_max))?;
+            match more {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Ok(false);
+                }
+                more => more?,
+            }
+        }
     }
 
     /// Sends bytes as they are.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use trials::differential::contest::Contest;
+use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
 use trials::linearisability::recorder::{Plan, record};
@@ -121,7 +122,10 @@ fn differential(options: &Options) -> io::Result<usize> {
     let mut contest = Contest::start(&judge, &ours, Program::redis().as_ref())?;
     let families: Vec<Option<&str>> = match &options.family {
         Some(name) => vec![Some(name.as_str())],
-        None => FAMILIES.iter().map(|family| Some(family.name)).chain([None]).collect(),
+        None => {
+            let ensembles = ENSEMBLES.iter().map(|ensemble| Some(ensemble.name));
+            FAMILIES.iter().map(|family| Some(family.name)).chain([None]).chain(ensembles).collect()
+        }
     };
     let mut mismatch_count = 0;
     for family in families {

@@ -1,11 +1,14 @@
 //! Differential trials as tests: the judge against itself, a planted difference, and ours against the judge.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use trials::differential::command_table;
 use trials::differential::contest::Contest;
+use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
 use trials::differential::sequence::Recipe;
+use trials::reply::Reply;
 use trials::server::{Program, Server, programs_or_skip};
 
 const SEQUENCE_LENGTH: usize = 150;
@@ -60,6 +63,77 @@ fn broadloom_agrees_with_valkey() {
     for family in FAMILIES.iter().map(|family| Some(family.name)).chain([None]) {
         check_family(&valkey, &broadloom, Some(&redis), family).unwrap();
     }
+}
+
+#[test]
+fn connections_that_act_together_hear_the_same_from_valkey_again() {
+    let Some([valkey]) = programs_or_skip([("valkey", Program::valkey())]) else { return };
+    for ensemble in ENSEMBLES {
+        check_family(&valkey, &valkey, None, Some(ensemble.name)).unwrap();
+    }
+}
+
+#[test]
+fn connections_that_act_together_hear_the_same_from_broadloom() {
+    let programs =
+        [("broadloom", Program::broadloom()), ("valkey", Program::valkey()), ("redis", Program::redis())];
+    let Some([broadloom, valkey, redis]) = programs_or_skip(programs) else { return };
+    for threads in ["1", "4"] {
+        let broadloom = broadloom.clone().with_arguments(&["--io-threads", threads]);
+        for ensemble in ENSEMBLES {
+            check_family(&valkey, &broadloom, Some(&redis), Some(ensemble.name)).unwrap();
+        }
+    }
+}
+
+/// Commands that no random sequence has, and why.
+const NOT_PLAYED: &[(&str, &str)] = &[
+    ("digest", "of Redis 8.4 only, which is not among the peers"),
+    ("delex", "of Redis 8.4 only, which is not among the peers"),
+    ("xackdel", "of Redis 8.2 only, which is not among the peers"),
+    ("xdelex", "of Redis 8.2 only, which is not among the peers"),
+    ("pfselftest", "has one answer and takes seconds"),
+];
+
+#[test]
+fn every_command_of_every_type_is_played() {
+    const CATEGORIES: &[&str] = &[
+        "string",
+        "list",
+        "hash",
+        "set",
+        "sortedset",
+        "stream",
+        "bitmap",
+        "hyperloglog",
+        "geo",
+        "keyspace",
+        "transaction",
+        "pubsub",
+    ];
+    let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
+    let families = FAMILIES.iter().flat_map(|family| family.lines).map(|(_, line)| *line);
+    let ensembles = ENSEMBLES.iter().flat_map(|ensemble| ensemble.lines).map(|(.., line)| *line);
+    // The first word of a line is one of several at times.
+    let names = |line: &'static str| line.split(' ').next().unwrap_or_default().split(['<', '|', '>']);
+    let played: BTreeSet<String> = families.chain(ensembles).flat_map(names).map(str::to_lowercase).collect();
+    let server = Server::start(&broadloom).unwrap();
+    let mut connection = server.connect().unwrap();
+    let mut missing = BTreeSet::new();
+    for category in CATEGORIES {
+        let listed = connection.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", category]).unwrap();
+        let Reply::List(_, names) = listed.reply else { panic!("COMMAND LIST gave no list") };
+        assert!(!names.is_empty(), "there is no command in {category}");
+        for name in names {
+            let Reply::Bulk(name) = name else { panic!("a name is a string") };
+            let name = String::from_utf8(name).unwrap();
+            let name = name.split('|').next().unwrap();
+            if !played.contains(name) && !NOT_PLAYED.iter().any(|(not_played, _)| *not_played == name) {
+                missing.insert(name.to_owned());
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no family has {missing:?}");
 }
 
 /// Differences between the command tables that are meant.

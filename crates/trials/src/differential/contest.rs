@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::hearing;
 use super::normal::{self, Context};
 use super::player::{Answer, KeyState, Played, play};
 use super::sequence::{Sequence, Step};
@@ -55,19 +56,25 @@ impl Contest {
 
     /// The first difference, with the sequence up to it.
     fn compare(&mut self, sequence: &Sequence) -> io::Result<Option<(Sequence, Difference)>> {
-        let judge = play(&mut self.judge, sequence)?;
-        let ours = play(&mut self.ours, sequence)?;
+        let judge = play(&mut self.judge, sequence, None)?;
+        let ours = play(&mut self.ours, sequence, Some(&judge.waiting))?;
         let mut context = Context::default();
+        let first = match sequence.ensemble {
+            Some(ensemble) => hearing::first_difference(ensemble, sequence, &judge.answers, &ours.answers),
+            None => None,
+        };
         let mut pairs = judge.answers.iter().zip(&ours.answers).zip(&sequence.steps);
-        let first = pairs.position(|((judge, ours), step)| {
-            context.has_expired_keys |= step.expires_soon;
-            !normal::agree(step, judge, ours, context)
+        let first = first.or_else(|| {
+            pairs.position(|((judge, ours), step)| {
+                context.note(step);
+                sequence.ensemble.is_none() && !normal::agree(step, judge, ours, context)
+            })
         });
         if let Some(at) = first {
             let steps = sequence.steps[..=at].to_vec();
             let difference =
                 Difference::Answers { judge: judge.answers[at].clone(), ours: ours.answers[at].clone() };
-            return Ok(Some((Sequence { steps, ..*sequence }, difference)));
+            return Ok(Some((Sequence { steps, ..sequence.clone() }, difference)));
         }
         Ok(compare_states(judge, ours).map(|difference| (sequence.clone(), difference)))
     }
@@ -80,7 +87,7 @@ impl Contest {
     ) -> io::Result<(Sequence, Difference)> {
         let deadline = Instant::now() + SHRINK_TIME_MAX;
         let single = |step: &Step| Step { ends_batch: true, ..step.clone() };
-        let unbatched = Sequence { steps: sequence.steps.iter().map(single).collect(), ..sequence };
+        let unbatched = Sequence { steps: sequence.steps.iter().map(single).collect(), ..sequence.clone() };
         if let Some(smaller) = self.compare(&unbatched)? {
             (sequence, difference) = smaller;
         }
@@ -90,7 +97,7 @@ impl Contest {
             while start < sequence.steps.len() && Instant::now() < deadline {
                 let mut steps = sequence.steps.clone();
                 steps.drain(start..(start + part_length).min(steps.len()));
-                match self.compare(&Sequence { steps, ..sequence })? {
+                match self.compare(&Sequence { steps, ..sequence.clone() })? {
                     Some(smaller) => (sequence, difference) = smaller,
                     None => start += part_length,
                 }
@@ -102,7 +109,7 @@ impl Contest {
 
     fn ask_witness(&mut self, sequence: &Sequence) -> io::Result<Option<String>> {
         let Some(witness) = &mut self.witness else { return Ok(None) };
-        let played = play(witness, sequence)?;
+        let played = play(witness, sequence, None)?;
         let last = played.answers.last().map(show_answer).unwrap_or_default();
         Ok(Some(format!("{}: {last}", witness.name())))
     }
@@ -124,12 +131,17 @@ fn compare_states(mut judge: Played, mut ours: Played) -> Option<Difference> {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = if self.sequence.is_resp3 { "RESP3" } else { "RESP2" };
-        writeln!(out, "mismatch with seed {} ({protocol}), after cutting down:", self.sequence.seed)?;
+        let protocol = |is_resp3: &bool| if *is_resp3 { "RESP3" } else { "RESP2" };
+        let protocols: Vec<&str> = self.sequence.is_resp3.iter().map(protocol).collect();
+        let protocols = protocols.join(", ");
+        writeln!(out, "mismatch with seed {} ({protocols}), after cutting down:", self.sequence.seed)?;
         for step in &self.sequence.steps {
             let words: Vec<String> = step.arguments.iter().map(|word| Quoted(word).to_string()).collect();
             let batch = if step.ends_batch { "" } else { "   (in one batch with the next)" };
-            writeln!(out, "    {}{batch}", words.join(" "))?;
+            match self.sequence.ensemble {
+                Some(_) => writeln!(out, "    {}: {}{batch}", step.connection, words.join(" "))?,
+                None => writeln!(out, "    {}{batch}", words.join(" "))?,
+            }
         }
         let [judge_name, ours_name] = self.names;
         match &self.difference {
@@ -151,6 +163,16 @@ fn show_answer(answer: &Answer) -> String {
         Answer::Reply(raw) if raw.bytes.is_empty() => format!("{:?}", raw.reply),
         Answer::Reply(raw) => Quoted(&raw.bytes).to_string(),
         Answer::Silence => "(no reply)".to_owned(),
+        Answer::Heard(connections) => {
+            let mut text = String::new();
+            for (index, received) in connections.iter().enumerate() {
+                for raw in received {
+                    // Writing to a String can't fail.
+                    let _ = write!(text, "\n      to {index}: {}", Quoted(&raw.bytes));
+                }
+            }
+            text
+        }
         Answer::Closed => "(connection closed)".to_owned(),
         Answer::Broken(error) => format!("(broken: {error})"),
     }

@@ -1,5 +1,7 @@
 //! The command families, each a list of grammar lines. A new command is a line here.
 
+mod lists;
+
 /// A family: what it is called on the command line, and its commands with how often each is taken.
 pub struct Family {
     /// Its name.
@@ -9,8 +11,20 @@ pub struct Family {
 }
 
 /// Every family. `mixed` runs draw from all of them.
-pub static FAMILIES: &[Family] =
-    &[STRINGS, BITMAPS, HASHES, HYPERLOGLOGS, GENERIC, EXPIRY, CONNECTION, STREAMS, SETS, SORTED_SETS, GEO];
+pub static FAMILIES: &[Family] = &[
+    STRINGS,
+    BITMAPS,
+    HASHES,
+    HYPERLOGLOGS,
+    GENERIC,
+    EXPIRY,
+    CONNECTION,
+    STREAMS,
+    lists::LISTS,
+    SETS,
+    SORTED_SETS,
+    GEO,
+];
 
 const STRINGS: Family = Family {
     name: "strings",
@@ -112,6 +126,8 @@ const HASHES: Family = Family {
         (4, "HEXPIRE key seconds [NX|XX|GT|LT|odd] FIELDS 1 <A|B|C|D>"),
         (4, "HEXPIREAT key unixseconds [NX|XX|GT|LT] FIELDS 2 <A|B|C|D> <A|B|C|D>"),
         (4, "HPEXPIREAT key unixmilliseconds [NX|XX|GT|LT] FIELDS <1|integer> <A|B|C|D>+"),
+        (2, "HPEXPIRE key milliseconds [NX|XX|GT|LT] FIELDS 1 <A|B|C|D>"),
+        (3, "<HTTL|HPTTL|HEXPIRETIME|HPEXPIRETIME> key FIELDS <1|2|integer> <A|B|C|D>+"),
         (4, "HPERSIST key FIELDS <1|2|integer> <A|B|C|D>+"),
         (2, "OBJECT ENCODING key"),
         (2, "COPY key key [REPLACE]"),
@@ -236,6 +252,8 @@ const SORTED_SETS: Family = Family {
         (2, "ZDIFFSTORE key 2 key key"),
         (2, "ZINTERCARD 2 key key [LIMIT integer]"),
         (1, "ZUNION integer key key"),
+        (3, "ZRANDMEMBER key [<0|1|1000|-3|integer> [WITHSCORES|odd]]"),
+        (3, "ZSCAN key <0|0|integer> [MATCH pattern] [COUNT <1000|integer>]"),
         (12, "ZADD equalkey [NX|XX] [CH] <0 member>+"),
         (6, "ZRANGEBYLEX equalkey memberend memberend [LIMIT integer integer]"),
         (6, "ZREVRANGEBYLEX equalkey memberend memberend [LIMIT integer integer]"),
@@ -275,6 +293,7 @@ const GEO: Family = Family {
         (4, "GEORADIUS key coordinate coordinate distance <KM|MI|odd> ASC [WITHDIST] [WITHHASH]"),
         (3, "GEORADIUSBYMEMBER key member distance KM DESC [WITHCOORD]"),
         (2, "GEORADIUS key coordinate coordinate distance KM STORE key"),
+        (2, "GEORADIUS_RO key coordinate coordinate distance KM DESC"),
         (2, "GEORADIUSBYMEMBER_RO key member distance KM"),
         (4, "ZRANGE key 0 -1 WITHSCORES"),
         (2, "ZREM key member+"),

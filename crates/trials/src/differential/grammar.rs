@@ -148,6 +148,7 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "unixmilliseconds" => words::unix_milliseconds,
         "database" => words::database,
         "pattern" => words::pattern,
+        "prefix" => words::prefix,
         "odd" => words::odd,
         "score" => words::score,
         "scoreend" => words::score_end,

@@ -25,6 +25,16 @@ pub static DIVERGENCES: &[Divergence] = &[];
 pub struct Context {
     /// A key has expired without having been touched: servers delete it at different times, so they count differently.
     pub has_expired_keys: bool,
+    /// Something was sorted: Valkey and Redis give a sorted set the encoding of large ones before they sort it.
+    pub has_sorted: bool,
+}
+
+impl Context {
+    /// Takes note of the next step.
+    pub fn note(&mut self, step: &Step) {
+        self.has_expired_keys |= step.expires_soon;
+        self.has_sorted |= step.is(&["SORT"]) || step.is(&["SORT_RO"]);
+    }
 }
 
 /// Whether ours answers a step as the judge does.
@@ -32,13 +42,16 @@ pub fn agree(step: &Step, judge: &Answer, ours: &Answer, context: Context) -> bo
     match (judge, ours) {
         (Answer::Reply(judge), Answer::Reply(ours)) => {
             let is_same = judge.bytes == ours.bytes && step.form != Form::WholeScan;
-            is_same
-                || agree_trees(step, &judge.reply, &ours.reply, context)
-                || diverge(step, &judge.reply, &ours.reply)
+            is_same || agree_replies(step, &judge.reply, &ours.reply, context)
         }
         (Answer::Silence, Answer::Silence) | (Answer::Closed, Answer::Closed) => true,
         _ => false,
     }
+}
+
+/// Whether two replies to a step that are not the same bytes count as the same.
+pub fn agree_replies(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bool {
+    agree_trees(step, judge, ours, context) || diverge(step, judge, ours)
 }
 
 /// Whether the keys at the end are the same.
@@ -70,7 +83,7 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
         return sorted(judge) == sorted(ours);
     }
     // Some servers need more calls than others to walk over a set. What a whole walk gives is to be the same.
-    if step.is(&["SSCAN"])
+    if (step.is(&["SSCAN"]) || step.is(&["ZSCAN"]))
         && let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
         && let ([judge_cursor, judge], [ours_cursor, ours]) = (&judge[..], &ours[..])
     {
@@ -100,11 +113,23 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["PTTL"]) || step.is(&["PEXPIRETIME"]) {
         return near(judge, ours, EXPIRY_TOLERANCE_MS);
     }
-    if step.is(&["HRANDFIELD"]) {
+    const FIELD_TIMES: &[&str] = &["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME"];
+    if let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
+        && FIELD_TIMES.iter().any(|name| step.is(&[name]))
+    {
+        let near = |(judge, ours)| judge == ours || near(judge, ours, EXPIRY_TOLERANCE_MS);
+        return judge.len() == ours.len() && judge.iter().zip(ours).all(near);
+    }
+    if step.is(&["HRANDFIELD"]) || step.is(&["ZRANDMEMBER"]) {
         return has_same_shape(judge, ours);
     }
     // Where a value stops being embedded is each server's own; the Tcl suite checks the limit that clients may see.
     if step.is(&["OBJECT", "ENCODING"]) {
+        let is_sorted_set =
+            |reply: &Reply| matches!(reply, Reply::Bulk(name) if name == b"listpack" || name == b"skiplist");
+        if context.has_sorted && is_sorted_set(judge) && is_sorted_set(ours) {
+            return true;
+        }
         let embedded =
             |reply: &Reply| matches!(reply, Reply::Bulk(name) if name == b"embstr" || name == b"raw");
         return embedded(judge) && embedded(ours);
@@ -128,7 +153,8 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     OWN_VALUES.iter().any(|words| step.is(words)) && has_same_shape(judge, ours)
 }
 
-fn sorted(reply: &Reply) -> Reply {
+/// A list without its order.
+pub fn sorted(reply: &Reply) -> Reply {
     match reply {
         Reply::List(kind, items) => {
             let mut items = items.clone();

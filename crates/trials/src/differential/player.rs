@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use super::sequence::{Form, Sequence, Step};
+use super::stage::{self, Waiting};
 use crate::connection::{Connection, RawReply};
 use crate::random::Random;
 use crate::reply::Reply;
@@ -12,7 +13,7 @@ use crate::server::Server;
 /// The databases that sequences touch.
 const DATABASE_COUNT: usize = 4;
 /// After this, what was to expire in a millisecond is gone, by every server's clock.
-const EXPIRY_WAIT: Duration = Duration::from_millis(5);
+pub const EXPIRY_WAIT: Duration = Duration::from_millis(5);
 const SCAN_CALLS_MAX: usize = 10_000;
 
 /// What came back for one step.
@@ -20,8 +21,10 @@ const SCAN_CALLS_MAX: usize = 10_000;
 pub enum Answer {
     /// A reply.
     Reply(RawReply),
-    /// None, as CLIENT REPLY had asked for.
+    /// None, as CLIENT REPLY had asked for, or because it stands with those of the batch.
     Silence,
+    /// What each connection of an ensemble received while the batch was played that ends here.
+    Heard(Vec<Vec<RawReply>>),
     /// The server closed the connection. Nothing was asked after that.
     Closed,
     /// The server ended, or nothing sensible came in time. Nothing was asked after that.
@@ -45,19 +48,26 @@ pub struct Played {
     pub answers: Vec<Answer>,
     /// In the order of database and key.
     pub state: Vec<KeyState>,
+    /// Who waited when, in an ensemble.
+    pub waiting: Waiting,
 }
 
-/// Plays a sequence on a server that is emptied first.
-pub fn play(server: &mut Server, sequence: &Sequence) -> io::Result<Played> {
+/// Plays a sequence on a server that is emptied first. Ours is to have the same connections waiting as the judge.
+pub fn play(server: &mut Server, sequence: &Sequence, guide: Option<&Waiting>) -> io::Result<Played> {
     let mut connection = server.connect()?;
     connection.call(&["FLUSHALL"])?;
-    if sequence.is_resp3 {
+    if let Some(ensemble) = sequence.ensemble {
+        let (answers, waiting) = stage::play(server, ensemble, sequence, guide)?;
+        let state = read_state(&mut server.connect()?)?;
+        return Ok(Played { answers, state, waiting });
+    }
+    if sequence.is_resp3[0] {
         connection.call(&["HELLO", "3"])?;
     }
     let mut answers = Vec::with_capacity(sequence.steps.len());
     let mut cuts = Random::new(sequence.seed);
     let mut mode = ReplyMode::default();
-    for batch in sequence.steps.chunk_by(|step, next| !step.ends_batch && next.form != Form::WholeScan) {
+    for batch in sequence.batches() {
         if let Err(error) = play_batch(&mut connection, batch, &mut cuts, &mut mode, &mut answers) {
             answers.push(match (server.revive()?, error.kind()) {
                 (Some(ending), _) => Answer::Broken(format!("the server ended: {ending}")),
@@ -70,7 +80,7 @@ pub fn play(server: &mut Server, sequence: &Sequence) -> io::Result<Played> {
         }
     }
     let state = read_state(&mut server.connect()?)?;
-    Ok(Played { answers, state })
+    Ok(Played { answers, state, waiting: Waiting::new() })
 }
 
 fn play_batch(

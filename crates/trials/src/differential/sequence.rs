@@ -1,5 +1,6 @@
 //! A sequence of requests made from a seed: what is sent, in which batches, cut into which pieces.
 
+use super::ensembles::{ENSEMBLES, Ensemble, data_families};
 use super::families::{FAMILIES, Family};
 use super::grammar::Rule;
 use super::words;
@@ -28,75 +29,150 @@ pub struct Step {
     pub ends_batch: bool,
     /// Whether a key expires a moment later: that moment is awaited.
     pub expires_soon: bool,
+    /// Which connection sends it.
+    pub connection: usize,
 }
 
-/// The requests of one connection, in order.
+/// The requests of one connection, or of those of an ensemble, in order.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// What it was made from.
     pub seed: u64,
-    /// Whether the connection starts with HELLO 3.
-    pub is_resp3: bool,
+    /// Whether each connection starts with HELLO 3.
+    pub is_resp3: Vec<bool>,
+    /// Who plays it, if not one connection alone.
+    pub ensemble: Option<&'static Ensemble>,
     /// The requests.
     pub steps: Vec<Step>,
 }
 
 /// What sequences are made of.
 pub struct Recipe {
-    rules: Vec<(usize, Rule)>,
-    weight_sum: usize,
+    ensemble: Option<&'static Ensemble>,
+    rules: Rules<&'static [usize]>,
+    /// Commands of every data type, in how many of 100 requests, and who sends them.
+    data: (Rules<()>, usize, &'static [usize]),
     length: usize,
 }
 
+/// Weighted rules, each with what goes with it.
+struct Rules<T> {
+    rules: Vec<(usize, T, Rule)>,
+    weight_sum: usize,
+}
+
 impl Recipe {
-    /// Sequences of `length` requests of one family, or of all of them.
-    pub fn new(family: Option<&str>, length: usize) -> Option<Recipe> {
-        let wanted = |of: &&Family| family.is_none_or(|name| name == of.name);
+    /// Sequences of `length` requests of one family, of all of them, or of an ensemble.
+    pub fn new(name: Option<&str>, length: usize) -> Option<Recipe> {
+        if let Some(ensemble) = ENSEMBLES.iter().find(|ensemble| Some(ensemble.name) == name) {
+            let rules = ensemble.lines.iter().map(|(weight, by, line)| (*weight, *by, Rule::parse(line)));
+            let data = data_families().flat_map(|family| family.lines);
+            let data = Rules::new(data.map(|(weight, line)| (*weight, (), Rule::parse(line))));
+            let (percent, by) = ensemble.data;
+            let rules = Rules::new(rules);
+            return Some(Recipe { ensemble: Some(ensemble), rules, data: (data, percent, by), length });
+        }
+        let wanted = |of: &&Family| name.is_none_or(|name| name == of.name);
         let lines = FAMILIES.iter().filter(wanted).flat_map(|family| family.lines);
-        let rules: Vec<(usize, Rule)> = lines.map(|(weight, line)| (*weight, Rule::parse(line))).collect();
-        let weight_sum = rules.iter().map(|(weight, _)| weight).sum();
-        (!rules.is_empty()).then_some(Recipe { rules, weight_sum, length })
+        let rules = Rules::new(lines.map(|(weight, line)| (*weight, &[0][..], Rule::parse(line))));
+        let data = (Rules::new([].into_iter()), 0, &[][..]);
+        (rules.weight_sum > 0).then_some(Recipe { ensemble: None, rules, data, length })
     }
 
     /// The sequence of a seed.
     pub fn make(&self, seed: u64) -> Sequence {
         let mut random = Random::new(seed);
-        let is_resp3 = random.chance(50);
+        let connection_count = self.ensemble.map_or(1, |ensemble| ensemble.connection_count);
+        let is_resp3 = (0..connection_count).map(|_| random.chance(50)).collect();
         let batch_length_max = *random.pick(&[1, 3, 10, 30]);
-        let steps = (0..self.length).map(|_| self.make_step(&mut random, batch_length_max)).collect();
-        Sequence { seed, is_resp3, steps }
+        let mut steps: Vec<Step> = Vec::with_capacity(self.length);
+        for _ in 0..self.length {
+            let mut step = self.make_step(&mut random, batch_length_max);
+            // What is said of the next command must not be said of the PING that follows each batch.
+            if self.ensemble.is_some() && step.is(&["CLIENT", "CACHING"]) {
+                step.ends_batch = false;
+            }
+            // Who begins to be told of all changes is told of those before it in its batch by some servers.
+            if let Some(previous) = steps.last_mut().filter(|_| step.is(&["CLIENT", "TRACKING"])) {
+                previous.ends_batch |= !previous.is(&["CLIENT", "CACHING"]);
+            }
+            if let Some(previous) = steps.last().filter(|previous| !previous.ends_batch)
+                && self.ensemble.is_some()
+            {
+                step.connection = previous.connection;
+            }
+            steps.push(step);
+        }
+        Sequence { seed, is_resp3, ensemble: self.ensemble, steps }
     }
 
     fn make_step(&self, random: &mut Random, batch_length_max: usize) -> Step {
-        let arguments = loop {
-            let mut arguments = self.pick_rule(random).make(random);
+        let (mut arguments, mut connection);
+        loop {
+            (connection, arguments) = self.draw(random);
             mutate(random, &mut arguments);
             let is_settled = expiry(&arguments) != Expiry::Unclear && !leaves_to_chance(&arguments);
-            if is_settled && !takes_much_memory(&arguments) && !waits(&arguments) {
-                break arguments;
+            // A writer that reads what has expired tells of that when it is done, ours at least.
+            let is_late = expiry(&arguments) == Expiry::Soon;
+            let is_told = self
+                .ensemble
+                .is_some_and(|ensemble| only_grows(&arguments) || is_late && !ensemble.events.is_empty());
+            if is_settled && !takes_much_memory(&arguments) && !waits(&arguments) && !is_told {
+                break;
             }
-        };
+        }
         let is_whole_scan =
             arguments.len() >= 2 && arguments[0].eq_ignore_ascii_case(b"SCAN") && arguments[1] == b"0";
-        let form = match is_whole_scan {
+        let form = match is_whole_scan && self.ensemble.is_none() {
             true => Form::WholeScan,
             false if random.chance(5) && arguments.iter().all(|word| is_plain(word)) => Form::Inline,
             false => Form::Array,
         };
-        let expires_soon = expiry(&arguments) == Expiry::Soon;
+        // What a transaction has set to expire does so after EXEC.
+        let is_exec = arguments[0].eq_ignore_ascii_case(b"EXEC");
+        let expires_soon = is_exec || expiry(&arguments) == Expiry::Soon;
         let ends_batch = is_whole_scan || expires_soon || random.below(batch_length_max) == 0;
-        Step { arguments, form, ends_batch, expires_soon }
+        let mut step = Step { arguments, form, ends_batch, expires_soon, connection };
+        step.ends_batch |= step.may_wait();
+        step
     }
 
-    fn pick_rule(&self, random: &mut Random) -> &Rule {
+    /// A request and who sends it.
+    fn draw(&self, random: &mut Random) -> (usize, Vec<Vec<u8>>) {
+        let (data, percent, by) = &self.data;
+        if *percent > 0 && random.chance(*percent) {
+            return (*random.pick(by), data.pick(random).1.make(random));
+        }
+        let (by, rule) = self.rules.pick(random);
+        let by = if by.len() == 1 { by[0] } else { *random.pick(by) };
+        (by, rule.make(random))
+    }
+}
+
+impl<T> Rules<T> {
+    fn new(rules: impl Iterator<Item = (usize, T, Rule)>) -> Rules<T> {
+        let rules: Vec<(usize, T, Rule)> = rules.collect();
+        Rules { weight_sum: rules.iter().map(|(weight, ..)| weight).sum(), rules }
+    }
+
+    fn pick(&self, random: &mut Random) -> (&T, &Rule) {
         let mut left = random.below(self.weight_sum);
-        for (weight, rule) in &self.rules {
+        for (weight, with, rule) in &self.rules {
             if left < *weight {
-                return rule;
+                return (with, rule);
             }
             left -= weight;
         }
         unreachable!("the weights add up to weight_sum")
+    }
+}
+
+impl Sequence {
+    /// The steps that are sent at once.
+    pub fn batches(&self) -> impl Iterator<Item = &[Step]> {
+        self.steps.chunk_by(|step, next| {
+            !step.ends_batch && next.form != Form::WholeScan && step.connection == next.connection
+        })
     }
 }
 
@@ -109,6 +185,13 @@ impl Step {
         }
     }
 
+    /// Whether it is a command that may wait for data.
+    pub fn may_wait(&self) -> bool {
+        let blocks = self.arguments.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
+        WAITING.iter().any(|name| self.is(&[name]))
+            || blocks && (self.is(&["XREAD"]) || self.is(&["XREADGROUP"]))
+    }
+
     /// Whether the first words are these, in any case.
     pub fn is(&self, words: &[&str]) -> bool {
         let pairs = words.iter().zip(&self.arguments);
@@ -116,6 +199,10 @@ impl Step {
             && pairs.into_iter().all(|(word, argument)| argument.eq_ignore_ascii_case(word.as_bytes()))
     }
 }
+
+/// Commands that wait for data, but for those of streams with BLOCK.
+const WAITING: &[&str] =
+    &["BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"];
 
 #[derive(PartialEq, Eq)]
 enum Expiry {
@@ -160,8 +247,10 @@ fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     const HARMLESS_OFFSET_MAX: i64 = 1_000_000;
     const OFFSET_MAX: i64 = u32::MAX as i64;
     const REPETITION_MIN: i64 = -1000;
-    if let [name, _, count] = arguments
-        && name.eq_ignore_ascii_case(b"SRANDMEMBER")
+    if let [name, _, count, ..] = arguments
+        && [b"SRANDMEMBER".as_slice(), b"ZRANDMEMBER", b"HRANDFIELD"]
+            .iter()
+            .any(|of| name.eq_ignore_ascii_case(of))
     {
         let count = std::str::from_utf8(count).ok().and_then(|count| count.parse::<i64>().ok());
         return count.is_some_and(|count| count < REPETITION_MIN && count != i64::MIN);
@@ -182,6 +271,13 @@ fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     numbers.any(|offset| (HARMLESS_OFFSET_MAX..=OFFSET_MAX).contains(&offset))
 }
 
+/// Whether a request may make a string longer and write nothing else. We tell of that, since those who have read the
+/// string have read another; Valkey and Redis do not.
+fn only_grows(arguments: &[Vec<u8>]) -> bool {
+    let is = |word: &Vec<u8>, name: &[u8]| word.eq_ignore_ascii_case(name);
+    is(&arguments[0], b"BITFIELD") && arguments.iter().any(|word| is(word, b"FAIL"))
+}
+
 /// Whether what a request changes is drawn at random: servers would hold different data afterwards.
 fn leaves_to_chance(arguments: &[Vec<u8>]) -> bool {
     const WHOLE_SET: i64 = 1000;
@@ -196,14 +292,26 @@ fn leaves_to_chance(arguments: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether a request waits for replicas that don't exist.
+/// Whether a request waits for replicas that don't exist, or for data and then gives up while the trial goes on.
 fn waits(arguments: &[Vec<u8>]) -> bool {
     const WAIT_MILLISECONDS_MAX: i64 = 10;
-    let number = |at: usize| std::str::from_utf8(arguments.get(at)?).ok()?.parse::<i64>().ok();
-    let is_bounded = matches!(number(2), Some(1..=WAIT_MILLISECONDS_MAX));
-    arguments[0].eq_ignore_ascii_case(b"WAIT")
-        && number(1).is_some_and(|replicas| replicas > 0)
-        && !is_bounded
+    const TRIAL_SECONDS_MAX: f64 = 100_000.0;
+    let number = |at: usize| std::str::from_utf8(arguments.get(at)?).ok()?.parse::<f64>().ok();
+    let gives_up =
+        |at: usize, unit: f64| number(at).is_some_and(|time| 0.0 < time && time * unit < TRIAL_SECONDS_MAX);
+    let is_bounded = number(2).is_some_and(|time| (1.0..=WAIT_MILLISECONDS_MAX as f64).contains(&time));
+    match arguments[0].to_ascii_uppercase().as_slice() {
+        b"WAIT" => number(1).is_some_and(|replicas| replicas > 0.0) && !is_bounded,
+        b"BLMPOP" | b"BZMPOP" => gives_up(1, 1.0),
+        b"BLPOP" | b"BRPOP" | b"BLMOVE" | b"BRPOPLPUSH" | b"BZPOPMIN" | b"BZPOPMAX" => {
+            gives_up(arguments.len() - 1, 1.0)
+        }
+        b"XREAD" | b"XREADGROUP" => {
+            let blocks = |at: &usize| arguments[*at].eq_ignore_ascii_case(b"BLOCK");
+            (0..arguments.len()).filter(blocks).any(|at| gives_up(at + 1, 0.001))
+        }
+        _ => false,
+    }
 }
 
 /// Sometimes breaks a request: a word lost, one too many, or one replaced.

@@ -287,6 +287,11 @@ pub fn pattern(random: &mut Random) -> Vec<u8> {
     random.pick(PATTERNS).as_bytes().to_vec()
 }
 
+/// What keys begin with.
+pub fn prefix(random: &mut Random) -> Vec<u8> {
+    random.pick(&["k", "{t}", "k1", "k2", "k", "x", ""]).as_bytes().to_vec()
+}
+
 /// A word that fits nowhere in particular.
 pub fn odd(random: &mut Random) -> Vec<u8> {
     match random.below(8) {

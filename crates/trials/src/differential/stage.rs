@@ -1,0 +1,254 @@
+//! Plays what several connections do together to one server, step by step, and keeps what each of them received.
+//!
+//! After each batch every connection that neither waits nor has a transaction open is asked something whose answer
+//! shows that nothing more is to come. Who waits is learned from the judge (`CLIENT LIST`); ours is expected to have the
+//! same connections waiting, so an answer that is missing or early is a difference.
+
+use std::io;
+use std::time::Duration;
+
+use super::ensembles::Ensemble;
+use super::player::{Answer, EXPIRY_WAIT};
+use super::sequence::{Sequence, Step};
+use crate::connection::{Connection, RawReply, encode};
+use crate::reply::Reply;
+use crate::server::Server;
+
+/// An answer that takes longer is missing.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long is looked for an answer before the server is asked again whether the connection waits.
+const LOOK_TIME: Duration = Duration::from_millis(2);
+const LOOK_COUNT_MAX: usize = 2000;
+
+/// Which connections wait, after each batch.
+pub type Waiting = Vec<Vec<bool>>;
+
+/// The connections of an ensemble on one server.
+struct Stage<'a> {
+    ensemble: &'static Ensemble,
+    /// What the judge's connections did; `None` while the judge plays.
+    guide: Option<&'a Waiting>,
+    admin: Connection,
+    seats: Vec<Seat>,
+    waiting: Waiting,
+    marks_sent: usize,
+}
+
+struct Seat {
+    connection: Connection,
+    id: i64,
+    is_waiting: bool,
+    is_in_transaction: bool,
+    received: Vec<RawReply>,
+}
+
+/// Plays a sequence; the server is empty. What was received stands at the last step of each batch.
+pub fn play(
+    server: &mut Server,
+    ensemble: &'static Ensemble,
+    sequence: &Sequence,
+    guide: Option<&Waiting>,
+) -> io::Result<(Vec<Answer>, Waiting)> {
+    let mut stage = Stage::open(server, ensemble, sequence, guide)?;
+    let mut answers = Vec::with_capacity(sequence.steps.len());
+    for batch in sequence.batches() {
+        answers.extend(batch.iter().skip(1).map(|_| Answer::Silence));
+        match stage.play_batch(batch) {
+            Ok(()) => answers.push(Answer::Heard(stage.take_received())),
+            Err(error) => {
+                let ending = server.revive()?.map(|ending| format!("the server ended: {ending}"));
+                let received = stage.take_received();
+                let shown = ending.unwrap_or_else(|| format!("{error}, after {received:?}"));
+                answers.push(Answer::Broken(shown));
+                return Ok((answers, stage.waiting));
+            }
+        }
+    }
+    stage.close()?;
+    Ok((answers, stage.waiting))
+}
+
+impl<'a> Stage<'a> {
+    fn open(
+        server: &Server,
+        ensemble: &'static Ensemble,
+        sequence: &Sequence,
+        guide: Option<&'a Waiting>,
+    ) -> io::Result<Stage<'a>> {
+        let mut admin = server.connect()?;
+        admin.call(&["CONFIG", "SET", "notify-keyspace-events", ensemble.events])?;
+        admin.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"])?;
+        let mut seats = Vec::with_capacity(ensemble.connection_count);
+        for is_resp3 in &sequence.is_resp3 {
+            let mut connection = server.connect()?;
+            connection.wait_at_most(ANSWER_TIME_MAX)?;
+            if *is_resp3 {
+                connection.call(&["HELLO", "3"])?;
+            }
+            let Reply::Integer(id) = connection.call(&["CLIENT", "ID"])?.reply else {
+                return Err(io::Error::other("CLIENT ID gave no integer"));
+            };
+            seats.push(Seat {
+                connection,
+                id,
+                is_waiting: false,
+                is_in_transaction: false,
+                received: Vec::new(),
+            });
+        }
+        for (seat, line) in ensemble.prelude {
+            seats[*seat].connection.call(&line.split(' ').collect::<Vec<_>>())?;
+        }
+        Ok(Stage { ensemble, guide, admin, seats, waiting: Vec::new(), marks_sent: 0 })
+    }
+
+    fn play_batch(&mut self, batch: &[Step]) -> io::Result<()> {
+        let actor = batch[0].connection;
+        if !self.seats[actor].is_waiting {
+            let bytes: Vec<u8> = batch.iter().flat_map(|step| self.request(step)).collect();
+            self.seats[actor].connection.send(&bytes)?;
+            self.await_answers(actor, batch)?;
+        }
+        self.note_waiting()?;
+        // Of all, who has sent the batch is read from first: what the others receive was sent by then.
+        let others = (0..self.seats.len()).filter(|seat| *seat != actor);
+        for seat in [actor].into_iter().chain(others) {
+            if !self.seats[seat].is_waiting && !self.seats[seat].is_in_transaction {
+                self.read_to_mark(seat)?;
+            }
+        }
+        if batch.iter().any(|step| step.expires_soon) {
+            std::thread::sleep(EXPIRY_WAIT);
+        }
+        Ok(())
+    }
+
+    /// The request with the ids of this server's connections.
+    fn request(&self, step: &Step) -> Vec<u8> {
+        let has_ids = step.is(&["CLIENT", "UNBLOCK"]) || step.is(&["CLIENT", "TRACKING"]);
+        let words: Vec<Vec<u8>> = step
+            .arguments
+            .iter()
+            .map(|word| match word.as_slice() {
+                [b'@', digit @ b'0'..=b'9'] if has_ids => {
+                    self.seats.get(usize::from(digit - b'0')).map_or(0, |seat| seat.id).to_string().into()
+                }
+                _ => word.clone(),
+            })
+            .collect();
+        encode(&words)
+    }
+
+    fn await_answers(&mut self, actor: usize, batch: &[Step]) -> io::Result<()> {
+        if self.ensemble.listeners.contains(&actor) {
+            return Ok(());
+        }
+        for step in batch {
+            let may_wait = step.may_wait() && !self.seats[actor].is_in_transaction;
+            if may_wait && self.begins_to_wait(actor)? {
+                self.seats[actor].is_waiting = true;
+                return Ok(());
+            }
+            let seat = &mut self.seats[actor];
+            let answer = seat.next_answer()?;
+            let is_ok = answer.bytes == b"+OK\r\n";
+            match step.arguments[0].to_ascii_uppercase().as_slice() {
+                b"MULTI" if is_ok && step.arguments.len() == 1 => seat.is_in_transaction = true,
+                b"DISCARD" if is_ok => seat.is_in_transaction = false,
+                b"EXEC" => seat.is_in_transaction = false,
+                b"RESET" if answer.bytes == b"+RESET\r\n" => seat.is_in_transaction = false,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the connection waits for what it has just asked, instead of being answered.
+    fn begins_to_wait(&mut self, actor: usize) -> io::Result<bool> {
+        if let Some(guide) = self.guide {
+            return Ok(guide.get(self.waiting.len()).is_some_and(|waiting| waiting[actor]));
+        }
+        for _ in 0..LOOK_COUNT_MAX {
+            if self.seats[actor].connection.has_answer(LOOK_TIME)? {
+                return Ok(false);
+            }
+            if self.waits_by_list(actor)? {
+                return Ok(true);
+            }
+        }
+        Err(io::Error::other("neither an answer nor a wait"))
+    }
+
+    /// Who waits after the batch; those who did before and were served are read from again.
+    fn note_waiting(&mut self) -> io::Result<()> {
+        let mut now = Vec::with_capacity(self.seats.len());
+        for seat in 0..self.seats.len() {
+            let waits = self.seats[seat].is_waiting
+                && match self.guide {
+                    Some(guide) => guide.get(self.waiting.len()).is_some_and(|waiting| waiting[seat]),
+                    None => self.waits_by_list(seat)?,
+                };
+            self.seats[seat].is_waiting = waits;
+            now.push(waits);
+        }
+        self.waiting.push(now);
+        Ok(())
+    }
+
+    fn waits_by_list(&mut self, seat: usize) -> io::Result<bool> {
+        let listed = self.admin.call(&["CLIENT", "LIST", "ID", &self.seats[seat].id.to_string()])?;
+        let (Reply::Bulk(line) | Reply::Simple(line)) = listed.reply else {
+            return Err(io::Error::other("CLIENT LIST gave no text"));
+        };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        Ok(line.split(' ').filter_map(|field| field.strip_prefix("flags=")).any(|flags| flags.contains('b')))
+    }
+
+    fn read_to_mark(&mut self, seat: usize) -> io::Result<()> {
+        self.marks_sent += 1;
+        let mark = format!("mark {}", self.marks_sent).into_bytes();
+        let seat = &mut self.seats[seat];
+        seat.connection.send(&encode(&[b"PING", mark.as_slice()]))?;
+        loop {
+            let raw = seat.receive()?;
+            match &raw.reply {
+                Reply::Bulk(text) if *text == mark => return Ok(()),
+                Reply::List(b'*', parts) if parts.last() == Some(&Reply::Bulk(mark.clone())) => return Ok(()),
+                _ => seat.received.push(raw),
+            }
+        }
+    }
+
+    fn take_received(&mut self) -> Vec<Vec<RawReply>> {
+        self.seats.iter_mut().map(|seat| std::mem::take(&mut seat.received)).collect()
+    }
+
+    /// Nobody is left over who could take what the next sequence stores.
+    fn close(&mut self) -> io::Result<()> {
+        for seat in &self.seats {
+            self.admin.call(&["CLIENT", "KILL", "ID", &seat.id.to_string()])?;
+        }
+        self.admin.call(&["CONFIG", "SET", "notify-keyspace-events", ""])?;
+        self.admin.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"])?;
+        Ok(())
+    }
+}
+
+impl Seat {
+    fn receive(&mut self) -> io::Result<RawReply> {
+        self.connection
+            .receive()
+            .map_err(|error| io::Error::other(format!("connection {}: {error}", self.id)))
+    }
+
+    /// Reads up to the next answer; what is pushed before it is kept too.
+    fn next_answer(&mut self) -> io::Result<RawReply> {
+        loop {
+            let raw = self.receive()?;
+            self.received.push(raw.clone());
+            if !matches!(raw.reply, Reply::List(b'>', _)) {
+                return Ok(raw);
+            }
+        }
+    }
+}
