@@ -22,6 +22,7 @@
 mod block;
 mod element;
 mod groups;
+mod traits;
 
 use std::ops::Range;
 
@@ -557,35 +558,6 @@ const WASTE_SIZE_MIN: usize = 64;
 /// Room that the index of `len` groups gets.
 fn index_capacity_for(len: usize) -> usize {
     (len + len / 8).next_multiple_of(INDEX_STEP).min(USED_MAX)
-}
-
-impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<const N: usize, const FIND: bool> Clone for Packed<N, FIND> {
-    fn clone(&self) -> Self {
-        let mut copy = Self::new();
-        copy.append(self);
-        copy
-    }
-}
-
-impl<const N: usize, const FIND: bool> std::fmt::Debug for Packed<N, FIND> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-impl<'a, const N: usize, const FIND: bool> IntoIterator for &'a Packed<N, FIND> {
-    type Item = [Item<'a>; N];
-    type IntoIter = Iter<'a, N, FIND>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
 }
 
 #[cfg(test)]

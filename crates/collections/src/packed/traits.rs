@@ -1,0 +1,33 @@
+//! What a packed sequence is to the standard library: empty, copied, shown, walked through.
+
+use super::{Iter, Packed};
+use crate::packed::Item;
+
+impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize, const FIND: bool> Clone for Packed<N, FIND> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new();
+        copy.append(self);
+        copy
+    }
+}
+
+impl<const N: usize, const FIND: bool> std::fmt::Debug for Packed<N, FIND> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, const N: usize, const FIND: bool> IntoIterator for &'a Packed<N, FIND> {
+    type Item = [Item<'a>; N];
+    type IntoIter = Iter<'a, N, FIND>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
