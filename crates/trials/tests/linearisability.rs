@@ -2,11 +2,15 @@
 
 use std::io;
 
+use trials::linearisability::queues::{QUEUES, queue_loses_and_doubles_nothing};
 use trials::linearisability::recorder::{Plan, record};
+use trials::linearisability::transfers::{LEDGERS, transfers_keep_the_sum};
 use trials::linearisability::{invariants, search};
 use trials::server::{Program, Server, programs_or_skip};
 
 const BATCH_COUNT: usize = 150;
+const TRANSFER_COUNT: usize = 200;
+const ITEM_COUNT: usize = 500;
 
 fn round_count() -> u64 {
     std::env::var("TRIALS_ROUNDS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
@@ -30,6 +34,16 @@ fn check_server(program: &Program) -> io::Result<()> {
     ];
     for trial in trials {
         if let Err(violation) = trial(&server, BATCH_COUNT)? {
+            panic!("{}: {}", server.name(), violation.0);
+        }
+    }
+    for ledger in LEDGERS {
+        if let Err(violation) = transfers_keep_the_sum(&server, ledger, TRANSFER_COUNT)? {
+            panic!("{}: {}", server.name(), violation.0);
+        }
+    }
+    for queue in QUEUES {
+        if let Err(violation) = queue_loses_and_doubles_nothing(&server, queue, ITEM_COUNT)? {
             panic!("{}: {}", server.name(), violation.0);
         }
     }

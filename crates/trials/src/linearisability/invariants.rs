@@ -168,7 +168,7 @@ fn in_parallel<T: Send>(count: usize, work: &(impl Fn() -> io::Result<T> + Sync)
     })
 }
 
-fn finish<T>(joined: thread::Result<io::Result<T>>) -> io::Result<T> {
+pub(super) fn finish<T>(joined: thread::Result<io::Result<T>>) -> io::Result<T> {
     joined.unwrap_or_else(|_| Err(io::Error::other("a client panicked")))
 }
 
