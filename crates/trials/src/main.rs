@@ -98,8 +98,8 @@ fn linearisability(options: &Options) -> io::Result<usize> {
     let server = Server::start(&our_program(options)?)?;
     let started = Instant::now();
     for seed in options.from..options.from + options.seeds {
-        let single = search::check_each_key(&record(&server, Plan::SINGLE, seed)?);
-        let several = search::check(&record(&server, Plan::SEVERAL, seed)?);
+        let single = search::check_each_key(&record(&server, &Plan::SINGLE, seed)?);
+        let several = search::check(&record(&server, &Plan::SEVERAL, seed)?);
         if let Err(failure) = single.and(several) {
             println!("seed {seed}: {failure}");
             return Ok(1);

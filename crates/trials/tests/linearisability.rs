@@ -2,8 +2,9 @@
 
 use std::io;
 
+use trials::linearisability::collections::TYPES;
 use trials::linearisability::queues::{QUEUES, queue_loses_and_doubles_nothing};
-use trials::linearisability::recorder::{Plan, record};
+use trials::linearisability::recorder::{Plan, of_collections, record};
 use trials::linearisability::transfers::{LEDGERS, transfers_keep_the_sum};
 use trials::linearisability::{invariants, search};
 use trials::server::{Program, Server, programs_or_skip};
@@ -19,11 +20,16 @@ fn round_count() -> u64 {
 fn check_server(program: &Program) -> io::Result<()> {
     let server = Server::start(program)?;
     for round in 0..round_count() {
-        if let Err(failure) = search::check_each_key(&record(&server, Plan::SINGLE, round)?) {
+        if let Err(failure) = search::check_each_key(&record(&server, &Plan::SINGLE, round)?) {
             panic!("{}, one key, round {round}: {failure}", server.name());
         }
-        if let Err(failure) = search::check(&record(&server, Plan::SEVERAL, round)?) {
+        if let Err(failure) = search::check(&record(&server, &Plan::SEVERAL, round)?) {
             panic!("{}, several keys, round {round}: {failure}", server.name());
+        }
+        for verbs in TYPES {
+            if let Err(failure) = search::check(&record(&server, &of_collections(verbs), round)?) {
+                panic!("{}, {:?} and so on, round {round}: {failure}", server.name(), verbs[0]);
+            }
         }
     }
     let trials = [

@@ -5,15 +5,16 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::search::Operation;
+use super::collections::{Act, Verb};
+use super::search::{Command, Operation};
 use super::store::{Op, choose};
 use crate::connection::{Connection, encode};
 use crate::random::Random;
 use crate::server::Server;
 
 /// How a history is made.
-#[derive(Clone, Copy)]
-pub struct Plan {
+#[derive(Clone)]
+pub struct Plan<M> {
     /// Threads.
     pub client_count: usize,
     /// Connections of each; a thread sends on all of them before it reads from any.
@@ -22,17 +23,28 @@ pub struct Plan {
     pub command_count: usize,
     /// Keys in use.
     pub key_count: usize,
-    /// Makes a command: see `store::choose`.
-    pub make: fn(&mut Random, usize, i64) -> Op,
+    /// Makes a command, given the number of keys and a number that is not used again.
+    pub make: M,
 }
 
-impl Plan {
+/// Makes commands on strings.
+type Make = fn(&mut Random, usize, i64) -> Op;
+
+impl Plan<Make> {
     /// Long histories of commands of one key.
-    pub const SINGLE: Plan =
+    pub const SINGLE: Plan<Make> =
         Plan { client_count: 6, connection_count: 3, command_count: 20, key_count: 3, make: choose::single };
     /// Short ones of commands of several.
-    pub const SEVERAL: Plan =
+    pub const SEVERAL: Plan<Make> =
         Plan { client_count: 4, connection_count: 3, command_count: 10, key_count: 4, make: choose::any };
+}
+
+/// Short histories of these commands on collections, of few clients: many orders explain what is added and not looked at.
+pub fn of_collections(
+    verbs: &'static [Verb],
+) -> Plan<impl Fn(&mut Random, usize, i64) -> Act + Clone + Send> {
+    let make = move |random: &mut Random, key_count, unique| Act::choose(verbs, random, key_count, unique);
+    Plan { client_count: 4, connection_count: 1, command_count: 15, key_count: 3, make }
 }
 
 /// Counts moments for all threads: a call before another's return gets the smaller number.
@@ -46,7 +58,11 @@ impl Clock {
 }
 
 /// Empties the server and records one history on it.
-pub fn record(server: &Server, plan: Plan, seed: u64) -> io::Result<Vec<Operation>> {
+pub fn record<C, M>(server: &Server, plan: &Plan<M>, seed: u64) -> io::Result<Vec<Operation<C>>>
+where
+    C: Command<Output: Send> + Send,
+    M: Fn(&mut Random, usize, i64) -> C + Clone + Send,
+{
     server.connect()?.call(&["FLUSHALL"])?;
     let mut seeds = Random::new(seed);
     let clock = Clock(AtomicU64::new(0));
@@ -55,8 +71,8 @@ pub fn record(server: &Server, plan: Plan, seed: u64) -> io::Result<Vec<Operatio
     thread::scope(|scope| {
         let clients: Vec<_> = (0..plan.client_count)
             .map(|client| {
-                let (random, clock, start) = (seeds.fork(), &clock, &start);
-                scope.spawn(move || run_client(server, plan, client, random, clock, start))
+                let (plan, random, clock, start) = (plan.clone(), seeds.fork(), &clock, &start);
+                scope.spawn(move || run_client(server, &plan, client, random, clock, start))
             })
             .collect();
         for client in clients {
@@ -71,14 +87,14 @@ pub fn record(server: &Server, plan: Plan, seed: u64) -> io::Result<Vec<Operatio
     Ok(history)
 }
 
-fn run_client(
+fn run_client<C: Command, M: Fn(&mut Random, usize, i64) -> C>(
     server: &Server,
-    plan: Plan,
+    plan: &Plan<M>,
     client: usize,
     mut random: Random,
     clock: &Clock,
     start: &Barrier,
-) -> io::Result<Vec<Operation>> {
+) -> io::Result<Vec<Operation<C>>> {
     let connections: io::Result<Vec<Connection>> =
         (0..plan.connection_count).map(|_| server.connect()).collect();
     // Before a failed connection is reported: the others wait here for everybody.

@@ -5,13 +5,32 @@
 //! Cost: exponential in how many commands overlap, at worst; linear in the length of a history of few clients.
 
 use std::collections::HashSet;
-use std::fmt::{self, Write};
+use std::fmt::{self, Debug, Write};
+use std::hash::Hash;
 
-use super::store::{Key, Op, Output, State};
+use super::store::Key;
+use crate::reply::Reply;
+
+/// What a history is made of.
+pub trait Command: Clone + Debug {
+    /// What the store holds; its default is the empty store.
+    type State: Clone + Default + Eq + Hash;
+    /// What is answered.
+    type Output: Clone + Debug + PartialEq;
+
+    /// Does it: changes the state and gives the answer.
+    fn apply(&self, state: &mut Self::State) -> Self::Output;
+    /// The keys it names.
+    fn keys(&self) -> Vec<Key>;
+    /// The words of its request.
+    fn request(&self) -> Vec<String>;
+    /// What a reply (RESP2) to it says; `None` if it makes no sense.
+    fn read(&self, reply: &Reply) -> Option<Self::Output>;
+}
 
 /// One command of a history.
 #[derive(Clone, Debug)]
-pub struct Operation {
+pub struct Operation<C: Command> {
     /// Which connection asked.
     pub client: usize,
     /// A moment before it was sent; only the order of moments matters.
@@ -19,32 +38,32 @@ pub struct Operation {
     /// A moment after its reply was there.
     pub returned_at: u64,
     /// What was asked.
-    pub op: Op,
+    pub op: C,
     /// What was answered.
-    pub output: Output,
+    pub output: C::Output,
 }
 
 /// A history without an explanation: the commands around the place where the search got no further.
 #[derive(Debug)]
-pub struct NotLinearisable {
+pub struct NotLinearisable<C: Command> {
     explained_count: usize,
-    around: Vec<Operation>,
+    around: Vec<Operation<C>>,
 }
 
 const SHOWN_MAX: usize = 24;
 
 /// Checks a history of commands on any keys. The store was empty before.
-pub fn check(history: &[Operation]) -> Result<(), NotLinearisable> {
+pub fn check<C: Command>(history: &[Operation<C>]) -> Result<(), NotLinearisable<C>> {
     Search::new(history).run()
 }
 
 /// Checks a history of commands on one key each, key by key: as strong, and much cheaper.
-pub fn check_each_key(history: &[Operation]) -> Result<(), NotLinearisable> {
+pub fn check_each_key<C: Command>(history: &[Operation<C>]) -> Result<(), NotLinearisable<C>> {
     let mut keys: Vec<Key> = history.iter().flat_map(|operation| operation.op.keys()).collect();
     keys.sort_unstable();
     keys.dedup();
     keys.into_iter().try_for_each(|key| {
-        let of_key: Vec<Operation> =
+        let of_key: Vec<Operation<C>> =
             history.iter().filter(|operation| operation.op.keys().contains(&key)).cloned().collect();
         check(&of_key)
     })
@@ -62,23 +81,23 @@ struct Event {
 /// The list's head and tail; events start at 1.
 const HEAD: usize = 0;
 
-struct Search<'a> {
-    history: &'a [Operation],
+struct Search<'a, C: Command> {
+    history: &'a [Operation<C>],
     events: Vec<Event>,
     /// For each operation, its return in `events`.
     returns: Vec<usize>,
-    tried: HashSet<(Vec<u64>, State)>,
+    tried: HashSet<(Vec<u64>, C::State)>,
     taken: Vec<u64>,
-    state: State,
+    state: C::State,
     /// The calls taken, with the state before each.
-    path: Vec<(usize, State)>,
+    path: Vec<(usize, C::State)>,
     /// The operations of the longest path so far.
     best: Vec<u64>,
     best_count: usize,
 }
 
-impl<'a> Search<'a> {
-    fn new(history: &'a [Operation]) -> Search<'a> {
+impl<'a, C: Command> Search<'a, C> {
+    fn new(history: &'a [Operation<C>]) -> Search<'a, C> {
         // Calls first where moments are equal: then the two commands count as overlapping.
         let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(history.len() * 2);
         for (index, operation) in history.iter().enumerate() {
@@ -110,13 +129,13 @@ impl<'a> Search<'a> {
             tried: HashSet::new(),
             best: taken.clone(),
             taken,
-            state: State::default(),
+            state: C::State::default(),
             path: Vec::new(),
             best_count: 0,
         }
     }
 
-    fn run(mut self) -> Result<(), NotLinearisable> {
+    fn run(mut self) -> Result<(), NotLinearisable<C>> {
         let mut at = self.events[HEAD].next;
         while self.events[HEAD].next != HEAD {
             let event = self.events[at];
@@ -137,17 +156,16 @@ impl<'a> Search<'a> {
 
     /// Takes a command next if its answer fits and this was not tried before.
     fn try_take(&mut self, call: usize, operation: usize) -> bool {
-        let mut state = self.state;
+        let mut state = self.state.clone();
         if self.history[operation].op.apply(&mut state) != self.history[operation].output {
             return false;
         }
         self.taken[operation / 64] |= 1 << (operation % 64);
-        if !self.tried.insert((self.taken.clone(), state)) {
+        if !self.tried.insert((self.taken.clone(), state.clone())) {
             self.taken[operation / 64] &= !(1 << (operation % 64));
             return false;
         }
-        self.path.push((call, self.state));
-        self.state = state;
+        self.path.push((call, std::mem::replace(&mut self.state, state)));
         self.unlink(call);
         self.unlink(self.returns[operation]);
         if self.path.len() > self.best_count {
@@ -177,7 +195,7 @@ impl<'a> Search<'a> {
         self.events[next].previous = at;
     }
 
-    fn failure(&self) -> NotLinearisable {
+    fn failure(&self) -> NotLinearisable<C> {
         let is_open = |index: &usize| self.best[index / 64] & (1 << (index % 64)) == 0;
         let mut open: Vec<usize> = (0..self.history.len()).filter(is_open).collect();
         open.sort_by_key(|index| self.history[*index].called_at);
@@ -186,19 +204,19 @@ impl<'a> Search<'a> {
             .iter()
             .min_by_key(|index| self.history[**index].returned_at)
             .map(|index| &self.history[*index]);
-        let overlaps = |operation: &&Operation| {
+        let overlaps = |operation: &&Operation<C>| {
             stuck.is_some_and(|stuck| {
                 operation.called_at <= stuck.returned_at && operation.returned_at >= stuck.called_at
             })
         };
-        let mut around: Vec<Operation> = self.history.iter().filter(overlaps).cloned().collect();
+        let mut around: Vec<Operation<C>> = self.history.iter().filter(overlaps).cloned().collect();
         around.sort_by_key(|operation| operation.called_at);
         around.truncate(SHOWN_MAX);
         NotLinearisable { explained_count: self.best_count, around }
     }
 }
 
-impl fmt::Display for NotLinearisable {
+impl<C: Command> fmt::Display for NotLinearisable<C> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
@@ -217,15 +235,16 @@ impl fmt::Display for NotLinearisable {
 
 #[cfg(test)]
 mod tests {
+    use super::super::store::{Op, Output};
     use super::*;
 
-    fn operation(client: usize, called_at: u64, returned_at: u64, op: Op, output: Output) -> Operation {
+    fn operation(client: usize, called_at: u64, returned_at: u64, op: Op, output: Output) -> Operation<Op> {
         Operation { client, called_at, returned_at, op, output }
     }
 
     #[test]
     fn an_empty_history_is_explained() {
-        assert!(check(&[]).is_ok());
+        assert!(check::<Op>(&[]).is_ok());
     }
 
     #[test]

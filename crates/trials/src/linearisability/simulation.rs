@@ -1,7 +1,7 @@
 //! Planted faults: a simulated store that is right, or wrong in one of the ways a multi-threaded server goes wrong, under
 //! a random interleaving. The search must accept the right one always and catch each of the others.
 
-use super::search::{Operation, check, check_each_key};
+use super::search::{Command, Operation, check, check_each_key};
 use super::store::{Op, Output, State, choose};
 use crate::random::Random;
 
@@ -32,7 +32,7 @@ struct Running {
     moved: Option<i64>,
 }
 
-fn simulate(seed: u64, fault: Fault, make: fn(&mut Random, usize, i64) -> Op) -> Vec<Operation> {
+fn simulate(seed: u64, fault: Fault, make: fn(&mut Random, usize, i64) -> Op) -> Vec<Operation<Op>> {
     let mut random = Random::new(seed);
     let mut state = State::default();
     let mut stale = State::default();

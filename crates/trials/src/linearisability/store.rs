@@ -1,5 +1,6 @@
 //! The sequential store: what each command does and answers when nothing else happens at the same time.
 
+use super::search::Command;
 use crate::reply::Reply;
 
 /// How many keys a history may use.
@@ -68,9 +69,11 @@ pub enum Output {
     NoSuchKey,
 }
 
-impl Op {
-    /// Does it: changes the state and gives the answer.
-    pub fn apply(&self, state: &mut State) -> Output {
+impl Command for Op {
+    type State = State;
+    type Output = Output;
+
+    fn apply(&self, state: &mut State) -> Output {
         match self {
             Op::Get(key) => Output::Value(state[*key]),
             Op::Set(key, value) => {
@@ -140,8 +143,7 @@ impl Op {
         }
     }
 
-    /// The keys it names.
-    pub fn keys(&self) -> Vec<Key> {
+    fn keys(&self) -> Vec<Key> {
         match self {
             Op::Get(key) | Op::Set(key, _) | Op::SetGet(key, _) | Op::SetIfAbsent(key, _) => vec![*key],
             Op::SetIfEqual { key, .. } | Op::Increment(key) | Op::GetDelete(key) => vec![*key],
@@ -151,8 +153,7 @@ impl Op {
         }
     }
 
-    /// The words of its request.
-    pub fn request(&self) -> Vec<String> {
+    fn request(&self) -> Vec<String> {
         let name = |key: &Key| format!("linear:{key}");
         let words = |command: &str, rest: Vec<String>| [vec![command.to_owned()], rest].concat();
         let names = |keys: &[Key]| keys.iter().map(name).collect::<Vec<_>>();
@@ -182,8 +183,7 @@ impl Op {
         }
     }
 
-    /// What a reply (RESP2) to it says; `None` if it makes no sense.
-    pub fn read(&self, reply: &Reply) -> Option<Output> {
+    fn read(&self, reply: &Reply) -> Option<Output> {
         let value = |reply: &Reply| match reply {
             Reply::Null => Some(None),
             Reply::Bulk(text) => Some(Some(std::str::from_utf8(text).ok()?.parse::<i64>().ok()?)),
