@@ -29,6 +29,8 @@ pub struct Invalidation {
     pub keys: Arc<[u8]>,
     /// Somebody else has read them, and redirects them there.
     pub is_redirected: bool,
+    /// It changed them itself.
+    pub is_own_change: bool,
 }
 
 /// Keys with a prefix that changed in one turn of a thread.
@@ -150,6 +152,7 @@ impl Hub {
                 client: to.id,
                 keys: Arc::clone(&keys),
                 is_redirected,
+                is_own_change: *client == by && !is_redirected,
             });
         }
     }
@@ -168,6 +171,7 @@ impl Hub {
             client,
             keys: keys.into(),
             is_redirected: true,
+            is_own_change: false,
         });
         true
     }

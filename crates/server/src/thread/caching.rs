@@ -26,8 +26,9 @@ impl Thread {
         let (to, client) = (invalidation.to, invalidation.client);
         let connection = self.connection(to).filter(|connection| connection.session.id == client);
         let is_here = connection.is_some();
-        // Perhaps by what it is served with just now: it is told after the reply, which is on its way.
+        // By what it is served with just now: it is told after the reply, which is on its way.
         let is_served = connection
+            .filter(|_| invalidation.is_own_change)
             .and_then(|connection| connection.waiter.as_ref())
             .is_some_and(|waiter| !waiter.wait.is_waiting());
         if is_served {
