@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Table, Trail};
 
@@ -56,20 +57,19 @@ unsafe extern "C" {
     fn madvise(address: *mut c_void, size: usize, advice: c_int) -> c_int;
 }
 
-fn advise(memory: &mut [MaybeUninit<u8>], advice: c_int) {
-    // SAFETY: the range is the slice's, whose contents may change. Failing is no harm.
-    unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), advice) };
-}
-
 /// As the server gives them, on Linux.
 fn page_hooks(wants_huge: bool) -> PageHooks {
     const MADV_DONTNEED: c_int = 4;
     const MADV_HUGEPAGE: c_int = 14;
-    let mut hooks = PageHooks { purge: Some(|memory| advise(memory, MADV_DONTNEED)), ..PageHooks::default() };
-    if wants_huge {
-        hooks.prepare = Some(|memory| advise(memory, MADV_HUGEPAGE));
-    }
-    hooks
+    let purge = |memory: &mut [MaybeUninit<u8>]| {
+        // SAFETY: the range is the slice's, whose contents may change. Failing is no harm.
+        unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_DONTNEED) };
+    };
+    let settle = |start: NonNull<u8>, size| {
+        // SAFETY: changes no contents. Failing is no harm.
+        unsafe { madvise(start.as_ptr().cast(), size, MADV_HUGEPAGE) };
+    };
+    PageHooks { purge: Some(purge), settle: wants_huge.then_some(settle) }
 }
 
 impl Keyspace {

@@ -57,6 +57,6 @@ pub use packed::{Item, Iter as PackedIter, Packed};
 pub use removed::{ExpiryChange, NewValue, Removed};
 pub use set::{Sampled, Set, SetLimits, SetPlace, Wanted};
 pub use sorted_set::{Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated};
-pub use span_pool::{PageHook, PageHooks};
+pub use span_pool::{AdviceHook, PageHook, PageHooks};
 pub use table::{NotAString, Table, Upserted};
 pub use walk::ExpiryWalk;

@@ -41,12 +41,16 @@ const _: () = assert!(size_of::<Chunk>() <= FIRST_INDEX * HEADER_SIZE);
 /// Tells the system something about memory that holds nothing yet or nothing any more. May change its contents.
 pub type PageHook = fn(&mut [MaybeUninit<u8>]);
 
+/// Tells the system something about memory that is in use: where it starts, and its size in bytes. Changes no contents.
+pub type AdviceHook = fn(NonNull<u8>, usize);
+
 /// What a pool tells the system about its memory; this crate knows no system calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageHooks {
-    /// Called with each new chunk of 4 MiB, aligned to its size. With `MADV_HUGEPAGE` lookups among 5 million keys
-    /// take 25 to 40 % less time, for 2 to 3 bytes a key.
-    pub prepare: Option<PageHook>,
+    /// Called once with each chunk of 4 MiB, aligned to its size, when all of it is first in use. With huge pages lookups
+    /// among 5 million keys take 25 to 40 % less time. Asked for earlier, each would be made, and wiped, while a write
+    /// waits for it: up to 10 ms on a virtual machine whose host has to find the memory first.
+    pub settle: Option<AdviceHook>,
     /// Gives the pages of vacant memory back (`MADV_DONTNEED`).
     pub purge: Option<PageHook>,
 }
@@ -60,6 +64,8 @@ struct Chunk {
     dirty: Cell<u128>,
     next: Cell<*const Chunk>,
     previous: Cell<*const Chunk>,
+    /// Whether it was in use as a whole before.
+    is_settled: Cell<bool>,
 }
 
 const DIRTY: usize = 0;
@@ -100,7 +106,7 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK_SIZE, CHUNK_SIZ
 /// The memory that a family of heaps shares, span by span.
 pub(crate) struct SpanPool {
     state: Mutex<PoolState>,
-    purge: Option<PageHook>,
+    hooks: PageHooks,
 }
 
 struct PoolState {
@@ -108,7 +114,6 @@ struct PoolState {
     lists: [*const Chunk; 3],
     chunk_count: usize,
     dirty_count: usize,
-    prepare: Option<PageHook>,
 }
 
 // SAFETY: the chunks behind the pointers are reached only under the mutex.
@@ -116,14 +121,20 @@ unsafe impl Send for PoolState {}
 
 impl SpanPool {
     pub(crate) const fn new(hooks: PageHooks) -> Self {
-        let state =
-            PoolState { lists: [ptr::null(); 3], chunk_count: 0, dirty_count: 0, prepare: hooks.prepare };
-        Self { state: Mutex::new(state), purge: hooks.purge }
+        let state = PoolState { lists: [ptr::null(); 3], chunk_count: 0, dirty_count: 0 };
+        Self { state: Mutex::new(state), hooks }
     }
 
     /// Takes a vacant span: the address of its header, whose contents are stale. Its memory is not initialised.
     pub(crate) fn take(&self) -> NonNull<Span> {
-        let (chunk, index) = self.state().occupy_any();
+        let (chunk, index, settles) = {
+            let mut state = self.state();
+            let (chunk, index) = state.occupy_any();
+            (chunk, index, chunk.list().is_none() && !chunk.is_settled.replace(true))
+        };
+        if settles && let Some(settle) = self.hooks.settle {
+            settle(NonNull::from(chunk).cast(), CHUNK_SIZE);
+        }
         let address = ptr::from_ref(chunk).addr() + index * HEADER_SIZE;
         let header = NonNull::new(ptr::with_exposed_provenance_mut(address));
         header.expect("an address inside a chunk is not null")
@@ -155,7 +166,7 @@ impl SpanPool {
             // SAFETY: allocated with this layout, in no list, and all of its spans are vacant.
             unsafe { dealloc(ptr::with_exposed_provenance_mut(ptr::from_ref(chunk).addr()), CHUNK_LAYOUT) };
         }
-        if self.purge.is_none() {
+        if self.hooks.purge.is_none() {
             return;
         }
         // At most once through what is dirty now: others may be making more.
@@ -169,7 +180,7 @@ impl SpanPool {
 
     /// Lets the system have pages of a chunk, which nobody else may use and which are not the headers'.
     fn purge(&self, chunk: &Chunk, offset: usize, size: usize) {
-        let Some(purge) = self.purge else { return };
+        let Some(purge) = self.hooks.purge else { return };
         let memory = ptr::with_exposed_provenance_mut(ptr::from_ref(chunk).addr() + offset);
         // SAFETY: the range lies in the chunk, is nobody else's, and may be uninitialised.
         purge(unsafe { std::slice::from_raw_parts_mut(memory, size) });
@@ -192,7 +203,7 @@ impl SpanPool {
 
 impl Drop for SpanPool {
     fn drop(&mut self) {
-        self.purge = None;
+        self.hooks.purge = None;
         self.trim();
         debug_assert_eq!(self.mapped_bytes(), 0, "every heap has given its spans back");
     }
@@ -252,16 +263,13 @@ impl PoolState {
             handle_alloc_error(CHUNK_LAYOUT);
         }
         assert!(memory.addr() + CHUNK_SIZE <= 1 << ADDRESS_BITS, "an address does not fit a bucket's word");
-        if let Some(prepare) = self.prepare {
-            // SAFETY: the chunk is fresh, of this size, and may be uninitialised.
-            prepare(unsafe { std::slice::from_raw_parts_mut(memory.cast(), CHUNK_SIZE) });
-        }
         memory.expose_provenance();
         let header = Chunk {
             vacant: Cell::new(VACANT_ALL),
             dirty: Cell::new(0),
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
+            is_settled: Cell::new(false),
         };
         let chunk = memory.cast::<Chunk>();
         // SAFETY: the chunk is fresh, aligned, and larger than its header.
@@ -336,12 +344,12 @@ mod tests {
     }
 
     #[test]
-    fn vacant_spans_of_chunks_in_use_are_purged_once() {
-        static PREPARED_SIZE: AtomicUsize = AtomicUsize::new(0);
+    fn vacant_spans_of_chunks_in_use_are_purged_once_and_full_chunks_settle_once() {
+        static SETTLED_SIZE: AtomicUsize = AtomicUsize::new(0);
         static PURGED_COUNT: AtomicUsize = AtomicUsize::new(0);
         let pool = SpanPool::new(PageHooks {
-            prepare: Some(|memory| {
-                PREPARED_SIZE.fetch_add(memory.len(), Ordering::Relaxed);
+            settle: Some(|_, size| {
+                SETTLED_SIZE.fetch_add(size, Ordering::Relaxed);
             }),
             purge: Some(|memory| {
                 memory.fill(MaybeUninit::new(0));
@@ -355,7 +363,12 @@ mod tests {
             assert_eq!(PURGED_COUNT.load(Ordering::Relaxed), 4);
             assert_eq!(pool.dirty_bytes(), 0);
         }
-        assert_eq!(PREPARED_SIZE.load(Ordering::Relaxed), CHUNK_SIZE);
         give_all(&pool, spans[..1].iter().copied());
+        assert_eq!(SETTLED_SIZE.load(Ordering::Relaxed), 0);
+        for _ in 0..2 {
+            let all: Vec<_> = (0..SPANS_OF_CHUNK).map(|_| pool.take()).collect();
+            assert_eq!(SETTLED_SIZE.load(Ordering::Relaxed), CHUNK_SIZE);
+            give_all(&pool, all.into_iter());
+        }
     }
 }

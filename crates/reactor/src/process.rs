@@ -53,13 +53,14 @@ pub fn set_thread_name(name: &str) {
     debug_assert_eq!(result, 0, "it can only fail for a bad address");
 }
 
-/// Asks the kernel to back memory with huge pages: far fewer address translations miss. Advice only: where it is not
-/// taken, nothing is lost. Its contents are.
-pub fn prefer_huge_pages(memory: &mut [MaybeUninit<u8>]) {
-    // A huge page is given at the first touch only, and the allocator may have touched a page of it.
-    discard_pages(memory);
-    // SAFETY: (1) the range is this slice's; the advice changes no contents.
-    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+/// Has the kernel put memory, which may be in use, into huge pages: far fewer address translations miss. Changes no
+/// contents, whatever is there. Where the kernel (before 6.1) can't do so at once, it does it by and by, if at all.
+pub fn make_huge_pages(address: usize, size: usize) {
+    let start: *mut libc::c_void = std::ptr::without_provenance_mut(address);
+    // SAFETY: the advice changes no contents.
+    let _ = unsafe { libc::madvise(start, size, libc::MADV_HUGEPAGE) };
+    // SAFETY: likewise.
+    let _ = unsafe { libc::madvise(start, size, libc::MADV_COLLAPSE) };
 }
 
 /// Gives the whole pages of memory back to the kernel; they read as zeros when they are next touched.
@@ -68,7 +69,7 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
     let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
 }
 
-/// Turns transparent huge pages off for this process, but where they are asked for ([`prefer_huge_pages`]). Fails on
+/// Turns transparent huge pages off for this process, but where they are asked for ([`make_huge_pages`]). Fails on
 /// kernels before 6.18.
 pub fn refuse_unasked_huge_pages() -> io::Result<()> {
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;

@@ -21,6 +21,7 @@ mod crash;
 mod error_statistics;
 mod executor;
 mod host;
+mod huge_pages;
 mod info;
 mod latency;
 mod listeners;

@@ -9,6 +9,7 @@ use reactor::process::{self, UsageOf};
 use super::Thread;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
+use crate::huge_pages;
 use crate::shared::Attention;
 
 /// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
@@ -76,6 +77,7 @@ impl Thread {
             self.check_clients();
         }
         if self.index == 0 {
+            huge_pages::make_one(&self.shared.background);
             self.executor.limit_tracking();
             self.end_pause_in_time();
             if self.executor.config.maxmemory > 0 {
