@@ -23,9 +23,11 @@ fn run(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, Comm
     if ctx.session.flags.contains(SessionFlags::IN_EXEC) {
         return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if !ctx.session.flags.contains(SessionFlags::MONITOR) {
-        ctx.session.flags.insert(SessionFlags::MONITOR);
-        ctx.host.monitor(ctx.session, true);
+    // Who asks again is not answered: Redis does so, too.
+    if ctx.session.flags.contains(SessionFlags::MONITOR) {
+        return Ok(reply.nothing());
     }
+    ctx.session.flags.insert(SessionFlags::MONITOR);
+    ctx.host.monitor(ctx.session, true);
     Ok(reply.ok())
 }

@@ -1,11 +1,11 @@
 //! Inline requests: a line of words, as people type them.
 //!
-//! Words are split at blanks; inside double quotes C escapes and `\xHH` hold, inside single quotes only `\'`. A closing
-//! quote must be followed by a blank or the end. As in Redis, where lines are C strings, a NUL byte ends the line.
+//! Words are split at blanks; inside double quotes C escapes and `\xHH` hold, inside single quotes only `\'`. As in Valkey 9,
+//! and not in Redis, a word may go on behind its quotes. As in both, where lines are C strings, a NUL byte ends the line.
 
 use super::args::Span;
 
-/// The quotes of the line are not closed, or a closing one is followed by text.
+/// The quotes of the line are not closed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unbalanced;
 
@@ -21,16 +21,18 @@ pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span
     Ok(())
 }
 
-/// Reads one word, which may be quoted from any of its bytes on, and gives what follows it.
+/// Reads one word, any parts of which may be quoted, and gives what follows it.
 fn read_word<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     while let Some((&byte, after)) = rest.split_first() {
-        match byte {
+        rest = match byte {
             b' ' | b'\n' | b'\r' | b'\t' => return Ok(after),
-            b'"' => return read_double_quoted(after, bytes),
-            b'\'' => return read_single_quoted(after, bytes),
-            _ => bytes.push(byte),
-        }
-        rest = after;
+            b'"' => read_double_quoted(after, bytes)?,
+            b'\'' => read_single_quoted(after, bytes)?,
+            _ => {
+                bytes.push(byte);
+                after
+            }
+        };
     }
     Ok(rest)
 }
@@ -38,7 +40,7 @@ fn read_word<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Un
 fn read_double_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     loop {
         rest = match rest {
-            [b'"', after @ ..] => return end_of_quotes(after),
+            [b'"', after @ ..] => return Ok(after),
             [b'\\', b'x', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 bytes.push(hex_digit(*high) << 4 | hex_digit(*low));
                 after
@@ -66,7 +68,7 @@ fn read_double_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a
 fn read_single_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     loop {
         rest = match rest {
-            [b'\'', after @ ..] => return end_of_quotes(after),
+            [b'\'', after @ ..] => return Ok(after),
             [b'\\', b'\'', after @ ..] => {
                 bytes.push(b'\'');
                 after
@@ -77,13 +79,6 @@ fn read_single_quoted<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a
             }
             [] => return Err(Unbalanced),
         }
-    }
-}
-
-fn end_of_quotes(after: &[u8]) -> Result<&[u8], Unbalanced> {
-    match after.first() {
-        Some(&byte) if !is_blank(byte) => Err(Unbalanced),
-        _ => Ok(after),
     }
 }
 
@@ -133,12 +128,13 @@ mod tests {
             (b"a\x0bb", Some(&[b"a\x0bb"])),
             (b"a b\0c d", Some(&[b"a", b"b"])),
             (b"\0abc", Some(&[])),
-            (b"set \"\"\"test-key\"\"\" value", None),
+            (b"set \"\"\"test-key\"\"\" value", Some(&[b"set", b"test-key", b"value"])),
+            (b"'a''b'\"c\"d", Some(&[b"abcd"])),
             (b"\"open", None),
             (b"'open", None),
             (b"\"open\\", None),
-            (b"\"a\"b", None),
-            (b"'a'b", None),
+            (b"\"a\"b'", None),
+            (b"'a'b\"", None),
             (b"\"a\0\"", None),
         ];
         for (line, expected) in cases {
