@@ -301,6 +301,12 @@ impl Hub {
         }
     }
 
+    /// Bytes that are on their way to all threads.
+    #[must_use]
+    pub fn underway_bytes(&self) -> u64 {
+        self.backlogs.iter().map(|backlog| backlog.0.size.load(Ordering::Relaxed)).sum()
+    }
+
     /// Whether a thread has been sent more than it should have before it: who would send more must wait.
     #[must_use]
     #[inline]
