@@ -244,8 +244,6 @@ impl Executor {
                 return (batch.request(index - 1).end(), Some(Processed::Yielded));
             }
             let step = self.execute(connection, batch, bytes, index, &mut started, host);
-            // What CONFIG SET and CLIENT TRACKING have asked for holds for the next request already.
-            self.follow_config();
             let request = batch.request(index);
             index += 1;
             match step {
@@ -430,9 +428,8 @@ impl Executor {
             self.statistics.ran(found.id, 1, ns);
             self.statistics.commands_processed.add(1);
         }
-        if found.command.flags.contains(Flags::ADMIN) {
-            self.follow_config();
-        }
+        // What CONFIG SET and CLIENT TRACKING have asked for holds for the next request already.
+        self.follow_config();
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
