@@ -20,8 +20,8 @@ pub const QUERY_BUFFER_SIZE_MAX: usize = u32::MAX as usize;
 /// Longest inline request, or length line of a multibulk request, in bytes.
 pub const INLINE_SIZE_MAX: usize = 64 * 1024;
 
-/// Largest number of arguments of one request.
-pub const ARGUMENT_COUNT_MAX: usize = 1024 * 1024 * 1024;
+/// Largest number of arguments of one request: what a C `int` holds, as in Redis.
+pub const ARGUMENT_COUNT_MAX: usize = i32::MAX as usize;
 
 const _: () = assert!(1 << SLOT_BITS == SLOT_COUNT);
 const _: () = assert!(THREAD_COUNT_MAX <= u16::MAX as usize);

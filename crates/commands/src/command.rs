@@ -446,6 +446,11 @@ pub fn find_spec_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> b
         custom(args, found);
         return true;
     }
+    find_declared_keys(spec, args, found)
+}
+
+/// The same by what the [`KeySpec`] declares, as clients would.
+pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
     let argc = args.len();
     let begin = match spec.begin {
         Begin::Index(index) => index as usize,

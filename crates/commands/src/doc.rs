@@ -13,6 +13,8 @@ pub struct Doc {
     pub group: Group,
     /// Time complexity.
     pub complexity: &'static str,
+    /// It concerns the server's inside, not its users.
+    pub is_internal: bool,
     /// What to use instead, where the command is deprecated: since when, and what.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Version and change, oldest first.
@@ -25,7 +27,16 @@ impl Doc {
     /// Documentation with only the parts every command has.
     #[must_use]
     pub const fn new(group: Group, since: &'static str, summary: &'static str) -> Self {
-        Self { summary, since, group, complexity: "O(1)", deprecated: None, history: &[], args: &[] }
+        Self {
+            summary,
+            since,
+            group,
+            complexity: "O(1)",
+            is_internal: false,
+            deprecated: None,
+            history: &[],
+            args: &[],
+        }
     }
 
     /// With this complexity instead of O(1).
@@ -46,6 +57,13 @@ impl Doc {
     #[must_use]
     pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
         self.history = history;
+        self
+    }
+
+    /// Of the server's inside.
+    #[must_use]
+    pub const fn internal(mut self) -> Self {
+        self.is_internal = true;
         self
     }
 
@@ -138,6 +156,7 @@ impl ArgType {
 }
 
 /// One argument in a command's documentation.
+#[derive(Clone, Copy)]
 pub struct Arg {
     /// Its name.
     pub name: &'static str,
@@ -145,8 +164,12 @@ pub struct Arg {
     pub kind: ArgType,
     /// For a key: the index of its spec in [`Command::keys`](crate::command::Command::keys).
     pub key_spec: Option<u8>,
+    /// What syntax lines have for it, where that isn't its name.
+    pub shown: Option<&'static str>,
     /// The word before it, or the word that it is.
     pub token: Option<&'static str>,
+    /// Deprecated since this version.
+    pub deprecated: Option<&'static str>,
     /// May be left out.
     pub optional: bool,
     /// May be repeated.
@@ -167,7 +190,9 @@ impl Arg {
             name,
             kind,
             key_spec: None,
+            shown: None,
             token: None,
+            deprecated: None,
             optional: false,
             multiple: false,
             multiple_token: false,
@@ -218,6 +243,13 @@ impl Arg {
         arg
     }
 
+    /// Shown by another text than its name.
+    #[must_use]
+    pub const fn shown(mut self, text: &'static str) -> Self {
+        self.shown = Some(text);
+        self
+    }
+
     /// With a word before it.
     #[must_use]
     pub const fn token(mut self, token: &'static str) -> Self {
@@ -244,6 +276,13 @@ impl Arg {
     pub const fn multiple_token(mut self) -> Self {
         self.multiple = true;
         self.multiple_token = true;
+        self
+    }
+
+    /// Deprecated since this version.
+    #[must_use]
+    pub const fn deprecated(mut self, version: &'static str) -> Self {
+        self.deprecated = Some(version);
         self
     }
 

@@ -67,7 +67,7 @@ fn form_of(arg: &Arg) -> String {
         ArgType::PureToken => String::new(),
         ArgType::OneOf => format!("({})", all("|")),
         ArgType::Block => all(" "),
-        _ => format!("<{}>", arg.name),
+        _ => format!("<{}>", arg.shown.unwrap_or(arg.name)),
     };
     let mut form = match (arg.token, value.is_empty()) {
         (Some(token), true) => token.to_owned(),

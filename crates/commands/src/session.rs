@@ -8,11 +8,13 @@ use std::ops::Range;
 use base::{DbIndex, Millis};
 use bitflags::bitflags;
 use collections::Kind;
+use config::Config;
 use keyspace::{Needs, Watching};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
 use crate::context::PlannedKey;
+use crate::error::CommandError;
 use crate::listening::Listening;
 use crate::table::CommandId;
 use crate::table::Found;
@@ -261,6 +263,20 @@ impl Session {
     #[must_use]
     pub fn has_watched_change(&self) -> bool {
         self.watching.as_ref().is_some_and(|watching| watching.has_changed())
+    }
+
+    /// Refuses `DEBUG` where `enable-debug-command` does not allow it.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn may_debug(&self, config: &Config) -> Result<(), CommandError> {
+        const NOT_ALLOWED: CommandError = CommandError::new(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+             local connection, otherwise you need to set this option in the configuration file, and then restart the \
+             server.",
+        );
+        let is_local = self.from_local || self.by_unix_socket;
+        if config.enable_debug_command.allows(is_local) { Ok(()) } else { Err(NOT_ALLOWED) }
     }
 
     /// Whether a transaction is being queued.

@@ -303,7 +303,11 @@ pub fn find(request: Args<'_>) -> Option<&'static Command> {
     let (_, command) = find_by_full_name(request.get(0)?).filter(|(name, _)| !name.contains('|'))?;
     let sub =
         |word: &[u8]| command.subcommands.iter().find(|sub| sub.name.as_bytes().eq_ignore_ascii_case(word));
-    if command.subcommands.is_empty() { Some(command) } else { request.get(1).map_or(Some(command), sub) }
+    if command.public_subcommands().is_empty() {
+        Some(command)
+    } else {
+        request.get(1).map_or(Some(command), sub)
+    }
 }
 
 #[cfg(test)]

@@ -166,7 +166,7 @@ fn parse_octal(text: &[u8]) -> Option<i128> {
     i64::from_str_radix(text, 8).ok().map(i128::from)
 }
 
-/// A number of bytes: digits, then nothing or one of `b k kb m mb g gb` in any case.
+/// A number of bytes: digits, then nothing or one of `b k kb m mb g gb` in any case. No digits are 0, as in Redis.
 pub(crate) fn parse_memory(text: &[u8]) -> Option<i128> {
     let digit_count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, unit) = text.split_at(digit_count);
@@ -180,7 +180,10 @@ pub(crate) fn parse_memory(text: &[u8]) -> Option<i128> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let number: u64 = match digits {
+        b"" => 0,
+        digits => std::str::from_utf8(digits).ok()?.parse().ok()?,
+    };
     number.checked_mul(factor).map(i128::from)
 }
 
@@ -214,8 +217,8 @@ mod tests {
             ("18446744073709551616", None),
             ("18446744073709551615kb", None),
             ("-1", None),
-            ("", None),
-            ("kb", None),
+            ("", Some(0)),
+            ("kb", Some(0)),
             ("1tb", None),
             ("1.5gb", None),
             ("1 gb", None),

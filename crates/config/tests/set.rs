@@ -39,6 +39,7 @@ fn one_refusal_leaves_everything() {
 #[test]
 fn printed_forms() {
     check_value("maxmemory", "1k", "1000");
+    check_value("maxmemory", "", "0");
     check_value("maxmemory-clients", "5%", "5%");
     check_value("maxmemory-clients", "0%", "0");
     check_value("maxmemory-clients", "1mb", "1048576");

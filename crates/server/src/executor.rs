@@ -280,6 +280,11 @@ impl Executor {
         limit == 0 || self.shared.used_memory() + 4 * input_size + ROOM_SIZE <= limit
     }
 
+    /// Whether the connection has to authenticate first.
+    fn is_stranger(&self, connection: &Connection) -> bool {
+        !connection.session.authenticated && self.config.requirepass.reveal().is_some()
+    }
+
     /// Executes one planned request: refuses it, makes it wait, or runs it.
     fn execute(
         &mut self,
@@ -296,10 +301,7 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let command = found.command;
-        if !connection.session.authenticated
-            && !command.flags.contains(Flags::NO_AUTH)
-            && self.config.requirepass.reveal().is_some()
-        {
+        if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
         }

@@ -95,6 +95,92 @@ fn field_of_blocked(admin: &mut Client, field: &str) -> String {
 }
 
 #[test]
+fn nothing_expires_while_writes_are_paused() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = server.client();
+        client.send_raw(b"MULTI\r\nSET key value PX 1\r\nCLIENT PAUSE 100000 WRITE\r\nEXEC\r\n");
+        (0..4).for_each(|_| assert!(client.receive().is_some()));
+        wait_for(|| client.text(&["GET", "key"]).is_empty().then_some(()));
+        assert_eq!(client.text(&["DBSIZE"]), "1");
+        assert_eq!(server.info(&mut client, "expired_keys"), "0");
+        assert_eq!(client.text(&["CLIENT", "UNPAUSE"]), "OK");
+        wait_for(|| (server.info(&mut client, "expired_keys") == "1").then_some(()));
+    });
+}
+
+#[test]
+fn a_stranger_does_not_learn_what_there_is() {
+    on_each_backend(&["--requirepass", "secret"], |server| {
+        let mut stranger = server.client();
+        for request in [&["NOPE"][..], &["GET"], &["GET", "key"], &["CLIENT", "NOPE"]] {
+            assert_eq!(stranger.text(request), "NOAUTH Authentication required.", "{request:?}");
+        }
+        assert_eq!(stranger.text(&["AUTH"]), "ERR wrong number of arguments for 'auth' command");
+        assert_eq!(stranger.text(&["AUTH", "secret"]), "OK");
+        assert!(stranger.text(&["NOPE"]).starts_with("ERR unknown command"));
+    });
+}
+
+#[test]
+fn debug_answers_only_whom_it_is_allowed_to() {
+    on_each_backend(&["--enable-debug-command", "local"], |server| {
+        let mut client = server.client();
+        client.text(&["SADD", "small", "a"]);
+        (0..200).for_each(|member| drop(client.text(&["SADD", "large", &format!("m{member}")])));
+        assert!(client.text(&["DEBUG", "HTSTATS-KEY", "large"]).contains("number of entries: 200\n"));
+        assert!(
+            client.text(&["DEBUG", "HTSTATS-KEY", "small"]).contains("not represented using an hash table")
+        );
+        assert_eq!(client.text(&["DEBUG", "HASHTABLE-CAN-ABORT-SHRINK", "1"]), "OK");
+        assert_eq!(client.text(&["DEBUG", "REPLYBUFFER", "RESIZING", "0"]), "OK");
+        let lengths = [("hello", 6), ("-128", 2), ("128", 3), ("-100000", 5), ("99999999999", 12)];
+        for (value, length) in lengths {
+            client.text(&["SET", "key", value]);
+            let shown = client.text(&["DEBUG", "OBJECT", "key"]);
+            assert!(shown.contains(&format!("serializedlength:{length} ")), "{shown}");
+        }
+    });
+    on_each_backend(&[], |server| {
+        let mut client = server.client();
+        for request in
+            [&["DEBUG", "HELP"][..], &["DEBUG", "NOPE"], &["DEBUG", "SLEEP"], &["DEBUG", "SLEEP", "0"]]
+        {
+            assert!(client.text(request).starts_with("ERR DEBUG command not allowed."), "{request:?}");
+        }
+        assert_eq!(client.text(&["DEBUG"]), "ERR wrong number of arguments for 'debug' command");
+    });
+}
+
+#[test]
+fn small_replies_leave_under_any_limit() {
+    on_each_backend(&["--client-output-buffer-limit", "normal 1 1 1"], |server| {
+        let mut client = server.client();
+        assert_eq!(client.text(&["SET", "large", &"x".repeat(200_000)]), "OK");
+        assert_eq!(client.text(&["STRLEN", "large"]), "200000");
+        client.send(&["GET", "large"]);
+        assert!(client.receive().is_none());
+    });
+}
+
+#[test]
+fn it_listens_on_each_address_that_is_there() {
+    // What is preceded by a minus may be missing.
+    let options = ["--bind", "127.0.0.1 -::1 -192.0.2.1"];
+    on_each_backend(&options, |server| {
+        let mut addresses = vec!["127.0.0.1"];
+        if std::net::TcpListener::bind("[::1]:0").is_ok() {
+            addresses.push("::1");
+        }
+        for address in addresses {
+            let mut client = Client::connect_to(address, server.port);
+            let own = client.text(&["CLIENT", "INFO"]);
+            let shown = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+            assert!(own.contains(&format!(" laddr={shown}:{} ", server.port)), "{own}");
+        }
+    });
+}
+
+#[test]
 fn a_waiting_client_is_unblocked() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let (mut admin, mut waiting) = (server.client(), server.client());

@@ -88,6 +88,7 @@ fn requests_are_read() {
         (b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n", "GET "),
         (b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n", "GET key:000000000042"),
         (b"*1\r\n$4\r\nPI", ""),
+        (b"*2147483647\r\n", ""),
         (b"*0\r\n*-1\r\n*-10\r\n\r\n\n  \r\n*1\r\n$4\r\nPING\r\n", "PING"),
         (b"PING\r\n", "PING"),
         (b"PING\n", "PING"),
@@ -106,7 +107,7 @@ fn violations_are_told_after_the_requests_before_them() {
     let long = |start: &str| [start.as_bytes(), &[b'1'; 64 * 1024 + 1]].concat();
     let cases: &[(&[u8], E)] = &[
         (b"*3000000000\r\n", E::InvalidCount),
-        (b"*1073741825\r\n", E::InvalidCount),
+        (b"*2147483648\r\n", E::InvalidCount),
         (b"*9223372036854775808\r\n", E::InvalidCount),
         (b"*\r\n", E::InvalidCount),
         (b"*a\r\n", E::InvalidCount),

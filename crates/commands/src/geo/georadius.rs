@@ -35,7 +35,7 @@ pub const GEORADIUS: Command = Command {
             Arg::new("radius", ArgType::Double),
             Arg::one_of(
                 "unit",
-                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
             ),
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),
@@ -48,7 +48,10 @@ pub const GEORADIUS: Command = Command {
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
             Arg::one_of(
                 "store",
-                &[Arg::key("storekey", 1).token("STORE"), Arg::key("storedistkey", 2).token("STOREDIST")],
+                &[
+                    Arg::key("storekey", 1).shown("key").token("STORE"),
+                    Arg::key("storedistkey", 2).shown("key").token("STOREDIST"),
+                ],
             )
             .optional(),
         ]),
@@ -75,7 +78,7 @@ pub const GEORADIUS_RO: Command = Command {
             Arg::new("radius", ArgType::Double),
             Arg::one_of(
                 "unit",
-                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
             ),
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),
@@ -125,7 +128,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         Arg::new("radius", ArgType::Double),
         Arg::one_of(
             "unit",
-            &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+            &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
         ),
         Arg::word("withcoord", "WITHCOORD").optional(),
         Arg::word("withdist", "WITHDIST").optional(),
@@ -138,7 +141,10 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
         Arg::one_of(
             "store",
-            &[Arg::key("storekey", 1).token("STORE"), Arg::key("storedistkey", 2).token("STOREDIST")],
+            &[
+                Arg::key("storekey", 1).shown("key").token("STORE"),
+                Arg::key("storedistkey", 2).shown("key").token("STOREDIST"),
+            ],
         )
         .optional(),
     ]),
@@ -164,7 +170,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
             Arg::new("radius", ArgType::Double),
             Arg::one_of(
                 "unit",
-                &[Arg::word("m", "m"), Arg::word("km", "km"), Arg::word("ft", "ft"), Arg::word("mi", "mi")],
+                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
             ),
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),

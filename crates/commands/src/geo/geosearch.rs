@@ -40,10 +40,10 @@ pub const GEOSEARCH: Command = Command {
                             Arg::one_of(
                                 "unit",
                                 &[
-                                    Arg::word("m", "m"),
-                                    Arg::word("km", "km"),
-                                    Arg::word("ft", "ft"),
-                                    Arg::word("mi", "mi"),
+                                    Arg::word("m", "M"),
+                                    Arg::word("km", "KM"),
+                                    Arg::word("ft", "FT"),
+                                    Arg::word("mi", "MI"),
                                 ],
                             ),
                         ],
@@ -56,10 +56,10 @@ pub const GEOSEARCH: Command = Command {
                             Arg::one_of(
                                 "unit",
                                 &[
-                                    Arg::word("m", "m"),
-                                    Arg::word("km", "km"),
-                                    Arg::word("ft", "ft"),
-                                    Arg::word("mi", "mi"),
+                                    Arg::word("m", "M"),
+                                    Arg::word("km", "KM"),
+                                    Arg::word("ft", "FT"),
+                                    Arg::word("mi", "MI"),
                                 ],
                             ),
                         ],
@@ -135,10 +135,10 @@ pub const GEOSEARCHSTORE: Command = Command {
                             Arg::one_of(
                                 "unit",
                                 &[
-                                    Arg::word("m", "m"),
-                                    Arg::word("km", "km"),
-                                    Arg::word("ft", "ft"),
-                                    Arg::word("mi", "mi"),
+                                    Arg::word("m", "M"),
+                                    Arg::word("km", "KM"),
+                                    Arg::word("ft", "FT"),
+                                    Arg::word("mi", "MI"),
                                 ],
                             ),
                         ],
@@ -151,10 +151,10 @@ pub const GEOSEARCHSTORE: Command = Command {
                             Arg::one_of(
                                 "unit",
                                 &[
-                                    Arg::word("m", "m"),
-                                    Arg::word("km", "km"),
-                                    Arg::word("ft", "ft"),
-                                    Arg::word("mi", "mi"),
+                                    Arg::word("m", "M"),
+                                    Arg::word("km", "KM"),
+                                    Arg::word("ft", "FT"),
+                                    Arg::word("mi", "MI"),
                                 ],
                             ),
                         ],

@@ -14,7 +14,9 @@ pub const COMMAND: Command = Command::keyless(
     "pfselftest",
     1,
     Flags::ADMIN,
-    Doc::new(Group::Hyperloglog, "2.8.9", "Tries out whether HyperLogLogs estimate well.").complexity("N/A"),
+    Doc::new(Group::Hyperloglog, "2.8.9", "Tries out whether HyperLogLogs estimate well.")
+        .complexity("N/A")
+        .internal(),
     run,
 )
 .categories_too(Categories::HYPERLOGLOG);

@@ -25,7 +25,7 @@ pub const COMMAND: Command = Command {
         "Acknowledges entries that a group was given, and returns how many.",
     )
     .complexity("O(1) for each id.")
-    .args(&[Arg::key("key", 0), Arg::string("group"), Arg::string("ID").multiple()]),
+    .args(&[Arg::key("key", 0), Arg::string("group"), Arg::string("id").multiple()]),
     subcommands: &[],
     run,
 };

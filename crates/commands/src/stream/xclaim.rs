@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command {
             Arg::string("group"),
             Arg::string("consumer"),
             Arg::string("min-idle-time"),
-            Arg::string("ID").multiple(),
+            Arg::string("id").multiple(),
             Arg::integer("ms").token("IDLE").optional(),
             Arg::new("unix-time-milliseconds", ArgType::UnixTime).token("TIME").optional(),
             Arg::integer("count").token("RETRYCOUNT").optional(),

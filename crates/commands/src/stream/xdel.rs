@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     tips: &[],
     doc: Doc::new(Group::Stream, "5.0.0", "Deletes entries of a stream and returns how many there were.")
         .complexity("O(1) for each entry.")
-        .args(&[Arg::key("key", 0), Arg::string("ID").multiple()]),
+        .args(&[Arg::key("key", 0), Arg::string("id").multiple()]),
     subcommands: &[],
     run,
 };

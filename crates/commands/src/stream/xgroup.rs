@@ -81,7 +81,7 @@ const GROUP: Arg = Arg::string("group");
 const CONSUMER: Arg = Arg::string("consumer");
 const ID: Arg = Arg::one_of("id-selector", &[Arg::string("id"), Arg::word("new-id", "$")]);
 const MKSTREAM: Arg = Arg::word("mkstream", "MKSTREAM").optional();
-const ENTRIESREAD: Arg = Arg::integer("entriesread").token("ENTRIESREAD").optional();
+const ENTRIESREAD: Arg = Arg::integer("entriesread").shown("entries-read").token("ENTRIESREAD").optional();
 
 const fn sub(name: &'static str, arity: i32, keys: &'static [KeySpec], doc: Doc, run: Run) -> Command {
     Command {

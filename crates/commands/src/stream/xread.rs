@@ -64,7 +64,7 @@ pub const XREADGROUP: Command = Command {
 const COUNT: Arg = Arg::integer("count").token("COUNT").optional();
 const BLOCK: Arg = Arg::integer("milliseconds").token("BLOCK").optional();
 const STREAMS: Arg =
-    Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("ID").multiple()]).token("STREAMS");
+    Arg::block("streams", &[Arg::key("key", 0).multiple(), Arg::string("id").multiple()]).token("STREAMS");
 
 const fn keys_behind_streams(from: i32) -> KeySpec {
     KeySpec {

@@ -161,11 +161,13 @@ impl Executor {
         }
     }
 
-    /// Deletes keys that a read found expired, if their slots are free just now; the expiry cycle gets the others.
+    /// Deletes keys that a read found expired, if their slots are free just now; the expiry cycle gets the others. While data is
+    /// imported or writes are paused nothing is deleted.
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
         self.view.saw_expired.set(false);
-        if self.config.import_mode {
+        let paused = Attention::PAUSED | Attention::PAUSED_WRITES;
+        if self.config.import_mode || self.shared.attention.is_set(paused) {
             self.view.spare_walked();
             self.view.tell_late_misses();
             return;

@@ -1,6 +1,6 @@
 //! Requests that are answered without being run: unknown, malformed, not allowed now.
 
-use commands::command::Access;
+use commands::command::{Access, Flags};
 use commands::error::{CommandError, up_to_nul};
 use commands::session::SessionFlags;
 use commands::table::Found;
@@ -17,7 +17,7 @@ const QUOTE_SIZE_MAX: usize = 128;
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that no state of its connection could make right. A line of HTTP is not answered, but ends the
+    /// Answers a request that no state of its connection could make right; a stranger does not learn why. A line of HTTP is not answered, but ends the
     /// connection: a browser may have been made to send it, with commands in its body.
     #[cold]
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) -> Step {
@@ -29,9 +29,15 @@ impl Executor {
             connection.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
             return Step::Stop;
         }
+        let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
+        if !is_open && self.is_stranger(connection) {
+            self.answer_error(connection, &CommandError::NO_AUTH);
+            return Step::Done;
+        }
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
-                unknown_debug_subcommand(args)
+                let permission = connection.session.may_debug(&self.config);
+                permission.err().filter(|_| args.len() > 1).unwrap_or_else(|| unknown_debug_subcommand(args))
             }
             (Refusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),
             (Refusal::Keys, _) => CommandError::new("ERR Invalid arguments specified for command"),

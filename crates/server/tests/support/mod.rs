@@ -137,7 +137,11 @@ pub struct Client {
 
 impl Client {
     pub fn connect(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Self::connect_to("127.0.0.1", port)
+    }
+
+    pub fn connect_to(address: &str, port: u16) -> Self {
+        let stream = TcpStream::connect((address, port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, buffer: Vec::new() }

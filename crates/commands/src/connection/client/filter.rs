@@ -203,39 +203,94 @@ const TYPES: &[Arg] = &[
     Arg::word("pubsub", "PUBSUB"),
 ];
 
-/// The criteria as documentation has them.
-pub const KEEP_DOC: &[Arg] = &[
-    Arg::one_of("client-type", TYPES).token("TYPE").optional().since("5.0.0"),
-    Arg::integer("client-id").token("ID").optional().multiple().since("6.2.0"),
-    Arg::string("username").token("USER").optional().since("8.1.0"),
-    Arg::string("addr").token("ADDR").optional().since("8.1.0"),
-    Arg::string("laddr").token("LADDR").optional().since("8.1.0"),
-    Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])
-        .token("SKIPME")
-        .optional()
-        .since("8.1.0"),
-    Arg::integer("maxage").token("MAXAGE").optional().since("8.1.0"),
-    Arg::string("name").token("NAME").optional().since("9.0.0"),
-    Arg::integer("idle").token("IDLE").optional().since("9.0.0"),
-    Arg::string("flags").token("FLAGS").optional().since("9.0.0"),
-    Arg::string("lib-name").token("LIB-NAME").optional().since("9.0.0"),
-    Arg::string("lib-ver").token("LIB-VER").optional().since("9.0.0"),
-    Arg::integer("db").token("DB").optional().since("9.0.0"),
-    Arg::string("capa").token("CAPA").optional().since("9.0.0"),
-    Arg::string("ip").token("IP").optional().since("9.0.0"),
-    Arg::one_of("not-client-type", TYPES).token("NOT-TYPE").optional().since("9.0.0"),
-    Arg::integer("not-client-id").token("NOT-ID").optional().multiple().since("9.0.0"),
-    Arg::string("not-username").token("NOT-USER").optional().since("9.0.0"),
-    Arg::string("not-addr").token("NOT-ADDR").optional().since("9.0.0"),
-    Arg::string("not-laddr").token("NOT-LADDR").optional().since("9.0.0"),
-    Arg::string("not-name").token("NOT-NAME").optional().since("9.0.0"),
-    Arg::string("not-flags").token("NOT-FLAGS").optional().since("9.0.0"),
-    Arg::string("not-lib-name").token("NOT-LIB-NAME").optional().since("9.0.0"),
-    Arg::string("not-lib-ver").token("NOT-LIB-VER").optional().since("9.0.0"),
-    Arg::integer("not-db").token("NOT-DB").optional().since("9.0.0"),
-    Arg::string("not-capa").token("NOT-CAPA").optional().since("9.0.0"),
-    Arg::string("not-ip").token("NOT-IP").optional().since("9.0.0"),
+const KILL_TYPES: &[Arg] = &[
+    Arg::word("normal", "NORMAL"),
+    Arg::word("master", "MASTER").since("3.2.0"),
+    Arg::word("primary", "PRIMARY").since("8.0.0"),
+    Arg::word("slave", "SLAVE"),
+    Arg::word("replica", "REPLICA").since("5.0.0"),
+    Arg::word("pubsub", "PUBSUB"),
 ];
+
+const NOT_KILL_TYPES: &[Arg] = &[
+    Arg::word("normal", "NORMAL"),
+    Arg::word("master", "MASTER"),
+    Arg::word("primary", "PRIMARY"),
+    Arg::word("slave", "SLAVE"),
+    Arg::word("replica", "REPLICA"),
+    Arg::word("pubsub", "PUBSUB"),
+];
+
+const ID: Arg = Arg::integer("client-id").token("ID").optional().multiple();
+const TYPE: Arg = Arg::one_of("client-type", TYPES).token("TYPE").optional();
+const KILL_TYPE: Arg = Arg::one_of("client-type", KILL_TYPES).token("TYPE").optional();
+const USER: Arg = Arg::string("username").token("USER").optional();
+const ADDR: Arg = Arg::string("addr").shown("ip:port").token("ADDR").optional();
+const LADDR: Arg = Arg::string("laddr").shown("ip:port").token("LADDR").optional();
+const SKIPME: Arg =
+    Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")]).token("SKIPME").optional();
+const MAXAGE: Arg = Arg::integer("maxage").token("MAXAGE").optional();
+
+/// The criteria of `CLIENT LIST` as documentation has them.
+pub const LIST_DOC: &[Arg] = &criteria(
+    [
+        TYPE.since("5.0.0"),
+        ID.since("6.2.0"),
+        USER.since("8.1.0"),
+        ADDR.since("8.1.0"),
+        LADDR.since("8.1.0"),
+        SKIPME.since("8.1.0"),
+        MAXAGE.since("8.1.0"),
+    ],
+    TYPES,
+);
+
+/// Those of `CLIENT KILL`, which had most of them earlier.
+pub const KILL_DOC: &[Arg] = &criteria(
+    [
+        ID.since("2.8.12"),
+        KILL_TYPE.since("2.8.12"),
+        USER,
+        ADDR,
+        LADDR.since("6.2.0"),
+        SKIPME,
+        MAXAGE.since("8.0.0"),
+    ],
+    NOT_KILL_TYPES,
+);
+
+/// These criteria, and those that both commands got together.
+const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Arg; 27] {
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        Arg::string("name").token("NAME").optional().since("9.0.0"),
+        Arg::integer("idle").token("IDLE").optional().since("9.0.0"),
+        Arg::string("flags").token("FLAGS").optional().since("9.0.0"),
+        Arg::string("lib-name").token("LIB-NAME").optional().since("9.0.0"),
+        Arg::string("lib-ver").token("LIB-VER").optional().since("9.0.0"),
+        Arg::integer("db").token("DB").optional().since("9.0.0"),
+        Arg::string("capa").token("CAPA").optional().since("9.0.0"),
+        Arg::string("ip").token("IP").optional().since("9.0.0"),
+        Arg::one_of("not-client-type", types).token("NOT-TYPE").optional().since("9.0.0"),
+        Arg::integer("not-client-id").token("NOT-ID").optional().multiple().since("9.0.0"),
+        Arg::string("not-username").token("NOT-USER").optional().since("9.0.0"),
+        Arg::string("not-addr").shown("ip:port").token("NOT-ADDR").optional().since("9.0.0"),
+        Arg::string("not-laddr").shown("ip:port").token("NOT-LADDR").optional().since("9.0.0"),
+        Arg::string("not-name").token("NOT-NAME").optional().since("9.0.0"),
+        Arg::string("not-flags").token("NOT-FLAGS").optional().since("9.0.0"),
+        Arg::string("not-lib-name").token("NOT-LIB-NAME").optional().since("9.0.0"),
+        Arg::string("not-lib-ver").token("NOT-LIB-VER").optional().since("9.0.0"),
+        Arg::integer("not-db").token("NOT-DB").optional().since("9.0.0"),
+        Arg::string("not-capa").token("NOT-CAPA").optional().since("9.0.0"),
+        Arg::string("not-ip").token("NOT-IP").optional().since("9.0.0"),
+    ]
+}
 
 #[cfg(test)]
 mod tests {

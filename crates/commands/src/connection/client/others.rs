@@ -5,7 +5,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::OTHERS;
-use super::filter::{KEEP_DOC, SkipMe, parse};
+use super::filter::{KILL_DOC, LIST_DOC, SkipMe, parse};
 use crate::command::{Access, Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -25,7 +25,18 @@ pub const LIST: Command = Command::keyless(
         "Returns a line for each connection, or for those that meet the criteria.",
     )
     .complexity("O(N) where N is the number of client connections")
-    .args(KEEP_DOC),
+    .history(&[
+        ("2.8.12", "Gives the `id`."),
+        ("5.0.0", "Takes `TYPE`."),
+        ("6.0.0", "Gives the `user`."),
+        ("6.2.0", "Gives `argv-mem`, `tot-mem`, `laddr` and `redir`; takes `ID`."),
+        ("7.0.0", "Gives `resp`, `multi-mem`, `rbs` and `rbp`."),
+        ("7.0.3", "Gives `ssub`."),
+        ("8.0.0", "`TYPE` is `primary` or, as before, `master`."),
+        ("8.1.0", "Takes `USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`."),
+        ("9.0.0", "Takes the other criteria, and what excludes by any of them."),
+    ])
+    .args(LIST_DOC),
     list,
 )
 .access(Access::Connections)
@@ -55,12 +66,21 @@ pub const KILL: Command = Command::keyless(
         .complexity("O(N) where N is the number of client connections")
         .history(&[
             ("2.8.12", "Takes criteria."),
-            ("8.0.0", "Takes MAXAGE."),
-            ("9.0.0", "Takes all criteria of CLIENT LIST."),
+            ("2.8.12", "Takes `ID`."),
+            ("3.2.0", "`TYPE` may be `master`."),
+            ("5.0.0", "`TYPE` is `replica` or, as before, `slave`."),
+            ("6.2.0", "Takes `LADDR`."),
+            ("8.0.0", "Takes `MAXAGE`."),
+            ("8.0.0", "`TYPE` is `primary` or, as before, `master`."),
+            ("8.1.0", "`ID` takes several."),
+            ("9.0.0", "Takes the other criteria of `CLIENT LIST`."),
         ])
         .args(&[Arg::one_of(
             "filter",
-            &[Arg::string("old-format"), Arg::block("new-format", KEEP_DOC).multiple()],
+            &[
+                Arg::string("old-format").shown("ip:port").deprecated("2.8.12"),
+                Arg::one_of("new-format", KILL_DOC).multiple(),
+            ],
         )]),
     kill,
 )

@@ -82,10 +82,13 @@ const PATTERN_KEYS: KeySpec = KeySpec {
     custom: None,
 };
 const KEY: Arg = Arg::key("key", 0);
-const BY: Arg = Arg { key_spec: Some(1), ..Arg::new("by-pattern", ArgType::Pattern).token("BY").optional() };
+const BY: Arg = Arg {
+    key_spec: Some(1),
+    ..Arg::new("by-pattern", ArgType::Pattern).shown("pattern").token("BY").optional()
+};
 const GET: Arg = Arg {
     key_spec: Some(1),
-    ..Arg::new("get-pattern", ArgType::Pattern).token("GET").optional().multiple_token()
+    ..Arg::new("get-pattern", ArgType::Pattern).shown("pattern").token("GET").optional().multiple_token()
 };
 const LIMIT: Arg =
     Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional();

@@ -41,7 +41,12 @@ fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
 fn write(out: &mut ReplyBuffer<'_>, full_name: &str, command: &Command) {
     let doc = &command.doc;
     let map = out.deferred_map();
-    let mut count = 0;
+    let doc_flag = match (doc.deprecated, doc.is_internal) {
+        (Some(_), _) => Some("deprecated"),
+        (None, true) => Some("syscmd"),
+        (None, false) => None,
+    };
+    let mut count = usize::from(doc_flag.is_some());
     let mut text = |out: &mut ReplyBuffer<'_>, name: &str, value: &str| {
         if !value.is_empty() {
             out.bulk(name.as_bytes());
@@ -53,13 +58,14 @@ fn write(out: &mut ReplyBuffer<'_>, full_name: &str, command: &Command) {
     text(out, "since", doc.since);
     text(out, "group", doc.group.name());
     text(out, "complexity", doc.complexity);
-    if let Some((since, instead)) = doc.deprecated {
+    if let Some(flag) = doc_flag {
         out.bulk(b"doc_flags");
         out.set(1);
-        out.simple("deprecated");
+        out.simple(flag);
+    }
+    if let Some((since, instead)) = doc.deprecated {
         text(out, "deprecated_since", since);
         text(out, "replaced_by", instead);
-        count += 1;
     }
     if !doc.history.is_empty() {
         out.bulk(b"history");
@@ -100,10 +106,11 @@ fn write_arg(out: &mut ReplyBuffer<'_>, arg: &Arg) {
     let is_container = matches!(arg.kind, ArgType::OneOf | ArgType::Block);
     let mut texts = vec![("name", arg.name), ("type", arg.kind.name())];
     if !is_container {
-        texts.push(("display_text", arg.name));
+        texts.push(("display_text", arg.shown.unwrap_or(arg.name)));
     }
     texts.extend(arg.token.map(|token| ("token", token)));
     texts.extend(arg.since.map(|since| ("since", since)));
+    texts.extend(arg.deprecated.map(|since| ("deprecated_since", since)));
     let flags: Vec<&str> =
         [(arg.optional, "optional"), (arg.multiple, "multiple"), (arg.multiple_token, "multiple_token")]
             .into_iter()

@@ -4,7 +4,7 @@ use wire::request::Args;
 
 use super::FLAGS;
 use super::info::write_key_flags;
-use crate::command::{Categories, Command, Find, KeyFlags, KeySpec, find_spec_keys};
+use crate::command::{Categories, Command, Find, KeyFlags, KeySpec, find_declared_keys, find_spec_keys};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
@@ -61,9 +61,22 @@ fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
         "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
             KeyFlags::OW | KeyFlags::UPDATE
         }
-        "bitfield" if !has("set") && !has("incrby") => KeyFlags::RO | KeyFlags::ACCESS,
+        "bitfield" if only_gets(request) => KeyFlags::RO | KeyFlags::ACCESS,
         _ => flags,
     }
+}
+
+/// Whether all operations of a `BITFIELD` request read; what makes no sense counts as a change.
+fn only_gets(request: Args<'_>) -> bool {
+    let mut at = 2;
+    while let Some(word) = request.get(at) {
+        at += match word.to_ascii_lowercase().as_slice() {
+            b"get" => 3,
+            b"overflow" => 2,
+            _ => return false,
+        };
+    }
+    at == request.len()
 }
 
 /// Each key of a request, with what happens to it.
@@ -80,8 +93,11 @@ fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     let mut indexes = Vec::new();
     for spec in specs() {
         indexes.clear();
-        let is_counted = matches!(spec.find, Find::KeyNum { .. });
-        if !find_spec_keys(spec, request, &mut indexes) || is_counted && indexes.is_empty() {
+        let is_found = match spec.find {
+            Find::KeyNum { .. } => find_declared_keys(spec, request, &mut indexes) && !indexes.is_empty(),
+            _ => find_spec_keys(spec, request, &mut indexes),
+        };
+        if !is_found {
             return Err(CommandError::new("ERR Invalid arguments specified for command"));
         }
         let flags = flags_of(command, spec, request);

@@ -17,7 +17,7 @@ pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, Com
     let text = format!(
         "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
         entry.key().as_ptr(),
-        text_of(entry).len(),
+        serialized_len(entry),
         entry.access(),
         ctx.data.aging.idle_seconds(entry.access()),
     );
@@ -77,6 +77,22 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
         ctx.effects.dirty += 1;
     }
     Ok(())
+}
+
+/// The length of a string as snapshots have it, before compression: small numbers take 1, 2 or 4 bytes, and before a text
+/// stands its length. 0 for other values.
+fn serialized_len(entry: Entry<'_>) -> usize {
+    let text = text_of(entry);
+    let number = parse_i64_strict(&text).and_then(|number| i32::try_from(number).ok());
+    match (number, text.len()) {
+        (Some(-128..=127), _) => 2,
+        (Some(-32_768..=32_767), _) => 3,
+        (Some(_), _) => 5,
+        (None, 0) if matches!(entry.value(), ValueRef::Object(_)) => 0,
+        (None, len @ ..64) => 1 + len,
+        (None, len @ ..16_384) => 2 + len,
+        (None, len) => 5 + len,
+    }
 }
 
 /// The text of a string value.
@@ -151,13 +167,31 @@ pub(super) fn table_stats(
         .filter(|db| *db < keyspace.db_count())
         .ok_or(CommandError::new("ERR Out of range database"))?;
     let population = keyspace.counters.population(db);
-    let of = |title: &str, count: u64| {
-        // As many places as buckets of seven that are three quarters full would have.
-        let places = (count * 4 / 3).next_power_of_two();
-        format!(
-            "[{title} HT]\nHash table 0 stats (main hash table):\n table size: {places}\n number of elements: {count}\n"
-        )
-    };
+    let of = |title: &str, count: u64| format!("[{title} HT]\n{}", table_text(count, "elements"));
     let text = format!("{}{}", of("Dictionary", population.keys), of("Expires", population.volatile));
     Ok(reply.verbatim(b"txt", text.as_bytes()))
+}
+
+/// `DEBUG HTSTATS-KEY key`
+pub(super) fn value_table_stats(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
+    let count = match entry.value() {
+        _ if !matches!(entry.encoding_name(), "hashtable" | "skiplist") => None,
+        ValueRef::Object(Object::Set(set)) => Some(set.len()),
+        ValueRef::Object(Object::Hash(hash)) => Some(hash.len()),
+        ValueRef::Object(Object::SortedSet(set)) => Some(set.len()),
+        _ => None,
+    };
+    let count = count.ok_or(CommandError::new(
+        "ERR The value stored at the specified key is not represented using an hash table",
+    ))?;
+    let text = table_text(count as u64, "entries") + " rehashing index: -1\n";
+    Ok(reply.verbatim(b"txt", text.as_bytes()))
+}
+
+/// What is told of a table with so many entries. Its size is an estimate: as many places as buckets of seven that are three
+/// quarters full would have.
+fn table_text(count: u64, what: &str) -> String {
+    let places = (count * 4 / 3).next_power_of_two();
+    format!("Hash table 0 stats (main hash table):\n table size: {places}\n number of {what}: {count}\n")
 }

@@ -6,7 +6,7 @@
 //! | `protocol.rs` | replies of every type |
 //! | here | everything else |
 //!
-//! Invariant: every subcommand runs through [`run`], which asks for permission.
+//! Invariant: every subcommand asks [`Session::may_debug`](crate::session::Session::may_debug), and so does whoever refuses one that is not there.
 
 mod keys;
 mod protocol;
@@ -28,7 +28,8 @@ pub const COMMAND: Command = Command {
     ..Command::container(
         "debug",
         Doc::new(Group::Server, "1.0.0", "Commands for tests and for looking inside.")
-            .complexity("Depends on subcommand."),
+            .complexity("Depends on subcommand.")
+            .internal(),
         &[
             sub("assert", 2, "Ends the process by a failed assertion, with a crash report.", &[]),
             sub("change-repl-id", 2, "Not offered: needs replication.", &[]),
@@ -40,7 +41,11 @@ pub const COMMAND: Command = Command {
                 .access(Access::Read)
                 .keys(&[KeySpec::range(2, -1, 1, KeyFlags::RO)]),
             sub("error", 3, "Answers with this error.", &[Arg::string("text")]),
-            help::command(Group::Server, "1.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
+            sub("hashtable-can-abort-shrink", 3, "Has no effect here: tables shrink by steps.", &[SWITCH]),
+            help::command(Group::Server, "1.0.0", |ctx, _, reply| {
+                ctx.session.may_debug(ctx.config)?;
+                help::answer(&COMMAND, reply)
+            }),
             sub("htstats", -3, "Returns figures about a database's tables.", &[Arg::integer("db"), FULL]),
             sub("htstats-key", -3, "Returns figures about a key's table.", &[KEY, FULL])
                 .access(Access::Read)
@@ -99,16 +104,8 @@ const fn sub(name: &'static str, arity: i32, summary: &'static str, args: &'stat
     Command::keyless(name, arity, FLAGS, Doc::new(Group::Server, "1.0.0", summary).args(args), run)
 }
 
-const NOT_ALLOWED: CommandError = CommandError::new(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
-
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let is_local = ctx.session.from_local || ctx.session.by_unix_socket;
-    if !ctx.config.enable_debug_command.allows(is_local) {
-        return Err(NOT_ALLOWED);
-    }
+    ctx.session.may_debug(ctx.config)?;
     match ctx.command.name {
         "object" => return keys::object(ctx, reply),
         "sdslen" => return keys::lengths(ctx, reply),
@@ -116,6 +113,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "digest" => return keys::digest(ctx, reply),
         "digest-value" => return keys::digest_values(ctx, reply),
         "htstats" => return keys::table_stats(ctx, args, reply),
+        "htstats-key" => return keys::value_table_stats(ctx, reply),
         "protocol" => return protocol::example(args.at(2), reply),
         "sleep" => sleep(ctx, args)?,
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
@@ -138,7 +136,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             // Only how long it takes is of interest.
             std::hint::black_box(base::glob::matches(args.at(3), &text));
         }
-        "client-enforce-reply-list" | "dict-resizing" | "quicklist-packed-threshold" | "replybuffer" => {}
+        "client-enforce-reply-list"
+        | "dict-resizing"
+        | "hashtable-can-abort-shrink"
+        | "quicklist-packed-threshold"
+        | "replybuffer" => {}
         name => {
             return Err(CommandError::owned(format!(
                 "ERR DEBUG {} is not supported by this version of Broadloom",

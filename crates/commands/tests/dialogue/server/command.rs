@@ -57,6 +57,18 @@ fn getkeys() {
         [["k", [+RW, +access, +update]]]
         > COMMAND GETKEYSANDFLAGS SET GET GET
         [["GET", [+OW, +update]]]
+        > COMMAND GETKEYSANDFLAGS BITFIELD k GET u8 0 OVERFLOW SAT
+        [["k", [+RO, +access]]]
+        > COMMAND GETKEYSANDFLAGS BITFIELD k SET u8 0 1
+        [["k", [+RW, +access, +update]]]
+        > COMMAND GETKEYSANDFLAGS BITFIELD k NOPE
+        [["k", [+RW, +access, +update]]]
+        > COMMAND GETKEYS LMPOP 3 a b c
+        ["a", "b", "c"]
+        > COMMAND GETKEYS LMPOP 4 a b c
+        -ERR Invalid arguments specified for command
+        > COMMAND GETKEYS DEBUG OBJECT k
+        -ERR The command has no key arguments
         > COMMAND GETKEYS SPUBLISH channel message
         -ERR The command has no key arguments
         > COMMAND GETKEYS ZUNIONSTORE d 2 a b
