@@ -7,9 +7,9 @@
 //! 8       8     expiry, Unix time in ms, if there is one
 //!         4     key length, if the 8 bits say 255
 //!         n     key
-//!         n     value, by form: the integer (8), the bytes, a `LargeParts` (24) or a pointer to an `Object` (8)
+//!         n     value, by form: the integer (8), the bytes, a `LargeParts` (24) or what aligns an `Object`, and the object (24)
 //! ```
-//! A key of 16 bytes with a value of 64 takes 88 bytes. Nothing after the header is aligned.
+//! A key of 16 bytes with a value of 64 takes 88 bytes. After the header only objects are aligned.
 //!
 //! Any number of threads may hold an [`Entry`] and set its access clock; everything else changes only through
 //! [`crate::Removed`], its unique owner.
@@ -178,6 +178,19 @@ impl Shape {
         self.key_offset() + self.key_len
     }
 
+    /// The shape of an entry that holds an object.
+    pub(crate) const fn of_object(has_expiry: bool, key_len: usize) -> Self {
+        let shape = Self { has_expiry, key_len, value_size: 0 };
+        let value_size = shape.object_offset() + size_of::<Object>() - shape.value_offset();
+        Self { value_size, ..shape }
+    }
+
+    /// Where the object is in the value of an entry that holds one.
+    #[inline]
+    pub(crate) const fn object_offset(self) -> usize {
+        self.value_offset().next_multiple_of(align_of::<Object>())
+    }
+
     #[inline]
     pub(crate) const fn size(self) -> usize {
         self.value_offset() + self.value_size
@@ -280,7 +293,7 @@ impl<'a> Entry<'a> {
                 ValueRef::Bytes(unsafe { std::slice::from_raw_parts(parts.address, parts.len) })
             }
             Form::Object => {
-                // SAFETY: the entry owns the object.
+                // SAFETY: the form says that an object is there, aligned, which the entry owns.
                 ValueRef::Object(unsafe { &*self.object_address() })
             }
         }
@@ -405,8 +418,7 @@ impl<'a> Entry<'a> {
 
     pub(crate) fn object_address(self) -> *mut Object {
         debug_assert_eq!(self.form(), Form::Object);
-        // SAFETY: every caller has seen the form `Object`, whose value this is.
-        unsafe { self.at(self.shape().value_offset()).cast::<*mut Object>().read_unaligned() }
+        self.at(self.shape().object_offset()).cast::<Object>().cast_mut()
     }
 
     #[inline]

@@ -190,7 +190,7 @@ mod tests {
         for limit in [100, 40_000, i64::MAX] {
             let (mut set, mut model) = (IntSet::new(), BTreeSet::new());
             let mut state = 7u64;
-            for step in 0..if cfg!(miri) { 200 } else { 5_000 } {
+            for step in 0..if cfg!(miri) { 60 } else { 5_000 } {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let value = match step % 10 {
                     0 => extremes[(state >> 40) as usize % extremes.len()],

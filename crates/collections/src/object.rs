@@ -1,4 +1,4 @@
-//! Values that are more than a string: what an entry holds behind one pointer.
+//! Values that are more than a string: what an entry holds of them.
 //!
 //! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
 //! objects and never looks inside.
@@ -60,8 +60,7 @@ impl Kind {
     }
 }
 
-/// A value that is not a string. Behind one pointer in its entry, so it is kept small: what is large in a type is in a box
-/// of its own.
+/// A value that is not a string. It lies in its entry, so it is kept small: what is large in a type is in a box of its own.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Object {
@@ -79,6 +78,9 @@ pub enum Object {
     #[cfg(test)]
     Probe(Vec<u8>),
 }
+
+#[cfg(not(test))]
+const _: () = assert!(size_of::<Object>() == 24);
 
 impl Object {
     /// The type that this value has for the client.
@@ -144,8 +146,8 @@ impl Object {
 
     /// A deep copy, whose larger parts are in `heap`.
     #[must_use]
-    pub fn to_boxed(&self, heap: &Heap) -> Box<Self> {
-        Box::new(match self {
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        match self {
             Self::Set(set) => Self::Set(set.to_copy(heap)),
             Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
             Self::List(list) => Self::List(list.to_copy()),
@@ -153,22 +155,21 @@ impl Object {
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
             Self::Probe(bytes) => Self::Probe(bytes.clone()),
-        })
+        }
     }
 
-    /// Bytes of memory behind the entry's pointer.
+    /// Bytes of memory beside the object itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + match self {
-                Self::Set(set) => set.memory_bytes(),
-                Self::Hash(hash) => hash.memory_bytes(),
-                Self::List(list) => list.memory_bytes(),
-                Self::SortedSet(set) => set.memory_bytes(),
-                Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
-                #[cfg(test)]
-                Self::Probe(bytes) => bytes.capacity(),
-            }
+        match self {
+            Self::Set(set) => set.memory_bytes(),
+            Self::Hash(hash) => hash.memory_bytes(),
+            Self::List(list) => list.memory_bytes(),
+            Self::SortedSet(set) => set.memory_bytes(),
+            Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
+            #[cfg(test)]
+            Self::Probe(bytes) => bytes.capacity(),
+        }
     }
 
     /// Whether it has members with an expiry of their own.

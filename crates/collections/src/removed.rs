@@ -29,7 +29,7 @@ pub enum NewValue<'v> {
     /// A string that is the decimal text of this integer.
     Int(i64),
     /// A collection.
-    Object(Box<Object>),
+    Object(Object),
 }
 
 /// What happens to the expiry of a key.
@@ -60,7 +60,7 @@ enum Content<'v> {
     Int(i64),
     Inline(Form, &'v [u8]),
     Large(Vec<u8>),
-    Object(Box<Object>),
+    Object(Object),
 }
 
 impl<'v> Content<'v> {
@@ -83,13 +83,15 @@ impl<'v> Content<'v> {
         }
     }
 
-    fn size(&self) -> usize {
-        match self {
+    /// The shape of an entry that holds it.
+    fn shape(&self, has_expiry: bool, key_len: usize) -> Shape {
+        let value_size = match self {
             Self::Int(_) => size_of::<i64>(),
             Self::Inline(_, bytes) => bytes.len(),
             Self::Large(_) => size_of::<LargeParts>(),
-            Self::Object(_) => size_of::<*mut Object>(),
-        }
+            Self::Object(_) => return Shape::of_object(has_expiry, key_len),
+        };
+        Shape { has_expiry, key_len, value_size }
     }
 
     fn kind(&self) -> Kind {
@@ -136,7 +138,7 @@ impl Removed {
     pub fn copy_of(source: Entry<'_>, heap: &Heap, key: &[u8]) -> Self {
         let content = match source.value() {
             ValueRef::Int(value) => Content::Int(value),
-            ValueRef::Object(object) => Content::Object(object.to_boxed(heap)),
+            ValueRef::Object(object) => Content::Object(object.to_copy(heap)),
             ValueRef::Bytes(bytes) if source.form() == Form::Large => Content::Large(bytes.to_vec()),
             ValueRef::Bytes(bytes) => Content::Inline(source.form(), bytes),
         };
@@ -172,7 +174,7 @@ impl Removed {
             return self.with_expiry(heap, expiry);
         }
         let content = Content::of(value);
-        let shape = Shape { value_size: content.size(), ..old };
+        let shape = content.shape(old.has_expiry, old.key_len);
         if !keeps_expiry_field || !shape.same_block(old) {
             let entry = self.entry();
             return Self::build(heap, entry.key(), content, expiry, entry.access());
@@ -340,7 +342,7 @@ impl Removed {
     }
 
     fn build(heap: &Heap, key: &[u8], content: Content<'_>, expiry: Option<i64>, access: u32) -> Self {
-        let shape = Shape { has_expiry: expiry.is_some(), key_len: key.len(), value_size: content.size() };
+        let shape = content.shape(expiry.is_some(), key.len());
         let mut new = Self { block: heap.allocate(shape.size()) };
         new.write_head(content.kind(), content.form(), access, shape);
         if let Some(at) = expiry {
@@ -351,23 +353,31 @@ impl Removed {
         new
     }
 
-    /// Moves the first `value_size` stored bytes of the value to a block of another shape, under the same key
+    /// Moves the value, of a string its first `value_size` stored bytes, to a block of another shape, under the same key
     /// unless there is a new one. The expiry is copied if there is one before and after.
     fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
         let entry = self.entry();
         let old = entry.shape();
         let key = key.unwrap_or(entry.key());
-        let shape = Shape { has_expiry, key_len: key.len(), value_size };
+        let is_object = entry.form() == Form::Object;
+        let shape = if is_object {
+            Shape::of_object(has_expiry, key.len())
+        } else {
+            Shape { has_expiry, key_len: key.len(), value_size }
+        };
         let mut new = Self { block: heap.allocate(shape.size()) };
         new.write_head(entry.kind(), entry.form(), entry.access(), shape);
         if has_expiry {
             new.write_expiry(entry.expiry().unwrap_or_default());
         }
         new.write_key(key, shape);
-        let source = self.at(old.value_offset());
-        let size = value_size.min(old.value_size);
+        let (source, target, size) = if is_object {
+            (old.object_offset(), shape.object_offset(), size_of::<Object>())
+        } else {
+            (old.value_offset(), shape.value_offset(), value_size.min(old.value_size))
+        };
         // SAFETY: both ranges lie inside their entries, which are two.
-        unsafe { new.at(shape.value_offset()).copy_from_nonoverlapping(source, size) };
+        unsafe { new.at(target).copy_from_nonoverlapping(self.at(source), size) };
         if entry.form() == Form::Large {
             let capacity = entry.large_parts().capacity as isize;
             heap.core().note_external(capacity);
@@ -417,8 +427,9 @@ impl Removed {
                 self.write_large(buffer, shape);
             }
             Content::Object(object) => {
-                // SAFETY: the block holds the shape, which has room for a pointer here.
-                unsafe { target.cast::<*mut Object>().write_unaligned(Box::into_raw(object)) };
+                let target = self.at(shape.object_offset()).cast::<Object>();
+                // SAFETY: the block, which is aligned to 8, holds the shape, which has room for an object here.
+                unsafe { target.write(object) };
             }
         }
     }
@@ -465,8 +476,8 @@ impl Removed {
                 drop(unsafe { Vec::from_raw_parts(parts.address, parts.len, parts.capacity) });
             }
             Form::Object => {
-                // SAFETY: made by `Box::into_raw`, and every caller overwrites or frees the pointer next.
-                drop(unsafe { Box::from_raw(self.entry().object_address()) });
+                // SAFETY: the entry owns the object, and every caller overwrites or frees its bytes next.
+                unsafe { self.entry().object_address().drop_in_place() };
             }
         }
     }

@@ -1,8 +1,11 @@
 //! Random operations on a table, each compared with a standard map, with the invariants checked on the way.
 
+mod random;
+
 use std::collections::HashMap;
 
 use collections::{DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, ExpiryChange, Heap, Hint, NewValue, Table};
+use random::Random;
 
 /// How keys are hashed: well, or so badly that every path for crowded positions is taken.
 #[derive(Clone, Copy, Debug)]
@@ -13,30 +16,13 @@ enum Hashing {
     LeadingBitsEqual,
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
-
 fn hash_of(hashing: Hashing, key: &[u8]) -> u64 {
     let mut random = Random(0xB10C);
     for &byte in key {
         random.0 ^= u64::from(byte);
-        random.next();
+        random.bits();
     }
-    let hash = random.next();
+    let hash = random.bits();
     match hashing {
         Hashing::Good => hash,
         Hashing::FewPositions => hash & 0x0003_8000_1400_0000,
@@ -89,10 +75,10 @@ impl Driver {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let number = self.random.below(self.key_count);
+        let number = self.random.below(self.key_count as usize);
         let mut key = format!("key:{number}").into_bytes();
         match number % 50 {
-            7 => key.resize(253 + (number % 7) as usize, b'x'),
+            7 => key.resize(253 + number % 7, b'x'),
             8 => key.resize(700, b'y'),
             9 if number < 50 => key.clear(),
             _ => {}
@@ -102,13 +88,13 @@ impl Driver {
 
     fn text(&mut self) -> Vec<u8> {
         let len = match self.random.below(20) {
-            0..=3 => return (self.random.next() as i64 >> self.random.below(64)).to_string().into_bytes(),
+            0..=3 => return (self.random.bits() as i64 >> self.random.below(64)).to_string().into_bytes(),
             4 => 1000 + self.random.below(60),
             5 => 3000 + self.random.below(2000),
             6..=9 => self.random.below(600),
             _ => self.random.below(64),
         };
-        (0..len).map(|_| self.random.next() as u8).collect()
+        (0..len).map(|_| self.random.bits() as u8).collect()
     }
 
     fn expiry_change(&mut self) -> ExpiryChange {
@@ -125,7 +111,7 @@ impl Driver {
         self.hint.prefetch_directory(hash);
         let mut trail = self.hint.trail(hash);
         while trail.follow() {}
-        if self.random.below(100) < self.removal_percent {
+        if (self.random.below(100) as u64) < self.removal_percent {
             let removed = self.table.remove(&self.heap, hash, &key);
             let expected = self.model.remove(&key);
             assert_eq!(removed.as_ref().map(|removed| seen(removed.entry())), expected);
@@ -191,7 +177,7 @@ impl Driver {
     }
 
     fn resize(&mut self, hash: u64, key: Vec<u8>) {
-        let len = self.random.below(1400) as usize;
+        let len = self.random.below(1400);
         let bytes = self.table.resize_string(&self.heap, hash, &key, len).expect("all values are strings");
         let default = Expected { text: Vec::new(), expiry: None, encoding: Encoding::Raw };
         let expected = self.model.entry(key).or_insert(default);

@@ -1,28 +1,14 @@
 //! Random operations on a set, each compared with a standard set, with the invariants checked on the way.
 
+mod random;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use collections::{Collection, DecimalBuffer, Heap, Home, Item, KeyHasher, Set, SetLimits};
+use random::Random;
 
 const LIMITS: SetLimits =
     SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 };
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
 
 /// What members look like.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +60,7 @@ fn run(seed: u64, words: Words, word_count: usize, steps: usize) {
             0..=5 if removes => assert_eq!(set.remove(home, &member), model.remove(&member)),
             6..=7 if removes && !model.is_empty() => {
                 let mut popped = Vec::new();
-                set.pop(home, &mut || random.next(), |item| popped = text(item));
+                set.pop(home, &mut || random.bits(), |item| popped = text(item));
                 assert!(model.remove(&popped), "{popped:?} was not there");
             }
             _ => assert_eq!(set.add(home, &member, LIMITS), model.insert(member.clone())),
@@ -204,7 +190,7 @@ fn random_members_are_drawn_fairly() {
         let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let (degrees, draws_each) = (set.len() - 1, 200);
         for _ in 0..draws_each * set.len() {
-            *counts.entry(text(set.sample(&mut || random.next()).item)).or_default() += 1;
+            *counts.entry(text(set.sample(&mut || random.bits()).item)).or_default() += 1;
         }
         let expected = draws_each as f64;
         let drawn: f64 = counts.values().map(|count| (*count as f64 - expected).powi(2) / expected).sum();

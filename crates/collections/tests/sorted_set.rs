@@ -1,8 +1,11 @@
 //! Random operations on a sorted set, each compared with a map and a sorted list, with the invariants checked on the way.
 
+mod random;
+
 use std::collections::BTreeMap;
 
 use collections::{Bound, Collection, Heap, Home, KeyHasher, Object, SortedSet, SortedSetLimits};
+use random::Random;
 
 const LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
 
@@ -18,23 +21,6 @@ enum Scores {
     Falling,
     AnyBits,
     Crowded,
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
 }
 
 struct Driver {
@@ -69,7 +55,7 @@ impl Driver {
             Scores::Rising => self.step as f64,
             Scores::Falling => -(self.step as f64) / 3.0,
             Scores::AnyBits => loop {
-                let score = f64::from_bits(self.random.next());
+                let score = f64::from_bits(self.random.bits());
                 if !score.is_nan() {
                     return score;
                 }
@@ -144,7 +130,7 @@ impl Driver {
     fn compare_ranges(&mut self) {
         let member = self.member();
         let score = self.score();
-        let (a, b) = (self.random.next() as usize, self.random.next() as usize);
+        let (a, b) = (self.random.bits() as usize, self.random.bits() as usize);
         let sorted = self.sorted();
         let count = |is_before: &dyn Fn(&Element<'_>) -> bool| sorted.iter().filter(|e| is_before(e)).count();
         assert_eq!(self.set.rank_of(Bound::BeforeScore(score)), count(&|e| e.1 < score));
@@ -196,7 +182,7 @@ fn run(scores: Scores, member_count: usize, step_count: usize) {
     driver.remove_ranks();
     driver.compare();
     let mut copy = Driver::new(7, scores, member_count);
-    let Object::SortedSet(set) = *driver.set.into_object().to_boxed(&copy.heap) else {
+    let Object::SortedSet(set) = driver.set.into_object().to_copy(&copy.heap) else {
         panic!("a copy has the same type")
     };
     (copy.set, copy.model) = (set, driver.model);

@@ -212,7 +212,7 @@ impl<'a> Ctx<'a> {
     /// Puts a collection in as the value of a key, in place of whatever is there, and clears the expiry. It must not be
     /// empty; the caller reports the change.
     pub fn put_object(&mut self, key: Key<'_>, object: Object) {
-        self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
+        self.data.set(key, NewValue::Object(object), ExpiryChange::Clear);
     }
 
     /// Deletes a key. Whether it was there; the caller reports the change. Large values are freed elsewhere.

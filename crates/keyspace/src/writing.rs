@@ -193,8 +193,7 @@ impl View<'_> {
         let result = once(&mut collection, self.home(key));
         let is_gone = collection.is_empty();
         if !is_gone {
-            let object = NewValue::Object(Box::new(collection.into_object()));
-            self.set(key, object, ExpiryChange::Clear);
+            self.set(key, NewValue::Object(collection.into_object()), ExpiryChange::Clear);
         }
         Ok(Edited { result, is_new: !is_gone, is_gone })
     }
