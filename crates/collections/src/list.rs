@@ -1,6 +1,7 @@
 //! Lists: one packed sequence while they are small, then a deque of nodes.
 //!
-//! Elements at the ends are what lists are used for, and adding one at the front moves what is behind it in its node;
+//! Elements at the ends are what lists are used for: a packed sequence has a gap before them (`packed/gap.rs`), so that
+//! neither end moves them. What is changed elsewhere does, and so do the offsets of the index;
 //! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` says. An element that is larger than a node
 //! is one by itself. Finding an index walks the nodes from the nearer end, whose lengths lie side by side; inside
 //! a node it is found by the packed sequence's index.

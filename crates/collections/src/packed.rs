@@ -1,13 +1,14 @@
 //! A short sequence in one allocation: the small form of every collection type.
 //!
 //! ```text
-//! head  element element ... element   vacant   offsets of groups   tags of groups
-//! 8     (packed/element.rs)                    2 each              1 each
+//! head  gap  element element ... element   vacant   offsets of groups   tags of groups
+//! 8          (packed/element.rs)                    2 each              1 each
 //! ```
 //! Elements come in *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets (member,
 //! score). All indices count groups. From 16 groups on (32 without `FIND`) there is an index: where each group begins, and eight
 //! bits of a hash of its first element (with `FIND`). So [`Packed::at`] takes constant time, and [`Packed::find`] compares
-//! bytes of those groups only whose tag is right; before, both walk from the beginning.
+//! bytes of those groups only whose tag is right; before, both walk from the beginning. Without `FIND` there may be a gap
+//! before the elements (`packed/gap.rs`), so that both ends are cheap.
 //!
 //! Owns its block (`packed/block.rs`, where the `unsafe` is). At most 64 KiB of elements: ask [`Packed::fits`] first.
 //!
@@ -17,11 +18,13 @@
 //! 3. The index has the offset of every group, and its tag if there are tags.
 //! 4. Elements and index do not overlap.
 //!
-//! Cost: changes move what is behind them (at most 64 KiB), and adjust its offsets.
+//! Cost: changes move what is behind them (at most 64 KiB), and adjust its offsets, but for those at the ends.
 
 mod block;
 mod element;
+mod gap;
 mod groups;
+mod index;
 mod traits;
 
 use std::ops::Range;
@@ -29,6 +32,7 @@ use std::ops::Range;
 use block::Block;
 use element::{Encoded, OVERHEAD_MAX, size_at};
 use groups::{read_group, read_u16, skip};
+use index::{INDEX_CAPACITY_MAX, INDEX_STEP, index_capacity_for};
 
 use crate::prefetch;
 
@@ -37,9 +41,6 @@ pub use groups::Iter;
 
 /// Bytes of elements at most.
 const USED_MAX: usize = u16::MAX as usize;
-
-/// Groups that the index grows by, at least.
-const INDEX_STEP: usize = 8;
 
 /// A short sequence of groups of `N` elements. With `FIND` its index helps [`Self::find`] too.
 pub struct Packed<const N: usize = 1, const FIND: bool = true> {
@@ -95,17 +96,17 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     #[inline]
     #[must_use]
     pub fn fits(&self, text_size: usize) -> bool {
-        self.size() + text_size + N * OVERHEAD_MAX <= USED_MAX && self.len() < USED_MAX
+        self.size() + text_size + N * OVERHEAD_MAX <= USED_MAX && self.len() < INDEX_CAPACITY_MAX
     }
 
     /// Makes room for `group_count` more groups with `text_size` bytes of text in all of them.
     pub fn reserve(&mut self, group_count: usize, text_size: usize) {
         let len = self.len() + group_count;
         let size = self.size() + text_size + group_count * N;
-        let index_capacity = usize::from(self.block.head().index_capacity);
+        let index_capacity = self.block.head().index_capacity();
         let wants_index = index_capacity > 0 || len >= Self::INDEX_LEN_MIN;
         let index_len = if wants_index { index_capacity.max(len.next_multiple_of(INDEX_STEP)) } else { 0 };
-        self.make_room(size.min(USED_MAX), index_len.min(USED_MAX));
+        self.make_room(size.min(USED_MAX), index_len.min(INDEX_CAPACITY_MAX));
     }
 
     /// Asks for the head of the block and the elements behind it.
@@ -117,7 +118,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     /// Reads the head, and asks for the index.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        if self.block.head().index_capacity > 0 {
+        if self.block.head().index_capacity() > 0 {
             prefetch::bytes(&self.block.bytes()[self.offsets_at()..]);
         }
     }
@@ -141,7 +142,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub fn iter_from(&self, index: usize) -> Iter<'_, N, FIND> {
         let len = self.len();
         let index = index.min(len);
-        let rest = &self.block.bytes()[self.offset(index)..self.size()];
+        let rest = &self.block.bytes()[self.offset(index)..self.end()];
         Iter::new(self, rest, index..len)
     }
 
@@ -155,13 +156,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
         let head = self.block.head();
         let encoded = Encoded::new(needle);
-        if FIND && head.index_capacity > 0 {
+        if FIND && head.index_capacity() > 0 {
             let tags = self.tags().get(from..)?;
             return memchr::memchr_iter(needle.tag(), tags)
                 .map(|found| from + found)
                 .find(|found| encoded.is_at(&self.block.bytes()[self.offset(*found)..]));
         }
-        let mut rest = &self.block.bytes()[self.offset(from.min(self.len()))..self.size()];
+        let mut rest = &self.block.bytes()[self.offset(from.min(self.len()))..self.end()];
         (from..self.len()).find(|_| {
             let found = encoded.is_at(rest);
             if !found {
@@ -191,20 +192,20 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let encoded = items.map(Encoded::new);
         let added: usize = encoded.iter().map(Encoded::size).sum();
         let used = self.size();
-        assert!(used + added <= USED_MAX && len < USED_MAX, "callers ask first whether it fits");
-        self.make_room_for_one(added);
-        let at = self.offset(index);
-        let bytes = self.block.bytes_mut();
-        bytes.copy_within(at..used, at + added);
-        let mut target = &mut bytes[at..];
-        for element in &encoded {
-            target = element.write(target);
+        assert!(used + added <= USED_MAX && len < INDEX_CAPACITY_MAX, "callers ask first whether it fits");
+        if !FIND && index == 0 && len > 0 {
+            return self.insert_into_gap(&encoded, added);
         }
+        self.make_room_for_one(added);
+        let (at, end) = (self.offset(index), self.end());
+        let bytes = self.block.bytes_mut();
+        bytes.copy_within(at..end, at + added);
+        write_group(&encoded, &mut bytes[at..]);
         self.block.update(|head| {
             head.used += added as u16;
             head.len += 1;
         });
-        if self.block.head().index_capacity == 0 {
+        if self.block.head().index_capacity() == 0 {
             if len + 1 >= Self::INDEX_LEN_MIN {
                 self.write_index(0..len + 1);
             }
@@ -220,23 +221,22 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         assert!(index < self.len() && part < N, "beyond the end");
         let item = Item::of_text(text);
         let encoded = Encoded::new(item);
-        let mut at = self.offset(index);
-        for _ in 0..part {
-            at += size_at(&self.block.bytes()[at..]);
-        }
+        let mut at = self.offset_of_part(index, part);
         let old_size = size_at(&self.block.bytes()[at..]);
         let (used, new_size) = (self.size(), encoded.size());
         if new_size != old_size {
             let new_used = used - old_size + new_size;
             assert!(new_used <= USED_MAX, "callers ask first whether it fits");
-            let index_capacity = usize::from(self.block.head().index_capacity);
+            let index_capacity = self.block.head().index_capacity();
             self.make_room(new_used, index_capacity);
-            self.block.bytes_mut().copy_within(at + old_size..used, at + new_size);
+            at = self.offset_of_part(index, part);
+            let end = self.end();
+            self.block.bytes_mut().copy_within(at + old_size..end, at + new_size);
             self.block.update(|head| head.used = new_used as u16);
             self.move_offsets(index + 1, new_size.wrapping_sub(old_size) as u16);
         }
         encoded.write(&mut self.block.bytes_mut()[at..]);
-        if part == 0 && FIND && self.block.head().index_capacity > 0 {
+        if part == 0 && FIND && self.block.head().index_capacity() > 0 {
             self.tags_mut()[index] = item.tag();
         }
         self.give_back();
@@ -268,15 +268,19 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
 
     /// Removes groups of which it is known in which bytes they are.
     fn remove_bytes(&mut self, groups: Range<usize>, bytes: Range<usize>) {
-        let (len, used) = (self.len(), self.size());
+        let len = self.len();
         let (index, end_index, count) = (groups.start, groups.end, groups.len());
         if count == len {
             self.block = Block::new();
             return;
         }
         let (at, end) = (bytes.start, bytes.end);
-        self.block.bytes_mut().copy_within(end..used, at);
-        if self.block.head().index_capacity > 0 {
+        let widens_gap = !FIND && index == 0;
+        if !widens_gap {
+            let used_end = self.end();
+            self.block.bytes_mut().copy_within(end..used_end, at);
+        }
+        if self.block.head().index_capacity() > 0 {
             self.offsets_mut().copy_within(2 * end_index..2 * len, 2 * index);
             if FIND {
                 self.tags_mut().copy_within(end_index..len, index);
@@ -286,9 +290,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             head.used -= (end - at) as u16;
             head.len -= count as u16;
         });
-        self.move_offsets(index, ((end - at) as u16).wrapping_neg());
+        if widens_gap {
+            self.set_start(end);
+        } else {
+            self.move_offsets(index, ((end - at) as u16).wrapping_neg());
+        }
         if len - count < Self::INDEX_LEN_KEPT_MIN {
-            self.block.update(|head| head.index_capacity = 0);
+            self.block.update(|head| head.set_index_capacity(0));
         }
         self.give_back();
     }
@@ -313,14 +321,19 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let (from, to) = (other.offset(range.start), other.offset(range.end));
         let (used, len) = (self.size(), self.len());
         let (new_used, new_len) = (used + to - from, len + range.len());
+        let index_capacity = self.block.head().index_capacity();
         if new_len == len {
             return;
         }
-        assert!(new_used <= USED_MAX && new_len <= USED_MAX, "callers ask first whether it fits");
-        let had_index = self.block.head().index_capacity > 0;
+        assert!(new_used <= USED_MAX && new_len <= INDEX_CAPACITY_MAX, "callers ask first whether it fits");
+        let had_index = index_capacity > 0;
         let wants_index = had_index || new_len >= Self::INDEX_LEN_MIN;
-        self.make_room(new_used, if wants_index { index_capacity_for(new_len) } else { 0 });
-        self.block.bytes_mut()[used..new_used].copy_from_slice(&other.block.bytes()[from..to]);
+        self.make_room(
+            new_used,
+            if wants_index { index_capacity.max(index_capacity_for(new_len)) } else { 0 },
+        );
+        let end = self.end();
+        self.block.bytes_mut()[end..end + to - from].copy_from_slice(&other.block.bytes()[from..to]);
         self.block.update(|head| {
             head.used = new_used as u16;
             head.len = new_len as u16;
@@ -335,93 +348,56 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     fn offset(&self, index: usize) -> usize {
         let head = self.block.head();
         if index >= usize::from(head.len) {
-            return usize::from(head.used);
+            return self.end();
         }
-        if head.index_capacity > 0 {
+        if head.index_capacity() > 0 {
             let at = self.offsets_at() + 2 * index;
             return usize::from(read_u16(&self.block.bytes()[at..]));
         }
         let bytes = self.block.bytes();
-        let mut rest = bytes;
+        let mut rest = &bytes[self.start()..];
         for _ in 0..index {
             rest = skip::<N>(rest);
         }
         bytes.len() - rest.len()
     }
 
-    /// Where the offsets are.
-    #[inline]
-    fn offsets_at(&self) -> usize {
-        let head = self.block.head();
-        self.block.capacity() - usize::from(head.index_capacity) * Self::INDEX_ITEM_SIZE
-    }
-
-    #[inline]
-    fn tags(&self) -> &[u8] {
-        let head = self.block.head();
-        let at = self.offsets_at() + 2 * usize::from(head.index_capacity);
-        &self.block.bytes()[at..at + usize::from(head.len)]
-    }
-
-    /// All tags there is room for.
-    fn tags_mut(&mut self) -> &mut [u8] {
-        let at = self.offsets_at() + 2 * usize::from(self.block.head().index_capacity);
-        &mut self.block.bytes_mut()[at..]
-    }
-
-    /// All offsets there is room for, two bytes each.
-    fn offsets_mut(&mut self) -> &mut [u8] {
-        let (at, capacity) = (self.offsets_at(), usize::from(self.block.head().index_capacity));
-        &mut self.block.bytes_mut()[at..at + 2 * capacity]
+    /// Where an element of a group begins.
+    fn offset_of_part(&self, index: usize, part: usize) -> usize {
+        let mut at = self.offset(index);
+        for _ in 0..part {
+            at += size_at(&self.block.bytes()[at..]);
+        }
+        at
     }
 
     /// Room for one more group of `added` bytes, and its place in the index.
     #[inline]
     fn make_room_for_one(&mut self, added: usize) {
-        let head = self.block.head();
-        let (len, index_capacity) = (usize::from(head.len), usize::from(head.index_capacity));
-        let wants_index = index_capacity > 0 || len + 1 >= Self::INDEX_LEN_MIN;
-        let index_capacity = if !wants_index {
-            0
-        } else if len < index_capacity {
+        self.make_room(self.size() + added, self.index_capacity_with(self.len() + 1));
+    }
+
+    /// Room that the index must have for `len` groups, which are not less than now.
+    #[inline]
+    fn index_capacity_with(&self, len: usize) -> usize {
+        let index_capacity = self.block.head().index_capacity();
+        if len <= index_capacity || index_capacity == 0 && len < Self::INDEX_LEN_MIN {
             index_capacity
         } else {
-            index_capacity_for(len + 1)
-        };
-        self.make_room(usize::from(head.used) + added, index_capacity);
+            index_capacity_for(len)
+        }
     }
 
     /// Room for so many bytes of elements and groups in the index; what is in the index keeps its meaning. An index
     /// that was not there is not there yet, but has room.
     #[inline]
     fn make_room(&mut self, used: usize, index_capacity: usize) {
-        let old_index_capacity = usize::from(self.block.head().index_capacity);
-        let needed = used + index_capacity * Self::INDEX_ITEM_SIZE;
-        if needed > self.block.capacity() || old_index_capacity != index_capacity && old_index_capacity > 0 {
-            self.relocate_index(needed.max(self.block.capacity()), index_capacity);
-        }
-    }
-
-    /// Gives the block another capacity and the index, if there is one, other room.
-    #[cold]
-    fn relocate_index(&mut self, capacity: usize, index_capacity: usize) {
-        let head = self.block.head();
-        let old_index_capacity = usize::from(head.index_capacity);
-        let saved = if old_index_capacity == 0 {
-            Vec::new()
-        } else {
-            self.block.bytes()[self.offsets_at()..].to_vec()
-        };
-        self.block.resize(capacity);
-        if old_index_capacity == 0 {
-            return;
-        }
-        self.block.update(|head| head.index_capacity = index_capacity as u16);
-        let kept = usize::from(head.len);
-        let (offsets, tags) = saved.split_at(2 * old_index_capacity);
-        self.offsets_mut()[..2 * kept].copy_from_slice(&offsets[..2 * kept]);
-        if FIND {
-            self.tags_mut()[..kept].copy_from_slice(&tags[..kept]);
+        let old_index_capacity = self.block.head().index_capacity();
+        let end = self.start() + used;
+        let needed = end + index_capacity * Self::INDEX_ITEM_SIZE;
+        let is_too_small = needed > self.block.capacity() || !FIND && end > USED_MAX;
+        if is_too_small || old_index_capacity != index_capacity && old_index_capacity > 0 {
+            self.make_other_room(needed, index_capacity);
         }
     }
 
@@ -429,7 +405,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     #[inline]
     fn give_back(&mut self) {
         let head = self.block.head();
-        let index_len = usize::from(head.len.min(head.index_capacity));
+        let index_len = usize::from(head.len).min(head.index_capacity());
         let needed = usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE;
         if self.block.capacity() > 2 * needed + Self::INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
             self.shrink();
@@ -446,10 +422,10 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
         let mut smaller = Self::new();
         let index_capacity =
-            if head.index_capacity > 0 { index_capacity_for(usize::from(head.len)) } else { 0 };
+            if head.index_capacity() > 0 { index_capacity_for(usize::from(head.len)) } else { 0 };
         let used = usize::from(head.used);
         smaller.block.resize(used + index_capacity * Self::INDEX_ITEM_SIZE);
-        smaller.block.bytes_mut()[..used].copy_from_slice(&self.block.bytes()[..used]);
+        smaller.block.bytes_mut()[..used].copy_from_slice(&self.block.bytes()[self.start()..self.end()]);
         smaller.block.update(|new| {
             new.used = head.used;
             new.len = head.len;
@@ -460,74 +436,11 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         *self = smaller;
     }
 
-    /// Writes the index of these groups; if there was none, one with all the room that the block has for it in
-    /// steps. (Those before must be right.)
-    fn write_index(&mut self, range: Range<usize>) {
-        let head = self.block.head();
-        if head.index_capacity == 0 {
-            let index_capacity = index_capacity_for(usize::from(head.len));
-            self.block.update(|head| head.index_capacity = index_capacity as u16);
-        }
-        let mut at = if range.start == 0 {
-            0
-        } else {
-            let before = self.offset(range.start - 1);
-            let bytes = self.block.bytes();
-            bytes.len() - skip::<N>(&bytes[before..]).len()
-        };
-        for index in range {
-            let bytes = self.block.bytes();
-            let (items, rest) = read_group::<N>(&bytes[at..]);
-            let (tag, next) = (if FIND { items[0].tag() } else { 0 }, bytes.len() - rest.len());
-            self.offsets_mut()[2 * index..][..2].copy_from_slice(&(at as u16).to_le_bytes());
-            if FIND {
-                self.tags_mut()[index] = tag;
-            }
-            at = next;
-        }
-    }
-
-    /// Makes a place in the index, of `len` groups before, for one of `added` bytes at `index`.
-    fn shift_index(&mut self, index: usize, len: usize, added: usize) {
-        let end = (usize::from(self.block.head().used) - added) as u16;
-        let offsets = self.offsets_mut();
-        if index == len {
-            offsets[2 * len..][..2].copy_from_slice(&end.to_le_bytes());
-            return;
-        }
-        // The new group begins where the old one did.
-        offsets.copy_within(2 * index..2 * len, 2 * index + 2);
-        if FIND {
-            self.tags_mut().copy_within(index..len, index + 1);
-        }
-        self.move_offsets(index + 1, added as u16);
-    }
-
-    #[inline]
-    fn set_tag(&mut self, index: usize, items: [Item<'_>; N]) {
-        if FIND {
-            self.tags_mut()[index] = items[0].tag();
-        }
-    }
-
-    /// Adds to the offsets of the groups from `index` on, if there is an index.
-    #[inline]
-    fn move_offsets(&mut self, index: usize, by: u16) {
-        let head = self.block.head();
-        if head.index_capacity == 0 {
-            return;
-        }
-        for offset in self.offsets_mut()[2 * index..2 * usize::from(head.len)].chunks_exact_mut(2) {
-            let moved = read_u16(offset).wrapping_add(by);
-            offset.copy_from_slice(&moved.to_le_bytes());
-        }
-    }
-
     /// Verifies the invariants in the header of this file. Says which one does not hold.
     pub fn check(&self) -> Result<(), String> {
         let head = self.block.head();
-        let (used, len) = (usize::from(head.used), usize::from(head.len));
-        let index_capacity = usize::from(head.index_capacity);
+        let len = usize::from(head.len);
+        let index_capacity = head.index_capacity();
         let require = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
         let may_have_index = len >= Self::INDEX_LEN_KEPT_MIN && index_capacity >= len;
         let is_indexed = index_capacity > 0;
@@ -536,28 +449,31 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             "2: index without groups",
         )?;
         let index_size = index_capacity * Self::INDEX_ITEM_SIZE;
-        require(used + index_size <= self.block.capacity(), "4: elements and index overlap")?;
+        let end = self.end();
+        require(end + index_size <= self.block.capacity(), "4: elements and index overlap")?;
         let bytes = self.block.bytes();
-        let mut at = 0;
+        let mut at = self.start();
         for index in 0..len {
-            require(at < used, "1: elements end too early")?;
-            let (items, rest) = read_group::<N>(&bytes[at..used]);
+            require(at < end, "1: elements end too early")?;
+            let (items, rest) = read_group::<N>(&bytes[at..end]);
             if is_indexed {
                 require(self.offset(index) == at, "3: a wrong offset")?;
                 require(!FIND || self.tags()[index] == items[0].tag(), "3: a wrong tag")?;
             }
-            at = used - rest.len();
+            at = end - rest.len();
         }
-        require(at == used, "1: something behind the last element")
+        require(at == end, "1: something behind the last element")
     }
 }
 
 /// Vacant bytes of a block that are not worth moving it.
 const WASTE_SIZE_MIN: usize = 64;
 
-/// Room that the index of `len` groups gets.
-fn index_capacity_for(len: usize) -> usize {
-    (len + len / 8).next_multiple_of(INDEX_STEP).min(USED_MAX)
+#[inline]
+fn write_group<const N: usize>(encoded: &[Encoded<'_>; N], mut target: &mut [u8]) {
+    for element in encoded {
+        target = element.write(target);
+    }
 }
 
 #[cfg(test)]

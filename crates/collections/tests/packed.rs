@@ -1,37 +1,31 @@
 //! Packed sequences against a vector of vectors, with random changes of every kind.
 
+mod random;
+
+use std::collections::VecDeque;
+
 use collections::{DecimalBuffer, Item, Packed};
+use random::Random;
 
 /// Changes for each seed; fewer under Miri.
-const STEP_COUNT: usize = if cfg!(miri) { 150 } else { 3_000 };
+const STEP_COUNT: usize = if cfg!(miri) { 60 } else { 3_000 };
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound.max(1) as u64) as usize
-    }
-
-    fn text(&mut self) -> Vec<u8> {
-        match self.below(8) {
-            0..3 => self.below(200).to_string().into_bytes(),
-            3 => (self.below(usize::MAX) as i64).wrapping_sub(1 << 62).to_string().into_bytes(),
-            4..7 => {
-                let len = self.below(12);
-                vec![b'a' + self.below(3) as u8; len]
-            }
-            _ => {
-                let len = self.below(500);
-                vec![b'z'; len]
-            }
+fn random_text(random: &mut Random) -> Vec<u8> {
+    match random.below(8) {
+        0..3 => random.below(200).to_string().into_bytes(),
+        3 => (random.below(usize::MAX) as i64).wrapping_sub(1 << 62).to_string().into_bytes(),
+        4..7 => {
+            let len = random.below(12);
+            vec![b'a' + random.below(3) as u8; len]
+        }
+        _ => {
+            let len = random.below(500);
+            vec![b'z'; len]
         }
     }
 }
 
-fn text(item: Item<'_>) -> Vec<u8> {
+fn text_of(item: Item<'_>) -> Vec<u8> {
     item.text(&mut DecimalBuffer::new()).to_vec()
 }
 
@@ -44,24 +38,24 @@ fn compare<const N: usize, const FIND: bool>(
 ) {
     packed.check().expect("the invariants hold");
     assert_eq!((packed.len(), packed.is_empty()), (model.len(), model.is_empty()));
-    let groups: Model<N> = packed.iter().map(|group| group.map(text)).collect();
+    let groups: Model<N> = packed.iter().map(|group| group.map(text_of)).collect();
     assert_eq!(&groups, model);
-    let mut backwards: Model<N> = packed.iter().rev().map(|group| group.map(text)).collect();
+    let mut backwards: Model<N> = packed.iter().rev().map(|group| group.map(text_of)).collect();
     backwards.reverse();
     assert_eq!(&backwards, model);
     let from = random.below(model.len() + 2);
-    let rest: Model<N> = packed.iter_from(from).map(|group| group.map(text)).collect();
+    let rest: Model<N> = packed.iter_from(from).map(|group| group.map(text_of)).collect();
     assert_eq!(rest[..], model[from.min(model.len())..]);
     let wanted = match model.get(random.below(model.len() + 3)) {
         Some(group) => group[0].clone(),
-        None => random.text(),
+        None => random_text(random),
     };
     let found = model.iter().enumerate().skip(from).find(|(_, group)| group[0] == wanted);
     assert_eq!(packed.find(&wanted, from), found.map(|(index, _)| index));
     if !model.is_empty() {
         let index = random.below(model.len());
         let group = packed.at(index);
-        assert_eq!(group.map(text), model[index]);
+        assert_eq!(group.map(text_of), model[index]);
         assert!(
             group.iter().zip(&model[index]).all(|(item, text)| item.is(text) && item.len() == text.len())
         );
@@ -78,7 +72,7 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
         if step % 500 == 0 {
             growth = 3 + random.below(6);
         }
-        let group: [Vec<u8>; N] = std::array::from_fn(|_| random.text());
+        let group: [Vec<u8>; N] = std::array::from_fn(|_| random_text(&mut random));
         let fits = packed.fits(group.iter().map(Vec::len).sum());
         let slices = std::array::from_fn(|part| &group[part][..]);
         match random.below(10) {
@@ -102,7 +96,11 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
             }
             9 => rearrange(&mut packed, &mut model, &mut random),
             _ if !model.is_empty() => {
-                let index = random.below(model.len());
+                let index = match random.below(3) {
+                    0 => 0,
+                    1 => model.len() - 1,
+                    _ => random.below(model.len()),
+                };
                 let expected = model.remove(index);
                 if index.is_multiple_of(2) {
                     packed.remove(index);
@@ -182,6 +180,40 @@ fn sixty_four_kib_are_the_end() {
     assert_eq!(large.find(&[b'x'; 65_532], 0), Some(0));
     assert_eq!(large.find(&[b'x'; 70_000], 0), None);
     assert!(!large.fits(0));
+}
+
+#[test]
+fn both_ends_of_a_sequence_without_tags_are_cheap() {
+    let mut packed = Packed::<1, false>::new();
+    let mut model = VecDeque::new();
+    let mut random = Random(1);
+    for step in 0..if cfg!(miri) { 300 } else { 6_000 } {
+        let text = vec![b'x'; random.below(9)];
+        // A queue that goes one way, then the other, then both ways.
+        match (step / 100 % 3, random.below(2)) {
+            (0, 0) | (2, 0) if packed.fits(text.len()) => {
+                packed.push_front([&text]);
+                model.push_front(text);
+            }
+            (1, 0) | (2, 1) if packed.fits(text.len()) => {
+                packed.push_back([&text]);
+                model.push_back(text);
+            }
+            (0, _) if model.len() > 200 => {
+                packed.remove(packed.len() - 1);
+                model.pop_back();
+            }
+            _ if !model.is_empty() => {
+                packed.take(0, |[item]| assert!(Some(&text_of(item)) == model.front()));
+                model.pop_front();
+            }
+            _ => {}
+        }
+        if step % 20 == 0 {
+            packed.check().expect("the invariants hold");
+            assert!(packed.iter().map(|[item]| text_of(item)).eq(model.iter().cloned()));
+        }
+    }
 }
 
 #[test]

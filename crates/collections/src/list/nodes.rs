@@ -7,6 +7,9 @@ use super::{Elements, NODE_SIZE_MAX, SMALL_SIZE_MAX};
 use crate::packed::Item;
 use crate::prefetch;
 
+/// Nodes from which on a new one at an end has room for all that it will hold.
+const ROOMY_NODE_COUNT_MIN: usize = 8;
+
 /// The nodes of a list.
 #[derive(Clone)]
 pub(super) struct Nodes {
@@ -211,12 +214,12 @@ impl Nodes {
         if index == 0 {
             match self.nodes.front_mut().filter(|node| node.has_room_for(text.len())) {
                 Some(node) => node.insert(0, text),
-                None => self.nodes.push_front(Node::of(text)),
+                None => self.nodes.push_front(self.new_end(text)),
             }
         } else if index == self.len - 1 {
             match self.nodes.back_mut().filter(|node| node.has_room_for(text.len())) {
                 Some(node) => node.insert(node.len(), text),
-                None => self.nodes.push_back(Node::of(text)),
+                None => self.nodes.push_back(self.new_end(text)),
             }
         } else {
             self.len -= 1;
@@ -224,6 +227,19 @@ impl Nodes {
             self.len += 1;
             self.insert_at(place, within, text);
         }
+    }
+
+    /// A node of one element for one of the ends, where more like it will come: in a long list with room for them, as it
+    /// is little beside the others.
+    fn new_end(&self, text: &[u8]) -> Node {
+        let mut node = Node::of(text);
+        if self.nodes.len() >= ROOMY_NODE_COUNT_MIN
+            && let Content::Several(elements) = &mut node.content
+        {
+            let count = NODE_SIZE_MAX / (text.len() + 1);
+            elements.reserve(count, count * text.len());
+        }
+        node
     }
 
     /// Adds an element before the one at `within` of a node, or to a node of its own there.

@@ -20,9 +20,50 @@ pub(super) struct Head {
     pub(super) used: u16,
     /// Groups.
     pub(super) len: u16,
-    /// Groups that the index has room for; 0: there is none.
-    pub(super) index_capacity: u16,
+    /// Groups that the index has room for, a multiple of 8; in the low three bits [`Gap`].
+    index: u16,
     capacity_words: u16,
+}
+
+/// What the head says of the gap before the first element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// There is none.
+    None = 0,
+    /// It is one byte.
+    OneByte = 1,
+    /// It is as many bytes as its first two say.
+    Sized = 2,
+}
+
+const GAP_BITS: u16 = 7;
+
+impl Head {
+    /// Groups that the index has room for; 0: there is none.
+    #[inline]
+    pub(super) fn index_capacity(self) -> usize {
+        usize::from(self.index & !GAP_BITS)
+    }
+
+    /// `capacity` is a multiple of 8.
+    pub(super) fn set_index_capacity(&mut self, capacity: usize) {
+        debug_assert!(capacity as u16 & GAP_BITS == 0 && capacity <= usize::from(u16::MAX));
+        self.index = capacity as u16 | self.index & GAP_BITS;
+    }
+
+    #[inline]
+    pub(super) fn gap(self) -> Gap {
+        match self.index & GAP_BITS {
+            0 => Gap::None,
+            1 => Gap::OneByte,
+            _ => Gap::Sized,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_gap(&mut self, gap: Gap) {
+        self.index = self.index & !GAP_BITS | gap as u16;
+    }
 }
 
 const _: () = assert!(size_of::<Head>() == WORD_SIZE);
