@@ -55,7 +55,7 @@ pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
 pub use object::{Kind, Object};
 pub use packed::{Item, Iter as PackedIter, Packed};
 pub use removed::{ExpiryChange, NewValue, Removed};
-pub use set::{Sampled, Set, SetLimits, SetPlace, Wanted};
+pub use set::{PrefetchStep, Sampled, Set, SetLimits, SetPlace, Wanted};
 pub use sorted_set::{Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated};
 pub use span_pool::{AdviceHook, PageHook, PageHooks};
 pub use table::{NotAString, Table, Upserted};

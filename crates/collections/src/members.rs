@@ -1,6 +1,6 @@
 //! The members of a set that is not all integers: byte strings, each once, by linear hashing with packed leaves.
 //!
-//! A small set is one [`Leaf`]. A larger one has a row of them: the hash's low bits say in which leaf a member is. With
+//! A set of up to 128 is one [`Leaf`]. A larger one has a row of them: the hash's low bits say in which leaf a member is. With
 //! every 24 members the row grows by one leaf, which takes its share from the one whose turn it is, and with as many
 //! fewer it loses its last one again. So no step moves more than one leaf's members, at any size, and a member of 14
 //! bytes takes about 20, where an allocation of its own would take 24 and its place in a table 10.
@@ -48,11 +48,28 @@ pub(crate) struct Place {
     index: u32,
 }
 
+/// The steps of a search for a member behind those that are the same for all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefetchStep {
+    /// To the leaf's place in the row, or to the member if there is one leaf only.
+    Place,
+    /// To the beginning of the leaf.
+    Head,
+    /// To the member there.
+    Member,
+}
+
+impl PrefetchStep {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Place, Self::Head, Self::Member];
+}
+
 /// Members for each leaf; up to twice as many where its turn to be split has not come.
 const LOAD: usize = 24;
 
-/// Members that a single leaf has before there is a row of them.
-const ONE_LEAF_LEN_MAX: usize = 2 * LOAD;
+/// Members that a single leaf has before there is a row of them: so many that its tags are two cache lines, and that
+/// most sets have no row, on the way through which each step waits for memory.
+const ONE_LEAF_LEN_MAX: usize = 128;
 
 /// Leaves of a chunk.
 const CHUNK: usize = 256;
@@ -79,6 +96,32 @@ impl Members {
         match self {
             Self::One(leaf) => leaf.prefetch_head(),
             Self::Many(row) => prefetch::line(std::ptr::from_ref(&**row).addr()),
+        }
+    }
+
+    /// Reads that beginning, and asks for what a search reads next, whatever the member.
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        match self {
+            Self::One(leaf) => leaf.prefetch_index(),
+            Self::Many(row) => prefetch::line(row.chunks.as_ptr().addr()),
+        }
+    }
+
+    /// Asks for what a search for a member with this hash reads next, after what the steps before have asked for.
+    #[inline]
+    pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        match (self, step) {
+            (Self::One(leaf), PrefetchStep::Place) => leaf.prefetch_member(tag_of(hash)),
+            (Self::One(_), _) => {}
+            (Self::Many(row), step) => {
+                let leaf = row.leaf(row.leaf_index(hash));
+                match step {
+                    PrefetchStep::Place => prefetch::line(std::ptr::from_ref(leaf).addr()),
+                    PrefetchStep::Head => leaf.prefetch_head(),
+                    PrefetchStep::Member => leaf.prefetch_member(tag_of(hash)),
+                }
+            }
         }
     }
 

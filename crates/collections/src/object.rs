@@ -138,7 +138,8 @@ impl Object {
             Self::Hash(hash) => hash.prefetch_index(),
             Self::List(list) => list.prefetch_index(),
             Self::SortedSet(set) => set.prefetch_index(),
-            Self::Set(_) | Self::Stream(_) => {}
+            Self::Set(set) => set.prefetch_index(),
+            Self::Stream(_) => {}
             #[cfg(test)]
             Self::Probe(_) => {}
         }

@@ -14,6 +14,7 @@
 use crate::collection::{Collection, Home};
 use crate::heap::Heap;
 use crate::intset::IntSet;
+pub use crate::members::PrefetchStep;
 use crate::members::{Members, Place, below};
 use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 use crate::object::{Kind, Object};
@@ -106,6 +107,22 @@ impl Set {
         match &self.form {
             Form::Ints(ints) => ints.prefetch_head(),
             Form::Listpack(members) | Form::Hashtable(members) => members.prefetch_head(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+            members.prefetch_index();
+        }
+    }
+
+    /// Asks for what a search for a member with this hash reads next, after the object's own prefetches and the steps before.
+    #[inline(always)]
+    pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+            members.prefetch_member(hash, step);
         }
     }
 

@@ -36,7 +36,7 @@ pub use field_expiry::{FieldExpiryCycle, FieldsExpired};
 pub use key::{Key, slot_of_hash};
 pub use keyspace::{Keyspace, SlotData, Slots};
 pub use latching::{Busy, Kept};
-pub use preloading::PRELOADED_KEY_COUNT_MAX;
+pub use preloading::{PRELOADED_KEY_COUNT_MAX, Preloaded};
 pub use readers::{ChangedKey, Remembered};
 pub use view::{Held, Random, View};
 pub use waiting::{Needs, OwnedKey, Waiter};

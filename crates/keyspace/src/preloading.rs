@@ -7,7 +7,7 @@
 
 use std::iter::zip;
 
-use collections::{Object, ValueRef};
+use collections::{Object, PrefetchStep, Set, ValueRef};
 
 use crate::key::Key;
 use crate::keyspace::Keyspace;
@@ -15,29 +15,52 @@ use crate::keyspace::Keyspace;
 /// Keys that are looked at together: enough that the memory of the first has come when the last was asked for.
 pub const PRELOADED_KEY_COUNT_MAX: usize = 16;
 
+/// What a command is going to work on.
+#[derive(Clone, Copy)]
+pub struct Preloaded<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// What it may look for there, if that is a set.
+    pub member: Option<&'a [u8]>,
+}
+
 impl Keyspace {
     /// Asks for the objects of these keys, and for what their operations read first. Keys whose slots are held by a writer
-    /// are passed over, and so is a key that is the one before it. Strings cost a look-up for nothing.
+    /// are passed over; a key that is the one before it is looked up once. Strings cost a look-up for nothing.
     #[inline]
-    pub fn preload<'a>(&self, keys: impl Iterator<Item = Key<'a>> + Clone) {
+    pub fn preload<'a>(&self, wanted: impl Iterator<Item = Preloaded<'a>> + Clone) {
         let mut guards = [const { None }; PRELOADED_KEY_COUNT_MAX];
         let mut hash_before = None;
-        for (guard, key) in zip(&mut guards, keys.clone()) {
+        for (guard, Preloaded { key, .. }) in zip(&mut guards, wanted.clone()) {
             if hash_before != Some(key.hash) {
                 *guard = self.slots().try_read_now(key.slot.index());
             }
             hash_before = Some(key.hash);
         }
         let mut objects: [Option<&Object>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
-        for (object, (guard, key)) in zip(&mut objects, zip(&guards, keys)) {
-            let Some(table) = guard.as_ref().and_then(|slot| slot.table(key.db.0 as usize)) else { continue };
-            if let Some(ValueRef::Object(found)) = table.find(key.hash, key.bytes).map(|entry| entry.value())
+        let mut searches: [Option<(&Set, u64)>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
+        let mut before: Option<(Key<'_>, &Object)> = None;
+        for ((object, search), (guard, Preloaded { key, member })) in
+            zip(zip(&mut objects, &mut searches), zip(&guards, wanted))
+        {
+            if let Some(table) = guard.as_ref().and_then(|slot| slot.table(key.db.0 as usize))
+                && let Some(ValueRef::Object(found)) =
+                    table.find(key.hash, key.bytes).map(|entry| entry.value())
             {
                 found.prefetch();
                 *object = Some(found);
+                before = Some((key, found));
+            }
+            if let Some((_, Object::Set(set))) = before.filter(|(same, _)| same.hash == key.hash) {
+                *search = member.map(|member| (set, self.hasher().hash(member)));
             }
         }
         objects.iter().flatten().for_each(|object| object.prefetch_parts());
         objects.iter().flatten().for_each(|object| object.prefetch_index());
+        if searches.iter().any(Option::is_some) {
+            for step in PrefetchStep::ALL {
+                searches.iter().flatten().for_each(|(set, hash)| set.prefetch_member(*hash, step));
+            }
+        }
     }
 }

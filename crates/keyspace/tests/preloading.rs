@@ -3,7 +3,7 @@
 use base::{DbIndex, Millis};
 use collections::{Collection, Hash, Home, Limits, List, Set, SetLimits, SortedSet, SortedSetLimits};
 use collections::{End, ExpiryChange, ListLimits, NewValue};
-use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, View};
+use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, View};
 use sync::Mode;
 
 const KEY_COUNT: usize = 12;
@@ -75,8 +75,11 @@ fn nothing_changes_and_no_latch_stays_held() {
     // A slot that is being written is passed over.
     view.latch(keys[3].slot, Mode::Write).expect("nobody else");
     keyspace.preload(std::iter::empty());
-    keyspace.preload(keys.iter().copied());
-    keyspace.preload(std::iter::repeat_n(keys[0], 2 * PRELOADED_KEY_COUNT_MAX));
+    for member in [None, Some(&b"element-7-of-2"[..]), Some(b"element-7-of-8"), Some(b"not there")] {
+        keyspace.preload(keys.iter().map(|key| Preloaded { key: *key, member }));
+        let again = Preloaded { key: keys[2], member };
+        keyspace.preload(std::iter::repeat_n(again, 2 * PRELOADED_KEY_COUNT_MAX));
+    }
     view.release();
 
     for (number, key) in keys.iter().enumerate() {

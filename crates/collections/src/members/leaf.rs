@@ -20,6 +20,8 @@
 //! times, removing moves what lies behind.
 
 use crate::block::Block;
+use crate::prefetch;
+use crate::size_class::LINE_SIZE;
 
 /// Members of one range of hashes.
 #[derive(Clone, Default)]
@@ -90,9 +92,30 @@ impl Leaf {
         (0..self.len()).map(|index| self.at(index))
     }
 
+    /// Reads the head, and asks for what of the index [`Self::prefetch_head`] has not asked for.
+    #[inline(always)]
+    pub(super) fn prefetch_index(&self) {
+        prefetch::bytes(self.block.get(2 * LINE_SIZE..self.members_offset()).unwrap_or_default());
+    }
+
+    /// Reads the index, and asks for the member that a search with this tag compares first, or for where one would be
+    /// added.
+    #[inline]
+    pub(super) fn prefetch_member(&self, tag: u8) {
+        let index = self.find_where(tag, |_| true).unwrap_or_else(|| self.len());
+        let start = self.members_offset() + self.start(index);
+        prefetch::bytes(self.block.get(start..start + 1).unwrap_or_default());
+    }
+
     /// The index of a member.
     #[inline]
     pub(super) fn find(&self, tag: u8, member: &[u8]) -> Option<usize> {
+        self.find_where(tag, |index| self.at(index) == member)
+    }
+
+    /// The first of those indices with this tag that are the right ones.
+    #[inline]
+    fn find_where(&self, tag: u8, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = LOW_BITS * u64::from(tag);
         let tags = self.block.get(HEAD_SIZE..HEAD_SIZE + self.slots()).unwrap_or_default();
         for (word_index, word) in tags.chunks_exact(TAGS).enumerate() {
@@ -104,7 +127,7 @@ impl Leaf {
                 if index >= self.len() {
                     return None;
                 }
-                if self.at(index) == member {
+                if is_it(index) {
                     return Some(index);
                 }
                 candidates &= candidates - 1;
@@ -125,7 +148,7 @@ impl Leaf {
         let (len, start) = (self.len(), self.size());
         let end = start + member.len();
         if len == self.slots() || self.members_offset() + end > self.block.len() {
-            self.resize(len + 1, end);
+            self.resize(len + 1 + len / 16, end);
         }
         let offset = self.members_offset();
         self.block[offset + start..offset + end].copy_from_slice(member);

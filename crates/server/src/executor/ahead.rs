@@ -3,7 +3,7 @@
 use base::DbIndex;
 use commands::command::Categories;
 use commands::context::PlannedKey;
-use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, slot_of_hash};
+use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, slot_of_hash};
 use wire::request::Batch;
 
 use super::plan::Plan;
@@ -39,8 +39,10 @@ impl Ahead<'_> {
         let on_collections = plans.iter().zip(index..).filter(|(plan, _)| is_on_collection(plan));
         keyspace.preload(on_collections.filter_map(|(plan, index)| {
             let PlannedKey { hash, arg } = *self.keys.get(plan.first_key as usize)?;
-            let bytes = self.batch.args(index, self.bytes).at(arg as usize);
-            Some(Key { bytes, hash, slot: slot_of_hash(hash), db: self.db })
+            let args = self.batch.args(index, self.bytes);
+            let bytes = args.at(arg as usize);
+            let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
+            Some(Preloaded { key, member: args.get(arg as usize + 1) })
         }));
     }
 }
