@@ -215,6 +215,14 @@ impl<'a> Ctx<'a> {
         self.data.set(key, NewValue::Object(object), ExpiryChange::Clear);
     }
 
+    /// Deletes those of the request's keys from the `first`-th on whose time is over, in a command that reads them to write
+    /// another one: they expire before what becomes of it.
+    pub fn expire_sources(&mut self, first: usize) {
+        for index in first..self.planned.len() {
+            self.data.expire_if_due(self.key(index));
+        }
+    }
+
     /// Deletes a key. Whether it was there; the caller reports the change. Large values are freed elsewhere.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
         if self.data.expire_if_due(key) {

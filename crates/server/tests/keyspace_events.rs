@@ -102,6 +102,39 @@ fn each_look_for_a_stream_that_is_missing_is_told() {
 }
 
 #[test]
+fn what_a_write_reads_expires_before_what_becomes_of_it() {
+    with_events("EAm", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        client.text(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+        for request in [
+            "SUNIONSTORE to from",
+            "SINTERSTORE to from from",
+            "SDIFFSTORE to from",
+            "ZUNIONSTORE to 1 from",
+            "ZINTERSTORE to 1 from",
+            "ZDIFFSTORE to 1 from",
+            "ZRANGESTORE to from 0 -1",
+            "BITOP OR to from",
+            "SORT from STORE to",
+            "GEORADIUS from 0 0 1 m STORE to",
+            "GEOSEARCHSTORE to from FROMLONLAT 0 0 BYRADIUS 1 m",
+        ] {
+            client.text(&["MSET", "to", "x"]);
+            client.text(&["SET", "from", "v", "PX", "1"]);
+            client.wait_in_vain(Duration::from_millis(5));
+            assert_eq!(client.text(&request.split(' ').collect::<Vec<_>>()), "0", "{request}");
+            let mut expected =
+                vec!["set to", "set from", "expire from", "expired from", "keymiss from", "del to"];
+            if request.starts_with("SINTER") {
+                expected.insert(5, "keymiss from");
+            }
+            let expected: Vec<String> = expected.into_iter().map(by_event).collect();
+            assert_next(listener, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
 fn what_a_pipeline_finds_expired_is_told_of_in_its_order() {
     with_events("Exm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();

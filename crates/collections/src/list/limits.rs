@@ -37,10 +37,11 @@ impl ListLimits {
         }
     }
 
-    /// Whether half of what is permitted would do.
+    /// Whether half of what is permitted would do; where the directive limits the number of elements, in one listpack of any
+    /// size that is safe.
     #[inline]
     pub(super) fn are_half_kept(self, size: usize, len: usize) -> bool {
-        self.size_max.is_none_or(|size_max| size <= size_max / 2) && len <= self.len_max / 2
+        size <= self.size_max.map_or(SAFE_SIZE_MAX, |size_max| size_max / 2) && len <= self.len_max / 2
     }
 
     /// The largest element that shares a node with others.

@@ -128,6 +128,7 @@ fn combine(result: &mut [u8], other: &[u8], operation: impl Fn(u8, u8) -> u8) {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let operation = Operation::parse(args.at(1), args.len() - 3)?;
+    ctx.expire_sources(1);
     let result = combined(ctx, operation)?;
     let destination = ctx.key(0);
     if !result.is_empty() {

@@ -108,6 +108,9 @@ pub(super) fn search(
     form: Form,
 ) -> Result<Replied, CommandError> {
     let source = planned_key(ctx, form.source_at()).ok_or(CommandError::SYNTAX)?;
+    if form.may_store() || form == Form::SearchStore {
+        ctx.data.expire_if_due(source);
+    }
     let set = ctx.find::<SortedSet>(source)?;
     let member_point = |member: &[u8]| match set {
         None => Ok(None),

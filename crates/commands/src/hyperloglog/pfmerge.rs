@@ -31,10 +31,11 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    ctx.data.expire_if_due(key);
     let mut union = Union::new();
     let mut is_dense = false;
-    for key in ctx.keys() {
+    for index in 0..ctx.planned.len() {
+        let key = ctx.key(index);
+        ctx.data.expire_if_due(key);
         if let Some(bytes) = sketch::find(ctx, key)? {
             is_dense |= sketch::is_dense(bytes)?;
             union.add(bytes)?;

@@ -70,6 +70,7 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
     let home = ctx.home(destination);
+    ctx.expire_sources(1);
     let sets = find_sets(ctx, 1)?;
     let mut difference = Set::new();
     match sets.split_first() {

@@ -95,6 +95,7 @@ fn sinter(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 fn sinterstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
     let home = ctx.home(destination);
+    ctx.expire_sources(1);
     let sets = find_sets(ctx, 1)?;
     let smallest = sets.iter().flatten().min_by_key(|set| set.len());
     let mut result =

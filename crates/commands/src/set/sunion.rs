@@ -84,6 +84,7 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 fn sunionstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (destination, limits) = (ctx.key(0), limits(ctx.config));
     let home = ctx.home(destination);
+    ctx.expire_sources(1);
     let mut union = Set::new();
     for member in find_sets(ctx, 1)?.into_iter().flatten().flat_map(Set::iter) {
         union.add_item(home, member, limits);

@@ -312,6 +312,7 @@ pub(super) fn store(
     operation: Operation,
     event: &'static str,
 ) -> Result<Replied, CommandError> {
+    ctx.expire_sources(1);
     let inputs = Inputs::parse(ctx, args, 2, operation)?;
     let (home, limits) = (ctx.home(ctx.key(0)), limits(ctx));
     let mut result = SortedSet::new();

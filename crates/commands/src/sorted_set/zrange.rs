@@ -305,6 +305,7 @@ fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     let (destination, source) = (ctx.key(0), ctx.key(1));
     let (home, limits) = (ctx.home(destination), limits(ctx));
     let mut stored = SortedSet::new();
+    ctx.expire_sources(1);
     if let Some(set) = ctx.find::<SortedSet>(source)? {
         let elements = query.select(set);
         if query.by == By::Rank {

@@ -108,6 +108,9 @@ fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = Options::parse(args, stores)?;
+    if options.store.is_some() {
+        ctx.data.expire_if_due(ctx.key(0));
+    }
     let rows = sorted_rows(ctx, &options)?;
     if options.store.is_some() {
         let list = list_of(ctx, &rows, &options);

@@ -45,6 +45,25 @@ fn by_size() {
 }
 
 #[test]
+fn by_count_a_list_is_compact_again_only_where_it_is_small() {
+    check(expect![[r#"
+        @config list-max-listpack-size 8
+        > RPUSH l {x*3000} {x*3000} {x*3000} 3 4 5 6 7 8
+        9
+        > OBJECT ENCODING l
+        "quicklist"
+        > LTRIM l 0 2
+        +OK
+        > OBJECT ENCODING l
+        "quicklist"
+        > LTRIM l 0 0
+        +OK
+        > OBJECT ENCODING l
+        "listpack"
+    "#]]);
+}
+
+#[test]
 fn by_count() {
     check(expect![[r#"
         @config list-max-listpack-size 4
