@@ -69,6 +69,13 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
     let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
 }
 
+/// Has the allocator give back what it keeps free: what the calling thread keeps, and what no thread does. Takes longer the
+/// more is in use. Does nothing where `mimalloc` isn't the allocator.
+pub fn release_free_memory() {
+    // SAFETY: may be called at any time, by any thread.
+    unsafe { libmimalloc_sys::mi_collect(true) }
+}
+
 /// Turns transparent huge pages off for this process, but where they are asked for ([`make_huge_pages`]). Fails on
 /// kernels before 6.18.
 pub fn refuse_unasked_huge_pages() -> io::Result<()> {

@@ -148,6 +148,7 @@ impl Host for ThreadHost {
 
     fn memory_purge(&self) {
         self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
+        self.shared.post_all(|| Mail::ReleaseFreeMemory);
     }
 
     fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>) {

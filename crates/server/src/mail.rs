@@ -42,6 +42,8 @@ pub enum Mail {
     PauseChanged,
     /// The configuration changed.
     ConfigChanged,
+    /// `MEMORY PURGE`
+    ReleaseFreeMemory,
     /// A line for the connections in `MONITOR` mode.
     Monitor(Arc<[u8]>),
     /// A message for those who listen.

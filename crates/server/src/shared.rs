@@ -270,7 +270,7 @@ impl Shared {
     ) -> &'static Self {
         let seats: &'static Seats = Box::leak(Box::default());
         let wake = |token| seats.post(Token(token).thread(), Mail::Resume(Token(token)));
-        let pages = PageHooks { settle: Some(huge_pages::note_full), purge: Some(process::discard_pages) };
+        let pages = PageHooks { settle: Some(huge_pages::note_full), purge: Some(huge_pages::discard) };
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(seats)));
         let heaps = Heap::family_with(heap_count(config.io_threads.count() as usize), pages);

@@ -288,6 +288,7 @@ impl Thread {
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
+            Mail::ReleaseFreeMemory => self.release_free_memory(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
             Mail::Published(message) => self.deliver(number, &message),
             Mail::Invalidated(invalidation) => self.invalidate(*invalidation),

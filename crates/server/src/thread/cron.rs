@@ -14,6 +14,8 @@ use crate::shared::Attention;
 
 /// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
 const TRIM_MS: i64 = 1000;
+/// Fewest bytes, freed since the most that were allocated, for which threads look through what they keep.
+const RELEASED_SIZE_MIN: usize = 8 << 20;
 const EVEN_OUT_MS: i64 = 100;
 /// Most connections to look at in a tick: above, `dynamic-hz` makes ticks more frequent.
 const CLIENTS_A_TICK_MAX: usize = 200;
@@ -27,6 +29,8 @@ pub struct Cron {
     /// When the next of these is due.
     next_trim: i64,
     next_even_out: i64,
+    /// Most bytes allocated by the process since this thread last gave free memory back.
+    allocated_max: usize,
     /// The connection to go on with.
     client: usize,
     published_at: Ticks,
@@ -42,6 +46,7 @@ impl Cron {
         Self {
             next_trim: 0,
             next_even_out: 0,
+            allocated_max: 0,
             client: 0,
             published_at,
             busy_ns_before: 0,
@@ -70,14 +75,16 @@ impl Thread {
             self.even_out();
         }
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
-            if self.index == 0 && self.now.0 >= self.cron.next_trim {
+            if self.now.0 >= self.cron.next_trim {
                 self.cron.next_trim = self.now.0 + TRIM_MS;
-                self.shared.keyspace.trim();
+                self.trim();
             }
             self.check_clients();
         }
         if self.index == 0 {
-            huge_pages::make_one(&self.shared.background);
+            if self.shared.keyspace.is_dense() {
+                huge_pages::make_one(&self.shared.background);
+            }
             self.executor.limit_tracking();
             self.end_pause_in_time();
             if self.executor.config.maxmemory > 0 {
@@ -92,6 +99,25 @@ impl Thread {
         if self.executor.client_memory_max < u64::MAX {
             self.evict_clients();
         }
+    }
+
+    /// Gives memory back: vacant chunks of the heaps, and what the allocator keeps free if it is more than is in use. That costs
+    /// time in proportion to what is in use, so it is done each time half is gone, and not for little.
+    fn trim(&mut self) {
+        if self.index == 0 {
+            self.shared.keyspace.trim();
+        }
+        let allocated = sync::allocator::allocated_bytes();
+        self.cron.allocated_max = self.cron.allocated_max.max(allocated);
+        if self.cron.allocated_max - allocated > RELEASED_SIZE_MIN.max(allocated) {
+            self.release_free_memory();
+        }
+    }
+
+    /// Gives back what the allocator keeps free for this thread.
+    pub(super) fn release_free_memory(&mut self) {
+        process::release_free_memory();
+        self.cron.allocated_max = sync::allocator::allocated_bytes();
     }
 
     /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
