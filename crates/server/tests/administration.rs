@@ -508,3 +508,23 @@ fn a_client_that_never_reads_does_not_fill_the_memory_and_one_that_reads_late_ge
         wait_for(|| (used(&mut other) < 32 << 20).then_some(()));
     });
 }
+
+#[test]
+fn what_values_took_goes_back_to_the_system_when_they_are_gone() {
+    const MIB: u64 = 1 << 20;
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--save", ""];
+    on_each_backend(&options, |server| {
+        let mut client = server.client();
+        let resident = |client: &mut Client| server.info(client, "used_memory_rss").parse::<u64>().unwrap();
+        let before = resident(&mut client);
+        for purges in [false, true] {
+            assert_eq!(client.text(&["DEBUG", "POPULATE", "30000", "key", "2000"]), "OK");
+            assert!(resident(&mut client) > before + 60 * MIB);
+            assert_eq!(client.text(&["FLUSHALL", "SYNC"]), "OK");
+            if purges {
+                assert_eq!(client.text(&["MEMORY", "PURGE"]), "OK");
+            }
+            wait_for(|| (resident(&mut client) < before + 25 * MIB).then_some(()));
+        }
+    });
+}
