@@ -16,6 +16,10 @@ pub struct ThreadStatistics {
     pub connections_received: ThreadCounter,
     /// Commands executed.
     pub commands_processed: ThreadCounter,
+    /// Times that something was received.
+    pub reads: ThreadCounter,
+    /// Buffers sent.
+    pub writes: ThreadCounter,
     /// Bytes received.
     pub received_bytes: ThreadCounter,
     /// Bytes sent.
@@ -134,6 +138,8 @@ impl ThreadStatistics {
         Self {
             connections_received: ThreadCounter::new(),
             commands_processed: ThreadCounter::new(),
+            reads: ThreadCounter::new(),
+            writes: ThreadCounter::new(),
             received_bytes: ThreadCounter::new(),
             sent_bytes: ThreadCounter::new(),
             unsent_bytes: ThreadCounter::new(),
@@ -213,6 +219,8 @@ impl Statistics {
             for counter in [
                 &thread.connections_received,
                 &thread.commands_processed,
+                &thread.reads,
+                &thread.writes,
                 &thread.received_bytes,
                 &thread.sent_bytes,
                 &thread.turns,

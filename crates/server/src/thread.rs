@@ -415,6 +415,7 @@ impl Thread {
 
     /// Bytes arrived: executes what is complete, keeps the rest.
     fn received(&mut self, token: Token, data: &[u8]) {
+        self.statistics.reads.add(1);
         self.statistics.received_bytes.add(data.len() as u64);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;

@@ -404,6 +404,18 @@ fn memory_is_within_its_limit_for_the_first_who_looks() {
 }
 
 #[test]
+fn reads_and_writes_are_counted_by_thread() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut client = server.client();
+        client.text(&["CONFIG", "RESETSTAT"]);
+        (0..10).for_each(|_| drop(client.text(&["SET", "key", "value"])));
+        let line = server.info(&mut client, "io_thread_0");
+        assert!(line.starts_with("clients=1,reads=11,writes=11,commands="), "{line}");
+        assert_eq!(server.info(&mut client, "total_reads_processed"), "12");
+    });
+}
+
+#[test]
 fn durations_are_noted_only_where_that_is_asked_for() {
     let server = Server::start(&["--io-threads", "2", "--latency-tracking", "no"]);
     let mut admin = server.client();

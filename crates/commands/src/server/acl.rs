@@ -124,13 +124,13 @@ fn get_user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
         None => &[b"on", b"nopass"],
         Some(_) => &[b"on"],
     };
-    let mut out = reply.map(6);
+    let mut out = reply.map(7);
     out.bulk(b"flags");
     out.set(flags.len());
     flags.iter().for_each(|flag| out.bulk(flag));
     out.bulk(b"passwords");
     out.array(0);
-    for (name, rule) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*")] {
+    for (name, rule) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*"), ("databases", "alldbs")] {
         out.bulk(name.as_bytes());
         out.bulk(rule.as_bytes());
     }

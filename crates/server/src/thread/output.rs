@@ -56,6 +56,7 @@ impl Thread {
             self.spare_buffers.extend(spare);
         } else {
             let out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
+            self.statistics.writes.add(1);
             self.statistics.sent_bytes.add(out.len() as u64);
             connection.record.sent_bytes.add(out.len() as u64);
             self.reactor.send(id, out);

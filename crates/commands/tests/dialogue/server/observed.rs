@@ -122,6 +122,17 @@ fn debug() {
 }
 
 #[test]
+fn the_default_user() {
+    check(expect![[r#"
+        @valkey
+        > ACL GETUSER default
+        ["flags", ["on", "nopass"], "passwords", [], "commands", "+@all", "keys", "~*", "channels", "&*", "databases", "alldbs", "selectors", []]
+        > ACL GETUSER nobody
+        $-1
+    "#]]);
+}
+
+#[test]
 fn time_and_others() {
     check(expect![[r#"
         > TIME x
