@@ -86,6 +86,24 @@ fn new_keys_and_missed_ones() {
 }
 
 #[test]
+fn what_is_over_or_fails_at_once_tells_as_much_as_in_valkey() {
+    with_events("AEn", "__keyevent@0__:*", |server, listener| {
+        let mut client = server.client();
+        // A hash whose only field is over when it is set is new, and gone.
+        client.text(&["HSETEX", "h", "EXAT", "1", "FIELDS", "1", "a", "b"]);
+        // A string that has grown for an operation that fails is new, but not written to.
+        client.text(&["BITFIELD", "b", "OVERFLOW", "FAIL", "INCRBY", "u8", "80", "300"]);
+        client.text(&["BITFIELD", "b", "OVERFLOW", "FAIL", "INCRBY", "u8", "160", "300"]);
+        client.text(&["DEL", "b"]);
+        let events = ["new h", "hset h", "hexpire h", "hexpired h", "del h", "new b", "del b"];
+        assert_next(
+            listener,
+            &events.map(|event| format!("__keyevent@0__:{event}")).each_ref().map(String::as_str),
+        );
+    });
+}
+
+#[test]
 fn each_look_for_a_stream_that_is_missing_is_told() {
     with_events("EAnm", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();

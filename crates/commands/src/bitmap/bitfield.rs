@@ -193,9 +193,10 @@ fn write(
         }
     });
     edited.map_err(|_| CommandError::WRONG_TYPE)?;
-    if change_count > 0 || has_grown {
+    // As in Valkey, that it has grown for an operation that failed is nobody's business.
+    if change_count > 0 {
         ctx.changed(EventClass::String, "setbit", key);
-        ctx.effects.dirty += change_count.saturating_sub(1);
+        ctx.effects.dirty += change_count - 1;
     }
     Ok(out.done())
 }

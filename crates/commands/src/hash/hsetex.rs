@@ -56,7 +56,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(reply.flag(false));
     }
     match expiry {
-        Some(ExpiryChange::At(at)) if ctx.is_over(at) => delete(ctx, key, pairs)?,
+        Some(ExpiryChange::At(at)) if ctx.is_over(at) => {
+            if !is_there {
+                ctx.announce(EventClass::New, "new", key);
+            }
+            delete(ctx, key, pairs)?;
+        }
         _ => set(ctx, key, pairs, expiry)?,
     }
     Ok(reply.flag(true))
