@@ -205,6 +205,7 @@ impl List {
                 *sum -= listpack_size(item) as u32;
                 see(item);
             }),
+            Repr::Large(nodes) if nodes.keeps_form_without(index) => nodes.take(index, see),
             Repr::Large(nodes) => {
                 see(nodes.at(index));
                 self.remove_range(index, 1);

@@ -75,6 +75,12 @@ fn run(seed: u64, steps: usize, bias: usize) {
                 list.remove_range(0, len);
                 model.clear();
             }
+            6 | 8 if len > 0 => {
+                let index = [0, len - 1, random.below(len)][random.below(3)];
+                list.take(index, |item| assert!(item.is(&model[index])));
+                list.shrunk(limits);
+                model.remove(index);
+            }
             7 => {
                 let copy = list.to_copy();
                 assert_same(&copy, &model);

@@ -288,6 +288,28 @@ impl Nodes {
         }
     }
 
+    /// Whether only one node changes if an element is removed, and stays. Panics beyond the end.
+    #[inline]
+    pub(super) fn keeps_form_without(&self, index: usize) -> bool {
+        self.nodes.len() > 1 && self.nodes[self.place(index).0].len() > 1
+    }
+
+    /// Removes an element, which `see` is shown before, where [`Self::keeps_form_without`] holds.
+    #[inline]
+    pub(super) fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
+        let (place, within) = self.place(index);
+        let node = &mut self.nodes[place];
+        let Content::Several(elements) = &mut node.content else {
+            unreachable!("a node of several elements stays")
+        };
+        elements.take(within, |[item]| {
+            self.listpack_size -= listpack_size(item);
+            see(item);
+        });
+        node.len -= 1;
+        self.len -= 1;
+    }
+
     pub(super) fn remove_range(&mut self, index: usize, count: usize) {
         assert!(count <= self.len - index, "beyond the end");
         let mut left = count;

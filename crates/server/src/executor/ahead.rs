@@ -29,9 +29,18 @@ impl Ahead<'_> {
     #[inline(always)]
     pub(super) fn preload(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
         let plans = &plans[..plans.len().min(PRELOADED_KEY_COUNT_MAX)];
-        if plans.len() > 1 && plans.iter().any(is_on_collection) {
+        if plans.len() > 1 && plans.iter().any(is_on_collection) && !self.is_one_hot_key(plans) {
             self.preload_some(keyspace, plans, index);
         }
+    }
+
+    /// Whether all requests are for one key, which is in the caches then. Not so the members of a set: those are asked for.
+    #[inline(always)]
+    fn is_one_hot_key(&self, plans: &[Plan]) -> bool {
+        let hash = |plan: &Plan| self.keys.get(plan.first_key as usize).map(|key| key.hash);
+        let is_on_set =
+            |plan: &Plan| plan.command.is_some_and(|command| command.categories.intersects(Categories::SET));
+        plans.iter().all(|plan| hash(plan) == hash(&plans[0]) && !is_on_set(plan))
     }
 
     #[inline(never)]
