@@ -1,7 +1,8 @@
 //! Whatever is done to a packed sequence, it stays in order and does what a vector of vectors does.
 //!
-//! The input is a list of changes: a byte that chooses one, a byte for the place, a byte for the length of the text,
-//! and the text. Texts of digits are kept as integers inside, so digits are what the fuzzer should come upon.
+//! The input is a byte that chooses the kind of sequence, and a list of changes: a byte that chooses one, a byte for the
+//! place, a byte for the length of the text, and the text. Texts of digits are kept as integers inside, so digits are
+//! what the fuzzer should come upon.
 
 #![no_main]
 
@@ -11,10 +12,19 @@ use libfuzzer_sys::fuzz_target;
 /// So that a run stays short: each change is followed by a comparison of everything.
 const CHANGE_COUNT_MAX: usize = 200;
 
-fuzz_target!(|data: &[u8]| {
-    let mut packed = Packed::<2>::default();
-    let mut model: Vec<[Vec<u8>; 2]> = Vec::new();
-    let mut rest = data;
+fuzz_target!(|data: &[u8]| match data.split_first() {
+    Some((0..85, changes)) => play::<1, false>(changes),
+    Some((85..170, changes)) => play::<1, true>(changes),
+    Some((_, changes)) => play::<2, true>(changes),
+    None => {}
+});
+
+type Model<const N: usize> = Vec<[Vec<u8>; N]>;
+
+fn play<const N: usize, const FIND: bool>(changes: &[u8]) {
+    let mut packed = Packed::<N, FIND>::default();
+    let mut model: Model<N> = Vec::new();
+    let mut rest = changes;
     for _ in 0..CHANGE_COUNT_MAX {
         let [change, place, len, texts @ ..] = rest else { break };
         let (texts, after) = texts.split_at(texts.len().min(*len as usize));
@@ -22,41 +32,42 @@ fuzz_target!(|data: &[u8]| {
         change_both(*change, *place as usize, texts, &mut packed, &mut model);
         packed.check().expect("the invariants hold");
         assert_eq!(packed.len(), model.len());
-        let groups: Vec<[Vec<u8>; 2]> = packed.iter().map(|group| group.map(text)).collect();
+        let groups: Model<N> = packed.iter().map(|group| group.map(text)).collect();
         assert_eq!(groups, model);
-        let wanted = &texts[..texts.len() / 2];
+        let wanted = &texts[..texts.len() / N];
         let found = model.iter().position(|group| group[0] == wanted);
         assert_eq!(packed.find(wanted, 0), found);
     }
-});
+}
 
-fn change_both(
+fn change_both<const N: usize, const FIND: bool>(
     change: u8,
     place: usize,
     texts: &[u8],
-    packed: &mut Packed<2>,
-    model: &mut Vec<[Vec<u8>; 2]>,
+    packed: &mut Packed<N, FIND>,
+    model: &mut Model<N>,
 ) {
-    let (first, second) = texts.split_at(texts.len() / 2);
-    let group = [first.to_vec(), second.to_vec()];
+    let part_len = texts.len() / N;
+    let parts: [&[u8]; N] = std::array::from_fn(|part| &texts[part * part_len..][..part_len]);
+    let group = parts.map(<[u8]>::to_vec);
     let index = place % (model.len() + 1);
     let existing = place % model.len().max(1);
-    match change % 8 {
+    match change % 10 {
         0 | 1 if packed.fits(texts.len()) => {
-            packed.insert(index, [first, second]);
+            packed.insert(index, parts);
             model.insert(index, group);
         }
         2 if packed.fits(texts.len()) => {
-            packed.push_front([first, second]);
+            packed.push_front(parts);
             model.insert(0, group);
         }
         3 if packed.fits(texts.len()) => {
-            packed.push_back([first, second]);
+            packed.push_back(parts);
             model.push(group);
         }
         4 if !model.is_empty() && packed.fits(texts.len()) => {
-            packed.replace(existing, place % 2, first);
-            model[existing][place % 2] = first.to_vec();
+            packed.replace(existing, place % N, parts[0]);
+            model[existing][place % N] = parts[0].to_vec();
         }
         5 if !model.is_empty() => {
             packed.remove(existing);
@@ -73,6 +84,11 @@ fn change_both(
             model.drain(index..index + count);
             packed.shrink();
         }
+        8 if !model.is_empty() => {
+            packed.take(0, |group| assert_eq!(group.map(text), model[0]));
+            model.remove(0);
+        }
+        9 => packed.reserve(place, 8 * place),
         _ => {}
     }
 }

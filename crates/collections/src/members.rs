@@ -534,7 +534,8 @@ impl std::fmt::Debug for Members {
     }
 }
 
-#[cfg(test)]
+// Not under Miri: what checks is safe code.
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::{Heap, KeyHasher};

@@ -11,7 +11,7 @@ use collections::{
 use random::Random;
 
 /// Changes for each seed; fewer under Miri.
-const STEP_COUNT: usize = if cfg!(miri) { 40 } else { 6_000 };
+const STEP_COUNT: usize = if cfg!(miri) { 20 } else { 6_000 };
 
 const LIMITS: Limits = Limits { entry_count_max: 128, value_size_max: 64 };
 

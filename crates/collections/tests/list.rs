@@ -117,7 +117,7 @@ fn behaves_as_a_deque() {
 #[test]
 fn a_queue_gives_its_nodes_back() {
     let mut list = List::new();
-    let count = if cfg!(miri) { 3_000 } else { 100_000 };
+    let count = if cfg!(miri) { 500 } else { 100_000 };
     for number in 0..count {
         list.push(End::Left, number.to_string().as_bytes());
     }
