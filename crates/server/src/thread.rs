@@ -86,6 +86,8 @@ pub struct Thread {
     errands: Slab<Errand>,
     /// Connections with output of this turn.
     dirty: Vec<Token>,
+    /// Messages that are to be sent.
+    delivery: output::Delivery,
     /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
     arrivals: VecDeque<(Socket, Origin)>,
     /// Connections elsewhere that wait for the end of this turn.
@@ -129,6 +131,7 @@ impl Thread {
             early: Vec::new(),
             errands: Slab::new(),
             dirty: Vec::new(),
+            delivery: output::Delivery::default(),
             arrivals: VecDeque::new(),
             turn_askers: Vec::new(),
             spare_buffers: Vec::new(),
@@ -222,6 +225,7 @@ impl Thread {
         let sleeps = self.ready.is_empty()
             && self.turn_askers.is_empty()
             && self.arrivals.is_empty()
+            && !self.delivery.is_due()
             && !self.executor.is_evicting
             && !self.cron.defragmenter.has_time()
             && !self.ears.has_mail()

@@ -4,6 +4,7 @@ use base::Millis;
 use commands::session::SessionFlags;
 use config::ClientClass;
 use reactor::CloseMode;
+use reactor::clock::Ticks;
 
 use super::Thread;
 use crate::connection::{Connection, Token};
@@ -21,17 +22,67 @@ const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
 /// each client has a first buffer of its own, and small limits cut off no small replies.
 const UNCOUNTED_OUTPUT_SIZE: usize = 16 << 10;
 
+/// How long messages wait for others to go with them, in nanoseconds, and bytes of output from which on they do not.
+const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
+const DELIVERY_SIZE_MAX: usize = 1 << 20;
+
+/// Connections with messages from which on these wait at all.
+const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
+
 /// Output that may wait for a client that has not authenticated, in bytes.
 const STRANGER_OUTPUT_SIZE_MAX: usize = 1024;
 
+/// Messages that are with connections and not with the reactor.
+#[derive(Default)]
+pub(super) struct Delivery {
+    /// The connections that had no output before.
+    listeners: Vec<Token>,
+    /// Bytes of all of it.
+    size: usize,
+    /// That of the last turn.
+    size_before: usize,
+    /// When its first turn ended.
+    since: Option<Ticks>,
+}
+
+impl Delivery {
+    /// Whether there is any.
+    pub(super) fn is_due(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    /// At the end of a turn: whether it waits for the next one. A send to a connection costs much more than what is in
+    /// it. So while messages keep coming, those of several turns are sent together: the answers to publishers
+    /// leave, and if that makes them publish more, it goes with the rest.
+    fn waits(&mut self) -> bool {
+        let has_grown = self.size > self.size_before;
+        self.size_before = self.size;
+        let now = Ticks::now();
+        has_grown
+            && self.listeners.len() >= DELIVERY_LISTENER_COUNT_MIN
+            && self.size < DELIVERY_SIZE_MAX
+            && now.ns_since(*self.since.get_or_insert(now)) < DELIVERY_WAIT_NS_MAX
+    }
+}
+
 impl Thread {
-    /// Sends the output of every connection that has some.
+    /// Sends the output of every connection that has some: first the answers, so that who has them can go on meanwhile.
     pub(super) fn flush_dirty(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for token in dirty.drain(..) {
             self.flush(token);
         }
         self.dirty = dirty;
+        if self.delivery.is_due() {
+            if self.delivery.waits() {
+                return;
+            }
+            let mut listeners = std::mem::take(&mut self.delivery).listeners;
+            for token in listeners.drain(..) {
+                self.flush(token);
+            }
+            self.delivery.listeners = listeners;
+        }
         self.statistics.unsent_bytes.set(0);
     }
 
@@ -147,7 +198,7 @@ impl Thread {
 
     /// Gives a message to the connections here that listen to it.
     pub(super) fn deliver(&mut self, number: u64, message: &Message) {
-        let Self { ears, connections, dirty, statistics, .. } = self;
+        let Self { ears, connections, delivery, statistics, .. } = self;
         ears.deliver(number, message, |token, form| {
             let Some(connection) = connections.get_mut(token.place()).filter(|c| c.token == token) else {
                 return;
@@ -157,10 +208,11 @@ impl Thread {
                 return;
             }
             if connection.out.is_empty() {
-                dirty.push(token);
+                delivery.listeners.push(token);
             }
-            let before = connection.out.capacity();
+            let (before, size) = (connection.out.capacity(), connection.out.len());
             form.write(&mut connection.out, session.protocol);
+            delivery.size += connection.out.len() - size;
             statistics.unsent_bytes.add((connection.out.capacity() - before) as u64);
         });
     }
@@ -189,4 +241,28 @@ fn is_over_soft_limit(
     }
     let since = *connection.soft_limit_since.get_or_insert(now.0);
     now.0 - since > seconds as i64 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(listener_count: usize, size: usize) -> Delivery {
+        Delivery { listeners: vec![Token(0); listener_count], size, ..Delivery::default() }
+    }
+
+    #[test]
+    fn messages_to_many_wait_while_more_come() {
+        let mut many = delivery(DELIVERY_LISTENER_COUNT_MIN, 1000);
+        assert!(many.waits());
+        many.size += 1000;
+        many.since = many.since.map(|_| Ticks::now());
+        assert!(many.waits());
+        assert!(!many.waits(), "nothing came");
+        many.size += 1000;
+        many.since = Some(Ticks::from_raw(0));
+        assert!(!many.waits(), "it has waited long enough");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "it is much");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN - 1, 1000).waits(), "they are few");
+    }
 }
