@@ -7,7 +7,7 @@
 //! 8       8     expiry, Unix time in ms, if there is one
 //!         4     key length, if the 8 bits say 255
 //!         n     key
-//!         n     value, by form: the integer (8), the bytes, a `LargeParts` (24) or what aligns an `Object`, and the object (24)
+//!         n     value, by form: the integer (8), the bytes, a pointer to a shared text (8), or what aligns an `Object`, and the object (24)
 //! ```
 //! A key of 16 bytes with a value of 64 takes 88 bytes. After the header only objects are aligned.
 //!
@@ -16,6 +16,7 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::bucket::Volatility;
@@ -109,15 +110,6 @@ impl Form {
             _ => Self::Object,
         }
     }
-}
-
-/// The buffer of a string longer than [`INLINE_SIZE_MAX`]: a `Vec<u8>` taken apart.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct LargeParts {
-    pub(crate) address: *mut u8,
-    pub(crate) len: usize,
-    pub(crate) capacity: usize,
 }
 
 /// The first eight bytes of an entry.
@@ -287,11 +279,7 @@ impl<'a> Entry<'a> {
             // SAFETY: the form says that an integer is there.
             Form::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
             Form::Embstr | Form::Raw => ValueRef::Bytes(self.bytes(offset, shape.value_size)),
-            Form::Large => {
-                let parts = self.large_parts();
-                // SAFETY: the parts are those of a vector that the entry owns.
-                ValueRef::Bytes(unsafe { std::slice::from_raw_parts(parts.address, parts.len) })
-            }
+            Form::Large => ValueRef::Bytes(self.large_text()),
             Form::Object => {
                 // SAFETY: the form says that an object is there, aligned, which the entry owns.
                 ValueRef::Object(unsafe { &*self.object_address() })
@@ -363,11 +351,24 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// A long string, to be kept as it is now without copying it: a change to the value makes a copy meanwhile. `None`: the
+    /// value is short, or no string.
+    #[must_use]
+    pub fn shared_text(self) -> Option<Arc<Vec<u8>>> {
+        if self.form() != Form::Large {
+            return None;
+        }
+        // SAFETY: it comes from `Arc::into_raw`, and the entry holds a count of it.
+        unsafe { Arc::increment_strong_count(self.large_address()) };
+        // SAFETY: likewise; the count is the one just added.
+        Some(unsafe { Arc::from_raw(self.large_address()) })
+    }
+
     /// Bytes of memory the key takes: the entry's block and what it owns outside, without its place in the table.
     #[must_use]
     pub fn allocated_bytes(self) -> usize {
         let outside = match (self.form(), self.value()) {
-            (Form::Large, _) => self.large_parts().capacity,
+            (Form::Large, _) => self.large_text().capacity(),
             (_, ValueRef::Object(object)) => object.memory_bytes(),
             _ => 0,
         };
@@ -410,10 +411,16 @@ impl<'a> Entry<'a> {
         Form::from_bits(self.flags() >> FORM_SHIFT)
     }
 
-    pub(crate) fn large_parts(self) -> LargeParts {
+    /// Where a string longer than [`INLINE_SIZE_MAX`] is: made by `Arc::into_raw`.
+    pub(crate) fn large_address(self) -> *const Vec<u8> {
         debug_assert_eq!(self.form(), Form::Large);
         // SAFETY: every caller has seen the form `Large`, whose value this is.
-        unsafe { self.at(self.shape().value_offset()).cast::<LargeParts>().read_unaligned() }
+        unsafe { self.at(self.shape().value_offset()).cast::<*const Vec<u8>>().read_unaligned() }
+    }
+
+    pub(crate) fn large_text(self) -> &'a Vec<u8> {
+        // SAFETY: the entry holds a count of it, and whoever changes the text has the entry alone.
+        unsafe { &*self.large_address() }
     }
 
     pub(crate) fn object_address(self) -> *mut Object {

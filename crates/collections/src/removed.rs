@@ -9,10 +9,9 @@
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use crate::entry::{
-    EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, LargeParts, Shape, ValueRef,
-};
+use crate::entry::{EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, Shape, ValueRef};
 use crate::heap::{self, Heap};
 use crate::number::{DecimalBuffer, may_be_canonical, parse_canonical};
 use crate::object::{Kind, Object};
@@ -88,7 +87,7 @@ impl<'v> Content<'v> {
         let value_size = match self {
             Self::Int(_) => size_of::<i64>(),
             Self::Inline(_, bytes) => bytes.len(),
-            Self::Large(_) => size_of::<LargeParts>(),
+            Self::Large(_) => size_of::<*const Vec<u8>>(),
             Self::Object(_) => return Shape::of_object(has_expiry, key_len),
         };
         Shape { has_expiry, key_len, value_size }
@@ -170,7 +169,8 @@ impl Removed {
             && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > INLINE_SIZE_MAX
         {
-            self.edit_large(heap, |buffer| overwrite(buffer, bytes));
+            // SAFETY: `self` owns the entry and is not used meanwhile.
+            unsafe { Self::edit_large(self.block, |buffer| overwrite(buffer, bytes)) };
             return self.with_expiry(heap, expiry);
         }
         let content = Content::of(value);
@@ -198,16 +198,19 @@ impl Removed {
     }
 
     /// The same string lengthened or cut to `len` bytes, new ones zero, as `raw`. Must not hold an object.
-    pub(crate) fn with_len(mut self, heap: &Heap, len: usize) -> Self {
+    pub(crate) fn with_len(self, heap: &Heap, len: usize) -> Self {
         let entry = self.entry();
         let mut decimal = DecimalBuffer::new();
         match entry.form() {
             Form::Object => unreachable!("callers have checked that the value is a string"),
             Form::Large => {
-                self.edit_large(heap, |buffer| {
+                let resize = |text: &mut Arc<Vec<u8>>| {
+                    let buffer = Arc::make_mut(text);
                     reserve_amortised(buffer, len);
                     buffer.resize(len, 0);
-                });
+                };
+                // SAFETY: `self` owns the entry and is not used meanwhile.
+                unsafe { Self::edit_large(self.block, resize) };
                 self
             }
             Form::Int | Form::Embstr | Form::Raw if len > INLINE_SIZE_MAX => {
@@ -230,10 +233,13 @@ impl Removed {
     /// The same string with `bytes` after it, as `raw`. Must not hold an object.
     pub(crate) fn with_suffix(mut self, heap: &Heap, bytes: &[u8]) -> Self {
         if self.entry().form() == Form::Large {
-            self.edit_large(heap, |buffer| {
+            let append = |text: &mut Arc<Vec<u8>>| {
+                let buffer = Arc::make_mut(text);
                 reserve_amortised(buffer, buffer.len() + bytes.len());
                 buffer.extend_from_slice(bytes);
-            });
+            };
+            // SAFETY: `self` owns the entry and is not used meanwhile.
+            unsafe { Self::edit_large(self.block, append) };
             return self;
         }
         let old_len =
@@ -281,7 +287,14 @@ impl Removed {
         let shape = entry.shape();
         let (address, len) = match entry.form() {
             Form::Embstr | Form::Raw => (block.as_ptr().wrapping_add(shape.value_offset()), shape.value_size),
-            Form::Large => (entry.large_parts().address, entry.large_parts().len),
+            Form::Large => {
+                let own = |text: &mut Arc<Vec<u8>>| {
+                    let buffer = Arc::make_mut(text);
+                    (buffer.as_mut_ptr(), buffer.len())
+                };
+                // SAFETY: (1) is the callee's condition, too.
+                unsafe { Self::edit_large(block, own) }
+            }
             Form::Int | Form::Object => return None,
         };
         // SAFETY: (1) these are the bytes of the value, and the caller's alone.
@@ -379,7 +392,7 @@ impl Removed {
         // SAFETY: both ranges lie inside their entries, which are two.
         unsafe { new.at(target).copy_from_nonoverlapping(self.at(source), size) };
         if entry.form() == Form::Large {
-            let capacity = entry.large_parts().capacity as isize;
+            let capacity = entry.large_text().capacity() as isize;
             heap.core().note_external(capacity);
             self.core().note_external(-capacity);
         }
@@ -402,13 +415,25 @@ impl Removed {
         self
     }
 
-    fn edit_large(&mut self, heap: &Heap, edit: impl FnOnce(&mut Vec<u8>)) {
-        let parts = self.entry().large_parts();
-        // SAFETY: the parts are those of a vector, and are replaced below before anyone reads them again.
-        let mut buffer = unsafe { Vec::from_raw_parts(parts.address, parts.len, parts.capacity) };
-        edit(&mut buffer);
-        heap.core().note_external(buffer.capacity() as isize - parts.capacity as isize);
-        self.write_large(buffer, self.entry().shape());
+    /// Lets `edit` change a long string, of which others may hold the text as it was.
+    ///
+    /// # Safety
+    /// 1. The block holds a complete entry of the form `Large`, of which the caller has exclusive use.
+    unsafe fn edit_large<T>(block: NonNull<u8>, edit: impl FnOnce(&mut Arc<Vec<u8>>) -> T) -> T {
+        // SAFETY: (1) nobody changes it meanwhile.
+        let entry = unsafe { Entry::from_block(block) };
+        let shape = entry.shape();
+        let target = block.as_ptr().wrapping_add(shape.value_offset()).cast::<*const Vec<u8>>();
+        // SAFETY: (1) the entry's count of the text; the address is written back below, and nobody reads it before.
+        let mut text = unsafe { Arc::from_raw(entry.large_address()) };
+        let before = text.capacity() as isize;
+        let result = edit(&mut text);
+        let grown = text.capacity() as isize - before;
+        // SAFETY: (1) the block holds the shape, which has room for the address here.
+        unsafe { target.write_unaligned(Arc::into_raw(text)) };
+        // SAFETY: (1) the block is live and of this size.
+        unsafe { heap::core_of(block, shape.size()) }.note_external(grown);
+        result
     }
 
     fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: Shape) {
@@ -424,7 +449,8 @@ impl Removed {
             }
             Content::Large(buffer) => {
                 heap.core().note_external(buffer.capacity() as isize);
-                self.write_large(buffer, shape);
+                // SAFETY: the block holds the shape, which has room for the address here.
+                unsafe { target.cast::<*const Vec<u8>>().write_unaligned(Arc::into_raw(Arc::new(buffer))) };
             }
             Content::Object(object) => {
                 let target = self.at(shape.object_offset()).cast::<Object>();
@@ -432,15 +458,6 @@ impl Removed {
                 unsafe { target.write(object) };
             }
         }
-    }
-
-    fn write_large(&mut self, buffer: Vec<u8>, shape: Shape) {
-        let mut buffer = ManuallyDrop::new(buffer);
-        let parts =
-            LargeParts { address: buffer.as_mut_ptr(), len: buffer.len(), capacity: buffer.capacity() };
-        let target = self.at(shape.value_offset()).cast::<LargeParts>();
-        // SAFETY: the block holds the shape, which has room for the parts here.
-        unsafe { target.write_unaligned(parts) };
     }
 
     fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: Shape) {
@@ -470,10 +487,9 @@ impl Removed {
         match self.entry().form() {
             Form::Int | Form::Embstr | Form::Raw => {}
             Form::Large => {
-                let parts = self.entry().large_parts();
-                self.core().note_external(-(parts.capacity as isize));
-                // SAFETY: the parts are those of a vector, and every caller overwrites or frees them next.
-                drop(unsafe { Vec::from_raw_parts(parts.address, parts.len, parts.capacity) });
+                self.core().note_external(-(self.entry().large_text().capacity() as isize));
+                // SAFETY: made by `Arc::into_raw`, and every caller overwrites or frees the address next.
+                drop(unsafe { Arc::from_raw(self.entry().large_address()) });
             }
             Form::Object => {
                 // SAFETY: the entry owns the object, and every caller overwrites or frees its bytes next.
@@ -519,15 +535,17 @@ impl std::fmt::Debug for Removed {
     }
 }
 
-/// Replaces the contents of a buffer.
-fn overwrite(buffer: &mut Vec<u8>, bytes: &[u8]) {
-    // A buffer far too large would stay so for ever.
-    if buffer.capacity() / 2 > bytes.len() {
-        *buffer = Vec::new();
+/// Replaces a text, in its buffer if nobody else holds it.
+fn overwrite(text: &mut Arc<Vec<u8>>, bytes: &[u8]) {
+    match Arc::get_mut(text) {
+        // A buffer far too large would stay so for ever.
+        Some(buffer) if buffer.capacity() / 2 <= bytes.len() => {
+            buffer.clear();
+            buffer.reserve_exact(bytes.len());
+            buffer.extend_from_slice(bytes);
+        }
+        _ => *text = Arc::new(bytes.to_vec()),
     }
-    buffer.clear();
-    buffer.reserve_exact(bytes.len());
-    buffer.extend_from_slice(bytes);
 }
 
 /// Room for `len` bytes that doubles up to 1 MiB and then grows by 1 MiB at a time, as appending wants it.

@@ -2,9 +2,13 @@
 
 mod random;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-use collections::{DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, ExpiryChange, Heap, Hint, NewValue, Table};
+use collections::{
+    DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, Entry, ExpiryChange, Heap, Hint, INLINE_SIZE_MAX, NewValue,
+    Table,
+};
 use random::Random;
 
 /// How keys are hashed: well, or so badly that every path for crowded positions is taken.
@@ -58,6 +62,8 @@ struct Driver {
     key_count: u64,
     /// Out of 100 operations, so many remove.
     removal_percent: u64,
+    /// Long texts that are held while their values change, and what they were.
+    held: VecDeque<(Arc<Vec<u8>>, Vec<u8>)>,
 }
 
 impl Driver {
@@ -71,6 +77,7 @@ impl Driver {
             hashing,
             key_count,
             removal_percent: 25,
+            held: VecDeque::new(),
         }
     }
 
@@ -116,12 +123,13 @@ impl Driver {
             let expected = self.model.remove(&key);
             assert_eq!(removed.as_ref().map(|removed| seen(removed.entry())), expected);
         } else {
-            match self.random.below(9) {
+            match self.random.below(10) {
                 0 => self.append(hash, key),
                 1 => self.resize(hash, key),
                 2 => self.set_expiry(hash, key),
                 3 => self.rename(hash, &key),
                 4 => self.defragment(),
+                5 => self.hold(hash, &key),
                 _ => self.set(hash, key),
             }
         }
@@ -220,6 +228,18 @@ impl Driver {
         assert_eq!(replaced.map(|replaced| seen(replaced.entry())), old);
     }
 
+    /// Holds a long text as it is now, beside some others.
+    fn hold(&mut self, hash: u64, key: &[u8]) {
+        let Some(expected) = self.model.get(key) else { return };
+        match self.table.find(hash, key).and_then(Entry::shared_text) {
+            Some(shared) => self.held.push_back((shared, expected.text.clone())),
+            None => assert!(expected.text.len() <= INLINE_SIZE_MAX),
+        }
+        if self.held.len() > 20 {
+            self.held.pop_front();
+        }
+    }
+
     fn defragment(&mut self) {
         let from = self.random.below(1 << 24) as u32;
         let done = self.table.defragment(&self.heap, from, 5);
@@ -234,6 +254,7 @@ impl Driver {
             assert!(stored.insert(entry.key().to_vec(), seen(entry)).is_none());
         }
         assert!(stored == self.model);
+        assert!(self.held.iter().all(|(shared, text)| **shared == *text));
         for key in self.model.keys() {
             let found = self.table.find(hash_of(self.hashing, key), key);
             assert_eq!(found.map(|entry| entry.key().to_vec()).as_ref(), Some(key));

@@ -15,6 +15,7 @@ use wire::request::Args;
 use crate::command::Command;
 use crate::error::CommandError;
 use crate::host::Host;
+use crate::lending::{COPIED_SIZE_MAX, Lending};
 use crate::reply::{Replied, Reply};
 use crate::session::{BlockReason, Blocked, Session, SessionFlags};
 
@@ -57,6 +58,8 @@ pub struct Effects {
     /// Whether an edit has emptied a collection, and so removed its key. May be left from an earlier command: then it
     /// costs a look.
     pub has_emptied: bool,
+    /// Long strings of the reply that are not copied into it.
+    pub lending: Lending,
 }
 
 impl<'a> Ctx<'a> {
@@ -138,10 +141,27 @@ impl<'a> Ctx<'a> {
         match self.find_string(key)? {
             None => out.null(),
             Some(ValueRef::Int(value)) => out.bulk_int(value),
+            Some(ValueRef::Bytes(bytes)) if bytes.len() > COPIED_SIZE_MAX => self.write_long(key, bytes, out),
             Some(ValueRef::Bytes(bytes)) => out.bulk(bytes),
             Some(ValueRef::Object(_)) => return Err(CommandError::WRONG_TYPE),
         }
         Ok(())
+    }
+
+    /// A long string as a part of a reply: lent, if it is long enough and that is accepted.
+    #[inline(never)]
+    fn write_long(&self, key: Key<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
+        let lending = &self.effects.lending;
+        let size_min = self.config.min_string_size_avoid_copy_reply_threaded as usize;
+        let is_lent = size_min > 0 && bytes.len() >= size_min && lending.is_accepted();
+        let entry = self.data.peek(key).filter(|_| is_lent);
+        match entry.and_then(Entry::shared_text) {
+            Some(text) => {
+                let at = out.bulk_elsewhere(text.len());
+                lending.lend(at, text);
+            }
+            None => out.bulk(bytes),
+        }
     }
 
     /// The collection of a key for reading; `None`: no such key. Counts a hit or a miss.

@@ -19,6 +19,7 @@ pub mod help;
 pub mod host;
 pub mod identity;
 pub mod index;
+pub mod lending;
 pub mod listening;
 pub mod reply;
 pub mod session;

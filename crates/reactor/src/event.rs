@@ -51,7 +51,7 @@ pub enum Event {
         connection: ConnectionId,
         /// The caller's token.
         token: u64,
-        /// That buffer, emptied, with its capacity, to be used again.
+        /// That buffer, emptied, with its capacity, to be used again; without any if it was shared.
         buffer: Vec<u8>,
     },
     /// The connection is gone, with what it had not sent yet.

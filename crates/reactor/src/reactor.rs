@@ -115,6 +115,11 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.send(connection, bytes));
     }
 
+    /// Queues bytes that others may hold as well. [`Event::Sent`] comes with an empty buffer for them.
+    pub fn send_shared(&mut self, connection: ConnectionId, bytes: Arc<Vec<u8>>) {
+        dispatch!(&mut self.backend, backend => backend.send_shared(connection, bytes));
+    }
+
     /// Bytes queued and not yet taken by the kernel.
     #[must_use]
     pub fn pending_send_bytes(&self, connection: ConnectionId) -> usize {

@@ -7,17 +7,60 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Buffers sent by one call.
 pub(crate) const SLICE_COUNT_MAX: usize = 64;
 
+/// Bytes offered by one call. The kernel copies what it takes at once, while other connections wait.
+pub(crate) const OFFER_SIZE_MAX: usize = 256 * 1024;
+
 /// Most bytes of a connection whose being sent does not end a wait: see [`Event::Sent`](crate::Event::Sent).
 pub(crate) const QUIET_SIZE_MAX: usize = 16 * 1024;
+
+/// Bytes to be sent.
+pub(crate) enum Buffer {
+    Own(Vec<u8>),
+    /// Others may hold them as well, and nobody changes them.
+    Shared(Arc<Vec<u8>>),
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Buffer {
+    /// What is left when it is out: a buffer to be used again, or none.
+    pub(crate) fn emptied(self) -> Vec<u8> {
+        match self {
+            Self::Own(mut bytes) => {
+                bytes.clear();
+                bytes
+            }
+            Self::Shared(_) => Vec::new(),
+        }
+    }
+
+    fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => Arc::unwrap_or_clone(bytes),
+        }
+    }
+}
 
 /// Buffers in sending order; the first may be partly out.
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    buffers: VecDeque<Vec<u8>>,
+    buffers: VecDeque<Buffer>,
     sent_size: usize,
     pending_size: usize,
 }
@@ -41,27 +84,34 @@ impl SendQueue {
     }
 
     /// Queues a buffer, which must not be empty.
-    pub(crate) fn push(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn push(&mut self, buffer: Buffer) {
         debug_assert!(!buffer.is_empty(), "invariant 3");
         self.pending_size += buffer.len();
         self.buffers.push_back(buffer);
     }
 
-    /// The unsent part of the first buffer; empty if there is none.
+    /// What of the first buffer is to be offered next; empty if there is none.
     pub(crate) fn first(&self) -> &[u8] {
-        self.buffers.front().map_or(&[], |buffer| &buffer[self.sent_size..])
+        let rest = self.buffers.front().map_or(&[][..], |buffer| &buffer[self.sent_size..]);
+        &rest[..rest.len().min(OFFER_SIZE_MAX)]
     }
 
-    /// Writes the unsent parts of the first buffers into `slices` and returns how many there are.
-    pub(crate) fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+    /// Writes what is to be offered next into `slices`. Returns how many there are, and their bytes together.
+    pub(crate) fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
         let mut skip = self.sent_size;
-        let mut count = 0;
+        let (mut count, mut size) = (0, 0);
         for (slice, buffer) in slices.iter_mut().zip(&self.buffers) {
-            *slice = IoSlice::new(&buffer[skip..]);
+            let rest = &buffer[skip..];
+            let part = &rest[..rest.len().min(OFFER_SIZE_MAX - size)];
+            if part.is_empty() {
+                break;
+            }
+            *slice = IoSlice::new(part);
             skip = 0;
             count += 1;
+            size += part.len();
         }
-        count
+        (count, size)
     }
 
     /// Notes that `size` more bytes are sent, and hands each buffer that is wholly out to `done`, emptied.
@@ -74,16 +124,16 @@ impl SendQueue {
                 break;
             }
             self.sent_size -= first.len();
-            if let Some(mut buffer) = self.buffers.pop_front() {
-                buffer.clear();
-                done(buffer);
+            if let Some(buffer) = self.buffers.pop_front() {
+                done(buffer.emptied());
             }
         }
     }
 
     /// Empties the queue: what is not sent, in order.
     pub(crate) fn take_unsent(&mut self) -> Vec<Vec<u8>> {
-        let mut unsent: Vec<Vec<u8>> = std::mem::take(&mut self.buffers).into();
+        let buffers = std::mem::take(&mut self.buffers);
+        let mut unsent: Vec<Vec<u8>> = buffers.into_iter().map(Buffer::into_bytes).collect();
         if let Some(first) = unsent.first_mut() {
             first.drain(..self.sent_size);
         }
@@ -94,9 +144,9 @@ impl SendQueue {
 
     #[cfg(test)]
     fn check(&self) {
-        let queued: usize = self.buffers.iter().map(Vec::len).sum();
+        let queued: usize = self.buffers.iter().map(|buffer| buffer.len()).sum();
         assert_eq!(self.pending_size, queued - self.sent_size, "invariant 1");
-        assert!(self.sent_size < self.buffers.front().map_or(1, Vec::len), "invariant 2");
+        assert!(self.sent_size < self.buffers.front().map_or(1, |buffer| buffer.len()), "invariant 2");
         assert!(self.buffers.iter().all(|buffer| !buffer.is_empty()), "invariant 3");
     }
 }
@@ -105,12 +155,13 @@ impl SendQueue {
 mod tests {
     use std::io::IoSlice;
 
-    use super::SendQueue;
+    use super::{Buffer, OFFER_SIZE_MAX, SLICE_COUNT_MAX, SendQueue};
 
     fn queue_of(parts: &[&str]) -> SendQueue {
         let mut queue = SendQueue::default();
-        for part in parts {
-            queue.push(part.as_bytes().to_vec());
+        for (index, part) in parts.iter().enumerate() {
+            let bytes = part.as_bytes().to_vec();
+            queue.push(if index % 2 == 0 { Buffer::Own(bytes) } else { Buffer::Shared(bytes.into()) });
         }
         queue
     }
@@ -125,13 +176,15 @@ mod tests {
             let mut done_count = 0;
             while !queue.is_empty() {
                 let mut slices = [IoSlice::new(&[]); 3];
-                let count = queue.fill(&mut slices);
+                let (count, offered_size) = queue.fill(&mut slices);
                 let offered: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+                assert_eq!(offered.len(), offered_size);
                 assert!(offered.starts_with(queue.first()));
                 let size = step.min(offered.len());
                 sent.extend_from_slice(&offered[..size]);
                 queue.advance(size, |buffer| {
-                    assert!(buffer.is_empty() && buffer.capacity() > 0);
+                    assert!(buffer.is_empty());
+                    assert_eq!(buffer.capacity() > 0, done_count % 2 == 0, "what was shared is let go");
                     done_count += 1;
                 });
                 queue.check();
@@ -140,6 +193,22 @@ mod tests {
             assert_eq!(sent, whole.as_bytes());
             assert_eq!(done_count, parts.len());
         }
+    }
+
+    #[test]
+    fn large_buffers_are_offered_in_portions() {
+        let mut queue = SendQueue::default();
+        queue.push(Buffer::Own(vec![1; 10]));
+        queue.push(Buffer::Shared(vec![2; 2 * OFFER_SIZE_MAX].into()));
+        queue.push(Buffer::Own(vec![3; 10]));
+        let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
+        assert_eq!(queue.fill(&mut slices), (2, OFFER_SIZE_MAX));
+        queue.advance(OFFER_SIZE_MAX, |_| {});
+        assert_eq!(queue.first().len(), OFFER_SIZE_MAX);
+        queue.advance(OFFER_SIZE_MAX, |_| {});
+        let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
+        assert_eq!(queue.fill(&mut slices), (2, 20));
+        queue.check();
     }
 
     #[test]

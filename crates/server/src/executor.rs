@@ -147,6 +147,7 @@ impl Executor {
             effects: Effects::default(),
             stand_in: StandIn::new(),
         };
+        executor.effects.lending.accept(true);
         executor.take_config_over();
         executor
     }
@@ -192,7 +193,7 @@ impl Executor {
             if let Some(ended) = ended {
                 return (done, ended);
             }
-            if connection.out.len() > OUTPUT_YIELD_SIZE {
+            if connection.output_size() > OUTPUT_YIELD_SIZE {
                 return (done, Processed::Yielded);
             }
         }
@@ -239,7 +240,7 @@ impl Executor {
             if index == batch.len() {
                 break;
             }
-            if connection.out.len() > OUTPUT_YIELD_SIZE && index > 0 {
+            if connection.output_size() > OUTPUT_YIELD_SIZE && index > 0 {
                 connection.parser = Parser::new();
                 return (batch.request(index - 1).end(), Some(Processed::Yielded));
             }
@@ -392,6 +393,9 @@ impl Executor {
             return Step::ForWriting;
         }
         self.view.release();
+        if self.effects.lending.has_lent() {
+            self.effects.lending.take(&mut connection.lent);
+        }
         if found.command.access == Access::Queued {
             self.ears.hear_after_transaction(&mut connection.out);
         }
@@ -400,7 +404,7 @@ impl Executor {
         }
         let failed = result.is_err();
         if let Err(error) = result {
-            connection.out.truncate(mark);
+            connection.cut_output(mark);
             ReplyBuffer::new(&mut connection.out, protocol).error(error.text());
             self.shared.errors.count(error.code());
         }
@@ -445,7 +449,7 @@ impl Executor {
         if self.view.saw_expired.get() {
             self.delete_expired(connection, plan, args);
         }
-        let reply_size = connection.out.len().wrapping_sub(mark);
+        let reply_size = connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent_since(mark));
         let is_notable = ns >= self.slow_ns
             || reply_size > self.large_reply_size
             || request_size > self.large_request_size;
@@ -473,10 +477,10 @@ impl Executor {
     /// What is rarely to be done after a command: swallow its reply, close, wait.
     #[cold]
     fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
-        let session = &mut connection.session;
-        if session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
-            connection.out.truncate(mark);
+        if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
+            connection.cut_output(mark);
         }
+        let session = &mut connection.session;
         session.flags.remove(SessionFlags::REPLY_SKIP);
         if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
             session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);

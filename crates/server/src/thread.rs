@@ -384,6 +384,7 @@ impl Thread {
             parser: Parser::new(),
             query: Vec::new(),
             out: Vec::new(),
+            lent: Vec::new(),
             pending: 0,
             parked: None,
             waiter: None,

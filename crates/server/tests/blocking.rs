@@ -306,6 +306,40 @@ fn blocked_clients_move_to_other_threads() {
 }
 
 #[test]
+fn a_thousand_clients_wait_for_a_key_each_at_no_cost() {
+    const COUNT: usize = 1000;
+    let server = Server::start(&["--io-threads", "4", "--maxclients", "2000"]);
+    let mut admin = server.client();
+    let used = |admin: &mut Client| server.info(admin, "used_memory").parse::<usize>().unwrap();
+    let mut clients: Vec<Client> = (0..COUNT).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+    let before = used(&mut admin);
+    for (index, client) in clients.iter_mut().enumerate() {
+        client.send(&["BLPOP", &format!("key:{index}"), "10000"]);
+    }
+    wait_until_blocked(&server, &mut admin, COUNT);
+    assert_eq!(server.info(&mut admin, "total_blocking_keys"), COUNT.to_string());
+    assert_eq!(server.info(&mut admin, "clients_in_timeout_table"), COUNT.to_string());
+    let grown = used(&mut admin) - before;
+    assert!((COUNT * 100..COUNT * 4000).contains(&grown), "a wait takes {} bytes", grown / COUNT);
+    let (cpu_before, start) = (server.cpu_time(), Instant::now());
+    // Quiet: the read ends by its time limit.
+    clients[0].wait_in_vain(Duration::from_secs(2));
+    let cpu = server.cpu_time() - cpu_before;
+    assert!(cpu <= start.elapsed() / 200 + Duration::from_millis(20), "{cpu:?} of {:?}", start.elapsed());
+    let pushes: String = (0..COUNT).rev().map(|index| format!("RPUSH key:{index} {index}\r\n")).collect();
+    admin.send_raw(pushes.as_bytes());
+    for (index, client) in clients.iter_mut().enumerate() {
+        assert_eq!(receive(client), format!("key:{index}\n{index}"));
+    }
+    for _ in 0..COUNT {
+        assert_eq!(receive(&mut admin), "1");
+    }
+    assert_nobody_waits(&server, &mut admin);
+    assert_eq!(admin.text(&["DBSIZE"]), "0");
+}
+
+#[test]
 fn ten_thousand_requests_wait_for_one_key() {
     let server = server();
     let mut admin = server.client();

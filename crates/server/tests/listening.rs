@@ -209,6 +209,16 @@ fn who_is_killed_or_hangs_up_leaves_no_trace() {
 }
 
 #[test]
+fn who_is_killed_counts_no_more() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let (mut admin, mut listener) = (server.client(), server.client());
+        listener.text(&["SUBSCRIBE", "c"]);
+        assert_eq!(admin.text(&["CLIENT", "KILL", "TYPE", "pubsub"]), "1");
+        assert_eq!(admin.text(&["PUBLISH", "c", ""]), "0");
+    });
+}
+
+#[test]
 fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
     let options = ["--io-threads", "2", "--client-output-buffer-limit", "pubsub 4mb 0 0"];
     on_each_backend(&options, |server| {

@@ -82,6 +82,12 @@ impl<'a> ReplyBuffer<'a> {
         self.out.truncate(mark.0);
     }
 
+    /// Bytes of output so far.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.out.len()
+    }
+
     /// Bytes written since `mark`.
     #[must_use]
     pub fn written_since(&self, mark: Mark) -> &[u8] {
@@ -122,6 +128,14 @@ impl<'a> ReplyBuffer<'a> {
         number::write_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A bulk string of `size` bytes, which the caller has sent after so many bytes of output as this returns.
+    pub fn bulk_elsewhere(&mut self, size: usize) -> usize {
+        number::write_header(self.out, b'$', size as u64);
+        let at = self.out.len();
+        self.out.extend_from_slice(b"\r\n");
+        at
     }
 
     /// A bulk string put together from parts.

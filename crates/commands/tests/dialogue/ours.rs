@@ -89,6 +89,7 @@ impl Ours {
         self.view.now = Millis(self.clock.get());
         let config = self.config.borrow().clone();
         let mut effects = Effects::default();
+        effects.lending.accept(true);
         let mut ctx = Ctx {
             data: &mut self.view,
             session: &mut self.session,
@@ -105,6 +106,11 @@ impl Ours {
         self.view.release();
         self.delete_expired(args, &planned);
         let _ = result?;
+        let mut lent = Vec::new();
+        effects.lending.take(&mut lent);
+        for lent in lent.into_iter().rev() {
+            out.splice(lent.at..lent.at, lent.text.iter().copied());
+        }
         // Nobody else is there who could end the wait before its time.
         if let Some(blocked) = self.session.blocked.take() {
             let until = blocked.until.expect("a wait in a dialogue has an end");

@@ -155,7 +155,7 @@ impl Epoll {
         self.flush_sends();
         self.ready.append(&mut self.ready_later);
         let timeout = self.wake_resting_listeners(timeout);
-        let has_work = !self.events.is_empty() || !self.ready.is_empty();
+        let has_work = !self.events.is_empty() || !self.ready.is_empty() || !self.flush.is_empty();
         let blocks = !has_work && timeout != Some(Duration::ZERO) && self.wake.try_sleep();
         let timeout = if blocks { timeout } else { Some(Duration::ZERO) };
         let waited = sys::epoll_wait(&self.epoll, &mut self.kernel_events, timeout);

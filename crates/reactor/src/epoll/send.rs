@@ -2,19 +2,29 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use super::{Connection, Ending, Epoll, INPUT};
-use crate::send_queue::SLICE_COUNT_MAX;
+use crate::send_queue::{Buffer, OFFER_SIZE_MAX, SLICE_COUNT_MAX};
 use crate::{CloseReason, ConnectionId, Event, sys};
 
 impl Epoll {
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        self.queue(id, Buffer::Own(bytes));
+    }
+
+    pub(crate) fn send_shared(&mut self, id: ConnectionId, bytes: Arc<Vec<u8>>) {
+        self.queue(id, Buffer::Shared(bytes));
+    }
+
+    fn queue(&mut self, id: ConnectionId, bytes: Buffer) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.ending != Ending::None {
             return;
         }
         if bytes.is_empty() {
-            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer: bytes });
+            let buffer = bytes.emptied();
+            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer });
             return;
         }
         connection.sends.push(bytes);
@@ -56,8 +66,8 @@ impl Epoll {
         for id in flush.drain(..) {
             self.flush_connection(id);
         }
-        // A flush queues nothing, so this keeps the allocation and loses no entry.
-        debug_assert!(self.flush.is_empty());
+        // Those with more than is offered at once have their next turn soon.
+        flush.append(&mut self.flush);
         self.flush = flush;
     }
 
@@ -76,6 +86,9 @@ impl Epoll {
                     });
                     if written.size < written.offered_size {
                         return self.wait_for_room(id);
+                    }
+                    if written.offered_size == OFFER_SIZE_MAX && !connection.sends.is_empty() {
+                        return self.queue_flush(id);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.wait_for_room(id),
@@ -138,8 +151,6 @@ fn write(connection: &Connection) -> io::Result<Written> {
         return Ok(Written { size: sys::send(fd, bytes)?, offered_size: bytes.len() });
     }
     let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
-    let count = connection.sends.fill(&mut slices);
-    let slices = &slices[..count];
-    let offered_size = slices.iter().map(|slice| slice.len()).sum();
-    Ok(Written { size: sys::send_slices(fd, slices)?, offered_size })
+    let (count, offered_size) = connection.sends.fill(&mut slices);
+    Ok(Written { size: sys::send_slices(fd, &slices[..count])?, offered_size })
 }

@@ -2,24 +2,31 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
 use super::{Connection, Ending, KIND_SEND, Sending, Uring};
-use crate::send_queue::{SLICE_COUNT_MAX, SendQueue};
+use crate::send_queue::{Buffer, SLICE_COUNT_MAX, SendQueue};
 use crate::{ConnectionId, Event, sys};
-
-/// Offered by one request at most: its length field and its result have 31 bits.
-const OFFER_SIZE_MAX: usize = 1 << 30;
 
 impl Uring {
     pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
+        self.queue(id, Buffer::Own(bytes));
+    }
+
+    pub(crate) fn send_shared(&mut self, id: ConnectionId, bytes: Arc<Vec<u8>>) {
+        self.queue(id, Buffer::Shared(bytes));
+    }
+
+    fn queue(&mut self, id: ConnectionId, bytes: Buffer) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.is_leaving() || connection.ending != Ending::None {
             return;
         }
         if bytes.is_empty() {
-            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer: bytes });
+            let buffer = bytes.emptied();
+            self.events.push_back(Event::Sent { connection: id, token: connection.token, buffer });
             return;
         }
         connection.sends.push(bytes);
@@ -184,8 +191,7 @@ fn request(connection: &Connection, messages: &mut MessageArena) -> (squeue::Ent
     let fd = types::Fd(connection.socket.as_raw_fd());
     if connection.sends.buffer_count() == 1 {
         let bytes = connection.sends.first();
-        let size = bytes.len().min(OFFER_SIZE_MAX);
-        return (opcode::Send::new(fd, bytes.as_ptr(), size as u32).flags(flags).build(), size);
+        return (opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build(), bytes.len());
     }
     let (message, size) = messages.add(&connection.sends);
     (opcode::SendMsg::new(fd, message).flags(flags as u32).build(), size)
@@ -210,7 +216,7 @@ impl MessageArena {
         self.used_count = 0;
     }
 
-    /// A message with the unsent parts of the first buffers, and their size together.
+    /// A message with what is to be offered next, and its size.
     fn add(&mut self, sends: &SendQueue) -> (*const libc::msghdr, usize) {
         if self.used_count == self.messages.len() {
             let header = sys::message_of(&[]);
@@ -220,21 +226,12 @@ impl MessageArena {
         let message = &mut *self.messages[self.used_count];
         self.used_count += 1;
         let mut slices = [IoSlice::new(&[]); SLICE_COUNT_MAX];
-        let count = sends.fill(&mut slices);
-        let mut size = 0;
-        let mut slice_count = 0;
-        for slice in &slices[..count] {
-            let part = slice.len().min(OFFER_SIZE_MAX - size);
-            if part == 0 {
-                break;
-            }
-            message.slices[slice_count] =
-                libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: part };
-            slice_count += 1;
-            size += part;
+        let (count, size) = sends.fill(&mut slices);
+        for (target, slice) in message.slices.iter_mut().zip(&slices[..count]) {
+            *target = libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: slice.len() };
         }
         message.header.msg_iov = message.slices.as_mut_ptr();
-        message.header.msg_iovlen = slice_count as _;
+        message.header.msg_iovlen = count as _;
         (&raw const message.header, size)
     }
 }

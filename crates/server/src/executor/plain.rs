@@ -57,7 +57,7 @@ impl Executor {
         let mut run = Run { id: CommandId(0), calls: 0 };
         let protocol = connection.session.protocol;
         self.view.touch = true;
-        let out = &mut connection.out;
+        let (out, lent) = (&mut connection.out, &mut connection.lent);
         let Some(plan) = self.plans.get(index).filter(|plan| plan.is_plain) else { return index };
         let Some(found) = plan.found() else { return index };
         let mut ctx = Ctx {
@@ -120,6 +120,7 @@ impl Executor {
             run.calls += 1;
             index += 1;
             if let Err(error) = result {
+                ctx.effects.lending.take(&mut Vec::new());
                 out.truncate(mark);
                 ReplyBuffer::new(out, protocol).error(error.text());
                 self.statistics.command(plan.id).failed.add(1);
@@ -127,13 +128,17 @@ impl Executor {
                 self.shared.errors.count(CommandError::code(&error));
             }
             let request = batch.request(index - 1);
-            let (reply_size, request_size) = (out.len() - mark, request.end() - request.start());
+            let (mut reply_size, request_size) = (out.len() - mark, request.end() - request.start());
+            let has_lent = ctx.effects.lending.has_lent();
+            if has_lent {
+                reply_size += ctx.effects.lending.take(lent);
+            }
             if reply_size > self.large_reply_size || request_size > self.large_request_size {
-                closer_look = Some((mark, request_size));
+                closer_look = Some((reply_size, request_size));
                 break;
             }
             // What a read found expired is deleted, and told of, before the next request.
-            if out.len() > super::OUTPUT_YIELD_SIZE || ctx.data.saw_expired.get() {
+            if out.len() > super::OUTPUT_YIELD_SIZE || has_lent || ctx.data.saw_expired.get() {
                 break;
             }
         }
@@ -152,8 +157,8 @@ impl Executor {
         }
         if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
             let Some(found) = self.plans[index - 1].found() else { return index };
-            let (mark, request_size) = closer_look.unwrap_or((connection.out.len(), 0));
-            let cost = Cost { ns, reply_size: connection.out.len() - mark, request_size };
+            let (reply_size, request_size) = closer_look.unwrap_or_default();
+            let cost = Cost { ns, reply_size, request_size };
             self.log_command(connection, found, batch.args(index - 1, bytes), cost);
         }
         index

@@ -307,6 +307,7 @@ impl Serving<'_> {
         session.tracking.clone_from(&request.tracking);
         let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
         self.view.hides_unheld = true;
+        let accepted = self.effects.lending.accept(false);
         let mut out = Vec::new();
         let args = request.args.args();
         let started = Ticks::now();
@@ -330,6 +331,7 @@ impl Serving<'_> {
             result
         };
         self.view.hides_unheld = false;
+        self.effects.lending.accept(accepted);
         self.view.touch = touch;
         self.view.client = client;
         if result.is_ok() && self.stand_in.session.blocked.take().is_some() {

@@ -112,6 +112,7 @@ impl Thread {
         };
         connection.query = Vec::new();
         connection.out = Vec::new();
+        connection.lent = Vec::new();
         self.abandon(token);
     }
 
@@ -123,7 +124,7 @@ impl Thread {
         };
         connection.closing = true;
         self.statistics.client_memory.subtract(connection.give_up());
-        self.shared.clients.remove(connection.session.id);
         self.reactor.close(connection.id, CloseMode::Now);
+        self.take_leave(token);
     }
 }

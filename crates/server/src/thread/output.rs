@@ -106,11 +106,20 @@ impl Thread {
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
         } else {
-            let out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
+            let size = connection.output_size() as u64;
             self.statistics.writes.add(1);
-            self.statistics.sent_bytes.add(out.len() as u64);
-            connection.record.sent_bytes.add(out.len() as u64);
+            self.statistics.sent_bytes.add(size);
+            connection.record.sent_bytes.add(size);
+            let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
+            let lent = std::mem::take(&mut connection.lent);
+            // From the end, as that moves no byte twice.
+            let parts = lent.into_iter().rev().map(|lent| (lent.text, out.split_off(lent.at)));
+            let parts: Vec<_> = parts.collect();
             self.reactor.send(id, out);
+            for (text, behind) in parts.into_iter().rev() {
+                self.reactor.send_shared(id, text);
+                self.reactor.send(id, behind);
+            }
         }
         if connection.closing {
             self.statistics.client_memory.subtract(connection.give_up());
@@ -127,7 +136,9 @@ impl Thread {
 
     /// A buffer is out.
     pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
-        if buffer.capacity() <= SPARE_BUFFER_SIZE_MAX && self.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX {
+        if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
+            && self.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
+        {
             self.spare_buffers.push(buffer);
         }
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {

@@ -160,6 +160,11 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// The same, if the server has not hung up.
+    pub fn send_raw_if_open(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
     /// The next reply; `None`: the server has hung up.
     pub fn receive(&mut self) -> Option<Reply> {
         loop {

@@ -1,0 +1,154 @@
+//! Clients that read slowly, send slowly, or go away in the middle: nobody else notices, and nothing is left of them.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use support::{Client, PATIENCE, Server, backends, wait_for};
+
+/// Runs a test on each backend, with a server started with these options.
+fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
+    for backend in backends() {
+        let mut all = vec!["--io-backend", backend];
+        all.extend_from_slice(options);
+        test(Server::start(&all));
+    }
+}
+
+fn number(server: &Server, client: &mut Client, field: &str) -> usize {
+    server.info(client, field).parse().unwrap()
+}
+
+const LARGE_SIZE: usize = 10_000_000;
+
+#[test]
+fn large_values_are_lent_to_those_who_pull_them() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut admin = server.client();
+        let value = "v".repeat(LARGE_SIZE);
+        admin.text(&["SET", "large", &value]);
+        let mut readers: Vec<Client> = (0..30).map(|_| server.client()).collect();
+        for reader in &mut readers {
+            reader.send(&["GET", "large"]);
+        }
+        wait_for(|| {
+            let calls = server.info(&mut admin, "total_net_output_bytes").parse::<usize>().unwrap();
+            (calls > readers.len() * LARGE_SIZE).then_some(())
+        });
+        let used = number(&server, &mut admin, "used_memory");
+        assert!(used < 3 * LARGE_SIZE, "the value is copied for its readers: {used}");
+        // They get what was there when they asked.
+        assert_eq!(admin.text(&["SETRANGE", "large", "0", "w"]), LARGE_SIZE.to_string());
+        assert_eq!(admin.text(&["APPEND", "large", "x"]), (LARGE_SIZE + 1).to_string());
+        assert_eq!(admin.text(&["GETRANGE", "large", "0", "1"]), "wv");
+        for reader in &mut readers {
+            reader.send(&["PING"]);
+            let reply = reader.receive().unwrap();
+            assert!(reply.text() == Some(value.as_bytes()));
+            assert_eq!(support::shown(&reader.receive().unwrap()), "PONG");
+        }
+        drop(readers);
+        admin.text(&["DEL", "large"]);
+        wait_for(|| (number(&server, &mut admin, "used_memory") < LARGE_SIZE).then_some(()));
+    });
+}
+
+#[test]
+fn large_values_have_their_place_among_the_replies() {
+    on_each_backend(
+        &["--io-threads", "1", "--min-string-size-avoid-copy-reply-threaded", "2000"],
+        |server| {
+            let mut client = server.client();
+            let (long, longer) = ("a".repeat(2000), "b".repeat(70_000));
+            assert_eq!(client.text(&["MSET", "short", "s", "long", &long, "longer", &longer]), "OK");
+            let all = format!("{long}\ns\n{longer}\n\n{long}");
+            let requests: &[(&[&str], &str)] = &[
+                (&["MGET", "long", "short", "longer", "none", "long"], &all),
+                (&["GET", "short"], "s"),
+                (&["CLIENT", "REPLY", "SKIP"], ""),
+                (&["GET", "long"], ""),
+                (&["SET", "long", "now short", "GET"], &long),
+                (&["GET", "long"], "now short"),
+                (&["MULTI"], "OK"),
+                (&["GET", "longer"], "QUEUED"),
+                (&["INCR", "longer"], "QUEUED"),
+                (&["GETDEL", "longer"], "QUEUED"),
+                (&["GET", "longer"], "QUEUED"),
+                (&["EXEC"], &format!("{longer}\nERR value is not an integer or out of range\n{longer}\n")),
+                (&["PING"], "PONG"),
+            ];
+            for (words, _) in requests {
+                client.send(words);
+            }
+            for (words, expected) in requests.iter().filter(|(_, expected)| !expected.is_empty()) {
+                assert!(support::shown(&client.receive().unwrap()) == *expected, "{words:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn who_sends_byte_by_byte_is_answered_when_all_is_there() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut slow: Vec<Client> = (0..20).map(|_| server.client()).collect();
+        let mut quick = server.client();
+        let request = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n";
+        for (index, byte) in request.iter().enumerate() {
+            for client in &mut slow {
+                client.send_raw(&[*byte]);
+            }
+            let expected = if index + 1 < request.len() { "0" } else { "1" };
+            if expected == "0" {
+                assert_eq!(quick.text(&["EXISTS", "k"]), expected);
+            }
+        }
+        for client in &mut slow {
+            assert_eq!(support::shown(&client.receive().unwrap()), "OK");
+        }
+    });
+}
+
+#[test]
+fn who_will_send_no_more_gets_what_it_asked_for() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut admin = server.client();
+        let value = "v".repeat(LARGE_SIZE);
+        admin.text(&["SET", "large", &value]);
+        for _ in 0..3 {
+            let mut half = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+            half.set_read_timeout(Some(PATIENCE)).unwrap();
+            // The last request is not complete.
+            half.write_all(b"GET large\r\nPING\r\nGET lar").unwrap();
+            half.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            half.read_to_end(&mut answer).unwrap();
+            assert_eq!(answer.len(), b"$10000000\r\n\r\n+PONG\r\n".len() + LARGE_SIZE);
+            assert!(answer.ends_with(b"v\r\n+PONG\r\n"));
+        }
+        wait_for(|| (number(&server, &mut admin, "connected_clients") == 1).then_some(()));
+    });
+}
+
+#[test]
+fn a_storm_of_connections_over_the_limit_is_refused_and_passes() {
+    on_each_backend(&["--io-threads", "2", "--maxclients", "10"], |server| {
+        let mut kept: Vec<Client> = (0..10).map(|_| server.client()).collect();
+        kept.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        for _ in 0..5 {
+            let mut storm: Vec<Client> = (0..100).map(|_| server.client()).collect();
+            // Some say something, some hang up before they are told.
+            storm.iter_mut().take(30).for_each(|client| client.send_raw_if_open(b"PING\r\n"));
+            storm.truncate(60);
+            for client in &mut storm {
+                let refusal = client.receive().map(|reply| support::shown(&reply));
+                assert!(refusal.is_none_or(|text| text.starts_with("ERR max number of clients")));
+            }
+            kept.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+        }
+        assert_eq!(number(&server, &mut kept[0], "rejected_connections"), 500);
+        assert_eq!(number(&server, &mut kept[0], "connected_clients"), 10);
+    });
+}
