@@ -3,10 +3,21 @@
 //! Touches nothing: whoever changes what is found has the table for writing.
 
 use crate::bucket::Position;
+use crate::prefetch;
 use crate::segment::{Place, Segment};
 use crate::table::Table;
 
 impl Table {
+    /// Asks for the bucket in which the key of this hash is at home.
+    #[inline]
+    pub(crate) fn prefetch_home(&self, hash: u64) {
+        let position = Position::of_hash(hash);
+        let segment = self.segment(position);
+        if let Some(bucket) = segment.buckets.get(segment.reference.home(position)) {
+            prefetch::line(std::ptr::from_ref(bucket).addr());
+        }
+    }
+
     /// The place of a key in its segment.
     #[inline(always)]
     pub(crate) fn place_in<'a>(

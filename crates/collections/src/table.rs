@@ -29,6 +29,7 @@ use crate::directory::Directory;
 use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
 use crate::heap::Heap;
+use crate::prefetch;
 use crate::removed::{ExpiryChange, NewValue, Removed};
 use crate::segment::{
     BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
@@ -233,9 +234,13 @@ impl Table {
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let mut copy = Self::new();
-        for item in self.segments().flat_map(|(_, segment)| segment.items()) {
-            let source = self.entry_of(item);
-            copy.add(heap, item.position, Removed::copy_of(source, heap, source.key()));
+        for (_, segment) in self.segments() {
+            // All are asked for before the first is waited for.
+            segment.items().for_each(|item| prefetch::line(item.address()));
+            for item in segment.items() {
+                let source = self.entry_of(item);
+                copy.add(heap, item.position, Removed::copy_of(source, heap, source.key()));
+            }
         }
         copy
     }

@@ -7,6 +7,7 @@
 
 use super::Updated;
 use super::cursor::Cursor;
+use super::leaf::Link;
 use super::order::{Probe, order_of, score_of};
 use super::tree::Tree;
 use crate::collection::Home;
@@ -111,12 +112,23 @@ impl Large {
 
     /// Takes elements out, `count` from rank `start` on.
     pub(super) fn remove_ranks(&mut self, home: Home<'_>, start: usize, count: usize) {
-        for _ in 0..count {
-            let link = self.tree.remove_at(start);
+        let mut links = [Link::NONE; REMOVED_TOGETHER];
+        let mut left = count;
+        while left > 0 {
+            let links = &mut links[..left.min(REMOVED_TOGETHER)];
+            left -= links.len();
+            for link in links.iter_mut() {
+                *link = self.tree.remove_at(start);
+                link.prefetch();
+            }
             // SAFETY: (1) the table still has it.
-            let entry = unsafe { link.entry() };
-            let hash = home.hasher.hash(entry.key());
-            drop(self.table.remove(home.heap, hash, entry.key()));
+            let hash_of = |link: &Link| home.hasher.hash(unsafe { link.entry() }.key());
+            links.iter().for_each(|link| self.table.prefetch_home(hash_of(link)));
+            for link in links.iter() {
+                // SAFETY: (1) the table still has it.
+                let entry = unsafe { link.entry() };
+                drop(self.table.remove(home.heap, hash_of(link), entry.key()));
+            }
         }
     }
 
@@ -149,6 +161,9 @@ impl Large {
         Ok(())
     }
 }
+
+/// Elements that are taken out of the tree before they are taken out of the table: their memory is waited for together.
+const REMOVED_TOGETHER: usize = 16;
 
 /// Entries whose size is looked at to tell the size of all.
 const SAMPLE_LEN: usize = 64;

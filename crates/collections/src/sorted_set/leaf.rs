@@ -48,6 +48,12 @@ impl Link {
         (self.0 << 3) as usize
     }
 
+    /// Asks for the entry's memory.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        prefetch::line(self.address());
+    }
+
     /// The entry.
     ///
     /// # Safety
