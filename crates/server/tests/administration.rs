@@ -152,17 +152,6 @@ fn debug_answers_only_whom_it_is_allowed_to() {
 }
 
 #[test]
-fn small_replies_leave_under_any_limit() {
-    on_each_backend(&["--client-output-buffer-limit", "normal 1 1 1"], |server| {
-        let mut client = server.client();
-        assert_eq!(client.text(&["SET", "large", &"x".repeat(200_000)]), "OK");
-        assert_eq!(client.text(&["STRLEN", "large"]), "200000");
-        client.send(&["GET", "large"]);
-        assert!(client.receive().is_none());
-    });
-}
-
-#[test]
 fn it_listens_on_each_address_that_is_there() {
     // What is preceded by a minus may be missing.
     let options = ["--bind", "127.0.0.1 -::1 -192.0.2.1"];

@@ -18,10 +18,6 @@ const SPARE_BUFFER_SIZE_MAX: usize = 64 * 1024;
 /// well write a whole pipeline before it reads the first reply.
 const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
 
-/// Output waiting that no limit of a class counts, in bytes; what is beyond counts in steps of as much. Redis has it so, where
-/// each client has a first buffer of its own, and small limits cut off no small replies.
-const UNCOUNTED_OUTPUT_SIZE: usize = 16 << 10;
-
 /// How long messages wait for others to go with them, in nanoseconds, and bytes of output from which on they do not.
 const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
 const DELIVERY_SIZE_MAX: usize = 1 << 20;
@@ -167,11 +163,9 @@ impl Thread {
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
         let limit = config.client_output_buffer_limit.of(class);
         let is_stranger = !connection.session.authenticated && config.requirepass.reveal().is_some();
-        let counted =
-            pending.saturating_sub(UNCOUNTED_OUTPUT_SIZE).next_multiple_of(UNCOUNTED_OUTPUT_SIZE) as u64;
         let hard = (is_stranger && pending > STRANGER_OUTPUT_SIZE_MAX)
-            || limit.hard_size > 0 && counted >= limit.hard_size;
-        if hard || is_over_soft_limit(connection, counted, limit.soft_size, limit.soft_seconds, now) {
+            || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
+        if hard || is_over_soft_limit(connection, pending as u64, limit.soft_size, limit.soft_seconds, now) {
             let session = &connection.session;
             log::warn!(
                 "Client id={} addr={} closed for overcoming of output buffer limits.",
