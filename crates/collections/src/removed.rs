@@ -538,10 +538,9 @@ impl std::fmt::Debug for Removed {
 /// Replaces a text, in its buffer if nobody else holds it.
 fn overwrite(text: &mut Arc<Vec<u8>>, bytes: &[u8]) {
     match Arc::get_mut(text) {
-        // A buffer far too large would stay so for ever.
-        Some(buffer) if buffer.capacity() / 2 <= bytes.len() => {
+        // And if it is neither too small nor wastes more than the allocator would.
+        Some(buffer) if (bytes.len()..=bytes.len() / 8 * 9).contains(&buffer.capacity()) => {
             buffer.clear();
-            buffer.reserve_exact(bytes.len());
             buffer.extend_from_slice(bytes);
         }
         _ => *text = Arc::new(bytes.to_vec()),

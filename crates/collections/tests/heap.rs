@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use collections::{ExpiryChange, Heap, Hint, NewValue, Removed, Table};
+use collections::{ExpiryChange, Heap, Hint, NewValue, Removed, Table, ValueRef};
 
 fn hash_of(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xBF58_476D_1CE4_E5B9)
@@ -43,6 +43,19 @@ fn an_overwrite_of_the_same_size_class_keeps_the_block() {
     table.upsert_string(&heap, 1, b"key", &[b'a'; 80], ExpiryChange::Keep);
     assert_ne!(address(&table), before);
     assert_eq!(table.find(1, b"key").and_then(|entry| entry.expiry()), Some(60));
+}
+
+#[test]
+fn a_long_string_overwritten_by_another_takes_about_its_own_size() {
+    let (heap, mut table) = (Heap::new(), Table::new());
+    for len in [20_000, 60_000, 55_000, 31_000, 30_000, 60_000, 5_000] {
+        let text = vec![b'v'; len];
+        table.upsert_string(&heap, 1, b"key", &text, ExpiryChange::Clear);
+        let entry = table.find(1, b"key").expect("it is set");
+        assert!(matches!(entry.value(), ValueRef::Bytes(bytes) if bytes == text));
+        let size = entry.allocated_bytes();
+        assert!((len..len + len / 8 + 100).contains(&size), "{size} bytes for {len}");
+    }
 }
 
 #[test]
