@@ -242,6 +242,8 @@ directives! {
         min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
         /// Replicas without which writes are refused; 0 is none.
         min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
+        /// Replies refer to strings from this size on instead of copying them; 0: to none.
+        min_string_size_avoid_copy_reply_threaded: u32 = 65_536, int(0, INT_MAX), [hidden];
         /// The classes of keyspace events that are published.
         notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
         /// How the process's out-of-memory score is set.
@@ -474,7 +476,6 @@ directives! {
         lookahead: u32 = 16, int(1, INT_MAX);
         min_io_threads_avoid_copy_reply: u32 = 7, int(0, INT_MAX), [hidden];
         min_string_size_avoid_copy_reply: u32 = 16_384, int(0, INT_MAX), [hidden];
-        min_string_size_avoid_copy_reply_threaded: u32 = 65_536, int(0, INT_MAX), [hidden];
         prefetch_batch_max_size: u32 = 16, int(0, 128);
     }
 

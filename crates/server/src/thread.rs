@@ -42,9 +42,6 @@ use crate::registry::ClientRecord;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 
-/// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
-const STOP_MS: i64 = 1000;
-
 /// Longest time a thread waits without looking at its timers, in milliseconds.
 const WAIT_MS_MAX: i64 = 1000;
 
@@ -587,19 +584,5 @@ impl Thread {
     fn take_config_over(&mut self) {
         self.executor.take_config_over();
         self.tell_time();
-    }
-
-    fn stop(&mut self) {
-        self.stopping = true;
-        self.stop_at = Millis(self.now.0 + STOP_MS);
-        self.listeners.close(&mut self.reactor);
-        self.arrivals.clear();
-        let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
-        for token in tokens {
-            if let Some(connection) = self.connection(token) {
-                connection.closing = true;
-                self.dirty.push(token);
-            }
-        }
     }
 }

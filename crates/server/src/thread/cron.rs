@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use base::Millis;
 use reactor::CloseMode;
 use reactor::clock::Ticks;
 use reactor::process::{self, UsageOf};
@@ -11,6 +12,9 @@ use super::defragment::Defragmenter;
 use crate::connection::Token;
 use crate::huge_pages;
 use crate::shared::Attention;
+
+/// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
+const STOP_MS: i64 = 1000;
 
 /// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
 const TRIM_MS: i64 = 1000;
@@ -176,6 +180,21 @@ impl Thread {
         let usage = process::usage(UsageOf::Thread);
         self.statistics.cpu_user_us.set(usage.user.as_micros() as u64);
         self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
+    }
+
+    /// Listens no more, sends what there is, and ends.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+        self.stop_at = Millis(self.now.0 + STOP_MS);
+        self.listeners.close(&mut self.reactor);
+        self.arrivals.clear();
+        let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
+        for token in tokens {
+            if let Some(connection) = self.connection(token) {
+                connection.closing = true;
+                self.dirty.push(token);
+            }
+        }
     }
 
     /// The server ends: what a connection has not read by now is lost.
