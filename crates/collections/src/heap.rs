@@ -113,12 +113,6 @@ impl Heap {
         core.block_bytes.load(Ordering::Relaxed) + core.external_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of blocks that were carved from spans, live or free: what has been touched of the spans.
-    #[must_use]
-    pub fn carved_bytes(&self) -> u64 {
-        self.core().carved_bytes.load(Ordering::Relaxed)
-    }
-
     /// Bytes of memory that this heap holds and has touched, free blocks included.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {

@@ -282,8 +282,7 @@ impl Keyspace {
     /// Whether nearly all of the memory mapped for entries and tables has been in use.
     #[must_use]
     pub fn is_dense(&self) -> bool {
-        let carved: u64 = self.heaps.iter().map(Heap::carved_bytes).sum();
-        carved as usize >= self.mapped_bytes() / 8 * 7
+        self.used_bytes() + self.wasted_bytes() as usize >= self.mapped_bytes() / 8 * 7
     }
 
     /// Bytes of segments that nobody uses any more, and that are freed as soon as every thread has turned round once.
