@@ -187,7 +187,7 @@ mod tests {
     use crate::object::Kind;
 
     fn probe(size: usize) -> NewValue<'static> {
-        NewValue::Object(Object::Probe(vec![7; size]))
+        NewValue::Object(Box::new(Object::Probe(vec![7; size])))
     }
 
     fn probe_len(entry: Entry<'_>) -> usize {

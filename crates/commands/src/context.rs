@@ -232,7 +232,7 @@ impl<'a> Ctx<'a> {
     /// Puts a collection in as the value of a key, in place of whatever is there, and clears the expiry. It must not be
     /// empty; the caller reports the change.
     pub fn put_object(&mut self, key: Key<'_>, object: Object) {
-        self.data.set(key, NewValue::Object(object), ExpiryChange::Clear);
+        self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
     }
 
     /// Deletes those of the request's keys from the `first`-th on whose time is over, in a command that reads them to write

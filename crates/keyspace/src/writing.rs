@@ -193,7 +193,8 @@ impl View<'_> {
         let result = once(&mut collection, self.home(key));
         let is_gone = collection.is_empty();
         if !is_gone {
-            self.set(key, NewValue::Object(collection.into_object()), ExpiryChange::Clear);
+            let object = NewValue::Object(Box::new(collection.into_object()));
+            self.set(key, object, ExpiryChange::Clear);
         }
         Ok(Edited { result, is_new: !is_gone, is_gone })
     }

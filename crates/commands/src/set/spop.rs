@@ -90,7 +90,7 @@ fn pop_several(
         std::mem::replace(set, kept)
     })?;
     if let Some(rest) = rest.filter(Set::is_costly_to_drop) {
-        let rest = NewValue::Object(rest.into_object());
+        let rest = NewValue::Object(Box::new(rest.into_object()));
         let heap = ctx.home(key).heap;
         ctx.data.discard(Removed::new(heap, key.bytes, rest, None));
     }
