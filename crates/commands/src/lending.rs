@@ -14,11 +14,45 @@ pub struct Lent {
     pub text: Arc<Vec<u8>>,
 }
 
+/// Long strings between the bytes of an output, in order.
+#[derive(Default)]
+pub struct LentTexts(Vec<Lent>);
+
+impl LentTexts {
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of those behind a place in the output.
+    #[must_use]
+    pub fn size_since(&self, mark: usize) -> usize {
+        self.0.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
+    }
+
+    /// Forgets those behind a place in the output, which is cut off there.
+    pub fn forget_since(&mut self, mark: usize) {
+        self.0.retain(|lent| lent.at <= mark);
+    }
+
+    /// Moves all of `others` to the end.
+    pub fn append(&mut self, others: &mut Self) {
+        self.0.append(&mut others.0);
+    }
+
+    /// All of them, the last one first.
+    pub fn into_iter_from_end(self) -> impl Iterator<Item = Lent> {
+        self.0.into_iter().rev()
+    }
+}
+
 /// What a command lends to whom it answers.
 #[derive(Default)]
 pub struct Lending {
     is_accepted: Cell<bool>,
-    lent: RefCell<Vec<Lent>>,
+    lent: RefCell<LentTexts>,
 }
 
 impl Lending {
@@ -32,31 +66,13 @@ impl Lending {
     }
 
     pub(crate) fn lend(&self, at: usize, text: Arc<Vec<u8>>) {
-        self.lent.borrow_mut().push(Lent { at, text });
+        self.lent.borrow_mut().0.push(Lent { at, text });
     }
 
-    /// Forgets what was lent for output behind a place, which is cut off.
-    pub(crate) fn forget_since(&mut self, mark: usize) {
-        self.lent.get_mut().retain(|lent| lent.at <= mark);
-    }
-
-    /// Bytes that were lent for output behind a place.
-    pub(crate) fn size_since(&mut self, mark: usize) -> usize {
-        self.lent.get_mut().iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
-    }
-
-    /// Whether anything was lent and not taken.
+    /// What was lent and not taken.
     #[inline]
     #[must_use]
-    pub fn has_lent(&mut self) -> bool {
-        !self.lent.get_mut().is_empty()
-    }
-
-    /// Moves what was lent to the end of `to`. Its size in bytes.
-    pub fn take(&mut self, to: &mut Vec<Lent>) -> usize {
-        let lent = self.lent.get_mut();
-        let size = lent.iter().map(|lent| lent.text.len()).sum();
-        to.append(lent);
-        size
+    pub fn lent(&mut self) -> &mut LentTexts {
+        self.lent.get_mut()
     }
 }

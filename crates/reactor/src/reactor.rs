@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::epoll::Epoll;
+use crate::send_queue::Buffer;
 use crate::uring::Uring;
 use crate::waker::WakeState;
 use crate::{
@@ -112,12 +113,12 @@ impl Reactor {
     /// Queues a buffer; it leaves with the next [`Self::wait`], after those queued before. Its capacity comes back
     /// in [`Event::Sent`]. Dropped if the connection is closing or gone.
     pub fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
-        dispatch!(&mut self.backend, backend => backend.send(connection, bytes));
+        dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Own(bytes)));
     }
 
     /// Queues bytes that others may hold as well. [`Event::Sent`] comes with an empty buffer for them.
     pub fn send_shared(&mut self, connection: ConnectionId, bytes: Arc<Vec<u8>>) {
-        dispatch!(&mut self.backend, backend => backend.send_shared(connection, bytes));
+        dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Shared(bytes)));
     }
 
     /// Bytes queued and not yet taken by the kernel.

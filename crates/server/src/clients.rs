@@ -73,7 +73,7 @@ impl Shared {
     /// those that write.
     pub fn pause_clients(&self, until: Millis, writes_only: bool) {
         if self.pause_until.load(Ordering::Acquire) <= clock::unix_millis() {
-            self.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+            self.attention.set(Attention::ANY_PAUSE, false);
         }
         self.pause_until.fetch_max(until.0, Ordering::AcqRel);
         self.attention.set(if writes_only { Attention::PAUSED_WRITES } else { Attention::PAUSED }, true);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use commands::lending::Lent;
+use commands::lending::LentTexts;
 use commands::session::{Session, SessionFlags};
 use keyspace::{Busy, Kept, Waiter};
 use reactor::ConnectionId;
@@ -91,7 +91,7 @@ pub struct Connection {
     /// Replies that are not with the reactor yet.
     pub out: Vec<u8>,
     /// Long strings that belong between the bytes of `out`, in order.
-    pub lent: Vec<Lent>,
+    pub lent: LentTexts,
     /// Bytes of replies that are with the reactor, when last looked at.
     pub pending: usize,
     /// The latch it waits for.
@@ -172,19 +172,13 @@ impl Connection {
     /// Bytes of replies that are not with the reactor yet.
     #[must_use]
     pub fn output_size(&self) -> usize {
-        self.out.len() + self.lent_since(0)
-    }
-
-    /// Bytes that were lent behind a place in `out`.
-    #[must_use]
-    pub fn lent_since(&self, mark: usize) -> usize {
-        self.lent.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
+        self.out.len() + self.lent.size_since(0)
     }
 
     /// Takes back what was written behind a place in `out`.
     pub fn cut_output(&mut self, mark: usize) {
         self.out.truncate(mark);
-        self.lent.retain(|lent| lent.at <= mark);
+        self.lent.forget_since(mark);
     }
 
     /// Gives memory back that a quiet connection does not need.

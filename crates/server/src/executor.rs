@@ -393,9 +393,7 @@ impl Executor {
             return Step::ForWriting;
         }
         self.view.release();
-        if self.effects.lending.has_lent() {
-            self.effects.lending.take(&mut connection.lent);
-        }
+        connection.lent.append(self.effects.lending.lent());
         if found.command.access == Access::Queued {
             self.ears.hear_after_transaction(&mut connection.out);
         }
@@ -449,7 +447,8 @@ impl Executor {
         if self.view.saw_expired.get() {
             self.delete_expired(connection, plan, args);
         }
-        let reply_size = connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent_since(mark));
+        let reply_size =
+            connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent.size_since(mark));
         let is_notable = ns >= self.slow_ns
             || reply_size > self.large_reply_size
             || request_size > self.large_request_size;

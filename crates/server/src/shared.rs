@@ -175,6 +175,8 @@ impl Attention {
     pub const PAUSED: u32 = 1 << 0;
     /// Only writes are paused.
     pub const PAUSED_WRITES: u32 = 1 << 1;
+    /// Either of these.
+    pub const ANY_PAUSE: u32 = Self::PAUSED | Self::PAUSED_WRITES;
     /// Somebody monitors.
     pub const MONITORED: u32 = 1 << 2;
     /// The server is shutting down.
@@ -321,7 +323,7 @@ impl Shared {
     /// Ends `CLIENT PAUSE`.
     pub fn end_pause(&self) {
         self.pause_until.store(0, Ordering::Release);
-        self.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+        self.attention.set(Attention::ANY_PAUSE, false);
         self.post_all(|| Mail::PauseChanged);
     }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use base::Millis;
 use collections::Retired;
+use commands::lending::LentTexts;
 use commands::session::{BlockReason, Session};
 use config::MaxmemoryPolicy;
 use keyspace::{Aging, Waiter};
@@ -381,7 +382,7 @@ impl Thread {
             parser: Parser::new(),
             query: Vec::new(),
             out: Vec::new(),
-            lent: Vec::new(),
+            lent: LentTexts::default(),
             pending: 0,
             parked: None,
             waiter: None,

@@ -8,16 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Client, Server, backends, shown, wait_for};
-
-/// Runs a test on each backend, with a server started with these options.
-fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
-    for backend in backends() {
-        let mut all = vec!["--io-backend", backend];
-        all.extend_from_slice(options);
-        test(Server::start(&all));
-    }
-}
+use support::{Client, Server, on_each_backend, shown, wait_for};
 
 #[test]
 fn the_number_of_threads_changes_under_load_and_drops_nobody() {

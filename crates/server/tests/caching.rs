@@ -8,17 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use support::{Client, Server, backends, shown, wait_for};
+use support::{Client, Server, on_each_backend, shown, wait_for};
 use wire::response::Reply;
-
-/// Runs a test on each backend, with a server started with these options.
-fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
-    for backend in backends() {
-        let mut all = vec!["--io-backend", backend];
-        all.extend_from_slice(options);
-        test(Server::start(&all));
-    }
-}
 
 /// A RESP3 connection that tracks what it reads.
 fn tracker(server: &Server, options: &[&str]) -> Client {

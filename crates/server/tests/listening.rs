@@ -8,17 +8,8 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use support::{Client, Server, backends, shown, wait_for};
+use support::{Client, Server, on_each_backend, shown, wait_for};
 use wire::response::Reply;
-
-/// Runs a test on each backend, with a server started with these options.
-fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
-    for backend in backends() {
-        let mut all = vec!["--io-backend", backend];
-        all.extend_from_slice(options);
-        test(Server::start(&all));
-    }
-}
 
 /// The parts of a message or of another answer of several parts.
 fn parts(reply: &Reply) -> Vec<String> {

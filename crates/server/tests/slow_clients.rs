@@ -7,16 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use support::{Client, PATIENCE, Server, backends, wait_for};
-
-/// Runs a test on each backend, with a server started with these options.
-fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
-    for backend in backends() {
-        let mut all = vec!["--io-backend", backend];
-        all.extend_from_slice(options);
-        test(Server::start(&all));
-    }
-}
+use support::{Client, PATIENCE, Server, on_each_backend, wait_for};
 
 fn number(server: &Server, client: &mut Client, field: &str) -> usize {
     server.info(client, field).parse().unwrap()

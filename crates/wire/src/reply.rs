@@ -28,6 +28,14 @@ pub struct ReplyBuffer<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(usize);
 
+impl Mark {
+    /// Bytes of output before it.
+    #[must_use]
+    pub fn position(self) -> usize {
+        self.0
+    }
+}
+
 /// The header of an aggregate whose length is not known yet; it goes back with the length.
 #[derive(Debug)]
 #[must_use]
@@ -80,12 +88,6 @@ impl<'a> ReplyBuffer<'a> {
     /// Takes back everything since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.out.truncate(mark.0);
-    }
-
-    /// Bytes of output so far.
-    #[must_use]
-    pub fn output_len(&self) -> usize {
-        self.out.len()
     }
 
     /// Bytes written since `mark`.

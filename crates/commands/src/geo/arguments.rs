@@ -3,9 +3,16 @@
 use wire::number::parse_f64_decimal;
 
 use super::geohash::{LATITUDE_MAX, LONGITUDE_MAX, Point};
+use crate::doc::Arg;
 use crate::error::CommandError;
 
 const NO_UNIT: CommandError = CommandError::new("ERR unsupported unit provided. please use M, KM, FT, MI");
+
+/// A unit of distances, as documentation has it.
+pub(super) const UNIT: Arg = Arg::one_of(
+    "unit",
+    &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
+);
 
 /// A longitude and a latitude.
 pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, CommandError> {

@@ -3,7 +3,7 @@
 use collections::SortedSet;
 use wire::request::Args;
 
-use super::arguments::parse_unit;
+use super::arguments::{UNIT, parse_unit};
 use super::geohash::Point;
 use super::replies::{write_coordinates, write_distance};
 use super::shape::distance;
@@ -58,11 +58,7 @@ pub const GEODIST: Command = Command {
         Arg::key("key", 0),
         Arg::string("member1"),
         Arg::string("member2"),
-        Arg::one_of(
-            "unit",
-            &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
-        )
-        .optional(),
+        UNIT.optional(),
     ]),
     subcommands: &[],
     run: run_geodist,

@@ -1,8 +1,19 @@
 //! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their forms that only read.
 
+use super::arguments::UNIT;
 use super::search::{Form, find_destination, search};
 use crate::command::{Access, Begin, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, ArgType, Doc, Group};
+
+/// Where the result goes instead of into the reply.
+const STORE: Arg = Arg::one_of(
+    "store",
+    &[
+        Arg::key("storekey", 1).shown("key").token("STORE"),
+        Arg::key("storedistkey", 2).shown("key").token("STOREDIST"),
+    ],
+)
+.optional();
 
 /// `GEORADIUS key longitude latitude radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC] [STORE storekey|STOREDIST storedistkey]`
 pub const GEORADIUS: Command = Command {
@@ -33,10 +44,7 @@ pub const GEORADIUS: Command = Command {
             Arg::new("longitude", ArgType::Double),
             Arg::new("latitude", ArgType::Double),
             Arg::new("radius", ArgType::Double),
-            Arg::one_of(
-                "unit",
-                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
-            ),
+            UNIT,
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),
             Arg::word("withhash", "WITHHASH").optional(),
@@ -46,14 +54,7 @@ pub const GEORADIUS: Command = Command {
             )
             .optional(),
             Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-            Arg::one_of(
-                "store",
-                &[
-                    Arg::key("storekey", 1).shown("key").token("STORE"),
-                    Arg::key("storedistkey", 2).shown("key").token("STOREDIST"),
-                ],
-            )
-            .optional(),
+            STORE,
         ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(true)),
@@ -76,10 +77,7 @@ pub const GEORADIUS_RO: Command = Command {
             Arg::new("longitude", ArgType::Double),
             Arg::new("latitude", ArgType::Double),
             Arg::new("radius", ArgType::Double),
-            Arg::one_of(
-                "unit",
-                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
-            ),
+            UNIT,
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),
             Arg::word("withhash", "WITHHASH").optional(),
@@ -126,10 +124,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         Arg::key("key", 0),
         Arg::string("member"),
         Arg::new("radius", ArgType::Double),
-        Arg::one_of(
-            "unit",
-            &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
-        ),
+        UNIT,
         Arg::word("withcoord", "WITHCOORD").optional(),
         Arg::word("withdist", "WITHDIST").optional(),
         Arg::word("withhash", "WITHHASH").optional(),
@@ -139,14 +134,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         )
         .optional(),
         Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-        Arg::one_of(
-            "store",
-            &[
-                Arg::key("storekey", 1).shown("key").token("STORE"),
-                Arg::key("storedistkey", 2).shown("key").token("STOREDIST"),
-            ],
-        )
-        .optional(),
+        STORE,
     ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(true)),
@@ -168,10 +156,7 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
             Arg::key("key", 0),
             Arg::string("member"),
             Arg::new("radius", ArgType::Double),
-            Arg::one_of(
-                "unit",
-                &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
-            ),
+            UNIT,
             Arg::word("withcoord", "WITHCOORD").optional(),
             Arg::word("withdist", "WITHDIST").optional(),
             Arg::word("withhash", "WITHHASH").optional(),

@@ -1,5 +1,6 @@
 //! `GEOSEARCH` and `GEOSEARCHSTORE`
 
+use super::arguments::UNIT;
 use super::search::{Form, search};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -33,35 +34,13 @@ pub const GEOSEARCH: Command = Command {
             Arg::one_of(
                 "by",
                 &[
-                    Arg::block(
-                        "circle",
-                        &[
-                            Arg::new("radius", ArgType::Double).token("BYRADIUS"),
-                            Arg::one_of(
-                                "unit",
-                                &[
-                                    Arg::word("m", "M"),
-                                    Arg::word("km", "KM"),
-                                    Arg::word("ft", "FT"),
-                                    Arg::word("mi", "MI"),
-                                ],
-                            ),
-                        ],
-                    ),
+                    Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
                     Arg::block(
                         "box",
                         &[
                             Arg::new("width", ArgType::Double).token("BYBOX"),
                             Arg::new("height", ArgType::Double),
-                            Arg::one_of(
-                                "unit",
-                                &[
-                                    Arg::word("m", "M"),
-                                    Arg::word("km", "KM"),
-                                    Arg::word("ft", "FT"),
-                                    Arg::word("mi", "MI"),
-                                ],
-                            ),
+                            UNIT,
                         ],
                     ),
                     Arg::block(
@@ -128,35 +107,13 @@ pub const GEOSEARCHSTORE: Command = Command {
             Arg::one_of(
                 "by",
                 &[
-                    Arg::block(
-                        "circle",
-                        &[
-                            Arg::new("radius", ArgType::Double).token("BYRADIUS"),
-                            Arg::one_of(
-                                "unit",
-                                &[
-                                    Arg::word("m", "M"),
-                                    Arg::word("km", "KM"),
-                                    Arg::word("ft", "FT"),
-                                    Arg::word("mi", "MI"),
-                                ],
-                            ),
-                        ],
-                    ),
+                    Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
                     Arg::block(
                         "box",
                         &[
                             Arg::new("width", ArgType::Double).token("BYBOX"),
                             Arg::new("height", ArgType::Double),
-                            Arg::one_of(
-                                "unit",
-                                &[
-                                    Arg::word("m", "M"),
-                                    Arg::word("km", "KM"),
-                                    Arg::word("ft", "FT"),
-                                    Arg::word("mi", "MI"),
-                                ],
-                            ),
+                            UNIT,
                         ],
                     ),
                     Arg::block(

@@ -61,7 +61,6 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 /// Runs one command of the transaction, and answers it.
 fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
     let mark = out.mark();
-    let start = out.output_len();
     let args = queued.args.args();
     let started = ctx.host.unix_micros();
     let mut inner = Ctx {
@@ -81,14 +80,14 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {
-        ctx.effects.lending.forget_since(start);
+        ctx.effects.lending.lent().forget_since(mark.position());
         out.truncate(mark);
         out.error(error.text());
     }
     let micros = ctx.host.unix_micros().saturating_sub(started).max(0) as u64;
     let cost = QueuedCost {
         micros,
-        reply_size: out.written_since(mark).len() + ctx.effects.lending.size_since(start),
+        reply_size: out.written_since(mark).len() + ctx.effects.lending.lent().size_since(mark.position()),
     };
     ctx.host.ran_queued(ctx.session, queued, cost, error.as_ref());
 }

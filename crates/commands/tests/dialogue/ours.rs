@@ -106,9 +106,7 @@ impl Ours {
         self.view.release();
         self.delete_expired(args, &planned);
         let _ = result?;
-        let mut lent = Vec::new();
-        effects.lending.take(&mut lent);
-        for lent in lent.into_iter().rev() {
+        for lent in std::mem::take(effects.lending.lent()).into_iter_from_end() {
             out.splice(lent.at..lent.at, lent.text.iter().copied());
         }
         // Nobody else is there who could end the wait before its time.

@@ -2,22 +2,13 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
 use super::{Connection, Ending, Epoll, INPUT};
 use crate::send_queue::{Buffer, OFFER_SIZE_MAX, SLICE_COUNT_MAX};
 use crate::{CloseReason, ConnectionId, Event, sys};
 
 impl Epoll {
-    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
-        self.queue(id, Buffer::Own(bytes));
-    }
-
-    pub(crate) fn send_shared(&mut self, id: ConnectionId, bytes: Arc<Vec<u8>>) {
-        self.queue(id, Buffer::Shared(bytes));
-    }
-
-    fn queue(&mut self, id: ConnectionId, bytes: Buffer) {
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Buffer) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.ending != Ending::None {
             return;

@@ -2,7 +2,6 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
 use io_uring::{opcode, squeue, types};
 
@@ -11,15 +10,7 @@ use crate::send_queue::{Buffer, SLICE_COUNT_MAX, SendQueue};
 use crate::{ConnectionId, Event, sys};
 
 impl Uring {
-    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Vec<u8>) {
-        self.queue(id, Buffer::Own(bytes));
-    }
-
-    pub(crate) fn send_shared(&mut self, id: ConnectionId, bytes: Arc<Vec<u8>>) {
-        self.queue(id, Buffer::Shared(bytes));
-    }
-
-    fn queue(&mut self, id: ConnectionId, bytes: Buffer) {
+    pub(crate) fn send(&mut self, id: ConnectionId, bytes: Buffer) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.is_leaving() || connection.ending != Ending::None {
             return;

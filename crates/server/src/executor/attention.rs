@@ -58,9 +58,7 @@ impl Executor {
             self.reject(connection, found, &CommandError::NO_REPLICAS);
             return Some(Step::Done);
         }
-        if attention & (Attention::PAUSED | Attention::PAUSED_WRITES) != 0
-            && self.is_paused(connection, found, attention)
-        {
+        if attention & Attention::ANY_PAUSE != 0 && self.is_paused(connection, found, attention) {
             let until = Millis(self.shared.pause_until.load(Ordering::Acquire));
             connection.session.blocked = Some(Blocked { until: Some(until), reason: BlockReason::Pause });
             return Some(Step::Again);
@@ -166,8 +164,7 @@ impl Executor {
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
         self.view.saw_expired.set(false);
-        let paused = Attention::PAUSED | Attention::PAUSED_WRITES;
-        if self.config.import_mode || self.shared.attention.is_set(paused) {
+        if self.config.import_mode || self.shared.attention.is_set(Attention::ANY_PAUSE) {
             self.view.spare_walked();
             self.view.tell_late_misses();
             return;

@@ -58,7 +58,7 @@ impl Executor {
     /// [`Self::go_on_evicting`]. `false`: there is nothing to evict.
     #[cold]
     pub fn make_room(&mut self) -> bool {
-        if self.shared.attention.is_set(Attention::PAUSED | Attention::PAUSED_WRITES) {
+        if self.shared.attention.is_set(Attention::ANY_PAUSE) {
             return true;
         }
         if self.excess() == 0 {

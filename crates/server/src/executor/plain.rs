@@ -120,7 +120,7 @@ impl Executor {
             run.calls += 1;
             index += 1;
             if let Err(error) = result {
-                ctx.effects.lending.take(&mut Vec::new());
+                ctx.effects.lending.lent().forget_since(mark);
                 out.truncate(mark);
                 ReplyBuffer::new(out, protocol).error(error.text());
                 self.statistics.command(plan.id).failed.add(1);
@@ -129,9 +129,11 @@ impl Executor {
             }
             let request = batch.request(index - 1);
             let (mut reply_size, request_size) = (out.len() - mark, request.end() - request.start());
-            let has_lent = ctx.effects.lending.has_lent();
+            let newly_lent = ctx.effects.lending.lent();
+            let has_lent = !newly_lent.is_empty();
             if has_lent {
-                reply_size += ctx.effects.lending.take(lent);
+                reply_size += newly_lent.size_since(mark);
+                lent.append(newly_lent);
             }
             if reply_size > self.large_reply_size || request_size > self.large_request_size {
                 closer_look = Some((reply_size, request_size));

@@ -126,12 +126,11 @@ impl Thread {
 
     /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
     fn expire(&mut self) {
-        let paused = Attention::PAUSED | Attention::PAUSED_WRITES;
         self.executor.follow_config();
         let is_importing = self.executor.config.import_mode;
         if is_importing
             || !self.shared.active_expire.load(Ordering::Relaxed)
-            || self.shared.attention.is_set(paused)
+            || self.shared.attention.is_set(Attention::ANY_PAUSE)
         {
             return;
         }

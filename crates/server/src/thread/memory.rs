@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use commands::lending::LentTexts;
 use reactor::CloseMode;
 
 use super::Thread;
@@ -112,7 +113,7 @@ impl Thread {
         };
         connection.query = Vec::new();
         connection.out = Vec::new();
-        connection.lent = Vec::new();
+        connection.lent = LentTexts::default();
         self.abandon(token);
     }
 

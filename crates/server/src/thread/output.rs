@@ -64,22 +64,24 @@ impl Delivery {
 impl Thread {
     /// Sends the output of every connection that has some: first the answers, so that who has them can go on meanwhile.
     pub(super) fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for token in dirty.drain(..) {
-            self.flush(token);
-        }
-        self.dirty = dirty;
+        let dirty = std::mem::take(&mut self.dirty);
+        self.dirty = self.flush_each(dirty);
         if self.delivery.is_due() {
             if self.delivery.waits() {
                 return;
             }
-            let mut listeners = std::mem::take(&mut self.delivery).listeners;
-            for token in listeners.drain(..) {
-                self.flush(token);
-            }
-            self.delivery.listeners = listeners;
+            let listeners = std::mem::take(&mut self.delivery).listeners;
+            self.delivery.listeners = self.flush_each(listeners);
         }
         self.statistics.unsent_bytes.set(0);
+    }
+
+    /// Sends the output of these connections. Gives the list back, empty.
+    fn flush_each(&mut self, mut tokens: Vec<Token>) -> Vec<Token> {
+        for token in tokens.drain(..) {
+            self.flush(token);
+        }
+        tokens
     }
 
     fn flush(&mut self, token: Token) {
@@ -109,8 +111,8 @@ impl Thread {
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
             // From the end, as that moves no byte twice.
-            let parts = lent.into_iter().rev().map(|lent| (lent.text, out.split_off(lent.at)));
-            let parts: Vec<_> = parts.collect();
+            let parts: Vec<_> =
+                lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
             self.reactor.send(id, out);
             for (text, behind) in parts.into_iter().rev() {
                 self.reactor.send_shared(id, text);

@@ -166,7 +166,7 @@ impl Thread {
             }
         }
         if self.shared.pause_until.load(Ordering::Acquire) <= self.now.0 {
-            self.shared.attention.set(Attention::PAUSED | Attention::PAUSED_WRITES, false);
+            self.shared.attention.set(Attention::ANY_PAUSE, false);
         }
     }
 

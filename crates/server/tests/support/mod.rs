@@ -21,6 +21,15 @@ pub fn backends() -> Vec<&'static str> {
     }
 }
 
+/// Runs a test on each backend, with a server started with these options.
+pub fn on_each_backend(options: &[&str], test: impl Fn(Server)) {
+    for backend in backends() {
+        let mut all = vec!["--io-backend", backend];
+        all.extend_from_slice(options);
+        test(Server::start(&all));
+    }
+}
+
 /// A running server. It is killed when dropped.
 pub struct Server {
     child: Child,
