@@ -70,6 +70,11 @@ impl MemoryUse {
     }
 }
 
+/// Bytes resident and not allocated: what the allocator keeps free, gaps between what it doesn't, and the program itself.
+pub fn unused_bytes() -> usize {
+    (process::resident_size().unwrap_or(0) as usize).saturating_sub(sync::allocator::allocated_bytes())
+}
+
 impl Shared {
     /// The figures as of now.
     pub fn memory_use(&self) -> MemoryUse {

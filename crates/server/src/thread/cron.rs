@@ -10,15 +10,15 @@ use reactor::process::{self, UsageOf};
 use super::Thread;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
-use crate::huge_pages;
 use crate::shared::Attention;
+use crate::{huge_pages, memory};
 
 /// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
 const STOP_MS: i64 = 1000;
 
 /// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
 const TRIM_MS: i64 = 1000;
-/// Fewest bytes, freed since the most that were allocated, for which threads look through what they keep.
+/// Fewest bytes, resident and not allocated, for which threads look through what they keep.
 const RELEASED_SIZE_MIN: usize = 8 << 20;
 const EVEN_OUT_MS: i64 = 100;
 /// Most connections to look at in a tick: above, `dynamic-hz` makes ticks more frequent.
@@ -33,8 +33,8 @@ pub struct Cron {
     /// When the next of these is due.
     next_trim: i64,
     next_even_out: i64,
-    /// Most bytes allocated by the process since this thread last gave free memory back.
-    allocated_max: usize,
+    /// Fewest bytes resident and not allocated since this thread last gave free memory back.
+    unused_min: usize,
     /// The connection to go on with.
     client: usize,
     published_at: Ticks,
@@ -50,7 +50,7 @@ impl Cron {
         Self {
             next_trim: 0,
             next_even_out: 0,
-            allocated_max: 0,
+            unused_min: usize::MAX,
             client: 0,
             published_at,
             busy_ns_before: 0,
@@ -105,15 +105,15 @@ impl Thread {
         }
     }
 
-    /// Gives memory back: vacant chunks of the heaps, and what the allocator keeps free if it is more than is in use. That costs
-    /// time in proportion to what is in use, so it is done each time half is gone, and not for little.
+    /// Gives memory back: vacant chunks of the heaps, and what the allocator keeps free if it has become more than is in use.
+    /// That costs time in proportion to what is in use, so it is not done for less.
     fn trim(&mut self) {
         if self.index == 0 {
             self.shared.keyspace.trim();
         }
-        let allocated = sync::allocator::allocated_bytes();
-        self.cron.allocated_max = self.cron.allocated_max.max(allocated);
-        if self.cron.allocated_max - allocated > RELEASED_SIZE_MIN.max(allocated) {
+        let unused = memory::unused_bytes();
+        self.cron.unused_min = self.cron.unused_min.min(unused);
+        if unused - self.cron.unused_min > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
             self.release_free_memory();
         }
     }
@@ -121,7 +121,7 @@ impl Thread {
     /// Gives back what the allocator keeps free for this thread.
     pub(super) fn release_free_memory(&mut self) {
         process::release_free_memory();
-        self.cron.allocated_max = sync::allocator::allocated_bytes();
+        self.cron.unused_min = memory::unused_bytes();
     }
 
     /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
