@@ -123,6 +123,10 @@ impl Case {
         if self.workload.own.listener_count > 0 {
             flows.insert(0, flows[0].to_listeners(self.workload.own.listener_count));
         }
+        if let Some((connection_count, command)) = self.workload.own.waiting {
+            let request = Template::parse(command, &keys, &flows[0].values)?;
+            flows.push(flows[0].to_waiting(connection_count, request));
+        }
         Ok(Plan {
             thread_count: load.thread_count.min(load.connection_count),
             flows,
@@ -189,8 +193,10 @@ impl Case {
             1 => weighted.command.clone(),
             weight => format!("{weight}*{}", weighted.command),
         });
+        let waiting =
+            self.workload.own.waiting.map(|(count, command)| format!("{command} ({count} connections)"));
         ReportedSettings {
-            commands: commands.collect(),
+            commands: commands.chain(waiting).collect(),
             thread_count: load.thread_count,
             connection_count: load.connection_count,
             pipeline: load.pipeline,

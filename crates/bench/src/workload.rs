@@ -39,11 +39,14 @@ pub struct Own {
     pub uses_up: Option<u64>,
     /// Connections that have subscribed to the channel `news`. What counts then is what is delivered to them.
     pub listener_count: usize,
+    /// Further connections, and what each of them sends, one at a time, to wait for what the others bring. What counts then
+    /// are the requests of both.
+    pub waiting: Option<(usize, &'static str)>,
 }
 
 /// Nothing of its own.
 pub const USUAL: Own =
-    Own { key_count: None, value_size: None, fill_times: 1, uses_up: None, listener_count: 0 };
+    Own { key_count: None, value_size: None, fill_times: 1, uses_up: None, listener_count: 0, waiting: None };
 
 const STRINGS: &str = "key:";
 const SET: Option<&str> = Some("SET {key} {value}");
@@ -132,7 +135,7 @@ impl Workload {
             let weight = parse_weight(weight)?;
             let mut one = Self::named(name.trim())?;
             let inner: u32 = one.commands.iter().map(|command| command.weight).sum();
-            if inner > 1 || one.from_empty || one.own.uses_up.is_some() {
+            if inner > 1 || one.from_empty || one.own.uses_up.is_some() || one.own.waiting.is_some() {
                 return Err(BenchError::usage(format!("'{name}' can't be part of a mix")));
             }
             one.commands.iter_mut().for_each(|command| command.weight = weight);
@@ -199,7 +202,7 @@ mod tests {
             let keys = KeyShape::new(named.key_prefix, 16, 1_000).unwrap();
             assert!(!named.commands.is_empty() && !named.about.is_empty());
             let commands = named.commands.iter().map(|(_, command)| *command);
-            for command in commands.chain(named.fill) {
+            for command in commands.chain(named.fill).chain(named.own.waiting.map(|(_, command)| command)) {
                 Template::parse(command, &keys, &values).unwrap();
             }
         }

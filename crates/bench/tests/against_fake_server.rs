@@ -55,6 +55,19 @@ fn errors_are_shown_and_end_in_failure() {
 }
 
 #[test]
+fn who_waits_for_what_others_bring_sends_beside_them() {
+    let server = FakeServer::start(Behaviour::default());
+    let spec = format!("fake={}", server.address);
+    let args =
+        ["--server", &spec, "--workload", "queue", "--requests", "200", "--rounds", "1", "--warmup", "0"];
+    let (output, report) = report(&[&args[..], &["--allow-errors"]].concat());
+    assert!(output.status.success());
+    assert_eq!(server.command_count("LPUSH"), 200);
+    assert!(server.command_count("BRPOP") >= 150, "each of 150 connections asks at least once");
+    assert!(samples(&report, "fake")[0]["request_count"].as_u64() > Some(200), "both count");
+}
+
+#[test]
 fn missing_keys_are_remarked() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);

@@ -88,6 +88,13 @@ impl FlowPlan {
     pub fn to_listeners(&self, connection_count: usize) -> Self {
         Self { connection_count, listens: true, rate: None, quota: None, ..self.clone() }
     }
+
+    /// As many connections that wait for what this flow brings, with one request each.
+    #[must_use]
+    pub fn to_waiting(&self, connection_count: usize, request: Template) -> Self {
+        let templates = vec![(1, request)];
+        Self { connection_count, templates, pipeline: 1, rate: None, quota: None, ..self.clone() }
+    }
 }
 
 /// What one run has measured.

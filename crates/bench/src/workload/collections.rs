@@ -21,6 +21,10 @@ const MILLION: Own = Own { value_size: Some(8), ..USUAL };
 /// A hundred who listen.
 const NEWS: Own = Own { listener_count: 100, value_size: Some(64), ..USUAL };
 
+/// One queue, and 150 who wait for what comes into it.
+const QUEUE: Own = Own { waiting: Some((150, "BRPOP {key} 1")), ..ONE };
+const PRIORITY_QUEUE: Own = Own { waiting: Some((150, "BZPOPMIN {key} 1")), ..ONE };
+
 const HASHES: Option<&str> = Some("HSET {key} {times:50 f{nth} {value} }");
 const SORTED_SETS: Option<&str> = Some(
     "ZADD {key} {times:50 {nth} m{nth}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx }",
@@ -68,6 +72,10 @@ pub(super) static NAMED: &[Named] = &[
         about: "LSET in such lists" },
     Named { name: "publish", key_prefix: "k:", fill: None, distribution: None, from_empty: false, own: NEWS, commands: &[(1, "PUBLISH news {value}")],
         about: "PUBLISH to 100 subscribers; what counts is what is delivered" },
+    Named { name: "queue", key_prefix: "b:", fill: None, distribution: None, from_empty: false, own: QUEUE, commands: &[(1, "LPUSH {key} {value}")],
+        about: "LPUSH to one list, from which 150 connections BRPOP" },
+    Named { name: "queue-zset", key_prefix: "v:", fill: None, distribution: None, from_empty: false, own: PRIORITY_QUEUE, commands: &[(1, "ZADD {key} {int} job:{+0}")],
+        about: "ZADD to one sorted set, from which 150 connections BZPOPMIN" },
     Named { name: "rpop", key_prefix: "p:", fill: Some("RPUSH {key} {times:10 {value} }"), distribution: IN_ORDER, from_empty: false, own: USED_UP, commands: &[(1, "RPOP {key}")],
         about: "RPOP of 8 bytes from 100,000 lists of 10, until they are empty" },
     Named { name: "rpop-one", key_prefix: "p:", fill: Some("RPUSH {key} {times:100 {value} }"), distribution: None, from_empty: false, own: ONE_USED_UP, commands: &[(1, "RPOP {key}")],

@@ -38,6 +38,8 @@ pub(super) const REQUESTS: Section = Section {
             SuiteCase { name: "XADD one stream p16", workload: "xadd-one", pipeline: 16 },
             SuiteCase { name: "XREAD 10 entries p16", workload: "xread", pipeline: 16 },
             SuiteCase { name: "INCR p16", workload: "incr-small", pipeline: 16 },
+            SuiteCase { name: "queue, 150 BRPOP p1", workload: "queue", pipeline: 1 },
+            SuiteCase { name: "queue, 150 BZPOPMIN p1", workload: "queue-zset", pipeline: 1 },
             SuiteCase { name: "PUBLISH to 100 p1", workload: "publish", pipeline: 1 },
             SuiteCase { name: "PUBLISH to 100 p16", workload: "publish", pipeline: 16 },
         ],
