@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use collections::Table;
 use commands::host::MemoryStat;
 use reactor::process;
 
@@ -87,7 +88,7 @@ impl Shared {
             startup: self.startup_memory.load(Ordering::Relaxed).min(used),
             resident: process::resident_size().unwrap_or(0),
             clients: self.client_memory(),
-            tables: key_count * TABLE_BYTES_A_KEY,
+            tables: key_count * Table::BYTES_A_KEY as u64,
             key_count,
             wasted: self.keyspace.wasted_bytes(),
         }
@@ -142,7 +143,10 @@ impl Shared {
             let population = self.keyspace.counters.population(db);
             if population.keys > 0 {
                 let tables = vec![
-                    ("overhead.hashtable.main".to_owned(), whole(population.keys * TABLE_BYTES_A_KEY)),
+                    (
+                        "overhead.hashtable.main".to_owned(),
+                        whole(population.keys * Table::BYTES_A_KEY as u64),
+                    ),
                     ("overhead.hashtable.expires".to_owned(), whole(0)),
                 ];
                 stats.push((format!("db.{db}"), MemoryStat::Map(tables)));
@@ -180,6 +184,3 @@ impl Shared {
         stats
     }
 }
-
-/// Bytes of a table for each key in it: a bucket of one cache line holds seven, and is three quarters full.
-const TABLE_BYTES_A_KEY: u64 = 12;

@@ -102,6 +102,20 @@ fn memory() {
     "#]]);
 }
 
+/// A block of 16 bytes, and the key's part of the table.
+#[test]
+fn memory_usage() {
+    check(expect![[r#"
+        @ours
+        > SET k v
+        +OK
+        > MEMORY USAGE k
+        28
+        > MEMORY USAGE k SAMPLES 0
+        28
+    "#]]);
+}
+
 #[test]
 fn debug() {
     check(expect![[r#"
