@@ -145,7 +145,7 @@ directives! {
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
         /// How much may wait for a client of each class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
-        /// Most bytes of a client's unfinished input.
+        /// Most bytes of a client's input that could not be run yet: an unfinished request, and the queue of a transaction.
         client_query_buffer_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX);
         /// Entries kept of replies that were too large.
         commandlog_large_reply_max_len: u64 = 128, int(0, LONG_MAX);

@@ -470,7 +470,7 @@ impl Thread {
                 if connection.at_eof {
                     connection.closing = true;
                 }
-                if !connection.query.is_empty() {
+                if !connection.query.is_empty() || connection.session.multi.is_some() {
                     self.check_query_size(token);
                 }
             }

@@ -103,6 +103,22 @@ fn who_sends_byte_by_byte_is_answered_when_all_is_there() {
 }
 
 #[test]
+fn who_queues_more_than_a_query_may_be_long_is_closed() {
+    on_each_backend(&["--io-threads", "2", "--client-query-buffer-limit", "1mb"], |server| {
+        let mut client = server.client();
+        client.text(&["MULTI"]);
+        let value = "v".repeat(200_000);
+        for _ in 0..5 {
+            assert_eq!(client.text(&["SET", "k", &value]), "QUEUED");
+        }
+        client.send(&["SET", "k", &value]);
+        assert!(client.receive().is_none());
+        let mut admin = server.client();
+        assert_eq!(server.info(&mut admin, "client_query_buffer_limit_disconnections"), "1");
+    });
+}
+
+#[test]
 fn who_will_send_no_more_gets_what_it_asked_for() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let mut admin = server.client();

@@ -186,15 +186,17 @@ impl Thread {
         true
     }
 
-    /// Ends a connection that has sent more than `client-query-buffer-limit` without a complete request.
+    /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: an incomplete
+    /// request, and what a transaction has queued.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let limit = self.executor.config.client_query_buffer_limit as usize;
         let Some(connection) = self.connection(token) else { return };
-        if connection.query.len() <= limit {
+        let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size);
+        if connection.query.len() + queue_size <= limit {
             return;
         }
         log::warn!(
-            "Closing client that reached max query buffer length: id={} addr={} qbuf={}",
+            "Closing client that reached max query buffer length: id={} addr={} qbuf={} multi-mem={queue_size}",
             connection.session.id,
             connection.session.peer,
             connection.query.len()
