@@ -45,6 +45,8 @@ pub trait Host {
     fn client_pause(&self, until: Millis, writes_only: bool);
     /// `CLIENT UNPAUSE`
     fn client_unpause(&self);
+    /// Whether keys stay when their time is over, because writes are paused.
+    fn is_expiry_paused(&self) -> bool;
 
     /// Slow or large commands, newest first; at most `count`.
     fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand>;
@@ -98,6 +100,8 @@ pub trait Host {
     /// The session listens to this name no longer. What was published until now, and has not reached it yet, is written
     /// to `out` first.
     fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>);
+    /// Writes to `out` what was published or became invalid until now and has not reached the session yet.
+    fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
     /// Sends a message to all who listen to a channel, by its name or, if it is none of a shard, by a pattern. Returns
     /// their number: somebody who listens in several ways counts, and gets it, several times.
     fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64;

@@ -104,6 +104,10 @@ impl Host for ThreadHost {
         self.shared.end_pause();
     }
 
+    fn is_expiry_paused(&self) -> bool {
+        self.shared.attention.is_set(Attention::ANY_PAUSE)
+    }
+
     fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand> {
         self.shared.command_logs.newest(log, count)
     }
@@ -231,6 +235,10 @@ impl Host for ThreadHost {
         if topic == Topic::Prefix {
             self.shared.follow_prefixes();
         }
+    }
+
+    fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
+        self.ears.catch_up(session, out);
     }
 
     fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64 {

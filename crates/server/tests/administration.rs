@@ -93,9 +93,21 @@ fn nothing_expires_while_writes_are_paused() {
         (0..4).for_each(|_| assert!(client.receive().is_some()));
         wait_for(|| client.text(&["GET", "key"]).is_empty().then_some(()));
         assert_eq!(client.text(&["DBSIZE"]), "1");
+        // For want of another one.
+        assert_eq!(client.text(&["RANDOMKEY"]), "key");
         assert_eq!(server.info(&mut client, "expired_keys"), "0");
         assert_eq!(client.text(&["CLIENT", "UNPAUSE"]), "OK");
         wait_for(|| (server.info(&mut client, "expired_keys") == "1").then_some(()));
+    });
+}
+
+#[test]
+fn what_a_command_pushes_follows_its_reply() {
+    on_each_backend(&["--enable-debug-command", "yes"], |server| {
+        let mut client = server.client();
+        client.text(&["HELLO", "3"]);
+        assert_eq!(client.text(&["DEBUG", "PROTOCOL", "push"]), "Some real reply following the push reply");
+        assert!(matches!(client.receive(), Some(wire::response::Reply::Push(_))));
     });
 }
 

@@ -94,6 +94,22 @@ fn a_change_by_oneself_is_told_after_its_reply() {
 }
 
 #[test]
+fn a_flush_is_told_to_those_who_tracked_when_it_happened() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = server.client();
+        client.text(&["HELLO", "3"]);
+        client.send_raw(b"FLUSHALL\r\nCLIENT TRACKING ON\r\nPING\r\n");
+        client.send_raw(b"MULTI\r\nFLUSHALL\r\nCLIENT TRACKING OFF\r\nEXEC\r\nPING\r\n");
+        client.send_raw(b"MULTI\r\nFLUSHALL\r\nCLIENT TRACKING ON\r\nEXEC\r\nPING\r\n");
+        let transaction = ["OK", "QUEUED", "QUEUED", "!OK"];
+        let expected = [&["OK", "OK", "PONG"][..], &transaction, &["!", "PONG"], &transaction, &["PONG"]];
+        for expected in expected.concat() {
+            assert_eq!(next(&mut client), expected);
+        }
+    });
+}
+
+#[test]
 fn what_serving_changes_is_told_after_the_reply() {
     on_each_backend(&["--io-threads", "4"], |server| {
         let mut admin = server.client();

@@ -24,7 +24,15 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
-    if ctx.data.with_random_entry(ctx.db(), |entry| out.bulk(entry.key())).is_none() {
+    let db = ctx.db();
+    let mut found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));
+    // Where nothing is deleted, a key whose time is over is better than none.
+    if found.is_none() && (ctx.config.import_mode || ctx.host.is_expiry_paused()) {
+        let sees_expired = std::mem::replace(&mut ctx.data.sees_expired, true);
+        found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));
+        ctx.data.sees_expired = sees_expired;
+    }
+    if found.is_none() {
         out.null();
     }
     Ok(out.done())

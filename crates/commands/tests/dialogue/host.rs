@@ -75,6 +75,10 @@ impl Host for TestHost {
 
     fn client_unpause(&self) {}
 
+    fn is_expiry_paused(&self) -> bool {
+        false
+    }
+
     fn command_log(&self, _: CommandLog, _: usize) -> Vec<LoggedCommand> {
         Vec::new()
     }
@@ -148,6 +152,8 @@ impl Host for TestHost {
     fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], _: &mut ReplyBuffer<'_>) {
         session.note_deaf(topic, name);
     }
+
+    fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
 
     /// There is one connection, and what it listens to is known to its session only: nobody to publish to.
     fn publish_message(&self, _: Topic, _: &[u8], _: &[u8]) -> u64 {

@@ -127,8 +127,16 @@ impl Ears {
 
     /// The speaker stops listening to a name; what was published before goes to `out`.
     pub fn end(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        let token = self.speaker.get();
         self.hub.end(topic, name, self.thread, || self.fetch());
+        self.catch_up(session, out);
+        self.listeners.borrow_mut().remove(topic, name, self.speaker.get());
+        session.note_deaf(topic, name);
+    }
+
+    /// Gives the speaker what has come for it: to `out`, or within a transaction when that is over.
+    pub fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
+        let token = self.speaker.get();
+        self.fetch();
         if session.flags.contains(SessionFlags::IN_EXEC) {
             self.hear(token, session, &mut self.late.borrow_mut());
         } else {
@@ -136,8 +144,6 @@ impl Ears {
             self.hear(token, session, &mut pending);
             out.raw(&pending);
         }
-        self.listeners.borrow_mut().remove(topic, name, token);
-        session.note_deaf(topic, name);
     }
 
     /// Gives the speaker what has come for it, after a command that it ran.

@@ -165,9 +165,14 @@ impl<'a> Options<'a> {
 
 fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = Options::parse(ctx, args)?;
-    let mut out = reply.parts();
-    if on_or_off(args.at(2))? {
+    let is_on = on_or_off(args.at(2))?;
+    if is_on {
         options.check(ctx.session)?;
+    }
+    let mut out = reply.parts();
+    // What has become invalid until now is for what it was.
+    ctx.host.catch_up(ctx.session, &mut out);
+    if is_on {
         begin(ctx, &options);
     } else {
         end(ctx, &mut out);

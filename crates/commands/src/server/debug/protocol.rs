@@ -45,10 +45,11 @@ pub(super) fn example(name: &[u8], reply: Reply<'_>) -> Result<Replied, CommandE
             return Err(CommandError::new("ERR RESP2 is not supported by this command"));
         }
         b"push" => {
+            // What is pushed while a command runs follows its reply.
+            out.bulk(b"Some real reply following the push reply");
             out.push(2);
             out.bulk(b"server-cpu-usage");
             out.integer(42);
-            out.bulk(b"Some real reply following the push reply");
         }
         b"true" => out.boolean(true),
         b"false" => out.boolean(false),
