@@ -243,11 +243,9 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Deletes a key. Whether it was there; the caller reports the change. Large values are freed elsewhere.
+    /// Deletes a key, the destination of a result that is empty. Whether it was there, its time over or not; the caller
+    /// reports the change. Large values are freed elsewhere.
     pub fn remove(&mut self, key: Key<'_>) -> bool {
-        if self.data.expire_if_due(key) {
-            return false;
-        }
         let Some(removed) = self.data.remove(key) else { return false };
         self.data.discard(removed);
         true

@@ -56,7 +56,7 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
     ("stats", true, true, figures::stats),
     ("replication", true, true, figures::replication),
     ("cpu", true, true, figures::cpu),
-    ("modules", true, false, |text, _| text.section("Modules")),
+    ("modules", true, true, |text, _| text.section("Modules")),
     ("commandstats", false, true, figures::command_stats),
     ("errorstats", true, true, figures::error_stats),
     ("latencystats", false, true, figures::latency_stats),
@@ -71,16 +71,14 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
 /// The sections with these names; none: the default ones.
 pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
     let is_named = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
-    let everything = is_named("everything");
-    let all = everything || is_named("all");
+    let all = is_named("everything") || is_named("all");
     let default = names.is_empty() || is_named("default");
     let mut text = Text::default();
     for (name, in_default, in_all, write) in SECTIONS {
         let shown = is_named(name)
             || (*name == "modules" && is_named("module_list"))
             || (default && *in_default)
-            || (all && *in_all)
-            || (everything && *name == "modules");
+            || (all && *in_all);
         if shown {
             write(&mut text, shared);
         }

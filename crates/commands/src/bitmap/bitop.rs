@@ -134,7 +134,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if !result.is_empty() {
         ctx.data.set(destination, NewValue::Raw(&result), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", destination);
-    } else if !ctx.data.expire_if_due(destination) && ctx.data.remove(destination).is_some() {
+    } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
     }
     Ok(reply.integer(result.len() as i64))

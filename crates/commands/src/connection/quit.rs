@@ -21,8 +21,7 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY)
         .union(Flags::SESSION),
-    Doc::new(Group::Connection, "1.0.0", "Closes the connection once its replies are sent.")
-        .deprecated("7.2.0", "just closing the connection"),
+    Doc::new(Group::Connection, "1.0.0", "Closes the connection once its replies are sent."),
     run,
 )
 .categories_too(Categories::CONNECTION);

@@ -54,7 +54,12 @@ impl Point {
     /// The point that a score stands for: the middle of its cell.
     pub(super) fn of_score(score: f64) -> Self {
         // A score that is no geohash is read as the processor converts it.
-        let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
+        const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
+        let bits = match score {
+            ..0.0 => score as i64 as u64,
+            0.0..TOO_LARGE => score as u64,
+            _ => 0,
+        };
         let area = Cell { bits, steps: STEP_MAX }.area();
         let middle = |min: f64, max: f64, limit: f64| ((min + max) / 2.0).clamp(-limit, limit);
         Self {

@@ -46,7 +46,6 @@ pub const RPOPLPUSH: Command = Command {
     arity: 3,
     doc: Doc::new(Group::List, "1.2.0", "Moves the last element of a list to the beginning of another.")
         .complexity("O(1)")
-        .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments")
         .args(&[SOURCE, DESTINATION]),
     run: rpoplpush,
     ..LMOVE
@@ -78,7 +77,6 @@ pub const BRPOPLPUSH: Command = Command {
         "Moves a last element to another list, and waits until there is one.",
     )
     .complexity("O(1)")
-    .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments")
     .history(&[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")])
     .args(&[SOURCE, DESTINATION, TIMEOUT]),
     run: brpoplpush,

@@ -99,11 +99,23 @@ fn reaches(args: Args<'_>, stores: bool) -> bool {
     Options::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
 }
 
-/// Finds none in a malformed request, which the handler refuses.
+/// Finds it in requests that are wrong elsewhere, too; the handler refuses those.
 fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
-    if let Ok(Options { store: Some(index), .. }) = Options::parse(args, true) {
-        found.push(index as u32);
+    let mut destination = None;
+    let mut index = 2;
+    while index < args.len() {
+        let is = |name: &[u8]| args.at(index).eq_ignore_ascii_case(name);
+        let operand_count = match () {
+            () if is(b"limit") => 2,
+            () if is(b"get") || is(b"by") || is(b"store") => 1,
+            () => 0,
+        };
+        if is(b"store") && index + 1 < args.len() {
+            destination = Some(index as u32 + 1);
+        }
+        index += 1 + operand_count;
     }
+    found.extend(destination);
 }
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {

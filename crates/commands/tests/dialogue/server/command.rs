@@ -39,6 +39,10 @@ fn getkeys() {
         ["a", "b"]
         > COMMAND GETKEYS BITOP AND d a b
         ["d", "a", "b"]
+        > COMMAND GETKEYS SORT k LIMIT a b GET STORE STORE d STORE e more
+        ["k", "e"]
+        > COMMAND GETKEYS SORT k STORE
+        ["k"]
         > COMMAND GETKEYS SET k
         -ERR Invalid number of arguments specified for command
         > COMMAND GETKEYS PING
