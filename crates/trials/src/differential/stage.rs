@@ -163,14 +163,17 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Whether the connection waits for what it has just asked, instead of being answered.
+    /// Whether the connection waits for what it has just asked, instead of being answered. It does so by then: what others
+    /// do afterwards finds it waiting, on whatever thread they are.
     fn begins_to_wait(&mut self, actor: usize) -> io::Result<bool> {
-        if let Some(guide) = self.guide {
-            return Ok(guide.get(self.waiting.len()).is_some_and(|waiting| waiting[actor]));
+        let guide = self.guide.map(|guide| guide.get(self.waiting.len()));
+        let expected = guide.map(|waiting| waiting.is_some_and(|waiting| waiting[actor]));
+        if expected == Some(false) {
+            return Ok(false);
         }
         for _ in 0..LOOK_COUNT_MAX {
             if self.seats[actor].connection.has_answer(LOOK_TIME)? {
-                return Ok(false);
+                return Ok(expected.unwrap_or(false));
             }
             if self.waits_by_list(actor)? {
                 return Ok(true);
