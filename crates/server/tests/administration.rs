@@ -136,6 +136,8 @@ fn debug_answers_only_whom_it_is_allowed_to() {
         );
         assert_eq!(client.text(&["DEBUG", "HASHTABLE-CAN-ABORT-SHRINK", "1"]), "OK");
         assert_eq!(client.text(&["DEBUG", "REPLYBUFFER", "RESIZING", "0"]), "OK");
+        // A number with a line end, as hiredis' tests send it.
+        assert_eq!(client.text(&["DEBUG", "SLEEP", "0\r\n"]), "OK");
         let lengths = [("hello", 6), ("-128", 2), ("128", 3), ("-100000", 5), ("99999999999", 12)];
         for (value, length) in lengths {
             client.text(&["SET", "key", value]);

@@ -156,7 +156,7 @@ fn is_on(switch: &[u8]) -> Result<bool, CommandError> {
 }
 
 fn sleep(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let seconds = parse_f64(args.at(2)).ok_or(CommandError::NOT_A_FLOAT)?;
+    let seconds = parse_f64(args.at(2).trim_ascii()).ok_or(CommandError::NOT_A_FLOAT)?;
     ctx.host.sleep((seconds.max(0.0) * 1e6) as u64);
     Ok(())
 }
