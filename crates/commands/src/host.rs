@@ -72,6 +72,8 @@ pub trait Host {
     fn allocator_report(&self) -> String;
     /// Gives free memory back to the operating system.
     fn memory_purge(&self);
+    /// Fills `bytes` with random numbers that nobody can foretell.
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError>;
 
     /// A command of a transaction has run: it is counted and shown as if it had come by itself.
     fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>);

@@ -16,6 +16,23 @@ pub fn cpu_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// Fills `bytes` with the kernel's random numbers, which are good enough for passwords.
+pub fn fill_with_secrets(mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: `bytes` is alive and writable, and its length is given.
+        let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        if filled < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+            continue;
+        }
+        bytes = &mut bytes[filled.unsigned_abs()..];
+    }
+    Ok(())
+}
+
 /// Binds the calling thread to these processors. Fails if none of them may be used.
 pub fn set_thread_affinity(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: all-zero is the empty processor set.
@@ -385,8 +402,8 @@ pub fn id() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{
-        Signal, UsageOf, cpu_count, hold_signals, open_file_limit, raise_open_file_limit, resident_size,
-        set_thread_affinity, set_thread_name, thread_affinity, usage, wait_for_signal,
+        Signal, UsageOf, cpu_count, fill_with_secrets, hold_signals, open_file_limit, raise_open_file_limit,
+        resident_size, set_thread_affinity, set_thread_name, thread_affinity, usage, wait_for_signal,
     };
 
     #[test]
@@ -419,6 +436,14 @@ mod tests {
             assert_eq!(wait_for_signal(&signals).unwrap(), Signal::User1);
         });
         worker.join().unwrap();
+    }
+
+    #[test]
+    fn secrets_fill_everything() {
+        // More than the kernel promises to give at once.
+        let mut bytes = [0_u8; 600];
+        fill_with_secrets(&mut bytes).unwrap();
+        assert!(bytes.chunks(100).all(|chunk| chunk.iter().any(|&byte| byte != 0)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use commands::host::{
 use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
 use commands::table::NUMBERED;
-use reactor::clock;
+use reactor::{clock, process};
 use wire::reply::ReplyBuffer;
 
 use crate::command_log::{self, Cost};
@@ -153,6 +153,11 @@ impl Host for ThreadHost {
     fn memory_purge(&self) {
         self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         self.shared.post_all(|| Mail::ReleaseFreeMemory);
+    }
+
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
+        process::fill_with_secrets(bytes)
+            .map_err(|error| CommandError::owned(format!("ERR No random numbers from the system: {error}")))
     }
 
     fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>) {

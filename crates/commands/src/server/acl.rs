@@ -1,5 +1,6 @@
-//! `ACL`, as far as there is only the default user: who one is, what users and categories there are.
+//! `ACL`, as far as there is only the default user: who one is, what users and categories there are; random passwords.
 
+use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use crate::command::{Categories, Command, Flags};
@@ -18,6 +19,7 @@ pub const COMMAND: Command = Command::container(
     &[
         CAT,
         refused("deluser", -3, "Deletes users.").tips(EVERYWHERE),
+        GENPASS,
         GETUSER,
         help::command(Group::Server, "6.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
         LIST,
@@ -51,7 +53,7 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
         return Ok(out.done());
     };
     if args.len() > 3 {
-        return Err(CommandError::wrong_arity("acl|cat"));
+        return Err(help::wrong_subcommand("ACL", args.at(1)));
     }
     let category = Categories::all()
         .iter_names()
@@ -66,6 +68,40 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     let mut out = reply.array(members.len());
     members.iter().for_each(|name| out.bulk(name.as_bytes()));
     Ok(out.done())
+}
+
+const GENPASS: Command = Command::keyless(
+    "genpass",
+    -2,
+    FLAGS,
+    Doc::new(Group::Server, "6.0.0", "Returns a random password, in hexadecimal digits.")
+        .args(&[Arg::integer("bits").optional()]),
+    genpass,
+);
+
+/// The password has so many bits unless another number is asked for.
+const PASSWORD_BITS: i64 = 256;
+const PASSWORD_BITS_MAX: i64 = 4096;
+
+fn genpass(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if args.len() > 3 {
+        return Err(help::wrong_subcommand("ACL", args.at(1)));
+    }
+    let bits = match args.get(2) {
+        None => PASSWORD_BITS,
+        Some(text) => parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?,
+    };
+    if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
+        return Err(CommandError::new(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+        ));
+    }
+    let digit_count = (bits as usize).div_ceil(4);
+    let mut bytes = vec![0; digit_count.div_ceil(2)];
+    ctx.host.fill_with_secrets(&mut bytes)?;
+    let mut digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.truncate(digit_count);
+    Ok(reply.bulk(digits.as_bytes()))
 }
 
 const WHOAMI: Command = Command::keyless(

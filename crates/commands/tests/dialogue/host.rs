@@ -117,6 +117,11 @@ impl Host for TestHost {
 
     fn memory_purge(&self) {}
 
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
+        bytes.fill(0x5a);
+        Ok(())
+    }
+
     fn ran_queued(&self, _: &Session, _: &Queued, _: QueuedCost, _: Option<&CommandError>) {}
 
     fn free_later(&self, _: u64, free: Box<dyn FnOnce() + Send>) {

@@ -147,6 +147,33 @@ fn the_default_user() {
 }
 
 #[test]
+fn random_passwords() {
+    check(expect![[r#"
+        @ours
+        > ACL GENPASS
+        "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
+        > ACL GENPASS 5
+        "5a"
+        > ACL GENPASS 12
+        "5a5"
+    "#]]);
+    check(expect![[r#"
+        > ACL GENPASS 0
+        -ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096
+        > ACL GENPASS -5
+        -ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096
+        > ACL GENPASS 4097
+        -ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096
+        > ACL GENPASS x
+        -ERR value is not an integer or out of range
+        > ACL GENPASS 5 6
+        -ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.
+        > ACL CAT read write
+        -ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.
+    "#]]);
+}
+
+#[test]
 fn time_and_others() {
     check(expect![[r#"
         > TIME x
