@@ -41,6 +41,7 @@ pub mod stream;
 mod table;
 mod walk;
 
+pub use bucket::TABLE_BYTES_A_KEY;
 pub use check::TableStats;
 pub use collection::{Collection, Home, Limits};
 pub use defragment::Defragmented;

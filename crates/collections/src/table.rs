@@ -77,9 +77,6 @@ pub struct Upserted<'a> {
 pub struct NotAString;
 
 impl Table {
-    /// What a key takes of its table on average: a bucket of one cache line holds seven, and is three quarters full.
-    pub const BYTES_A_KEY: usize = 12;
-
     /// An empty table. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {

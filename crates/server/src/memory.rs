@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use collections::Table;
+use collections::TABLE_BYTES_A_KEY;
 use commands::host::MemoryStat;
 use reactor::process;
 
@@ -88,7 +88,7 @@ impl Shared {
             startup: self.startup_memory.load(Ordering::Relaxed).min(used),
             resident: process::resident_size().unwrap_or(0),
             clients: self.client_memory(),
-            tables: key_count * Table::BYTES_A_KEY as u64,
+            tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
             wasted: self.keyspace.wasted_bytes(),
         }
@@ -143,10 +143,7 @@ impl Shared {
             let population = self.keyspace.counters.population(db);
             if population.keys > 0 {
                 let tables = vec![
-                    (
-                        "overhead.hashtable.main".to_owned(),
-                        whole(population.keys * Table::BYTES_A_KEY as u64),
-                    ),
+                    ("overhead.hashtable.main".to_owned(), whole(population.keys * TABLE_BYTES_A_KEY as u64)),
                     ("overhead.hashtable.expires".to_owned(), whole(0)),
                 ];
                 stats.push((format!("db.{db}"), MemoryStat::Map(tables)));

@@ -1,6 +1,6 @@
 //! `MEMORY`
 
-use collections::Table;
+use collections::TABLE_BYTES_A_KEY;
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -91,7 +91,7 @@ fn usage(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     }
     Ok(match ctx.data.peek(ctx.key(0)) {
         None => reply.null(),
-        Some(entry) => reply.integer((entry.allocated_bytes() + Table::BYTES_A_KEY) as i64),
+        Some(entry) => reply.integer((entry.allocated_bytes() + TABLE_BYTES_A_KEY) as i64),
     })
 }
 
