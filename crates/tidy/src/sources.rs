@@ -24,7 +24,7 @@ static SLEEPING_TESTS: &[(&str, &str)] =
 const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "types"];
 
 /// Machine-written files, which name where packages come from.
-const GENERATED: &[&str] = &["Cargo.lock"];
+const GENERATED: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 
 static UNWANTED: &[(&[&str], &str)] = &[
     (&["/wor", "k/"], "a path of one machine"),
