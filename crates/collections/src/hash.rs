@@ -25,8 +25,8 @@ use crate::removed::ExpiryChange;
 use fields::Fields;
 
 /// Bytes of elements up to which the packed form is kept: that of a hash of 50 fields with values of 70 bytes, twice. Where
-/// it had better end has not been measured.
-const PACKED_SIZE_MAX: usize = 8 * 1024;
+/// it had better end has not been measured. Less under Miri.
+const PACKED_SIZE_MAX: usize = if cfg!(miri) { 512 } else { 8 * 1024 };
 
 /// Fields above which a hash is dropped in the background.
 const COSTLY_LEN_MIN: usize = 64;

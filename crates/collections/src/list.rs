@@ -28,11 +28,11 @@ use nodes::Nodes;
 /// A packed sequence of list elements: found by index, never by content.
 type Elements = Packed<1, false>;
 
-/// Bytes of elements up to which a list is one packed sequence.
-const SMALL_SIZE_MAX: usize = 4096;
+/// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
+const SMALL_SIZE_MAX: usize = if cfg!(miri) { 512 } else { 4096 };
 
 /// Bytes of elements up to which something is added to a node.
-const NODE_SIZE_MAX: usize = 2048;
+const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
 
 /// A list.
 #[derive(Debug)]

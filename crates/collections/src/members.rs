@@ -64,15 +64,15 @@ impl PrefetchStep {
     pub const ALL: [Self; 3] = [Self::Place, Self::Head, Self::Member];
 }
 
-/// Members for each leaf; up to twice as many where its turn to be split has not come.
-const LOAD: usize = 24;
+/// Members for each leaf; up to twice as many where its turn to be split has not come. Few under Miri, as with the next two.
+const LOAD: usize = if cfg!(miri) { 6 } else { 24 };
 
 /// Members that a single leaf has before there is a row of them: so many that its tags are two cache lines, and that
 /// most sets have no row, on the way through which each step waits for memory.
-const ONE_LEAF_LEN_MAX: usize = 128;
+const ONE_LEAF_LEN_MAX: usize = if cfg!(miri) { 16 } else { 128 };
 
 /// Leaves of a chunk.
-const CHUNK: usize = 256;
+const CHUNK: usize = if cfg!(miri) { 4 } else { 256 };
 
 /// Bits of the hash that are the order of a scan; a position with the next higher bit is one among the overlong ones.
 const ORDER_BITS: u32 = 32;

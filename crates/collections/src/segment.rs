@@ -25,8 +25,8 @@ use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
 use crate::heap::Heap;
 use crate::size_class::LINE_SIZE;
 
-/// Buckets of the largest segment that is not split: 4 KiB.
-pub(crate) const BUCKET_COUNT_SPLIT: usize = 64;
+/// Buckets of the largest segment that is not split: 4 KiB. Few under Miri, so that small tables have a directory.
+pub(crate) const BUCKET_COUNT_SPLIT: usize = if cfg!(miri) { 8 } else { 64 };
 
 /// Numbers of buckets up to there; from 16 on each fills a span of 32 KiB almost exactly.
 const BUCKET_COUNTS: [u8; 23] =

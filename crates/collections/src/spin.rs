@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn increments_are_not_lost() {
         let lock = SpinLock::new(0u64);
-        let round_count = if cfg!(miri) { 50 } else { 20_000 };
+        let round_count = if cfg!(miri) { 300 } else { 20_000 };
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {

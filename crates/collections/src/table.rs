@@ -549,7 +549,7 @@ impl Table {
 }
 
 /// Entries for each directory word below which a directory is not doubled.
-const SPLIT_LEN_MIN: usize = 128;
+const SPLIT_LEN_MIN: usize = 2 * BUCKET_COUNT_SPLIT;
 
 /// Entries up to which two segments become one: well below what splits it again.
 const MERGED_LEN_MAX: usize = capacity(BUCKET_COUNT_SPLIT) * 5 / 8;

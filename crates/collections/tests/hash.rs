@@ -11,9 +11,12 @@ use collections::{
 use random::Random;
 
 /// Changes for each seed; fewer under Miri.
-const STEP_COUNT: usize = if cfg!(miri) { 20 } else { 6_000 };
+const STEP_COUNT: usize = if cfg!(miri) { 50 } else { 6_000 };
 
-const LIMITS: Limits = Limits { entry_count_max: 128, value_size_max: 64 };
+const LIMITS: Limits = Limits { entry_count_max: if cfg!(miri) { 20 } else { 128 }, value_size_max: 64 };
+
+/// How long fields with an expiry live; not that long under Miri, where fewer steps are made.
+const LIFETIME_MS_MAX: usize = if cfg!(miri) { 60 } else { 500 };
 
 #[derive(Clone, Debug, PartialEq)]
 struct Expected {
@@ -66,7 +69,7 @@ impl Fixture {
             number => format!("field {number}").into_bytes(),
         };
         let was_there = self.is_live(&field);
-        let at = self.now + 1 + random.below(500) as i64;
+        let at = self.now + 1 + random.below(LIFETIME_MS_MAX) as i64;
         match random.below(10) {
             0..4 => self.set(&field, random),
             4..6 => {
@@ -85,7 +88,7 @@ impl Fixture {
             }
             7 if self.has_expiries => {
                 self.now += random.below(20) as i64;
-                if random.below(3) == 0 {
+                if cfg!(miri) || random.below(3) == 0 {
                     self.expire();
                 }
             }
@@ -114,7 +117,7 @@ impl Fixture {
         let old = self.model.get(field).cloned();
         let is_live = self.is_live(field);
         let change = match random.below(4) {
-            0 if self.has_expiries => ExpiryChange::At(self.now + 1 + random.below(500) as i64),
+            0 if self.has_expiries => ExpiryChange::At(self.now + 1 + random.below(LIFETIME_MS_MAX) as i64),
             1 => ExpiryChange::Keep,
             _ => ExpiryChange::Clear,
         };
@@ -209,7 +212,7 @@ fn any_changes_leave_what_a_map_has() {
 
 #[test]
 fn samples_are_fair() {
-    for field_count in [10usize, if cfg!(miri) { 200 } else { 1_000 }] {
+    for field_count in [10usize, if cfg!(miri) { 40 } else { 1_000 }] {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
         let mut hash = Hash::new();
         for number in 0..field_count {

@@ -95,6 +95,33 @@ fn all_memory_comes_back() {
 }
 
 #[test]
+fn small_entries_live_in_what_large_ones_left() {
+    let (heap, mut table) = (Heap::new(), Table::new());
+    let key_of = |number: u64| [number as u8; 200];
+    let set = |table: &mut Table, number: u64, value_size: usize| {
+        let value = vec![number as u8; value_size];
+        table.upsert_string(&heap, hash_of(number), &key_of(number), &value, ExpiryChange::Clear);
+    };
+    (0..6).for_each(|number| set(&mut table, number, 1_000));
+    (1..6).for_each(|number| assert!(table.remove(&heap, hash_of(number), &key_of(number)).is_some()));
+    let resident_bytes = heap.resident_bytes();
+    (6..16).for_each(|number| set(&mut table, number, 10));
+    assert_eq!(heap.resident_bytes(), resident_bytes);
+    // What is left of them moves together, and what becomes empty goes back.
+    for number in [8, 9, 10, 15] {
+        assert!(table.remove(&heap, hash_of(number), &key_of(number)).is_some());
+    }
+    assert!(table.defragment(&heap, 0, usize::MAX).moved_count > 0);
+    for (number, len) in [(0, 1_000), (6, 10), (7, 10), (14, 10)] {
+        let entry = table.find(hash_of(number), &key_of(number)).expect("it was not removed");
+        assert!(matches!(entry.value(), ValueRef::Bytes(bytes) if bytes == vec![number as u8; len]));
+    }
+    drop(table);
+    drop(heap.take_retired());
+    assert_eq!(heap.used_bytes(), 0);
+}
+
+#[test]
 fn threads_may_free_what_others_allocated() {
     let heaps = Heap::family(2);
     let (sender, receiver) = mpsc::channel::<Removed>();

@@ -8,11 +8,14 @@ use std::collections::VecDeque;
 use collections::{Collection, DecimalBuffer, End, Item, List, ListLimits};
 use random::Random;
 
+/// Nodes are smaller under Miri, and so are elements.
+const SCALE: usize = if cfg!(miri) { 8 } else { 1 };
+
 fn element(random: &mut Random) -> Vec<u8> {
     match random.below(40) {
-        0 => vec![b'x'; 3000 + random.below(9000)],
-        1 => vec![b'y'; random.below(70_000)],
-        2..10 => vec![b'z'; random.below(300)],
+        0 => vec![b'x'; (3000 + random.below(9000)) / SCALE],
+        1 => vec![b'y'; random.below(70_000) / SCALE],
+        2..10 => vec![b'z'; random.below(300) / SCALE],
         10..25 => (random.below(100_000) as i64 - 50_000).to_string().into_bytes(),
         _ => format!("e{}", random.below(50)).into_bytes(),
     }
@@ -107,7 +110,7 @@ fn run(seed: u64, steps: usize, bias: usize) {
 
 #[test]
 fn behaves_as_a_deque() {
-    let (seed_count, step_count) = if cfg!(miri) { (2, 30) } else { (20, 400) };
+    let (seed_count, step_count) = if cfg!(miri) { (2, 40) } else { (20, 400) };
     for seed in 1..seed_count {
         run(seed, step_count, seed as usize % 5);
     }
@@ -117,7 +120,7 @@ fn behaves_as_a_deque() {
 #[test]
 fn a_queue_gives_its_nodes_back() {
     let mut list = List::new();
-    let count = if cfg!(miri) { 500 } else { 100_000 };
+    let count = if cfg!(miri) { 200 } else { 100_000 };
     for number in 0..count {
         list.push(End::Left, number.to_string().as_bytes());
     }

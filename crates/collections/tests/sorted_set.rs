@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use collections::{Bound, Collection, Heap, Home, KeyHasher, Object, SortedSet, SortedSetLimits};
 use random::Random;
 
-const LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
+const LIMITS: SortedSetLimits =
+    SortedSetLimits { entry_count_max: if cfg!(miri) { 12 } else { 128 }, value_size_max: 64 };
 
 /// A member and its score.
 type Element<'a> = (&'a [u8], f64);
@@ -167,7 +168,7 @@ impl Driver {
 
 fn run(scores: Scores, member_count: usize, step_count: usize) {
     let mut driver = Driver::new(member_count as u64, scores, member_count);
-    let round = if cfg!(miri) { 50 } else { step_count / 20 };
+    let round = if cfg!(miri) { 40 } else { step_count / 20 };
     for step in 0..step_count {
         // It grows and shrinks in turns.
         driver.step(if (step / (step_count / 4)).is_multiple_of(2) { 10 } else { 80 });
@@ -199,7 +200,7 @@ fn random_operations_agree_with_a_model() {
         [Scores::AllEqual, Scores::Few, Scores::Rising, Scores::Falling, Scores::AnyBits, Scores::Crowded];
     for scores in scores {
         if cfg!(miri) {
-            run(scores, 200, 400);
+            run(scores, 50, 60);
             continue;
         }
         run(scores, 100, 4_000);
@@ -208,8 +209,13 @@ fn random_operations_agree_with_a_model() {
 }
 
 #[test]
+fn a_small_set_keeps_its_order() {
+    run(Scores::Few, 10, 20);
+}
+
+#[test]
 fn a_large_set_keeps_its_order() {
-    let scale = if cfg!(miri) { 200 } else { 1 };
+    let scale = if cfg!(miri) { 2_000 } else { 1 };
     let mut driver = Driver::new(1, Scores::AnyBits, 100_000);
     for _ in 0..200_000 / scale {
         driver.step(5);
@@ -223,7 +229,7 @@ fn a_large_set_keeps_its_order() {
         driver.compare_ranges();
     }
     driver.compare();
-    for _ in 0..100 / scale.min(10) {
+    for _ in 0..100 / scale.min(30) {
         driver.remove_ranks();
         driver.compare_ranges();
     }
@@ -235,7 +241,8 @@ fn the_name_follows_the_thresholds_and_never_goes_back() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
     let home = Home { heap: &heap, hasher: &hasher };
     let mut set = SortedSet::new();
-    for number in 0..128 {
+    let limit = LIMITS.entry_count_max;
+    for number in 0..limit {
         set.insert(home, LIMITS, number.to_string().as_bytes(), 1.0);
         assert_eq!(set.encoding_name(), "listpack");
     }
@@ -243,7 +250,7 @@ fn the_name_follows_the_thresholds_and_never_goes_back() {
     assert_eq!(set.encoding_name(), "listpack");
     set.insert(home, LIMITS, b"one more", 1.0);
     assert_eq!(set.encoding_name(), "skiplist");
-    set.remove_ranks(home, 1, 128);
+    set.remove_ranks(home, 1, limit);
     assert_eq!((set.encoding_name(), set.len()), ("skiplist", 1));
 
     let mut set = SortedSet::new();
@@ -252,9 +259,10 @@ fn the_name_follows_the_thresholds_and_never_goes_back() {
     set.insert(home, LIMITS, &[b'x'; 65], 1.0);
     assert_eq!(set.encoding_name(), "skiplist");
 
-    let high = SortedSetLimits { entry_count_max: 1_000, value_size_max: 10_000 };
+    let high =
+        SortedSetLimits { entry_count_max: if cfg!(miri) { 30 } else { 1_000 }, value_size_max: 10_000 };
     let mut set = SortedSet::new();
-    for number in 0..1_000 {
+    for number in 0..high.entry_count_max {
         set.insert(home, high, number.to_string().as_bytes(), 1.0);
     }
     set.remove(home, b"7");

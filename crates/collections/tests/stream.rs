@@ -8,7 +8,10 @@ use collections::stream::{AppendError, Delivery, Group, NodeLimits, Stream, Stre
 use random::Random;
 
 /// Changes for each seed; fewer under Miri.
-const STEP_COUNT: usize = if cfg!(miri) { 60 } else { 3_000 };
+const STEP_COUNT: usize = if cfg!(miri) { 64 } else { 3_000 };
+
+/// Changes between two comparisons.
+const COMPARISON_DISTANCE: usize = if cfg!(miri) { 8 } else { 1 };
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -94,8 +97,11 @@ fn drive(seed: u64, limits: NodeLimits) {
                 (0..deleted).for_each(|_| drop(model.pop_first()));
             }
         }
-        stream.check();
         assert_eq!(stream.len(), model.len() as u64);
+        if !step.is_multiple_of(COMPARISON_DISTANCE) {
+            continue;
+        }
+        stream.check();
         let first = model.first_key_value().map_or(StreamId::MIN, |(id, _)| *id);
         assert_eq!(stream.first_id(), first, "{seed} {step}");
         assert_eq!(stream.last_entry_id(), model.last_key_value().map(|(id, _)| *id));
@@ -143,19 +149,20 @@ fn ids_that_span_the_whole_range_are_kept() {
 fn many_deletions_within_a_node_give_its_memory_back() {
     let mut stream = Stream::new();
     let limits = NodeLimits { entry_count_max: 0, size_max: 0 };
-    for seq in 1..=1_000 {
+    let count = if cfg!(miri) { 60 } else { 1_000 };
+    for seq in 1..=count {
         assert_eq!(
             append(&mut stream, StreamId::new(1, seq), &vec![(b"f".to_vec(), vec![b'x'; 100])], limits),
             Ok(())
         );
     }
     let full = stream.memory_bytes();
-    for seq in 2..1_000 {
+    for seq in 2..count {
         assert!(stream.delete(StreamId::new(1, seq)));
     }
     stream.check();
     assert!(stream.memory_bytes() < full / 10, "{} of {full}", stream.memory_bytes());
-    assert_eq!(stream.max_deleted_id, StreamId::new(1, 999));
+    assert_eq!(stream.max_deleted_id, StreamId::new(1, count - 1));
 }
 
 #[test]
@@ -174,8 +181,11 @@ fn deliveries_go_from_consumer_to_consumer() {
                 model.insert(id, choice == 1);
             }
         }
-        group.check();
         assert_eq!(group.pending_count(), model.len());
+        if !(step as usize).is_multiple_of(COMPARISON_DISTANCE) {
+            continue;
+        }
+        group.check();
         let of_one: Vec<StreamId> = model.iter().filter(|(_, is_one)| **is_one).map(|(id, _)| *id).collect();
         let pending = group.pending_of(one, StreamId::MIN).map(|(id, _)| id);
         assert_eq!(pending.collect::<Vec<_>>(), of_one);

@@ -8,7 +8,7 @@ use crate::packed::Item;
 use crate::prefetch;
 
 /// Nodes from which on a new one at an end has room for all that it will hold.
-const ROOMY_NODE_COUNT_MIN: usize = 8;
+const ROOMY_NODE_COUNT_MIN: usize = if cfg!(miri) { 3 } else { 8 };
 
 /// The nodes of a list.
 #[derive(Clone)]

@@ -19,8 +19,8 @@ use crate::bucket::ADDRESS_BITS;
 use crate::entry::Entry;
 use crate::prefetch;
 
-/// Elements of a full leaf.
-pub(super) const LEAF_LEN_MAX: usize = 62;
+/// Elements of a full leaf; few under Miri.
+pub(super) const LEAF_LEN_MAX: usize = if cfg!(miri) { 14 } else { 62 };
 
 const SHIFTED_ADDRESS_BITS: u32 = ADDRESS_BITS - 3;
 const SHIFTED_ADDRESS_MASK: u64 = (1 << SHIFTED_ADDRESS_BITS) - 1;
@@ -30,7 +30,7 @@ const TAG_MAX: u64 = (1 << TAG_BITS) - 1;
 /// A difference between the first and the last tag below which a leaf's tags are worth being made finer.
 const TAG_SPREAD_MIN: u64 = 1 << 12;
 
-const _: () = assert!(size_of::<Leaf>() == 512);
+const _: () = assert!(size_of::<Leaf>() == 8 * (LEAF_LEN_MAX + 2));
 
 /// Where the entry of a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@
 use super::order::{Probe, order_of};
 use crate::prefetch;
 
-/// Elements of the largest small set.
-pub(super) const SMALL_LEN_MAX: usize = 128;
+/// Elements of the largest small set; few under Miri.
+pub(super) const SMALL_LEN_MAX: usize = if cfg!(miri) { 20 } else { 128 };
 
 /// Bytes of the members of the largest small set.
 const MEMBERS_SIZE_MAX: usize = 32 * 1024;

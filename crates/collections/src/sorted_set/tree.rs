@@ -22,8 +22,8 @@ use super::leaf::{LEAF_LEN_MAX, Leaf, Link, partition_point};
 use super::order::Probe;
 use crate::entry::Entry;
 
-/// Children of a full inner node.
-const FANOUT: usize = 32;
+/// Children of a full inner node; few under Miri, where trees are small and are to be deep.
+const FANOUT: usize = if cfg!(miri) { 4 } else { 32 };
 
 /// The tree; without a root if it is empty.
 #[derive(Default)]
