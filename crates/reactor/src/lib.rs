@@ -15,6 +15,7 @@
 pub mod clock;
 pub mod echo;
 pub mod fault;
+mod give_way;
 pub mod process;
 
 mod accept_error;

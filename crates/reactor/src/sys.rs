@@ -225,6 +225,12 @@ pub(crate) fn stream_socket(family: c_int) -> io::Result<OwnedFd> {
     own(unsafe { libc::socket(family, kind, 0) })
 }
 
+/// Lets whoever else is to run on this CPU do so.
+pub(crate) fn yield_cpu() {
+    // SAFETY: takes no arguments, and always succeeds on Linux.
+    unsafe { libc::sched_yield() };
+}
+
 pub(crate) fn set_option(fd: RawFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     let size = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: `value` is `size` readable bytes.

@@ -25,6 +25,7 @@ use std::time::Duration;
 use accept::Listeners;
 
 use crate::connection_table::ConnectionTable;
+use crate::give_way::GiveWay;
 use crate::receive_buffer::{Pool, SharedPool};
 use crate::send_queue::SendQueue;
 use crate::waker::WakeState;
@@ -41,6 +42,7 @@ const INPUT: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     wake: Arc<WakeState>,
+    give_way: GiveWay,
     connections: ConnectionTable<Connection>,
     listeners: Listeners,
     /// Ready to be accepted from or read this turn.
@@ -108,6 +110,7 @@ impl Epoll {
         Ok(Self {
             epoll,
             wake,
+            give_way: GiveWay::default(),
             connections: ConnectionTable::new(),
             listeners: Listeners::default(),
             ready: VecDeque::new(),
@@ -154,9 +157,13 @@ impl Epoll {
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
         self.flush_sends();
         self.ready.append(&mut self.ready_later);
-        let timeout = self.wake_resting_listeners(timeout);
+        let mut timeout = self.wake_resting_listeners(timeout);
         let has_work = !self.events.is_empty() || !self.ready.is_empty() || !self.flush.is_empty();
-        let blocks = !has_work && timeout != Some(Duration::ZERO) && self.wake.try_sleep();
+        let may_block = !has_work && timeout != Some(Duration::ZERO);
+        if may_block && self.give_way.is_due() {
+            timeout = self.give_way.give_way(timeout);
+        }
+        let blocks = may_block && self.wake.try_sleep();
         let timeout = if blocks { timeout } else { Some(Duration::ZERO) };
         let waited = sys::epoll_wait(&self.epoll, &mut self.kernel_events, timeout);
         if self.wake.finish_wait() {

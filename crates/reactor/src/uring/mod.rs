@@ -49,6 +49,7 @@ use ring::Ring;
 use send::MessageArena;
 
 use crate::connection_table::ConnectionTable;
+use crate::give_way::GiveWay;
 use crate::receive_buffer::Pool;
 use crate::send_queue::SendQueue;
 use crate::waker::WakeState;
@@ -71,6 +72,7 @@ pub(crate) struct Uring {
     messages: ManuallyDrop<MessageArena>,
     wake: Arc<WakeState>,
     is_wake_armed: bool,
+    give_way: GiveWay,
     listeners: Listeners,
     in_flight_count: usize,
     /// Completions of this turn, looked at up to `completion_index`.
@@ -188,6 +190,7 @@ impl Uring {
             messages: ManuallyDrop::new(MessageArena::default()),
             wake,
             is_wake_armed: false,
+            give_way: GiveWay::default(),
             listeners: Listeners::default(),
             in_flight_count: 0,
             completions: Vec::new(),
@@ -232,11 +235,17 @@ impl Uring {
     }
 
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
-        let timeout = self.make_requests(timeout).map_err(ReactorError::system("io_uring_enter"))?;
+        let mut timeout = self.make_requests(timeout).map_err(ReactorError::system("io_uring_enter"))?;
         let has_work = !self.events.is_empty()
             || !self.resumed.is_empty()
             || self.completion_index < self.completions.len();
-        let blocks = !has_work && timeout != Some(Duration::ZERO) && self.wake.try_sleep();
+        let may_block = !has_work && timeout != Some(Duration::ZERO);
+        if may_block && self.give_way.is_due() {
+            // What is queued goes out first: others may be waiting for it.
+            self.ring.enter(0, None).map_err(ReactorError::system("io_uring_enter"))?;
+            timeout = self.give_way.give_way(timeout);
+        }
+        let blocks = may_block && self.wake.try_sleep();
         let entered = if blocks { self.ring.enter(1, timeout) } else { self.ring.enter(0, None) };
         if self.wake.finish_wait() {
             self.events.push_back(Event::Woken);
