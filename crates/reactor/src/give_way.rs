@@ -90,7 +90,7 @@ impl GiveWay {
         }
         self.debt += 1;
         if self.debt == DEBT_MAX {
-            self.rest_end = Ticks::now().plus_ns(ns * REST_FACTOR << self.rest_count);
+            self.rest_end = Ticks::now().plus_ns((ns * REST_FACTOR) << self.rest_count);
             self.rest_count = (self.rest_count + 1).min(DOUBLING_MAX);
             self.debt = DEBT_MAX / 2;
         }
