@@ -67,7 +67,11 @@ impl<'a> EntryMut<'a> {
     }
 
     /// Sets an integer and keeps the expiry.
+    #[inline]
     pub fn set_int(&mut self, value: i64) -> Option<Removed> {
+        if self.overwrite_int(value) {
+            return None;
+        }
         self.set(NewValue::Int(value), ExpiryChange::Keep)
     }
 

@@ -1,8 +1,9 @@
 //! `CLIENT PAUSE` with clients that wait: what they are answered, and when, is what Valkey answers.
 //!
 //! A scene is a text, one step a line: `1 REQUEST` sends a request on connection 1, `1?` waits for its answer, `1-` finds
-//! that it has none. What is answered must be the same everywhere. Pauses that matter last until `CLIENT UNPAUSE`, so that
-//! a slow machine changes nothing; only a pause of everything must end by itself.
+//! that it has none, by when it waits: what is sent and not waited for may be overtaken by what another connection sends.
+//! What is answered must be the same everywhere. Pauses that matter last until `CLIENT UNPAUSE`, so that a slow machine changes
+//! nothing; only a pause of everything must end by itself.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -16,10 +17,10 @@ use trials::server::{Program, Server, programs_or_skip};
 const SILENCE: Duration = Duration::from_millis(60);
 
 const SCENES: &[(&str, &str)] = &[
-    ("a wait ends in time while writes are paused", "1 BLPOP k 0.1\n2 CLIENT PAUSE 100000 WRITE\n2?\n1?"),
+    ("a wait ends in time while writes are paused", "1 BLPOP k 0.5\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n1?"),
     (
         "a wait ends in time while everything is paused",
-        "1 BLPOP k 0.1\n1-\n2 CLIENT PAUSE 300 ALL\n2?\n1?\n3 PING\n3?",
+        "1 BLPOP k 0.5\n1-\n2 CLIENT PAUSE 1500 ALL\n2?\n1?\n3 PING\n3?",
     ),
     (
         "a wait that would begin in a pause begins after it",
@@ -31,7 +32,7 @@ const SCENES: &[(&str, &str)] = &[
     ),
     (
         "who gives up during the pause is not served after it",
-        "1 BLPOP k 0.2\n2 CLIENT PAUSE 100000 WRITE\n2?\n3 RPUSH k v\n1?\n3-\n2 CLIENT UNPAUSE\n2?\n3?\n2 LRANGE k 0 -1\n2?",
+        "1 BLPOP k 0.5\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n3 RPUSH k v\n1?\n3-\n2 CLIENT UNPAUSE\n2?\n3?\n2 LRANGE k 0 -1\n2?",
     ),
     (
         "several are served in order after the pause",
