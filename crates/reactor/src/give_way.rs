@@ -103,7 +103,7 @@ mod tests {
     use crate::clock::Ticks;
 
     /// Waits until the next attempt.
-    fn rest_of(give_way: &mut GiveWay) -> u32 {
+    fn skipped_by(give_way: &mut GiveWay) -> u32 {
         (0..).take_while(|_| !give_way.is_due()).count() as u32
     }
 
@@ -111,23 +111,23 @@ mod tests {
     fn goes_on_as_long_as_others_run() {
         let mut give_way = GiveWay::default();
         for _ in 0..10 {
-            assert_eq!(rest_of(&mut give_way), 0);
+            assert_eq!(skipped_by(&mut give_way), 0);
             give_way.note(ALONE_NS);
         }
     }
 
     #[test]
-    fn rests_longer_the_more_often_it_is_alone() {
+    fn skips_more_the_more_often_it_is_alone() {
         let mut give_way = GiveWay::default();
-        let rests: Vec<u32> = (0..9)
+        let skipped: Vec<u32> = (0..9)
             .map(|_| {
                 give_way.note(ALONE_NS - 1);
-                rest_of(&mut give_way)
+                skipped_by(&mut give_way)
             })
             .collect();
-        assert_eq!(rests, [1, 3, 7, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX]);
+        assert_eq!(skipped, [1, 3, 7, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX]);
         give_way.note(ALONE_NS);
-        assert_eq!(rest_of(&mut give_way), 0);
+        assert_eq!(skipped_by(&mut give_way), 0);
     }
 
     #[test]
