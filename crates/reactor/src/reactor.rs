@@ -178,13 +178,6 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.wait(timeout))
     }
 
-    /// Shows received bytes among the next `count` events, without taking any: a chance to fetch what they will need. May
-    /// show none, and bytes that no event will bring after all.
-    #[inline]
-    pub fn look_ahead(&self, count: usize, look: impl FnMut(&[u8])) {
-        dispatch!(&self.backend, backend => backend.look_ahead(count, look));
-    }
-
     /// The next event of this turn. Call it until `None` before the next [`Self::wait`], or leave some for later.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {

@@ -93,7 +93,7 @@ pub(crate) struct SharedPool {
 }
 
 /// Free buffers kept; more are given to the allocator.
-const FREE_COUNT_MAX: usize = 4;
+const FREE_COUNT_MAX: usize = 16;
 
 impl SharedPool {
     pub(crate) fn new(buffer_size: u32) -> Self {

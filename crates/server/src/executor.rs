@@ -15,6 +15,7 @@ mod refusals;
 mod serving;
 
 pub use eviction::ExceededTime;
+pub use plan::Planned;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,9 +35,9 @@ use config::Config;
 use keyspace::{Evictor, View, WantedEvents};
 use reactor::clock::Ticks;
 use wire::reply::ReplyBuffer;
-use wire::request::{Args, Batch, Limits, Parsed, Parser, Peer};
+use wire::request::{Args, Limits, Parser, Peer};
 
-use self::plan::{Plan, Refusal};
+use self::plan::Refusal;
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
 use crate::listening::Ears;
@@ -68,12 +69,11 @@ pub struct Executor {
     pub is_evicting: bool,
     /// Whether this batch's plain requests can't use up the memory there is.
     has_room: bool,
-    batch: Batch,
-    plans: Vec<Plan>,
-    keys: Vec<PlannedKey>,
+    /// Memory for the batches to come.
+    spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
     trails: Vec<Trail>,
-    /// Hashes of keys that will be asked for in this turn.
+    /// Hashes of the keys of input that was planned ahead, whose entries are not asked for yet.
     foreseen: Vec<u64>,
     slots: Vec<Slot>,
     effects: Effects,
@@ -84,8 +84,8 @@ pub struct Executor {
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     found: Found,
-    plan: Plan,
     args: Args<'a>,
+    keys: &'a [PlannedKey],
     /// Its bytes on the wire.
     size: usize,
 }
@@ -137,9 +137,7 @@ impl Executor {
             evictor: Evictor::default(),
             is_evicting: false,
             has_room: false,
-            batch: Batch::new(),
-            plans: Vec::new(),
-            keys: Vec::new(),
+            spare_plans: Vec::new(),
             found: Vec::new(),
             trails: Vec::new(),
             foreseen: Vec::new(),
@@ -176,11 +174,13 @@ impl Executor {
         }
     }
 
-    /// Executes the complete requests at the front of `bytes`. Returns how many bytes are done with, and how it ended.
+    /// Executes the complete requests at the front of `bytes`, which may have been planned ahead. Returns how many bytes
+    /// are done with, and how it ended.
     pub fn process(
         &mut self,
         connection: &mut Connection,
         bytes: &[u8],
+        mut foreseen: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Processed) {
         self.follow_config();
@@ -188,7 +188,7 @@ impl Executor {
         self.view.client = connection.session.id;
         let mut done = 0;
         loop {
-            let (parsed, ended) = self.process_batch(connection, &bytes[done..], host);
+            let (parsed, ended) = self.process_batch(connection, &bytes[done..], foreseen.take(), host);
             done += parsed;
             if let Some(ended) = ended {
                 return (done, ended);
@@ -204,38 +204,47 @@ impl Executor {
         &mut self,
         connection: &mut Connection,
         bytes: &[u8],
+        foreseen: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.clear();
-        let limits = Limits {
+        let limits = self.limits_of(connection);
+        let planned = match foreseen.filter(|planned| planned.limits == limits) {
+            Some(mut planned) => {
+                std::mem::swap(&mut connection.parser, &mut planned.parser);
+                planned
+            }
+            None => self.plan(&mut connection.parser, bytes, limits),
+        };
+        self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
+        connection.recent_commands += planned.batch.len() as u64;
+        self.statistics.current_client.set(connection.session.id);
+        let result = self.run_batch(connection, &planned, bytes, host);
+        self.spare_plans.push(planned);
+        result
+    }
+
+    /// What input of this connection must keep to.
+    fn limits_of(&self, connection: &Connection) -> Limits {
+        Limits {
             peer: if connection.session.authenticated { Peer::Client } else { Peer::Unauthenticated },
             bulk_size_max: self.config.proto_max_bulk_len,
-        };
-        let parsed = connection.parser.parse(bytes, &limits, &mut batch, BATCH_REQUEST_COUNT_MAX);
-        self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
-        connection.recent_commands += batch.len() as u64;
-        self.statistics.current_client.set(connection.session.id);
-        let result = self.run_batch(connection, &batch, bytes, parsed, host);
-        self.batch = batch;
-        result
+        }
     }
 
     fn run_batch(
         &mut self,
         connection: &mut Connection,
-        batch: &Batch,
+        planned: &Planned,
         bytes: &[u8],
-        parsed: Parsed,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
-        self.plan(batch, bytes);
+        let Planned { batch, parsed, .. } = planned;
         self.has_room = self.has_room_for(bytes.len());
         let mut started = Ticks::now();
         let mut index = 0;
         loop {
             if self.is_plain(connection) {
-                index = self.run_plain(connection, batch, bytes, index, &mut started, host);
+                index = self.run_plain(connection, planned, bytes, index, &mut started, host);
             }
             if index == batch.len() {
                 break;
@@ -244,7 +253,7 @@ impl Executor {
                 connection.parser = Parser::new();
                 return (batch.request(index - 1).end(), Some(Processed::Yielded));
             }
-            let step = self.execute(connection, batch, bytes, index, &mut started, host);
+            let step = self.execute(connection, planned, bytes, index, &mut started, host);
             let request = batch.request(index);
             index += 1;
             match step {
@@ -290,18 +299,18 @@ impl Executor {
     fn execute(
         &mut self,
         connection: &mut Connection,
-        batch: &Batch,
+        planned: &Planned,
         bytes: &[u8],
         index: usize,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        let plan = self.plans[index];
-        let args = batch.args(index, bytes);
+        let plan = planned.plans[index];
+        let args = planned.batch.args(index, bytes);
         let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
             return self.refuse(connection, plan, args);
         };
-        let command = found.command;
+        let (command, keys) = (found.command, planned.keys_of(&plan));
         if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
@@ -320,19 +329,19 @@ impl Executor {
             let session = &connection.session;
             let special =
                 self.shared.attention.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
-            if special && let Some(step) = self.attend(connection, found, plan, args) {
+            if special && let Some(step) = self.attend(connection, found, keys, args) {
                 return step;
             }
         }
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;
         }
-        let request = batch.request(index);
-        let asked = Asked { found, plan, args, size: request.end() - request.start() };
+        let request = planned.batch.request(index);
+        let asked = Asked { found, args, keys, size: request.end() - request.start() };
         loop {
             if command.access != Access::None {
                 let access = command.access.of_request(args);
-                while let Err((busy, mode)) = self.latch(access, plan, connection) {
+                while let Err((busy, mode)) = self.latch(access, keys, connection) {
                     if !self.view.park(busy, mode, connection.token.0) {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
@@ -356,12 +365,11 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        let Asked { found, plan, args, .. } = asked;
+        let Asked { found, args, keys, .. } = asked;
         connection.session.last_command = Some(found.id);
         connection.session.command_count += 1;
         self.statistics.current_command.set(u64::from(found.id.0) + 1);
         let mark = connection.out.len();
-        let planned = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
         let protocol = connection.session.protocol;
         let result = {
             let mut ctx = Ctx {
@@ -370,7 +378,7 @@ impl Executor {
                 config: &self.config,
                 host,
                 command: found.command,
-                planned,
+                planned: keys,
                 args,
                 effects: &mut self.effects,
                 hasher: self.shared.keyspace.hasher(),
@@ -418,7 +426,7 @@ impl Executor {
         failed: bool,
         started: &mut Ticks,
     ) -> Step {
-        let Asked { found, plan, args, size: request_size } = asked;
+        let Asked { found, args, keys, size: request_size } = asked;
         let now = Ticks::now();
         let ns = now.ns_since(*started);
         *started = now;
@@ -445,7 +453,7 @@ impl Executor {
             self.statistics.errors.add(1);
         }
         if self.view.saw_expired.get() {
-            self.delete_expired(connection, plan, args);
+            self.delete_expired(connection, keys, args);
         }
         let reply_size =
             connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent.size_since(mark));

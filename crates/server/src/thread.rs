@@ -34,7 +34,7 @@ use sync::epoch::Participant;
 use wire::request::Parser;
 
 use crate::connection::{Connection, Token, Turns};
-use crate::executor::{Errand, Executor, Processed};
+use crate::executor::{Errand, Executor, Planned, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
 use crate::listening::{Ears, Invalidation};
@@ -46,8 +46,9 @@ use crate::statistics::ThreadStatistics;
 /// Longest time a thread waits without looking at its timers, in milliseconds.
 const WAIT_MS_MAX: i64 = 1000;
 
-/// Events that are looked at before the first of them is handled.
-const FORESEEN_COUNT: usize = 16;
+/// Events that are taken and looked at before the first of them is handled, and bytes in them from which on no more are.
+const UPCOMING_COUNT_MAX: usize = 16;
+const UPCOMING_SIZE_MAX: usize = 4096;
 
 /// A server thread.
 pub struct Thread {
@@ -56,6 +57,8 @@ pub struct Thread {
     seat: &'static Seat,
     statistics: &'static ThreadStatistics,
     reactor: Reactor,
+    /// Events of this turn that are to be handled next, with what was foreseen of them.
+    upcoming: VecDeque<(Event, Option<Box<Planned>>)>,
     listeners: Listeners,
     connections: Slab<Box<Connection>>,
     generation: u32,
@@ -111,6 +114,7 @@ impl Thread {
             seat,
             statistics: shared.statistics.thread(index),
             reactor,
+            upcoming: VecDeque::new(),
             listeners,
             connections: Slab::new(),
             generation: 0,
@@ -158,17 +162,14 @@ impl Thread {
             self.read_mail();
             // Who asks later asks about events that this turn has not seen.
             let asker_count = self.turn_askers.len();
-            let mut foreseen_count = 0;
             loop {
-                if foreseen_count == 0 {
-                    foreseen_count = FORESEEN_COUNT;
-                    self.foresee();
+                if self.upcoming.is_empty() {
+                    self.look_ahead();
                 }
-                foreseen_count -= 1;
-                let Some(event) = self.reactor.next_event() else { break };
+                let Some((event, foreseen)) = self.upcoming.pop_front() else { break };
                 // What was published before these bytes were sent comes before the answer to them.
                 self.read_mail();
-                self.handle(event);
+                self.handle(event, foreseen);
             }
             self.accept_arrivals();
             self.executor.go_on_evicting();
@@ -202,11 +203,22 @@ impl Thread {
         }
     }
 
-    /// Has the memory prefetched that the next events will touch.
-    fn foresee(&mut self) {
-        let executor = &mut self.executor;
-        self.reactor.look_ahead(FORESEEN_COUNT, |bytes| executor.foresee(bytes));
-        executor.follow_foreseen();
+    /// Takes the next events, and has the memory prefetched that their requests will touch.
+    fn look_ahead(&mut self) {
+        let mut size = 0;
+        while self.upcoming.len() < UPCOMING_COUNT_MAX && size < UPCOMING_SIZE_MAX {
+            let Some(event) = self.reactor.next_event() else { break };
+            let mut foreseen = None;
+            if let Event::Received { token, data, .. } = &event {
+                size += data.len();
+                let token = Token(*token);
+                if let Some(connection) = self.connections.get(token.place()).filter(|c| c.token == token) {
+                    foreseen = self.executor.foresee(connection, data);
+                }
+            }
+            self.upcoming.push_back((event, foreseen));
+        }
+        self.executor.follow_foreseen();
     }
 
     /// Whether nothing is left to do here, for good.
@@ -302,7 +314,7 @@ impl Thread {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event, foreseen: Option<Box<Planned>>) {
         match event {
             Event::Accepted { listener, socket, peer } => {
                 self.arrivals.push_back((socket, self.listeners.origin(listener, peer)));
@@ -311,7 +323,7 @@ impl Thread {
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
             Event::Received { token, data, .. } => {
-                self.received(Token(token), &data);
+                self.received(Token(token), &data, foreseen);
                 self.reactor.recycle(data);
             }
             Event::Eof { token, .. } => self.reached_end(Token(token)),
@@ -417,7 +429,7 @@ impl Thread {
     }
 
     /// Bytes arrived: executes what is complete, keeps the rest.
-    fn received(&mut self, token: Token, data: &[u8]) {
+    fn received(&mut self, token: Token, data: &[u8], foreseen: Option<Box<Planned>>) {
         self.statistics.reads.add(1);
         self.statistics.received_bytes.add(data.len() as u64);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
@@ -435,7 +447,7 @@ impl Thread {
             self.run_query(token);
             return;
         }
-        let (done, processed) = self.executor.process(connection, data, &self.host);
+        let (done, processed) = self.executor.process(connection, data, foreseen, &self.host);
         if done < data.len() {
             connection.keep_input(&data[done..]);
         }
@@ -452,7 +464,7 @@ impl Thread {
             return;
         }
         let mut query = std::mem::take(&mut connection.query);
-        let (done, processed) = self.executor.process(connection, &query, &self.host);
+        let (done, processed) = self.executor.process(connection, &query, None, &self.host);
         connection.take_query_back(&mut query, done);
         self.settle(token, processed);
     }
@@ -529,7 +541,11 @@ impl Thread {
 
     /// The peer will send no more: what it sent is executed and answered, then the connection is closed.
     fn reached_end(&mut self, token: Token) {
-        let Some(connection) = self.connection(token) else { return };
+        // On its way to another thread it is told anew there.
+        let Some(connection) = self.connection(token).filter(|connection| connection.moving_to.is_none())
+        else {
+            return;
+        };
         connection.at_eof = true;
         // What was sent is done first: these waits end soon.
         let awaits_turns =

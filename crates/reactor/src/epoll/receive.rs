@@ -9,9 +9,6 @@ use crate::receive_buffer::Pool;
 use crate::{ConnectionId, Event, RecvBuffer, sys};
 
 impl Epoll {
-    /// Nothing: bytes are received when their event is asked for.
-    pub(crate) fn look_ahead(&self, _count: usize, _look: impl FnMut(&[u8])) {}
-
     pub(crate) fn pause_receive(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.lookup_mut(id) {
             connection.is_paused = true;

@@ -81,24 +81,6 @@ impl Uring {
         event.or(end)
     }
 
-    /// Shows the bytes of receives among the next completions.
-    #[inline]
-    pub(crate) fn look_ahead(&self, count: usize, mut look: impl FnMut(&[u8])) {
-        let Pool::Ring(buffers) = &**self.pool else { return };
-        for completion in self.completions[self.completion_index..].iter().take(count) {
-            if completion.user_data() & KIND_MASK != KIND_RECEIVE {
-                continue;
-            }
-            if let (Some(id), Ok(size)) =
-                (cqueue::buffer_select(completion.flags()), usize::try_from(completion.result()))
-            {
-                // SAFETY: the kernel has written that many bytes to the buffer, which the pool owns, and does not have it
-                // any more: it is given back when the event is over that this completion, not yet taken, will make.
-                look(unsafe { std::slice::from_raw_parts(buffers.start_of(id).as_ptr(), size) });
-            }
-        }
-    }
-
     /// The bytes of a completion, if it has any.
     #[inline]
     fn received(&self, completion: &cqueue::Entry) -> Option<RecvBuffer> {

@@ -4,9 +4,8 @@ use base::DbIndex;
 use commands::command::Categories;
 use commands::context::PlannedKey;
 use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, slot_of_hash};
-use wire::request::Batch;
 
-use super::plan::Plan;
+use super::plan::{Plan, Planned};
 
 /// Commands on what is behind an entry.
 const ON_COLLECTIONS: Categories = Categories::SET
@@ -18,16 +17,16 @@ const ON_COLLECTIONS: Categories = Categories::SET
 
 /// A batch whose requests are about to run.
 pub(super) struct Ahead<'a> {
-    pub(super) batch: &'a Batch,
+    pub(super) planned: &'a Planned,
     pub(super) bytes: &'a [u8],
-    pub(super) keys: &'a [PlannedKey],
     pub(super) db: DbIndex,
 }
 
 impl Ahead<'_> {
-    /// Asks for the collections of the next requests, `plans` from `index` on, if there are several.
+    /// Asks for the collections of the next requests, those from `index` on, if there are several.
     #[inline(always)]
-    pub(super) fn preload(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
+    pub(super) fn preload(&self, keyspace: &Keyspace, index: usize) {
+        let plans = &self.planned.plans[index..];
         let plans = &plans[..plans.len().min(PRELOADED_KEY_COUNT_MAX)];
         if plans.len() > 1 && plans.iter().any(is_on_collection) && !self.is_one_hot_key(plans) {
             self.preload_some(keyspace, plans, index);
@@ -37,7 +36,7 @@ impl Ahead<'_> {
     /// Whether all requests are for one key, which is in the caches then. Not so the members of a set: those are asked for.
     #[inline(always)]
     fn is_one_hot_key(&self, plans: &[Plan]) -> bool {
-        let hash = |plan: &Plan| self.keys.get(plan.first_key as usize).map(|key| key.hash);
+        let hash = |plan: &Plan| self.planned.first_key_of(plan).map(|key| key.hash);
         let is_on_set =
             |plan: &Plan| plan.command.is_some_and(|command| command.categories.intersects(Categories::SET));
         plans.iter().all(|plan| hash(plan) == hash(&plans[0]) && !is_on_set(plan))
@@ -47,8 +46,8 @@ impl Ahead<'_> {
     fn preload_some(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
         let on_collections = plans.iter().zip(index..).filter(|(plan, _)| is_on_collection(plan));
         keyspace.preload(on_collections.filter_map(|(plan, index)| {
-            let PlannedKey { hash, arg } = *self.keys.get(plan.first_key as usize)?;
-            let args = self.batch.args(index, self.bytes);
+            let PlannedKey { hash, arg } = self.planned.first_key_of(plan)?;
+            let args = self.planned.batch.args(index, self.bytes);
             let bytes = args.at(arg as usize);
             let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
             Some(Preloaded { key, member: args.get(arg as usize + 1) })

@@ -17,7 +17,7 @@ use sync::Mode;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
-use super::{Executor, Plan, Step};
+use super::{Executor, Step};
 use crate::command_log::{self, Cost};
 use crate::connection::Connection;
 use crate::mail::Mail;
@@ -36,7 +36,7 @@ impl Executor {
         &mut self,
         connection: &mut Connection,
         found: Found,
-        plan: Plan,
+        keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Option<Step> {
         let attention = self.shared.attention.load();
@@ -64,7 +64,7 @@ impl Executor {
             return Some(Step::Again);
         }
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
-            return Some(self.queue(connection, found, plan, args));
+            return Some(self.queue(connection, found, keys, args));
         }
         // EXEC is shown behind what it runs.
         if attention & Attention::MONITORED != 0
@@ -128,7 +128,13 @@ impl Executor {
         true
     }
 
-    fn queue(&mut self, connection: &mut Connection, found: Found, plan: Plan, args: Args<'_>) -> Step {
+    fn queue(
+        &mut self,
+        connection: &mut Connection,
+        found: Found,
+        keys: &[PlannedKey],
+        args: Args<'_>,
+    ) -> Step {
         if found.command.flags.contains(Flags::NO_MULTI) {
             let name = super::refusals::full_name(found);
             let error = CommandError::owned(format!("ERR Command '{name}' not allowed inside a transaction"));
@@ -138,7 +144,7 @@ impl Executor {
         // What can't be run any more needs no memory.
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
-            queue.push(found, args, &self.keys[plan.first_key as usize..][..plan.key_count as usize]);
+            queue.push(found, args, keys);
         }
         let mark = connection.out.len();
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).simple("QUEUED");
@@ -162,7 +168,7 @@ impl Executor {
     /// Deletes keys that a read found expired, if their slots are free just now; the expiry cycle gets the others. While data is
     /// imported or writes are paused nothing is deleted.
     #[cold]
-    pub(super) fn delete_expired(&mut self, connection: &Connection, plan: Plan, args: Args<'_>) {
+    pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
         self.view.saw_expired.set(false);
         if self.config.import_mode || self.shared.attention.is_set(Attention::ANY_PAUSE) {
             self.view.spare_walked();
@@ -171,8 +177,7 @@ impl Executor {
         }
         let started = self.latency_start();
         let db = connection.session.db;
-        for index in plan.first_key..plan.first_key + plan.key_count {
-            let PlannedKey { hash, arg } = self.keys[index as usize];
+        for PlannedKey { hash, arg } in keys.iter().copied() {
             let key = Key { bytes: args.at(arg as usize), hash, slot: slot_of_hash(hash), db };
             if self.view.latch(key.slot, Mode::Write).is_ok() {
                 self.view.expire_if_due(key);

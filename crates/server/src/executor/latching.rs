@@ -3,11 +3,12 @@
 //! Never waits: what can't be had is named, for the caller to park.
 
 use commands::command::{Access, Flags};
+use commands::context::PlannedKey;
 use commands::session::Queued;
 use keyspace::{Busy, slot_of_hash};
 use sync::Mode;
 
-use super::{Executor, Plan};
+use super::Executor;
 use crate::connection::Connection;
 
 impl Executor {
@@ -15,7 +16,7 @@ impl Executor {
     pub(super) fn latch(
         &mut self,
         access: Access,
-        plan: Plan,
+        keys: &[PlannedKey],
         connection: &Connection,
     ) -> Result<(), (Busy, Mode)> {
         let mode = match access {
@@ -23,7 +24,7 @@ impl Executor {
             Access::Read if connection.latches_for_writing => Mode::Write,
             // Who has read what is remembered in the slots.
             Access::Read if connection.session.remembers_reads() => Mode::Write,
-            Access::ReadAll if connection.session.remembers_reads() && plan.key_count > 0 => Mode::Write,
+            Access::ReadAll if connection.session.remembers_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),
@@ -33,7 +34,6 @@ impl Executor {
         if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.view.latch_all(mode).map_err(failed);
         }
-        let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
         match keys {
             [] => Ok(()),
             [key] if self.view.holds_nothing() => {

@@ -12,10 +12,10 @@ use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
-use wire::request::Batch;
 
 use super::Executor;
 use super::ahead::Ahead;
+use super::plan::Planned;
 use super::serving::Serving;
 use crate::command_log::Cost;
 use crate::connection::Connection;
@@ -45,7 +45,7 @@ impl Executor {
     pub(super) fn run_plain(
         &mut self,
         connection: &mut Connection,
-        batch: &Batch,
+        planned: &Planned,
         bytes: &[u8],
         index: usize,
         started: &mut Ticks,
@@ -58,7 +58,8 @@ impl Executor {
         let protocol = connection.session.protocol;
         self.view.touch = true;
         let (out, lent) = (&mut connection.out, &mut connection.lent);
-        let Some(plan) = self.plans.get(index).filter(|plan| plan.is_plain) else { return index };
+        let Planned { batch, plans, .. } = planned;
+        let Some(plan) = plans.get(index).filter(|plan| plan.is_plain) else { return index };
         let Some(found) = plan.found() else { return index };
         let mut ctx = Ctx {
             data: &mut self.view,
@@ -71,13 +72,13 @@ impl Executor {
             effects: &mut self.effects,
             hasher: self.shared.keyspace.hasher(),
         };
-        for plan in &self.plans[first..] {
+        for plan in &plans[first..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
             if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
-                let ahead = Ahead { batch, bytes, keys: &self.keys, db: ctx.session.db };
-                ahead.preload(&self.shared.keyspace, &self.plans[index..], index);
+                let ahead = Ahead { planned, bytes, db: ctx.session.db };
+                ahead.preload(&self.shared.keyspace, index);
             }
-            let keys = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
+            let keys = planned.keys_of(plan);
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let latched = if let [key] = keys {
                 ctx.data.latch(slot_of_hash(key.hash), mode)
@@ -155,10 +156,11 @@ impl Executor {
             self.free_garbage();
         }
         if self.view.saw_expired.get() && index > first {
-            self.delete_expired(connection, self.plans[index - 1], batch.args(index - 1, bytes));
+            let keys = planned.keys_of(&plans[index - 1]);
+            self.delete_expired(connection, keys, batch.args(index - 1, bytes));
         }
         if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
-            let Some(found) = self.plans[index - 1].found() else { return index };
+            let Some(found) = plans[index - 1].found() else { return index };
             let (reply_size, request_size) = closer_look.unwrap_or_default();
             let cost = Cost { ns, reply_size, request_size };
             self.log_command(connection, found, batch.args(index - 1, bytes), cost);

@@ -7,7 +7,8 @@ use commands::table::Found;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ProtocolError};
 
-use super::{Executor, Plan, Refusal, Step};
+use super::plan::{Plan, Refusal};
+use super::{Executor, Step};
 use crate::connection::Connection;
 
 /// How much of a request an error may quote, in bytes.

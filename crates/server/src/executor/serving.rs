@@ -97,7 +97,7 @@ impl Executor {
     /// Enters a request that blocks into the queues of its keys, which are still latched.
     #[cold]
     pub(super) fn begin_wait(&mut self, connection: &mut Connection, asked: Asked<'_>) -> BeginWait {
-        let Asked { found, plan, args, size } = asked;
+        let Asked { found, args, keys, size } = asked;
         let session = &connection.session;
         let (id, address) = (session.id, connection.token.0);
         let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
@@ -109,26 +109,25 @@ impl Executor {
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk) => Waiter::without_keys(id, address),
             Some(BlockReason::Keys(wait)) => {
-                let planned = &self.keys[plan.first_key as usize..][..plan.key_count as usize];
                 let key = |planned: &PlannedKey| {
                     let slot = slot_of_hash(planned.hash);
                     Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot, db: session.db }
                 };
-                let waited = &planned[wait.keys.clone()];
+                let waited = &keys[wait.keys.clone()];
                 if !self.view.may_enlist(waited.iter().map(key)) {
                     return BeginWait::NeedsWriting;
                 }
                 let is_other = |index: &usize| !wait.keys.contains(index);
-                let others = (0..planned.len()).filter(is_other);
+                let others = (0..keys.len()).filter(is_other);
                 let mut request = WaitingRequest {
                     found,
                     args: ArgsBuf::from(args),
-                    keys: planned.to_vec(),
+                    keys: keys.to_vec(),
                     waited: match waited {
                         [_] => Vec::new(),
                         several => several.iter().map(|key| slot_of_hash(key.hash)).collect(),
                     },
-                    also: others.map(|index| slot_of_hash(planned[index].hash)).collect(),
+                    also: others.map(|index| slot_of_hash(keys[index].hash)).collect(),
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,

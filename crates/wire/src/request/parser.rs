@@ -71,7 +71,7 @@ impl Default for Limits {
 }
 
 /// What a call of [`Parser::parse`] came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Parsed {
     /// Bytes of complete requests at the front of the input, those that ask for nothing included.
@@ -197,7 +197,7 @@ impl Parser {
             Peer::Unauthenticated => request_count_max.min(1),
             Peer::Client | Peer::Primary => request_count_max,
         };
-        let mut parsed = Parsed { consumed: 0, need_hint: None, error: None };
+        let mut parsed = Parsed::default();
         if request_count_max == 0 {
             return parsed;
         }
