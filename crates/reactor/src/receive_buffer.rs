@@ -84,8 +84,7 @@ impl fmt::Debug for RecvBuffer {
     }
 }
 
-/// Heap buffers of one size, last in, first out: a caller that gives each back before it asks for the next event
-/// has one buffer, always in the cache.
+/// Heap buffers of one size, last in, first out: a caller that gives each back soon has few, mostly in the cache.
 pub(crate) struct SharedPool {
     buffer_size: u32,
     /// Free buffers, each a leaked `Box<[u8]>` of `buffer_size` bytes.

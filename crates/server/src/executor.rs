@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Slot;
-use base::limits::BATCH_REQUEST_COUNT_MAX;
 use collections::Trail;
 use commands::command::{Access, Command, Flags};
 use commands::context::{Ctx, Effects, PlannedKey};
@@ -70,6 +69,7 @@ pub struct Executor {
     /// Whether this batch's plain requests can't use up the memory there is.
     has_room: bool,
     /// Memory for the batches to come.
+    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
     trails: Vec<Trail>,

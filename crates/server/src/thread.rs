@@ -13,6 +13,7 @@ mod defragment;
 mod memory;
 mod moving;
 mod output;
+mod upcoming;
 mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -45,10 +46,6 @@ use crate::statistics::ThreadStatistics;
 
 /// Longest time a thread waits without looking at its timers, in milliseconds.
 const WAIT_MS_MAX: i64 = 1000;
-
-/// Events that are taken and looked at before the first of them is handled, and bytes in them from which on no more are.
-const UPCOMING_COUNT_MAX: usize = 16;
-const UPCOMING_SIZE_MAX: usize = 4096;
 
 /// A server thread.
 pub struct Thread {
@@ -201,24 +198,6 @@ impl Thread {
             self.statistics.busy_ns.add(Ticks::now().ns_since(started));
             self.participant.quiescent();
         }
-    }
-
-    /// Takes the next events, and has the memory prefetched that their requests will touch.
-    fn look_ahead(&mut self) {
-        let mut size = 0;
-        while self.upcoming.len() < UPCOMING_COUNT_MAX && size < UPCOMING_SIZE_MAX {
-            let Some(event) = self.reactor.next_event() else { break };
-            let mut foreseen = None;
-            if let Event::Received { token, data, .. } = &event {
-                size += data.len();
-                let token = Token(*token);
-                if let Some(connection) = self.connections.get(token.place()).filter(|c| c.token == token) {
-                    foreseen = self.executor.foresee(connection, data);
-                }
-            }
-            self.upcoming.push_back((event, foreseen));
-        }
-        self.executor.follow_foreseen();
     }
 
     /// Whether nothing is left to do here, for good.

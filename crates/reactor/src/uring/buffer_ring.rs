@@ -97,7 +97,7 @@ impl BufferRing {
 
     /// Where buffer `id` is.
     #[inline]
-    pub(super) fn start_of(&self, id: u16) -> NonNull<u8> {
+    fn start_of(&self, id: u16) -> NonNull<u8> {
         debug_assert!(id <= self.mask);
         // SAFETY: `id` is a buffer's, so its start lies within the mapping.
         unsafe { self.memory.start().add(usize::from(id) * stride(self.buffer_size)) }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use io_uring::{cqueue, opcode, squeue, types};
 
 use super::buffer_ring::GROUP;
-use super::{Connection, KIND_MASK, KIND_RECEIVE, Receiving, Uring};
+use super::{Connection, Receiving, Uring};
 use crate::receive_buffer::Pool;
 use crate::{ConnectionId, Event, RecvBuffer};
 
