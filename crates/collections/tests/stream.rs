@@ -66,6 +66,7 @@ fn drive(seed: u64, limits: NodeLimits) {
                 model.insert(id, pairs);
                 last = id;
             }
+            6 if random.below(4) == 0 => trim_some(&mut random, &mut stream, &mut model),
             6..9 => {
                 let id = random_id(&mut random, last);
                 assert_eq!(stream.delete(id), model.remove(&id).is_some(), "{seed} {step}");
@@ -116,6 +117,25 @@ fn drive(seed: u64, limits: NodeLimits) {
         }
     }
     assert!(stream.memory_bytes() >= stream.len() as usize);
+}
+
+/// Trims with every third id refused: in order, those that may go do until enough have.
+fn trim_some(random: &mut Random, stream: &mut Stream, model: &mut BTreeMap<StreamId, Pairs>) {
+    let may_go = |_: &Stream, id: StreamId| !(id.ms + id.seq).is_multiple_of(3);
+    let len_max = random.below(model.len() + 1);
+    let whole = random.below(2) == 0;
+    let mut expected: Vec<_> = model.keys().copied().filter(|id| may_go(stream, *id)).collect();
+    let to = if random.below(2) == 0 {
+        expected.truncate(model.len() - len_max);
+        TrimTo::Len(len_max as u64)
+    } else {
+        let min = random_id(random, stream.last_id);
+        expected.retain(|id| *id < min);
+        TrimTo::Id(min)
+    };
+    let deleted = stream.trim_some(to, whole, 0, may_go);
+    assert!(if whole { expected.starts_with(&deleted) } else { expected == deleted });
+    deleted.iter().for_each(|id| drop(model.remove(id)));
 }
 
 #[test]

@@ -240,6 +240,54 @@ impl Stream {
         deleted
     }
 
+    /// As [`trim`](Self::trim), but an entry stays that `may_go` refuses, and those behind it still go. Looks at every entry in
+    /// question. Returns the ids of the deleted ones.
+    pub fn trim_some(
+        &mut self,
+        to: TrimTo,
+        whole_nodes_only: bool,
+        limit: u64,
+        may_go: impl Fn(&Self, StreamId) -> bool,
+    ) -> Vec<StreamId> {
+        let mut deleted = Vec::new();
+        let mut has_stayed = false;
+        let mut leaves_gap = false;
+        'nodes: for (first, node) in &self.nodes {
+            let len = self.len - deleted.len() as u64;
+            let live_count = u64::from(node.live_count);
+            let whole = match to {
+                TrimTo::Len(len_max) => len.saturating_sub(live_count) >= len_max,
+                TrimTo::Id(id) => node.last < id,
+            };
+            if limit > 0 && deleted.len() as u64 + live_count > limit || whole_nodes_only && !whole {
+                break;
+            }
+            for placed in node.iter(*first) {
+                let id = placed.entry.id;
+                if match to {
+                    TrimTo::Len(len_max) => self.len - deleted.len() as u64 <= len_max,
+                    TrimTo::Id(min) => id >= min,
+                } {
+                    break 'nodes;
+                }
+                if may_go(self, id) {
+                    leaves_gap |= has_stayed;
+                    deleted.push(id);
+                } else {
+                    has_stayed = true;
+                }
+            }
+        }
+        let max_deleted_id = self.max_deleted_id;
+        for id in &deleted {
+            self.delete(*id);
+        }
+        if !leaves_gap {
+            self.max_deleted_id = max_deleted_id;
+        }
+        deleted
+    }
+
     /// Whether an entry was deleted by name at or behind `from`.
     #[must_use]
     pub fn has_gap_from(&self, from: StreamId) -> bool {

@@ -1,9 +1,11 @@
 //! Stream commands.
 //!
-//! What several of them share: ids in `ids.rs`, entries as replies in `entries.rs`, trimming options in `trimming.rs`.
+//! What several of them share: ids in `ids.rs`, entries as replies in `entries.rs`, trimming options in `trimming.rs`,
+//! what groups still know of a deleted entry in `references.rs`.
 
 mod entries;
 mod ids;
+mod references;
 mod trimming;
 
 pub mod xack;

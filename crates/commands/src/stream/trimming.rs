@@ -1,9 +1,10 @@
-//! `MAXLEN | MINID [= | ~] threshold [LIMIT count]`, as `XADD` and `XTRIM` take it.
+//! `MAXLEN | MINID [= | ~] threshold [LIMIT count]` and `KEEPREF | DELREF | ACKED`, as `XADD` and `XTRIM` take it.
 
 use collections::stream::{Stream, TrimTo};
 
 use super::ids::parse_id;
 use super::parse_integer;
+use super::references::References;
 use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
 
@@ -15,6 +16,7 @@ pub struct Trimming {
     is_approximate: bool,
     /// Most entries; 0: no limit.
     limit: u64,
+    references: References,
 }
 
 /// The options as they are read, word by word.
@@ -23,6 +25,7 @@ pub struct TrimmingOptions {
     to: Option<TrimTo>,
     is_approximate: bool,
     limit: Option<i64>,
+    references: Option<References>,
 }
 
 const BOTH: CommandError =
@@ -53,6 +56,13 @@ impl TrimmingOptions {
     /// Reads the option at the front of `words`, if it is one of these. Returns how many words it has.
     pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         let [word, operands @ ..] = words else { return Ok(None) };
+        if let Some(references) = References::parse(word) {
+            return if self.references.replace(references).is_some() {
+                Err(CommandError::SYNTAX)
+            } else {
+                Ok(Some(1))
+            };
+        }
         if operands.is_empty() {
             return Ok(None);
         }
@@ -110,13 +120,20 @@ impl TrimmingOptions {
             },
             None => 0,
         };
-        Ok(Some(Trimming { to, is_approximate: self.is_approximate, limit }))
+        let references = self.references.unwrap_or_default();
+        Ok(Some(Trimming { to, is_approximate: self.is_approximate, limit, references }))
     }
 }
 
 impl Trimming {
     /// Trims, and returns the number of deleted entries.
     pub fn apply(&self, stream: &mut Stream) -> u64 {
-        stream.trim(self.to, self.is_approximate, self.limit)
+        if self.references == References::Keep {
+            return stream.trim(self.to, self.is_approximate, self.limit);
+        }
+        let may_go = |stream: &Stream, id| self.references.permit(stream, id);
+        let deleted = stream.trim_some(self.to, self.is_approximate, self.limit, may_go);
+        deleted.iter().for_each(|id| self.references.forget(stream, *id));
+        deleted.len() as u64
     }
 }

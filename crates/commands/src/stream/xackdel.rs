@@ -5,6 +5,7 @@ use wire::request::Args;
 
 use super::ids::parse_id;
 use super::parse_integer;
+use super::references::{self, References};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -26,7 +27,7 @@ pub const XDELEX: Command = Command {
         "Deletes entries of a stream, and what groups still remember of them.",
     )
     .complexity("O(1) for each id and group.")
-    .args(&[Arg::key("key", 0), CONDITION, IDS]),
+    .args(&[Arg::key("key", 0), references::ARG, IDS]),
     subcommands: &[],
     run: xdelex,
 };
@@ -37,32 +38,16 @@ pub const XACKDEL: Command = Command {
     arity: -6,
     doc: Doc::new(Group::Stream, "8.2.0", "Acknowledges entries that a group was given, and deletes them.")
         .complexity("O(1) for each id and group.")
-        .args(&[Arg::key("key", 0), Arg::string("group"), CONDITION, IDS]),
+        .args(&[Arg::key("key", 0), Arg::string("group"), references::ARG, IDS]),
     run: xackdel,
     ..XDELEX
 };
 
-const CONDITION: Arg = Arg::one_of(
-    "condition",
-    &[Arg::word("keepref", "KEEPREF"), Arg::word("delref", "DELREF"), Arg::word("acked", "ACKED")],
-)
-.optional();
 const IDS: Arg = Arg::block("ids", &[Arg::integer("numids"), Arg::string("id").multiple()]).token("IDS");
 
 const WRONG_COUNT: CommandError =
     CommandError::new("ERR The `numids` parameter must match the number of arguments");
 const NOT_POSITIVE: CommandError = CommandError::new("ERR Number of IDs must be a positive integer");
-
-/// What becomes of a group's knowledge of an entry that is to be deleted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    /// It stays.
-    KeepReferences,
-    /// It goes as well.
-    DeleteReferences,
-    /// The entry stays as long as some group has not acknowledged it.
-    Acknowledged,
-}
 
 /// What became of one entry, as it is answered.
 #[derive(Clone, Copy)]
@@ -73,11 +58,11 @@ enum Outcome {
 }
 
 fn xdelex(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let (condition, ids) = parse(args.tail(2))?;
+    let (references, ids) = parse(args.tail(2))?;
     let outcomes = ctx.edit(ctx.key(0), |stream: &mut Stream, _| {
         let outcome = |id: &StreamId| match stream.find(*id) {
             None => Outcome::NotThere,
-            Some(_) => delete(stream, *id, condition),
+            Some(_) => delete(stream, *id, references),
         };
         ids.iter().map(outcome).collect()
     })?;
@@ -85,26 +70,22 @@ fn xdelex(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 }
 
 fn xackdel(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let (condition, ids) = parse(args.tail(3))?;
+    let (references, ids) = parse(args.tail(3))?;
     let outcomes = ctx.edit(ctx.key(0), |stream: &mut Stream, _| {
         let outcome = |id: &StreamId| {
             let was_pending = stream.group_mut(args.at(2)).is_some_and(|group| group.acknowledge(*id));
-            if was_pending { delete(stream, *id, condition) } else { Outcome::NotThere }
+            if was_pending { delete(stream, *id, references) } else { Outcome::NotThere }
         };
         ids.iter().map(outcome).collect()
     })?;
     answer(ctx, outcomes, ids.len(), reply)
 }
 
-fn delete(stream: &mut Stream, id: StreamId, condition: Condition) -> Outcome {
-    if condition == Condition::Acknowledged && stream.is_wanted(id) {
+fn delete(stream: &mut Stream, id: StreamId, references: References) -> Outcome {
+    if !references.permit(stream, id) {
         return Outcome::Kept;
     }
-    if condition == Condition::DeleteReferences {
-        for group in stream.groups_mut() {
-            group.acknowledge(id);
-        }
-    }
+    references.forget(stream, id);
     stream.delete(id);
     Outcome::Deleted
 }
@@ -128,20 +109,13 @@ fn answer(
     Ok(out.done())
 }
 
-fn parse(args: Args<'_>) -> Result<(Condition, Vec<StreamId>), CommandError> {
-    let mut condition = None;
+fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
+    let mut references = None;
     let mut ids = None;
     let mut at = 0;
     while let Some(word) = args.get(at) {
-        let named = [
-            (&b"keepref"[..], Condition::KeepReferences),
-            (b"delref", Condition::DeleteReferences),
-            (b"acked", Condition::Acknowledged),
-        ]
-        .into_iter()
-        .find(|(name, _)| word.eq_ignore_ascii_case(name));
-        if let Some((_, named)) = named {
-            if condition.replace(named).is_some() {
+        if let Some(named) = References::parse(word) {
+            if references.replace(named).is_some() {
                 return Err(CommandError::SYNTAX);
             }
             at += 1;
@@ -158,5 +132,5 @@ fn parse(args: Args<'_>) -> Result<(Condition, Vec<StreamId>), CommandError> {
             return Err(CommandError::SYNTAX);
         }
     }
-    Ok((condition.unwrap_or(Condition::KeepReferences), ids.ok_or(CommandError::SYNTAX)?))
+    Ok((references.unwrap_or_default(), ids.ok_or(CommandError::SYNTAX)?))
 }

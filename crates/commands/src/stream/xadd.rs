@@ -6,6 +6,7 @@ use wire::request::Args;
 
 use super::entries::write_id;
 use super::ids::{NewId, parse_new_id};
+use super::references;
 use super::trimming::{self, Trimming, TrimmingOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -13,7 +14,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 
-/// `XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value ...`
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value ...`
 pub const COMMAND: Command = Command {
     name: "xadd",
     arity: -5,
@@ -30,10 +31,12 @@ pub const COMMAND: Command = Command {
         .history(&[
             ("6.2.0", "Added `NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "Added ids of the form `<ms>-*`."),
+            ("8.2.0", "Added `KEEPREF`, `DELREF` and `ACKED`."),
         ])
         .args(&[
             Arg::key("key", 0),
             Arg::word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+            references::ARG.since("8.2.0"),
             Arg::block("trim", trimming::ARGS).optional(),
             Arg::one_of("id-selector", &[Arg::word("auto-id", "*"), Arg::string("id")]),
             Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple(),

@@ -3,6 +3,7 @@
 use collections::stream::Stream;
 use wire::request::Args;
 
+use super::references;
 use super::trimming::{self, TrimmingOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -10,7 +11,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 
-/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]`
+/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
 pub const COMMAND: Command = Command {
     name: "xtrim",
     arity: -4,
@@ -21,8 +22,11 @@ pub const COMMAND: Command = Command {
     tips: &["nondeterministic_output"],
     doc: Doc::new(Group::Stream, "5.0.0", "Deletes the oldest entries of a stream.")
         .complexity("O(N) for N deleted entries; whole nodes of them go at once.")
-        .history(&[("6.2.0", "Added `MINID` and `LIMIT`.")])
-        .args(&[Arg::key("key", 0), Arg::block("trim", trimming::ARGS)]),
+        .history(&[
+            ("6.2.0", "Added `MINID` and `LIMIT`."),
+            ("8.2.0", "Added `KEEPREF`, `DELREF` and `ACKED`."),
+        ])
+        .args(&[Arg::key("key", 0), Arg::block("trim", trimming::ARGS), references::ARG.since("8.2.0")]),
     subcommands: &[],
     run,
 };

@@ -481,3 +481,60 @@ fn deleting_with_regard_to_groups() {
         -WRONGTYPE Operation against a key holding the wrong kind of value
     "#]]);
 }
+
+#[test]
+fn trimming_with_regard_to_groups() {
+    check(expect![[r#"
+        @ours
+        > XADD s 1-1 a 1
+        "1-1"
+        > XADD s 1-2 a 2
+        "1-2"
+        > XADD s 1-3 a 3
+        "1-3"
+        > XADD s 1-4 a 4
+        "1-4"
+        > XGROUP CREATE s g 0
+        +OK
+        > XREADGROUP GROUP g c COUNT 3 STREAMS s >
+        [["s", [["1-1", ["a", "1"]], ["1-2", ["a", "2"]], ["1-3", ["a", "3"]]]]]
+        > XACK s g 1-2
+        1
+        > XTRIM s MAXLEN 1 ACKED
+        1
+        > XRANGE s - +
+        [["1-1", ["a", "1"]], ["1-3", ["a", "3"]], ["1-4", ["a", "4"]]]
+        > XINFO STREAM s
+        ["length", 3, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-4", "max-deleted-entry-id", "1-2", "entries-added", 4, "recorded-first-entry-id", "1-1", "groups", 1, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-4", ["a", "4"]]]
+        > XTRIM s MAXLEN ~ 0 ACKED
+        0
+        > XADD s DELREF MAXLEN 2 1-5 a 5
+        "1-5"
+        > XRANGE s - +
+        [["1-4", ["a", "4"]], ["1-5", ["a", "5"]]]
+        > XPENDING s g
+        [0, $-1, $-1, *-1]
+        > XADD s MAXLEN 2 KEEPREF 1-6 a 6
+        "1-6"
+        > XPENDING s g
+        [0, $-1, $-1, *-1]
+        > XACK s g 1-3
+        0
+        > XTRIM s MINID 1-6 DELREF
+        1
+        > XADD s ACKED 1-7 a 7
+        "1-7"
+        > XLEN s
+        2
+        > XTRIM s MAXLEN 1 ACKED KEEPREF
+        -ERR syntax error
+        > XTRIM s ACKED DELREF
+        -ERR syntax error
+        > XTRIM s KEEPREF
+        -ERR wrong number of arguments for 'xtrim' command
+        > XTRIM s MAXLEN 1 LIMIT 1 ACKED
+        -ERR syntax error, LIMIT cannot be used without the special ~ option
+        > XADD s KEEPREF ACKED 1-8 a 8
+        -ERR syntax error
+    "#]]);
+}
