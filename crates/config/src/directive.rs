@@ -84,7 +84,15 @@ impl Directive {
         if !self.is_list && args.len() != 1 {
             return Err("wrong number of arguments".into());
         }
-        (self.assign)(config, &self.rule, args, turn).map(|changed| changed || self.marks.volatile)
+        let texts: Vec<&[u8]> = args.iter().map(|arg| self.text_of(arg)).collect();
+        (self.assign)(config, &self.rule, &texts, turn).map(|changed| changed || self.marks.volatile)
+    }
+
+    /// What of an argument counts: most values are C strings in Redis, which end at a NUL byte.
+    fn text_of<'a>(&self, arg: &'a [u8]) -> &'a [u8] {
+        let is_whole = self.marks.sensitive || matches!(self.rule, Rule::Int { .. });
+        let end = arg.iter().position(|&byte| byte == 0).filter(|_| !is_whole);
+        &arg[..end.unwrap_or(arg.len())]
     }
 
     /// The same from a line of a file, where a list may also stand in quotes, as one argument.

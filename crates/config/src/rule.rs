@@ -112,7 +112,10 @@ impl Rule {
             }
             Self::Memory { min, max } => {
                 // Where a negative number has a meaning of its own, it is given without a unit.
-                let size = parse_memory(text).or_else(|| parse_integer(text).filter(|_| min < 0));
+                let size = match min < 0 {
+                    true => parse_memory(text).map(wrapped).or_else(|| parse_integer(text)),
+                    false => parse_memory(text),
+                };
                 (size.ok_or("argument must be a memory value")?, min, max)
             }
             Self::ByType | Self::Text { .. } => return Err("argument is not a number".into()),
@@ -159,6 +162,11 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i128> {
     }
     let text = std::str::from_utf8(text).ok()?;
     text.parse::<i64>().ok().map(i128::from)
+}
+
+/// A number of bytes where Redis has a signed type: from 2^63 on it is negative.
+pub(crate) fn wrapped(size: i128) -> i128 {
+    i128::from(size as i64)
 }
 
 fn parse_octal(text: &[u8]) -> Option<i128> {

@@ -39,10 +39,12 @@ use crate::values::{
 const ANY: Rule = Rule::ByType;
 const THREAD_COUNT_MAX: i128 = base::limits::THREAD_COUNT_MAX as i128;
 const INT_MIN: i128 = i32::MIN as i128;
+const LONG_MIN: i128 = i64::MIN as i128;
 const UINT_MAX: i128 = u32::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 const HZ_MIN: u32 = 1;
 const HZ_MAX: u32 = 500;
+const REPL_BACKLOG_SIZE_MIN: u64 = 16 << 10;
 
 macro_rules! directives {
     (
@@ -145,7 +147,7 @@ directives! {
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
         /// How much may wait for a client of each class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
-        /// Most bytes of a client's input that could not be run yet: an unfinished request, and the queue of a transaction.
+        /// Most bytes of a client's input that is neither run nor a whole argument, with the queue of its transaction.
         client_query_buffer_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX);
         /// Entries kept of replies that were too large.
         commandlog_large_reply_max_len: u64 = 128, int(0, LONG_MAX);
@@ -411,7 +413,7 @@ directives! {
         cluster_announce_ip: String = String::new(), checked_text_or_unset(check_announced_ip);
         cluster_announce_port: u16 = 0, int(0, 65_535);
         cluster_announce_tls_port: u16 = 0, int(0, 65_535);
-        cluster_blacklist_ttl: u64 = 60, seconds(0, LONG_MAX);
+        cluster_blacklist_ttl: i64 = 60, seconds(LONG_MIN, LONG_MAX);
         cluster_compatibility_sample_ratio: u8 = 0, int(0, 100);
         cluster_config_file: String = "nodes.conf".into(), checked_text(check_cluster_file_name), [immutable];
         cluster_config_save_behavior: ClusterConfigSaveBehavior = ClusterConfigSaveBehavior::Sync, ANY;
@@ -487,7 +489,7 @@ directives! {
         locale_collate: String = String::new(), text();
         lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
         mptcp: bool = false, ANY, [immutable];
-        rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY;
+        rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY, [volatile];
         rdma_completion_vector: i32 = -1, int(-1, 1024), [immutable];
         rdma_port: u16 = 0, int(0, 65_535);
         rdma_rx_size: u64 = 1 << 20, bytes(64 << 10, 16 << 20), [immutable];
@@ -501,6 +503,7 @@ impl Config {
     /// Brings values that may be given freely into the bounds that they have: done after loading and each change.
     pub(crate) fn settle(&mut self) {
         self.hz = self.hz.clamp(HZ_MIN, HZ_MAX);
+        self.repl_backlog_size = self.repl_backlog_size.max(REPL_BACKLOG_SIZE_MIN);
     }
 }
 

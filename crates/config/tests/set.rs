@@ -65,8 +65,24 @@ fn printed_forms() {
         "replica 1mb 2kb 3 normal 1 2 3",
         "normal 1 2 3 slave 1048576 2048 3 pubsub 33554432 8388608 60",
     );
+    check_value("latency-tracking-info-percentiles", "-0", "-0");
+    check_value("save", "60 ", "60 0");
+    check_value("cluster-blacklist-ttl", "-1", "-1");
+    check_value("repl-backlog-size", "1", "16384");
     check_value("slave-priority", "7", "7");
     check_value("commandlog-execution-slower-than", "-1", "-1");
+}
+
+#[test]
+fn values_are_c_strings_as_in_redis_but_for_numbers_and_passwords() {
+    check_value("activedefrag", "yes\0no", "yes");
+    check_value("maxmemory", "1kb\0x", "1024");
+    check_value("bind-source-addr", "a\0b", "a");
+    check_value("requirepass", "a\0b", "a\0b");
+    check_error(
+        &["timeout", "1\0"],
+        "CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer",
+    );
 }
 
 #[test]
@@ -220,6 +236,13 @@ fn our_own_immutable_directives_take_the_value_they_have() {
 fn negative_sizes_where_they_mean_something() {
     check_value("slot-migration-max-failover-repl-bytes", "-1", "-1");
     check_value("slot-migration-max-failover-repl-bytes", "1kb", "1024");
+    check_value("slot-migration-max-failover-repl-bytes", "18446744073709551615", "-1");
+    check_value("maxmemory-clients", "18446744073709551615", "1%");
+    check_error(
+        &["maxmemory-clients", "9223372036854775808"],
+        "CONFIG SET failed (possibly related to argument 'maxmemory-clients') - \
+         percentage argument must be less or equal to 100",
+    );
     check_error(
         &["slot-migration-max-failover-repl-bytes", "-2"],
         "CONFIG SET failed (possibly related to argument 'slot-migration-max-failover-repl-bytes') - \

@@ -359,6 +359,20 @@ pub fn is_tty() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
+/// Whether the system knows an order of texts by this name; empty is the environment's.
+#[must_use]
+pub fn is_locale(name: &str) -> bool {
+    let Ok(name) = std::ffi::CString::new(name) else { return false };
+    // SAFETY: the name is a C string, and without a base a new locale is made.
+    let locale = unsafe { libc::newlocale(libc::LC_COLLATE_MASK, name.as_ptr(), std::ptr::null_mut()) };
+    if locale.is_null() {
+        return false;
+    }
+    // SAFETY: it was made above, and nobody else has it.
+    unsafe { libc::freelocale(locale) };
+    true
+}
+
 /// The out-of-memory score adjustment of the process.
 pub fn oom_score_adjustment() -> io::Result<i32> {
     let text = std::fs::read_to_string("/proc/self/oom_score_adj")?;

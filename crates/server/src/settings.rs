@@ -94,6 +94,10 @@ impl Shared {
                 set_title(config, self);
                 Ok(())
             }
+            Id::locale_collate if !process::is_locale(&config.locale_collate) => {
+                Err("Invalid locale name".to_owned())
+            }
+            Id::rdma_bind | Id::rdma_port => Err("No RDMA building support.".to_owned()),
             _ => Ok(()),
         }
     }

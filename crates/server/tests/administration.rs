@@ -45,6 +45,17 @@ fn the_number_of_threads_changes_under_load_and_drops_nobody() {
 }
 
 #[test]
+fn what_the_system_lacks_is_not_configured() {
+    let server = Server::start(&[]);
+    let mut admin = server.client();
+    let mut refused = |name, value| admin.text(&["CONFIG", "SET", name, value]);
+    assert!(refused("locale-collate", "xx_YY").ends_with("Invalid locale name"));
+    assert_eq!(refused("locale-collate", "C"), "OK");
+    assert!(refused("rdma-port", "1").ends_with("No RDMA building support."));
+    assert!(refused("rdma-bind", "").ends_with("No RDMA building support."));
+}
+
+#[test]
 fn clients_are_killed_paused_and_silenced() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let (mut admin, mut other) = (server.client(), server.client());

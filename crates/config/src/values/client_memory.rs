@@ -1,6 +1,6 @@
 //! `maxmemory-clients`: bytes, or a share of `maxmemory`.
 
-use crate::rule::{LONG_MAX, Reason, Rule, format_memory, parse_integer, parse_memory};
+use crate::rule::{Reason, Rule, format_memory, parse_integer, parse_memory, wrapped};
 use crate::setting::{Before, FileLines, Setting};
 
 /// A lower limit counts as this one, in bytes: with less, nobody could be connected to set it right again.
@@ -34,19 +34,14 @@ impl ClientMemoryLimit {
 
 impl Setting for ClientMemoryLimit {
     fn parse(_: &Rule, args: &[&[u8]], _: Before<'_, Self>) -> Result<Self, Reason> {
-        if let Some(size) = parse_memory(args[0]) {
-            return match u64::try_from(size) {
-                Ok(size) if i128::from(size) <= LONG_MAX => Ok(Self::Bytes(size)),
-                _ => Err(format!("argument must be between -100 and {LONG_MAX} inclusive").into()),
-            };
+        if let Some(size) = parse_memory(args[0]).map(wrapped) {
+            // Redis keeps shares as negative numbers.
+            return u64::try_from(size).map_or_else(|_| share(-size), |size| Ok(Self::Bytes(size)));
         }
         match args[0].strip_suffix(b"%").and_then(parse_integer) {
             // As in Redis, none of it is no limit.
             Some(0) => Ok(Self::Bytes(0)),
-            Some(percent @ 1..) => match u8::try_from(percent) {
-                Ok(percent @ ..=100) => Ok(Self::Percent(percent)),
-                _ => Err("percentage argument must be less or equal to 100".into()),
-            },
+            Some(percent @ 1..) => share(percent),
             _ => Err("argument must be a memory or percent value".into()),
         }
     }
@@ -69,6 +64,13 @@ impl Setting for ClientMemoryLimit {
 
     fn describe(_: &Rule) -> String {
         "a number of bytes such as 1gb, or a share of maxmemory such as 5%".into()
+    }
+}
+
+fn share(percent: i128) -> Result<ClientMemoryLimit, Reason> {
+    match u8::try_from(percent) {
+        Ok(percent @ ..=100) => Ok(ClientMemoryLimit::Percent(percent)),
+        _ => Err("percentage argument must be less or equal to 100".into()),
     }
 }
 

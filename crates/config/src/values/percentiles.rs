@@ -44,6 +44,5 @@ fn parse_percentile(arg: &[u8]) -> Result<f64, Reason> {
     if !(0.0..=100.0).contains(&percentile) {
         return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
     }
-    // `abs` turns the minus zero into zero.
-    Ok(percentile.abs())
+    Ok(percentile)
 }

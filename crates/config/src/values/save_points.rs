@@ -70,6 +70,7 @@ impl Setting for SavePoints {
 
 fn parse_point(seconds: &[u8], changes: &[u8]) -> Option<SavePoint> {
     let seconds: i64 = utf8(seconds).ok()?.parse().ok().filter(|seconds| *seconds >= 1)?;
-    let changes: i64 = utf8(changes).ok()?.parse().ok()?;
+    // A blank behind the seconds makes a second argument, which is nothing.
+    let changes: i64 = if changes.is_empty() { 0 } else { utf8(changes).ok()?.parse().ok()? };
     Some(SavePoint { seconds: u64::try_from(seconds).ok()?, changes: u64::try_from(changes).ok()? })
 }
