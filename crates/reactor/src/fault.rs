@@ -17,11 +17,12 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, Read};
+use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sys::check;
+use crate::sys::{Mapping, check};
 
 /// Signals that end the process with a report.
 const FATAL: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
@@ -179,11 +180,30 @@ fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> io::Resu
     check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }).map(drop)
 }
 
-/// Gives the calling thread a stack for handlers, so that one can run when its own is used up. It is never given back.
-pub fn prepare_thread() {
-    let memory = Box::leak(vec![0_u8; STACK_SIZE].into_boxed_slice());
-    let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-    // SAFETY: the memory is of this size, and stays.
+/// A thread's stack for handlers, so that one can run when its own is used up. It stays in the thread.
+#[must_use = "the stack is given up when this is dropped"]
+pub struct HandlerStack {
+    _memory: Mapping,
+    /// The kernel knows the stack as the one of the thread that made it.
+    _stays_in_thread: PhantomData<*mut u8>,
+}
+
+/// Gives the calling thread a stack for handlers; `None`: there is no memory for it.
+pub fn prepare_thread() -> Option<HandlerStack> {
+    let memory = Mapping::new(STACK_SIZE).ok()?;
+    set_handler_stack(memory.start().as_ptr(), 0);
+    Some(HandlerStack { _memory: memory, _stays_in_thread: PhantomData })
+}
+
+impl Drop for HandlerStack {
+    fn drop(&mut self) {
+        set_handler_stack(std::ptr::null_mut(), libc::SS_DISABLE);
+    }
+}
+
+fn set_handler_stack(start: *mut u8, flags: libc::c_int) {
+    let stack = libc::stack_t { ss_sp: start.cast(), ss_flags: flags, ss_size: STACK_SIZE };
+    // SAFETY: the memory is of this size, and stays until the stack is given up.
     let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
     debug_assert_eq!(result, 0, "it can only fail for a small or bad stack");
 }
@@ -347,7 +367,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
-            prepare_thread();
+            let _stack = prepare_thread();
             // SAFETY: takes no pointers.
             ready.send(unsafe { libc::gettid() }).unwrap();
             // Ends when the sender is dropped.
@@ -360,5 +380,24 @@ mod tests {
         assert!(lines.iter().any(|line| line.contains("threads_say_where_they_are")), "{lines:?}");
         drop(tell);
         other.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_gives_its_handlers_stack_up() {
+        let has_stack = || {
+            // SAFETY: all-zero is a valid stack.
+            let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+            // SAFETY: asks only, and the place for the answer is whole.
+            assert_eq!(unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) }, 0);
+            stack.ss_flags & libc::SS_DISABLE == 0
+        };
+        std::thread::spawn(move || {
+            let stack = prepare_thread();
+            assert!(has_stack());
+            drop(stack);
+            assert!(!has_stack());
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -27,7 +27,8 @@ pub fn install() {
         }
         std::process::abort();
     }));
-    fault::prepare_thread();
+    // The first thread has it to the end of the process.
+    std::mem::forget(fault::prepare_thread());
     let reporter = std::thread::Builder::new().name("crash-report".to_owned());
     let started = fault::install().and_then(|()| reporter.spawn(|| report_signal(&fault::wait())));
     if let Err(error) = started {

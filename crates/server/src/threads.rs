@@ -135,7 +135,7 @@ fn spawn_with(
 ) -> std::io::Result<()> {
     shared.running_threads.fetch_add(1, Ordering::AcqRel);
     let body = move || {
-        reactor::fault::prepare_thread();
+        let _handler_stack = reactor::fault::prepare_thread();
         pin(&shared.config.load(), index);
         let made = Reactor::new(choice(&shared.config.load()), Options::default());
         let (made, waker) = match made {
