@@ -264,6 +264,9 @@ impl Members {
         leaves.flat_map(Leaf::iter).chain(overlong)
     }
 
+    /// No cursor of [`Self::scan`] is larger.
+    pub(crate) const CURSOR_MAX: u64 = (2 << ORDER_BITS) - 1;
+
     /// Visits the members of one leaf from a position on (0 to begin). Returns where to go on, or `None` at the end.
     pub(crate) fn scan<'a>(
         &'a self,

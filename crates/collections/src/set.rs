@@ -331,6 +331,9 @@ impl Set {
         ints.chain(members.into_iter().flat_map(Members::iter).map(Item::Bytes))
     }
 
+    /// No cursor of [`Self::scan`] is larger.
+    pub const CURSOR_MAX: u64 = Members::CURSOR_MAX;
+
     /// Visits some members from a position on (0 to begin); all of them if the encoding is a compact one. Returns where
     /// to go on, or `None` at the end. A member that is there all the while is visited exactly once in a full walk.
     pub fn scan<'a>(&'a self, home: Home<'_>, from: u64, mut visit: impl FnMut(Item<'a>)) -> Option<u64> {

@@ -94,7 +94,7 @@ fn requests_are_read() {
         (b"PING\n", "PING"),
         (b"set \"a\\x41\" 'b'\r\nGET aA\r\n*1\r\n$4\r\nPING\r\n", "set aA b\nGET aA\nPING"),
         (b"$4\r\n", "$4"),
-        (b"\0abc\r\nPING\r\n", "PING"),
+        (b"PING\r\nPI\0NG\r\nPING\r\n", "PING"),
     ];
     for &(input, requests) in cases {
         check(&CLIENT, input, requests, None);
@@ -140,6 +140,7 @@ fn violations_are_told_after_the_requests_before_them() {
         (&long("*"), E::CountLineTooBig),
         (&long("*1\r\n$"), E::LengthLineTooBig),
         (&long(""), E::InlineTooBig),
+        (&long("\0\r\n"), E::InlineTooBig),
     ];
     for &(violation, error) in cases {
         check(&CLIENT, violation, "", Some(error));

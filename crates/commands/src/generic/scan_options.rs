@@ -35,6 +35,12 @@ pub(crate) struct ScanOptions<'a> {
     pub names_only: bool,
 }
 
+/// The position in a table that a cursor stands for. As in Valkey only so many low bits count: a cursor that no call gave
+/// begins somewhere.
+pub(crate) fn position_of(cursor: u64) -> u32 {
+    (cursor & ((1 << 24) - 1)) as u32
+}
+
 impl<'a> ScanOptions<'a> {
     /// Reads the options of a request; `args` starts behind the cursor.
     pub fn parse(args: Args<'a>, subject: Subject) -> Result<Self, CommandError> {

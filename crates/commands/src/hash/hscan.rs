@@ -8,7 +8,7 @@ use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
-use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor};
+use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor, position_of};
 use crate::reply::{Replied, Reply};
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut found: Vec<(Item<'_>, Item<'_>)> = Vec::new();
     let (mut seen_count, mut bucket_count) = (0, 0);
     // A cursor is one more than the position: 0 is for a beginning and for an end.
-    let mut next = u32::try_from(cursor.saturating_sub(1)).ok();
+    let mut next = Some(position_of(cursor.saturating_sub(1)));
     while let Some(from) = next {
         next = hash.scan(from, due, |field, value| {
             seen_count += 1;

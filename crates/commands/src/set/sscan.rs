@@ -44,7 +44,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let options = ScanOptions::parse(args.tail(3), Subject::Elements(Kind::Set))?;
     let mut found: Vec<Item<'_>> = Vec::new();
     let mut seen_count = 0;
-    let mut position = cursor;
+    let mut position = cursor & Set::CURSOR_MAX;
     let next = loop {
         let next = set.scan(ctx.home(key), position, |member| {
             seen_count += 1;

@@ -8,7 +8,7 @@ use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
-use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor};
+use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor, position_of};
 use crate::reply::{Replied, Reply};
 
 /// `ZSCAN key cursor [MATCH pattern] [COUNT count] [NOSCORES]`
@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let options = ScanOptions::parse(args.tail(3), Subject::Elements(Kind::SortedSet))?;
     let mut found: Vec<(&[u8], f64)> = Vec::new();
     let (mut seen_count, mut bucket_count) = (0, 0);
-    let mut next = u32::try_from(cursor).ok();
+    let mut next = Some(position_of(cursor));
     while let Some(from) = next {
         next = set.scan(from, |member, score| {
             seen_count += 1;

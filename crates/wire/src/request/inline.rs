@@ -1,7 +1,7 @@
 //! Inline requests: a line of words, as people type them.
 //!
 //! Words are split at blanks; inside double quotes C escapes and `\xHH` hold, inside single quotes only `\'`. As in Valkey 9,
-//! and not in Redis, a word may go on behind its quotes. As in both, where lines are C strings, a NUL byte ends the line.
+//! and not in Redis, a word may go on behind its quotes.
 
 use super::args::Span;
 
@@ -11,7 +11,6 @@ pub(super) struct Unbalanced;
 
 /// Splits `line` into words: their bytes are appended to `bytes`, their places in it to `spans`.
 pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
-    let line = line.iter().position(|&byte| byte == 0).map_or(line, |end| &line[..end]);
     let mut rest = skip_blanks(line);
     while !rest.is_empty() {
         let start = bytes.len();
@@ -126,8 +125,6 @@ mod tests {
             (br"e 'a\'b\n'", Some(&[b"e", br"a'b\n"])),
             (br#"a"b c" d"#, Some(&[b"ab c", b"d"])),
             (b"a\x0bb", Some(&[b"a\x0bb"])),
-            (b"a b\0c d", Some(&[b"a", b"b"])),
-            (b"\0abc", Some(&[])),
             (b"set \"\"\"test-key\"\"\" value", Some(&[b"set", b"test-key", b"value"])),
             (b"'a''b'\"c\"d", Some(&[b"abcd"])),
             (b"\"open", None),
@@ -135,7 +132,6 @@ mod tests {
             (b"\"open\\", None),
             (b"\"a\"b'", None),
             (b"'a'b\"", None),
-            (b"\"a\0\"", None),
         ];
         for (line, expected) in cases {
             let expected = expected.map(|words| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());

@@ -25,7 +25,7 @@ pub(super) enum NumberLine<'a> {
 /// Reads a request's argument count with every check; less than 0 counts as 0.
 #[inline(never)]
 pub(super) fn count_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
-    match find_in_line(rest, line_scanned, b'\r') {
+    match find_in_line(rest, line_scanned, |byte| byte == b'\r') {
         None if rest.len() > INLINE_SIZE_MAX => NumberLine::Failed(ProtocolError::CountLineTooBig),
         None => NumberLine::Incomplete { line_scanned: rest.len() },
         Some(end) => match rest.get(end + 1) {
@@ -44,7 +44,7 @@ pub(super) fn count_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
 /// Reads an argument's length with every check but the one against the limits.
 #[inline(never)]
 pub(super) fn length_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
-    match find_in_line(rest, line_scanned, b'\r') {
+    match find_in_line(rest, line_scanned, |byte| byte == b'\r') {
         None if rest.len() > INLINE_SIZE_MAX => NumberLine::Failed(ProtocolError::LengthLineTooBig),
         None => NumberLine::Incomplete { line_scanned: rest.len() },
         Some(end) => match rest.get(end + 1) {
@@ -59,10 +59,10 @@ pub(super) fn length_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
     }
 }
 
-/// Finds `byte` in a line of permitted length, whose first `scanned` bytes don't hold it.
-pub(super) fn find_in_line(rest: &[u8], scanned: usize, byte: u8) -> Option<usize> {
+/// Finds the end in a line of permitted length, whose first `scanned` bytes don't hold it.
+pub(super) fn find_in_line(rest: &[u8], scanned: usize, is_end: impl Fn(u8) -> bool) -> Option<usize> {
     let line = &rest[..rest.len().min(INLINE_SIZE_MAX + 1)];
-    line[scanned..].iter().position(|&other| other == byte).map(|at| scanned + at)
+    line[scanned..].iter().position(|&byte| is_end(byte)).map(|at| scanned + at)
 }
 
 /// Reads a line end at `at`, `$`, a number of up to nine digits and a line end; anything else is `None`. Gives the number,

@@ -174,6 +174,12 @@ impl Parser {
         self.progress.bulk_len.map_or(0..0, |len| start..start + len as usize + LINE_END.len())
     }
 
+    /// Bytes at the front of the incomplete request that are read for good: its whole arguments, and length lines.
+    #[must_use]
+    pub fn read_size(&self) -> usize {
+        self.progress.resume_at
+    }
+
     /// Bytes of memory held, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
@@ -404,16 +410,18 @@ fn read_bulk(input: &[u8], progress: &mut Progress, bounds: &Bounds) -> Result<O
     }
 }
 
-/// Reads an inline request: a line that ends in `\n` or `\r\n`.
+/// Reads an inline request: a line that ends in `\n` or `\r\n`. As in Redis and Valkey, which look for the end in a C
+/// string, a line with a NUL byte has none.
 #[inline(never)]
 fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batch: &mut Batch) -> Step {
     let rest = &input[start..];
-    let Some(line_feed) = find_in_line(rest, line_scanned, b'\n') else {
+    let end = find_in_line(rest, line_scanned, |byte| matches!(byte, b'\n' | 0));
+    let Some(line_feed) = end.filter(|&end| rest[end] == b'\n') else {
         if rest.len() > INLINE_SIZE_MAX {
             return Step::Failed(ProtocolError::InlineTooBig);
         }
-        let progress = Progress { resume_at: start, line_scanned: rest.len(), ..Progress::default() };
-        return Step::Incomplete(progress);
+        let line_scanned = end.unwrap_or(rest.len());
+        return Step::Incomplete(Progress { resume_at: start, line_scanned, ..Progress::default() });
     };
     let line = &rest[..line_feed];
     let line = line.strip_suffix(b"\r").unwrap_or(line);

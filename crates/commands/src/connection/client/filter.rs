@@ -7,7 +7,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use crate::doc::Arg;
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFacts, ClientFilter, ClientKind};
 
 /// One of each criterion, or none.
@@ -65,7 +65,7 @@ pub fn parse(
             (b"maxage", false) => filter.age_seconds_min = Some(positive("maxage", value)?),
             (b"idle", false) => filter.idle_seconds_min = Some(positive("idle", value)?),
             (b"skipme", false) => {
-                skip = match value.to_ascii_lowercase().as_slice() {
+                skip = match up_to_nul(value).to_ascii_lowercase().as_slice() {
                     b"yes" => SkipMe::Yes,
                     b"no" => SkipMe::No,
                     _ => return Err(CommandError::SYNTAX),
@@ -106,8 +106,12 @@ fn parse_criterion(
     value: &[u8],
     db_count: u32,
 ) -> Result<(), CommandError> {
+    // Most are compared as C strings in Valkey.
+    let value = match criterion {
+        b"db" | b"lib-name" | b"lib-ver" | b"user" => value,
+        _ => up_to_nul(value),
+    };
     let text = Some(value.to_vec());
-    let quoted = || String::from_utf8_lossy(value).into_owned();
     match criterion {
         b"type" => {
             criteria.kind = Some(
@@ -123,7 +127,7 @@ fn parse_criterion(
         b"lib-ver" => criteria.lib_version = text,
         b"user" => {
             if value != b"default" {
-                return Err(CommandError::owned(format!("ERR No such user '{}'", quoted())));
+                return Err(CommandError::quote("ERR No such user '", value, "'"));
             }
             criteria.user = text;
         }
@@ -350,6 +354,8 @@ mod tests {
         assert_eq!(keeps("IDLE 6"), Ok(false));
         assert_eq!(keeps("SKIPME yes"), Ok(false));
         assert_eq!(keeps("NAME a NAME worker"), Ok(true));
+        assert_eq!(keeps("TYPE normal\0 IP ::1\0x SKIPME no\0"), Ok(true));
+        assert_eq!(keeps("LIB-NAME lib\0"), Ok(false));
     }
 
     #[test]
@@ -360,6 +366,7 @@ mod tests {
             ("NAME", "ERR syntax error"),
             ("TYPE wrong", "ERR Unknown client type 'wrong'"),
             ("USER bob", "ERR No such user 'bob'"),
+            ("USER default\0", "ERR No such user 'default'"),
             ("MAXAGE x", "ERR maxage is not an integer or out of range"),
             ("IDLE 0", "ERR idle should be greater than 0"),
             ("FLAGS Q", "ERR Unknown flags found in the provided filter: Q"),

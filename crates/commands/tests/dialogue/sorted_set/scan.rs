@@ -19,6 +19,10 @@ fn listpacks() {
         ["0", ["c", "d", "a", "b", "e", "f"]]
         > ZSCAN z 0 MATCH a NOSCORES COUNT 2
         ["0", ["a"]]
+        > ZSCAN z 4294967296 MATCH a
+        ["0", ["a", "1"]]
+        > ZSCAN z 18446744073709551615 MATCH a
+        ["0", ["a", "1"]]
         > ZSCAN z x
         -ERR invalid cursor
         > ZSCAN nokey 0
