@@ -137,11 +137,13 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["DBSIZE"]) && context.has_expired_keys {
         return has_same_shape(judge, ours);
     }
-    // Which of those with equal weights come within the limit is each server's own.
+    // Members of a set that are not sorted come in each server's own order, and which of those with equal words for
+    // weights come within the limit is its own, too. Equal numbers are in the order of the elements.
     let has = |name: &str| step.arguments.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     if (step.is(&["SORT"]) || step.is(&["SORT_RO"]))
         && has("BY")
         && has("LIMIT")
+        && (has("NOSORT") || has("ALPHA"))
         && let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
     {
         return judge.len() == ours.len();
