@@ -121,7 +121,7 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Shared(bytes)));
     }
 
-    /// Bytes queued and not yet taken by the kernel.
+    /// Bytes queued and not yet taken by the kernel, and what it has taken of a buffer that is still held for its rest.
     #[must_use]
     pub fn pending_send_bytes(&self, connection: ConnectionId) -> usize {
         dispatch!(&self.backend, backend => backend.pending_send_bytes(connection))

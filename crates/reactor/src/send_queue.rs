@@ -74,8 +74,16 @@ impl SendQueue {
         self.buffers.len()
     }
 
-    pub(crate) fn pending_size(&self) -> usize {
+    #[cfg(test)]
+    fn pending_size(&self) -> usize {
         self.pending_size
+    }
+
+    /// Bytes that are queued, and those of the first buffer that are sent, as it is held whole until its end is out. Nobody
+    /// waits for that with a shared one.
+    pub(crate) fn held_size(&self) -> usize {
+        let is_own = matches!(self.buffers.front(), Some(Buffer::Own(_)));
+        self.pending_size + if is_own { self.sent_size } else { 0 }
     }
 
     /// Whether one call can send it all, and its being sent need not end a wait.
@@ -215,6 +223,7 @@ mod tests {
     fn unsent_starts_where_sending_stopped() {
         let mut queue = queue_of(&["abc", "def"]);
         queue.advance(2, |_| unreachable!("nothing is wholly out"));
+        assert_eq!(queue.held_size(), 6);
         assert_eq!(queue.take_unsent(), [b"c".to_vec(), b"def".to_vec()]);
         queue.check();
         assert!(queue.is_empty());

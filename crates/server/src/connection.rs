@@ -18,6 +18,9 @@ use crate::registry::ClientRecord;
 /// Buffers smaller than this are not counted, in bytes: they come and go with each request.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
 
+/// Largest buffer that is kept for other replies when its own are sent, in bytes.
+pub const SPARE_BUFFER_SIZE_MAX: usize = 64 << 10;
+
 /// Bytes of a buffer of that size that count.
 fn counted(size: usize) -> u64 {
     if size < BUFFER_COUNTED_MIN { 0 } else { size as u64 }
@@ -122,6 +125,8 @@ pub struct Connection {
     pub moving_to: Option<usize>,
     /// Receiving is paused because too much is waiting.
     pub receive_paused: bool,
+    /// What it weighed when it began to be closed at once, in bytes.
+    pub leaving: u64,
     /// It has complete requests left, which wait for their turn, or for output to leave.
     pub has_more: bool,
 }
@@ -173,6 +178,13 @@ impl Connection {
     #[must_use]
     pub fn output_size(&self) -> usize {
         self.out.len() + self.lent.size_since(0)
+    }
+
+    /// Bytes of the buffer of replies, if it is one that is freed when they are sent.
+    #[must_use]
+    pub fn passing_output_bytes(&self) -> u64 {
+        let size = self.out.capacity();
+        if size > SPARE_BUFFER_SIZE_MAX { size as u64 } else { 0 }
     }
 
     /// Takes back what was written behind a place in `out`.

@@ -322,9 +322,12 @@ impl Executor {
                 return self.wait_for_congestion(connection);
             }
             // Whatever the command is: who looks at the data finds no more than may be there.
-            if self.config.maxmemory > 0 && !self.make_room() && needs_memory(command, connection) {
-                self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
-                return Step::Done;
+            if self.config.maxmemory > 0 {
+                self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
+                if !self.make_room() && needs_memory(command, connection) {
+                    self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
+                    return Step::Done;
+                }
             }
             let session = &connection.session;
             let special =

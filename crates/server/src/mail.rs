@@ -32,8 +32,8 @@ pub enum Mail {
     Unblock(Token, u64, UnblockReply),
     /// Listen elsewhere; for the first thread.
     Relisten(Relisten),
-    /// Close this connection, if it still is the client with this id, to free memory.
-    Evict(Token, u64),
+    /// Close this connection, if it still is the client with this id, to free memory: it weighs so many bytes.
+    Evict(Token, u64, u64),
     /// This connection wants to know when what has arrived here by now is done; and which of its questions it is.
     AskTurn(Token, u64),
     /// The answer, from one thread.

@@ -87,7 +87,8 @@ impl Shared {
             peak,
             startup: self.startup_memory.load(Ordering::Relaxed).min(used),
             resident: process::resident_size().unwrap_or(0),
-            clients: self.client_memory(),
+            // Arguments that were announced and are not there count for connections, but are not used.
+            clients: self.client_memory().min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
             wasted: self.keyspace.wasted_bytes(),

@@ -10,6 +10,7 @@ use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
 use reactor::{clock, process};
+use sync::ThreadCounter;
 
 use crate::background::Background;
 use crate::command_log::CommandLogs;
@@ -23,7 +24,7 @@ use crate::listening::{EventPublisher, Hub};
 use crate::mail::{Mail, Seats};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, ThreadStatistics};
 use crate::threads::Roster;
 use crate::watchdog::Watchdog;
 
@@ -258,8 +259,18 @@ impl Shared {
     /// Bytes of memory that all connections take.
     #[must_use]
     pub fn client_memory(&self) -> u64 {
+        self.wrapping_sum(|thread| &thread.client_memory)
+    }
+
+    /// Bytes of memory of connections that are being closed.
+    #[must_use]
+    pub fn leaving_client_memory(&self) -> u64 {
+        self.wrapping_sum(|thread| &thread.leaving_bytes)
+    }
+
+    fn wrapping_sum(&self, of: fn(&ThreadStatistics) -> &ThreadCounter) -> u64 {
         // Where a connection is closed by one thread and counted by another, a moment may see less than nothing.
-        let sum = self.statistics.sum(|thread| &thread.client_memory);
+        let sum = self.statistics.sum(of);
         if sum > i64::MAX as u64 { 0 } else { sum }
     }
 

@@ -26,6 +26,10 @@ pub struct ThreadStatistics {
     pub sent_bytes: ThreadCounter,
     /// Bytes of the buffers that hold the output of this turn.
     pub unsent_bytes: ThreadCounter,
+    /// Bytes of the buffer for the replies of the connection in hand, if memory is limited and the buffer is not kept.
+    pub in_hand_bytes: ThreadCounter,
+    /// Bytes of memory of connections that are being closed: the sum over all threads is right, and wraps.
+    pub leaving_bytes: ThreadCounter,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
     /// Bytes of memory of connections, as counted here: the sum over all threads is right, and wraps.
@@ -143,6 +147,8 @@ impl ThreadStatistics {
             received_bytes: ThreadCounter::new(),
             sent_bytes: ThreadCounter::new(),
             unsent_bytes: ThreadCounter::new(),
+            in_hand_bytes: ThreadCounter::new(),
+            leaving_bytes: ThreadCounter::new(),
             turns: ThreadCounter::new(),
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),

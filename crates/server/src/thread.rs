@@ -274,7 +274,7 @@ impl Thread {
             Mail::Moved(moved) => self.take_over(*moved, number),
             Mail::Resume(token) => self.resume(token),
             Mail::Kill(token, id) => self.kill(token, id),
-            Mail::Evict(token, id) => self.evict(token, id),
+            Mail::Evict(token, id, weight) => self.evict(token, id, weight),
             Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
             Mail::AskTurn(token, question) => self.turn_askers.push((token, question)),
             Mail::TurnEnded(token, question) => self.turn_ended(token, question),
@@ -389,6 +389,7 @@ impl Thread {
             closing: false,
             moving_to: None,
             receive_paused: false,
+            leaving: 0,
             has_more: false,
         });
     }
@@ -454,7 +455,8 @@ impl Thread {
             return;
         };
         connection.record.active_at.store(self.now.0, Ordering::Relaxed);
-        self.statistics.unsent_bytes.add(connection.out.capacity() as u64);
+        self.statistics.unsent_bytes.add(connection.passing_output_bytes());
+        self.statistics.in_hand_bytes.set(0);
         connection.has_more = processed == Processed::Yielded;
         match processed {
             Processed::Everything => {
@@ -558,6 +560,7 @@ impl Thread {
         }
         self.host.forget(&connection.session);
         self.statistics.client_memory.subtract(connection.give_up());
+        self.statistics.leaving_bytes.subtract(connection.leaving);
     }
 
     /// A connection is about to go: others find it no more, and nobody counts on it.

@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use support::{Client, PATIENCE, Server, on_each_backend, wait_for};
+use support::{Client, PATIENCE, Server, on_each_backend, shown, wait_for};
 
 fn number(server: &Server, client: &mut Client, field: &str) -> usize {
     server.info(client, field).parse().unwrap()
@@ -113,6 +113,27 @@ fn who_queues_more_than_a_query_may_be_long_is_closed() {
         }
         client.send(&["SET", "k", &value]);
         assert!(client.receive().is_none());
+        let mut admin = server.client();
+        assert_eq!(server.info(&mut admin, "client_query_buffer_limit_disconnections"), "1");
+    });
+}
+
+#[test]
+fn whole_arguments_of_a_request_count_no_more_for_the_limit_of_a_query() {
+    on_each_backend(&["--io-threads", "2", "--client-query-buffer-limit", "1mb"], |server| {
+        let argument = format!("$200000\r\n{}\r\n", "v".repeat(200_000));
+        let mut client = server.client();
+        client.send_raw(b"*11\r\n$3\r\nDEL\r\n");
+        for _ in 0..10 {
+            client.send_raw(argument.as_bytes());
+        }
+        assert_eq!(shown(&client.receive().unwrap()), "0");
+
+        let mut greedy = server.client();
+        greedy.send_raw_if_open(
+            format!("*2\r\n$4\r\nECHO\r\n$2000000\r\n{}", "v".repeat(1_900_000)).as_bytes(),
+        );
+        assert!(greedy.receive().is_none());
         let mut admin = server.client();
         assert_eq!(server.info(&mut admin, "client_query_buffer_limit_disconnections"), "1");
     });

@@ -25,7 +25,7 @@ impl Uring {
     }
 
     pub(crate) fn pending_send_bytes(&self, id: ConnectionId) -> usize {
-        self.connections.lookup(id).map_or(0, |connection| connection.sends.pending_size())
+        self.connections.lookup(id).map_or(0, |connection| connection.sends.held_size())
     }
 
     pub(crate) fn shutdown_write(&mut self, id: ConnectionId) {

@@ -124,12 +124,14 @@ impl Executor {
         }
         let Some(excess) = (self.shared.used_memory() as u64).checked_sub(limit) else { return 0 };
         // What is on its way to be freed counts as freed, else too much would follow it; so does what connections hold
-        // beyond their own limit, for some of them are about to be closed, what tells other threads of evicted keys, and
-        // what the kernel takes at a turn's end.
+        // that are being closed, or beyond their own limit, for some of them are about to be, what tells other threads
+        // of evicted keys, and what the kernel takes at a turn's end.
         let leaving = self.shared.background.evicted_bytes()
             + self.shared.client_memory().saturating_sub(self.client_memory_max)
+            + self.shared.leaving_client_memory()
             + self.shared.hub.underway_bytes()
-            + self.shared.statistics.sum(|thread| &thread.unsent_bytes);
+            + self.shared.statistics.sum(|thread| &thread.unsent_bytes)
+            + self.shared.statistics.sum(|thread| &thread.in_hand_bytes);
         excess.saturating_sub(leaving)
     }
 

@@ -7,7 +7,8 @@
 //! Connections that may not be closed count like all others; if they alone are over the limit, nobody is closed for it.
 //! Valkey would close everybody else then, at each one's next command, and be no better off.
 //!
-//! Invariant: the sum of the threads' `client_memory` is the sum of the weights of all connections.
+//! Invariants: the sum of the threads' `client_memory` is the sum of the weights of all connections. The sum of their
+//! `leaving_bytes` is what those weighed that are being closed at once.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -93,24 +94,27 @@ impl Thread {
                 continue;
             }
             let freed = record.weight.give_up();
+            self.statistics.leaving_bytes.add(freed);
             self.statistics.client_memory.subtract(freed);
             log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
             shared.evicted_clients.fetch_add(1, Ordering::Relaxed);
             match record.token_on(self.index) {
-                Some(token) => self.evict(token, record.id),
+                Some(token) => self.evict(token, record.id, freed),
                 None => {
                     let token = record.place();
-                    shared.seats.post(token.thread(), Mail::Evict(token, record.id));
+                    shared.seats.post(token.thread(), Mail::Evict(token, record.id, freed));
                 }
             }
         }
     }
 
-    /// Closes a connection to free its memory, at once.
-    pub(super) fn evict(&mut self, token: Token, id: u64) {
+    /// Closes a connection to free its memory, at once. Its weight is on its way out already.
+    pub(super) fn evict(&mut self, token: Token, id: u64, weight: u64) {
         let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
+            self.statistics.leaving_bytes.subtract(weight);
             return;
         };
+        connection.leaving += weight;
         connection.query = Vec::new();
         connection.out = Vec::new();
         connection.lent = LentTexts::default();
@@ -124,7 +128,10 @@ impl Thread {
             return;
         };
         connection.closing = true;
-        self.statistics.client_memory.subtract(connection.give_up());
+        let weight = connection.give_up();
+        connection.leaving += weight;
+        self.statistics.leaving_bytes.add(weight);
+        self.statistics.client_memory.subtract(weight);
         self.reactor.close(connection.id, CloseMode::Now);
         self.take_leave(token);
     }

@@ -7,12 +7,11 @@ use reactor::CloseMode;
 use reactor::clock::Ticks;
 
 use super::Thread;
-use crate::connection::{Connection, Token};
+use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
 use crate::listening::Message;
 
-/// Buffers kept for reuse, and the largest that is.
+/// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
-const SPARE_BUFFER_SIZE_MAX: usize = 64 * 1024;
 
 /// Output waiting for a slow reader from which on no more of its requests are read, in bytes. Large: a client may
 /// well write a whole pipeline before it reads the first reply.
@@ -24,6 +23,11 @@ const DELIVERY_SIZE_MAX: usize = 1 << 20;
 
 /// Connections with messages from which on these wait at all.
 const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
+
+/// Most of a buffer that may be unused while it waits for others to be sent before it, and the size from which on it
+/// waits for its own beginning, in bytes.
+const UNUSED_SIZE_MAX: usize = 4 << 10;
+const PASSING_SIZE_MAX: usize = 256 << 10;
 
 /// Output that may wait for a client that has not authenticated, in bytes.
 const STRANGER_OUTPUT_SIZE_MAX: usize = 1024;
@@ -104,6 +108,13 @@ impl Thread {
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
         } else {
+            // What can't leave at once is counted by its length.
+            let (room, len) = (connection.out.capacity(), connection.out.len());
+            if room - len > UNUSED_SIZE_MAX
+                && (len > PASSING_SIZE_MAX || self.reactor.pending_send_bytes(id) > 0)
+            {
+                connection.out.shrink_to_fit();
+            }
             let size = connection.output_size() as u64;
             self.statistics.writes.add(1);
             self.statistics.sent_bytes.add(size);
@@ -186,20 +197,21 @@ impl Thread {
         true
     }
 
-    /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: an incomplete
-    /// request, and what a transaction has queued.
+    /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: of an incomplete
+    /// request what is no whole argument, as in Valkey, where whole ones have left the buffer, and what a transaction has
+    /// queued.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let limit = self.executor.config.client_query_buffer_limit as usize;
         let Some(connection) = self.connection(token) else { return };
         let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size);
-        if connection.query.len() + queue_size <= limit {
+        let input_size = connection.query.len().saturating_sub(connection.parser.read_size());
+        if input_size + queue_size <= limit {
             return;
         }
         log::warn!(
-            "Closing client that reached max query buffer length: id={} addr={} qbuf={} multi-mem={queue_size}",
+            "Closing client that reached max query buffer length: id={} addr={} qbuf={input_size} multi-mem={queue_size}",
             connection.session.id,
-            connection.session.peer,
-            connection.query.len()
+            connection.session.peer
         );
         self.shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.abandon(token);
