@@ -3,7 +3,7 @@
 //! | form | when |
 //! |---|---|
 //! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
-//! | [`Fields`] | else: a table |
+//! | [`Fields`] | else: packed leaves, and a table for what is long or expires |
 //!
 //! The name for the client (`listpack`, `hashtable`) follows Redis's thresholds ([`Limits`]) and says nothing of the form.
 //! It never goes back from `hashtable`; nor does the form from the table.
@@ -17,6 +17,7 @@ mod fields;
 
 use crate::collection::{Collection, Home, Limits};
 use crate::heap::Heap;
+use crate::members::PrefetchStep;
 use crate::number::DecimalBuffer;
 use crate::object::{Kind, Object};
 use crate::packed::{Item, Packed};
@@ -28,8 +29,8 @@ use fields::Fields;
 /// it had better end has not been measured. Less under Miri.
 const PACKED_SIZE_MAX: usize = if cfg!(miri) { 512 } else { 8 * 1024 };
 
-/// Fields above which a hash is dropped in the background.
-const COSTLY_LEN_MIN: usize = 64;
+/// Allocations above which a hash is dropped in the background.
+const COSTLY_ALLOCATION_COUNT: usize = 64;
 
 /// The value of a hash key.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Hash {
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.len(),
-            Form::Table(fields) => fields.table.len(),
+            Form::Table(fields) => fields.len(),
         }
     }
 
@@ -100,8 +101,17 @@ impl Hash {
     /// See [`crate::Object::prefetch_index`].
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
-        if let Form::Packed(packed) | Form::PackedHashtable(packed) = &self.form {
-            packed.prefetch_index();
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_index(),
+            Form::Table(fields) => fields.prefetch_index(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_member`].
+    #[inline(always)]
+    pub(crate) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
+        if let Form::Table(fields) = &self.form {
+            fields.prefetch_field(hash, step);
         }
     }
 
@@ -223,15 +233,24 @@ impl Hash {
         self.has_volatile_members()
     }
 
-    /// Visits the fields of one bucket's worth of positions from `from` on (below 2^24, 0 to begin), a packed hash as a
-    /// whole. Returns where to go on; `None` at the end.
-    pub fn scan<'a>(&'a self, from: u32, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>)) -> Option<u32> {
+    /// No cursor of [`Self::scan`] is larger.
+    pub const CURSOR_MAX: u64 = Fields::CURSOR_MAX;
+
+    /// Visits some fields from a position on (0 to begin), those of a packed hash all at once. Returns where to go on; `None`
+    /// at the end.
+    pub fn scan<'a>(
+        &'a self,
+        home: Home<'_>,
+        from: u64,
+        due: i64,
+        mut visit: impl FnMut(Item<'a>, Item<'a>),
+    ) -> Option<u64> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
                 packed.iter().for_each(|[field, value]| visit(field, value));
                 None
             }
-            Form::Table(fields) => fields.scan(from, due, visit),
+            Form::Table(fields) => fields.scan(home, from, due, visit),
         }
     }
 
@@ -260,7 +279,7 @@ impl Hash {
     /// Deletes fields whose time is over at `now`, in a bounded step: call it again while it has more.
     pub fn expire(&mut self, heap: &Heap, now: i64) -> FieldExpiry {
         match &mut self.form {
-            Form::Table(fields) if fields.table.volatile_len() > 0 => fields.expire(heap, now),
+            Form::Table(fields) if fields.has_volatile() => fields.expire(heap, now),
             _ => FieldExpiry::default(),
         }
     }
@@ -306,14 +325,15 @@ impl Hash {
     }
 
     pub(crate) fn is_costly_to_drop(&self) -> bool {
-        matches!(self.form, Form::Table(_)) && self.len() > COSTLY_LEN_MIN
+        matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
     }
 
     /// Verifies what the forms promise.
-    pub fn check(&self) -> Result<(), String> {
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
-            Form::Table(fields) => fields.check(),
+            Form::Table(fields) => fields.check(home),
         }
     }
 }
@@ -346,6 +366,6 @@ impl Collection for Hash {
 
     #[inline]
     fn has_volatile_members(&self) -> bool {
-        matches!(&self.form, Form::Table(fields) if fields.table.volatile_len() > 0)
+        matches!(&self.form, Form::Table(fields) if fields.has_volatile())
     }
 }

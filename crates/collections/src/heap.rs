@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bucket::ADDRESS_BITS;
 use crate::size_class::{
-    BLOCK_SIZE_MAX, BORROWER_END, CLASS_COUNT, LENDER_COUNT, LENDER_START, LINE_SIZE, class_of, class_size,
+    BORROWER_END, CLASS_COUNT, LENDER_COUNT, LENDER_START, LINE_SIZE, class_of, class_size, is_large,
 };
 use crate::span::Span;
 use crate::span_pool::{PageHooks, SpanPool};
@@ -163,7 +163,7 @@ impl Heap {
     /// Returns uninitialised memory of at least `size` bytes, aligned to 8, and to 64 if `size` is a multiple of 64.
     #[inline]
     pub(crate) fn allocate(&self, size: usize) -> NonNull<u8> {
-        if size > BLOCK_SIZE_MAX {
+        if is_large(size) {
             return self.allocate_large(size);
         }
         let class = class_of(size);
@@ -205,7 +205,7 @@ impl Heap {
     /// As for [`core_of`].
     pub(crate) unsafe fn is_sparse_at(&self, block: NonNull<u8>, size: usize) -> bool {
         // SAFETY: the caller's.
-        if size > BLOCK_SIZE_MAX || !unsafe { self.owns(block, size) } {
+        if is_large(size) || !unsafe { self.owns(block, size) } {
             return false;
         }
         let class = class_of(size);
@@ -520,7 +520,7 @@ impl Drop for Retired {
 /// 2. Nobody uses it any more.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
-    if size > BLOCK_SIZE_MAX {
+    if is_large(size) {
         // SAFETY: (1, 2) the caller's.
         unsafe { free_large(block, size) };
         return;
@@ -556,7 +556,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
 /// 1. The block is live, and of this size.
 #[inline]
 pub(crate) unsafe fn core_of<'a>(block: NonNull<u8>, size: usize) -> &'a HeapCore {
-    let core = if size > BLOCK_SIZE_MAX {
+    let core = if is_large(size) {
         let owner = block.as_ptr().wrapping_sub(LINE_SIZE).cast::<*const HeapCore>();
         // SAFETY: (1) a large block has its owner's address a line before it.
         unsafe { owner.read() }

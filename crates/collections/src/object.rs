@@ -7,6 +7,7 @@ use crate::collection::Collection;
 use crate::hash::Hash;
 use crate::heap::Heap;
 use crate::list::List;
+use crate::members::PrefetchStep;
 use crate::prefetch;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
@@ -142,6 +143,26 @@ impl Object {
             Self::Stream(_) => {}
             #[cfg(test)]
             Self::Probe(_) => {}
+        }
+    }
+
+    /// Whether its members may be many, each found by its hash: then they can be asked for.
+    #[inline(always)]
+    pub fn has_leaves(&self) -> bool {
+        match self {
+            Self::Set(_) => true,
+            Self::Hash(hash) => !hash.is_packed(),
+            _ => false,
+        }
+    }
+
+    /// Asks for what a search for a member with this hash reads next, after [`Self::prefetch_index`] and the steps before.
+    #[inline(always)]
+    pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        match self {
+            Self::Set(set) => set.prefetch_member(hash, step),
+            Self::Hash(fields) => fields.prefetch_field(hash, step),
+            _ => {}
         }
     }
 

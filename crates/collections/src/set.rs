@@ -14,8 +14,7 @@
 use crate::collection::{Collection, Home};
 use crate::heap::Heap;
 use crate::intset::IntSet;
-pub use crate::members::PrefetchStep;
-use crate::members::{Members, Place, below};
+use crate::members::{Members, Place, PrefetchStep, Whole, below};
 use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 use crate::object::{Kind, Object};
 use crate::packed::Item;
@@ -38,8 +37,8 @@ pub struct Set {
 
 enum Form {
     Ints(IntSet),
-    Listpack(Members),
-    Hashtable(Members),
+    Listpack(Members<Whole>),
+    Hashtable(Members<Whole>),
 }
 
 /// Where a member of a set is, until something is added or removed.
@@ -118,9 +117,9 @@ impl Set {
         }
     }
 
-    /// Asks for what a search for a member with this hash reads next, after the object's own prefetches and the steps before.
+    /// See [`crate::Object::prefetch_member`].
     #[inline(always)]
-    pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+    pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
         if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
             members.prefetch_member(hash, step);
         }
@@ -295,9 +294,8 @@ impl Set {
                     place: Some(SetPlace(Spot::Member(place))),
                 },
                 None => {
-                    let member =
-                        members.sample_overlong(random()).expect("there is one if there is no place");
-                    Sampled { item: Item::Bytes(member), place: None }
+                    let entry = members.sample_aside(random()).expect("there is one if there is no place");
+                    Sampled { item: Item::Bytes(entry.key()), place: None }
                 }
             },
         }
@@ -315,7 +313,7 @@ impl Set {
         match (&mut self.form, spot) {
             (Form::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
             (Form::Listpack(members) | Form::Hashtable(members), Spot::Member(place)) => {
-                members.remove_at(home, place);
+                members.remove_member(home, place);
             }
             _ => unreachable!("the spot is of this set's form"),
         }
@@ -332,7 +330,7 @@ impl Set {
     }
 
     /// No cursor of [`Self::scan`] is larger.
-    pub const CURSOR_MAX: u64 = Members::CURSOR_MAX;
+    pub const CURSOR_MAX: u64 = Members::<Whole>::CURSOR_MAX;
 
     /// Visits some members from a position on (0 to begin); all of them if the encoding is a compact one. Returns where
     /// to go on, or `None` at the end. A member that is there all the while is visited exactly once in a full walk.
@@ -342,7 +340,13 @@ impl Set {
                 self.iter().for_each(visit);
                 None
             }
-            Form::Hashtable(members) => members.scan(home, from, |member| visit(Item::Bytes(member))),
+            Form::Hashtable(members) => {
+                let mut aside = Vec::new();
+                let next =
+                    members.scan(home, from, |member| visit(Item::Bytes(member)), |entry| aside.push(entry));
+                aside.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
+                next
+            }
         }
     }
 
@@ -416,7 +420,7 @@ impl Set {
 /// Allocations above which freeing a set is left to another thread.
 const COSTLY_ALLOCATION_COUNT: usize = 64;
 
-fn members_of(home: Home<'_>, ints: &IntSet) -> Members {
+fn members_of(home: Home<'_>, ints: &IntSet) -> Members<Whole> {
     let mut members = Members::new();
     let mut buffer = DecimalBuffer::new();
     for index in 0..ints.len() {

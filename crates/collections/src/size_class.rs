@@ -1,14 +1,19 @@
 //! The block sizes that a span can be carved into.
 //!
 //! From 16 to 512 bytes in steps of 8, so that an entry wastes 3.5 bytes on average; to 2 KiB in steps of 3 to 6 %;
-//! then those of the larger segments of tables, which fill a span almost exactly. Every size that is a
+//! then those of the larger segments of tables, which fill a span almost exactly, and the span as a whole. Every size that is a
 //! multiple of 64 yields blocks aligned to a cache line.
+
+use crate::span_pool::SPAN_SIZE;
 
 /// Bytes of a cache line.
 pub(crate) const LINE_SIZE: usize = 64;
 
-/// Largest block that comes from a span; above it the global allocator is used.
+/// Largest block of several in a span; above it the global allocator is used, but for whole spans.
 pub(crate) const BLOCK_SIZE_MAX: usize = 4096;
+
+/// The block that is a whole span.
+pub(crate) const SPAN_BLOCK_SIZE: usize = 32 * 1024;
 
 /// Number of size classes.
 pub(crate) const CLASS_COUNT: usize = COARSE_START + 16 + SEGMENT_SIZES.len();
@@ -29,13 +34,26 @@ const COARSE_MAX: usize = 2048;
 const MIDDLE_START: usize = (FINE_MAX - BLOCK_SIZE_MIN) / 8 + 1;
 const COARSE_START: usize = MIDDLE_START + 16;
 const SEGMENT_START: usize = COARSE_START + 16;
-const SEGMENT_SIZES: [usize; 6] =
-    [36 * LINE_SIZE, 42 * LINE_SIZE, 46 * LINE_SIZE, 51 * LINE_SIZE, 56 * LINE_SIZE, 64 * LINE_SIZE];
+const SEGMENT_SIZES: [usize; 7] = [
+    36 * LINE_SIZE,
+    42 * LINE_SIZE,
+    46 * LINE_SIZE,
+    51 * LINE_SIZE,
+    56 * LINE_SIZE,
+    BLOCK_SIZE_MAX,
+    SPAN_BLOCK_SIZE,
+];
 
-/// The class of the smallest blocks that hold `size` bytes. `size` is at most [`BLOCK_SIZE_MAX`].
+/// Whether blocks of this size come from the global allocator.
+#[inline]
+pub(crate) const fn is_large(size: usize) -> bool {
+    size > BLOCK_SIZE_MAX && size != SPAN_BLOCK_SIZE
+}
+
+/// The class of the smallest blocks that hold `size` bytes, which must not be large.
 #[inline]
 pub(crate) const fn class_of(size: usize) -> usize {
-    debug_assert!(size <= BLOCK_SIZE_MAX);
+    debug_assert!(!is_large(size));
     if size <= FINE_MAX {
         let size = if size < BLOCK_SIZE_MIN { BLOCK_SIZE_MIN } else { size };
         (size - BLOCK_SIZE_MIN).div_ceil(8)
@@ -77,7 +95,7 @@ const CLASS_SIZES: [u16; CLASS_COUNT] = {
     sizes
 };
 
-const _: () = assert!(SEGMENT_SIZES[SEGMENT_SIZES.len() - 1] == BLOCK_SIZE_MAX);
+const _: () = assert!(SPAN_BLOCK_SIZE == SPAN_SIZE);
 const _: () = assert!(CLASS_COUNT <= u8::MAX as usize);
 // A block's class and its outer span's tell whether it lies in a lent one (`span.rs`).
 const _: () = assert!(BORROWER_END <= LENDER_START);

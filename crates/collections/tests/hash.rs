@@ -2,7 +2,7 @@
 
 mod random;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use collections::{
     Collection, DecimalBuffer, ExpiryChange, Field, FieldWas, Hash, Heap, Home, Item, KeyHasher, Limits,
@@ -158,7 +158,7 @@ impl Fixture {
 
     fn compare(&self, field: &[u8], random: &mut Random) {
         let home = Home { heap: &self.heap, hasher: &self.hasher };
-        self.hash.check().expect("the invariants hold");
+        self.hash.check(home).expect("the invariants hold");
         assert_eq!((self.hash.len(), self.hash.is_empty()), (self.model.len(), self.model.is_empty()));
         let found = self
             .hash
@@ -177,7 +177,7 @@ impl Fixture {
         let mut scanned = HashMap::new();
         let mut next = Some(0);
         while let Some(from) = next {
-            next = self.hash.scan(from, self.now, |field, value| {
+            next = self.hash.scan(home, from, self.now, |field, value| {
                 assert_eq!(scanned.insert(text(field), text(value)), None);
             });
         }
@@ -199,6 +199,7 @@ fn any_changes_leave_what_a_map_has() {
             (300, 30, false),
             (12, 30, true),
             (2_000, 40, true),
+            (600, 60, false),
             (8, 5_000, false),
         ] {
             let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -230,4 +231,48 @@ fn samples_are_fair() {
         assert!(cfg!(miri) || counts.len() == field_count);
         assert!(counts.values().all(|count| *count < 2 * each.max(10)), "{counts:?}");
     }
+}
+
+#[test]
+fn a_scan_meets_every_field_that_stays_while_it_changes_and_others_come_and_go() {
+    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+    let home = Home { heap: &heap, hasher: &hasher };
+    let mut hash = Hash::new();
+    let field_count = if cfg!(miri) { 60 } else { 3_000 };
+    let field = |number: usize| format!("field {number}").into_bytes();
+    let set = |hash: &mut Hash, number: usize, value_size: usize, expiry| {
+        hash.set(home, LIMITS, &field(number), &vec![b'v'; value_size], expiry, 0);
+    };
+    (0..field_count).for_each(|number| set(&mut hash, number, number % 40, ExpiryChange::Clear));
+    let mut random = Random(5);
+    let mut seen = HashSet::new();
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = hash.scan(home, from, 0, |field, _| {
+            seen.insert(text(field));
+        });
+        for _ in 0..12 {
+            let (number, size) = (random.below(field_count), random.below(60));
+            match random.below(6) {
+                // To the table and back to a size that a leaf would take.
+                0 => set(&mut hash, number, 200, ExpiryChange::Keep),
+                1 => assert!(hash.set_expiry(home, &field(number), Some(1_000), 0)),
+                2 => assert!(hash.set_expiry(home, &field(number), None, 0)),
+                3 => set(&mut hash, number, size, ExpiryChange::Clear),
+                4 => set(&mut hash, field_count + number, size, ExpiryChange::Clear),
+                _ => {
+                    hash.remove(home, &field(field_count + number), 0);
+                }
+            }
+        }
+        if random.below(16) == 0 {
+            assert_eq!(hash.check(home), Ok(()));
+        }
+    }
+    assert!((0..field_count).all(|number| seen.contains(&field(number))));
+    for number in 0..field_count {
+        assert!(hash.remove(home, &field(number), 0) && hash.find(home, &field(number), 0).is_none());
+        hash.remove(home, &field(field_count + number), 0);
+    }
+    assert_eq!((hash.check(home), hash.len()), (Ok(()), 0));
 }

@@ -7,7 +7,7 @@
 
 use std::iter::zip;
 
-use collections::{Object, PrefetchStep, Set, ValueRef};
+use collections::{Object, PrefetchStep, ValueRef};
 
 use crate::key::Key;
 use crate::keyspace::Keyspace;
@@ -20,7 +20,7 @@ pub const PRELOADED_KEY_COUNT_MAX: usize = 16;
 pub struct Preloaded<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// What it may look for there, if that is a set.
+    /// What it may look for there, if that is a set or a hash.
     pub member: Option<&'a [u8]>,
 }
 
@@ -38,7 +38,7 @@ impl Keyspace {
             hash_before = Some(key.hash);
         }
         let mut objects: [Option<&Object>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
-        let mut searches: [Option<(&Set, u64)>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
+        let mut searches: [Option<(&Object, u64)>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
         let mut before: Option<(Key<'_>, &Object)> = None;
         for ((object, search), (guard, Preloaded { key, member })) in
             zip(zip(&mut objects, &mut searches), zip(&guards, wanted))
@@ -51,15 +51,17 @@ impl Keyspace {
                 *object = Some(found);
                 before = Some((key, found));
             }
-            if let Some((_, Object::Set(set))) = before.filter(|(same, _)| same.hash == key.hash) {
-                *search = member.map(|member| (set, self.hasher().hash(member)));
+            if let Some((_, found)) = before.filter(|(same, _)| same.hash == key.hash)
+                && found.has_leaves()
+            {
+                *search = member.map(|member| (found, self.hasher().hash(member)));
             }
         }
         objects.iter().flatten().for_each(|object| object.prefetch_parts());
         objects.iter().flatten().for_each(|object| object.prefetch_index());
         if searches.iter().any(Option::is_some) {
             for step in PrefetchStep::ALL {
-                searches.iter().flatten().for_each(|(set, hash)| set.prefetch_member(*hash, step));
+                searches.iter().flatten().for_each(|(object, hash)| object.prefetch_member(*hash, step));
             }
         }
     }

@@ -1,13 +1,15 @@
-//! The large form of a hash, and the only one in which fields expire: a table whose entries are the fields.
+//! The large form of a hash, and the only one in which fields expire: fields with their values in packed leaves, and beside
+//! them a table whose entries are the long ones and those that expire.
 //!
 //! Invariants ([`Fields::check`])
-//! 1. Those of the table.
+//! 1. Those of the members.
 //! 2. No field expires before `earliest`; nor before `pass_earliest`, if its position is below `cursor`.
 
 use super::{Field, FieldExpiry, FieldWas};
 use crate::collection::Home;
 use crate::entry::{Entry, ValueRef};
 use crate::heap::Heap;
+use crate::members::{Keyed, Members, Place, PrefetchStep};
 use crate::packed::Item;
 use crate::removed::{ExpiryChange, NewValue};
 use crate::table::Table;
@@ -19,7 +21,7 @@ const STEP_BUCKET_COUNT: usize = 16;
 const SAMPLE_TRY_COUNT_MAX: usize = 100;
 
 pub(super) struct Fields {
-    pub(super) table: Table,
+    members: Members<Pair>,
     /// No field expires earlier.
     pub(super) earliest: i64,
     /// No field that the walk of [`Self::expire`] has passed expires earlier.
@@ -30,14 +32,74 @@ pub(super) struct Fields {
     pub(super) is_listpack: bool,
 }
 
+/// A field and its value: the length of the field in a byte, the field, the value.
+enum Pair {}
+
+impl Keyed for Pair {
+    /// Above this a table's entry takes hardly more, and is not moved when others change their lengths.
+    const SIZE_MAX: usize = 128;
+
+    #[inline]
+    fn key(element: &[u8]) -> &[u8] {
+        &element[1..][..usize::from(element[0])]
+    }
+}
+
+impl Pair {
+    #[inline]
+    fn value(element: &[u8]) -> &[u8] {
+        &element[1 + usize::from(element[0])..]
+    }
+
+    /// Calls `use_it` with the pair, unless that is too long for a leaf. Whether it was not, and what that says.
+    #[inline]
+    fn with<R>(field: &[u8], value: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let size = 1 + field.len() + value.len();
+        let mut buffer = [0; Self::SIZE_MAX];
+        let pair = buffer.get_mut(..size)?;
+        pair[0] = field.len() as u8;
+        pair[1..=field.len()].copy_from_slice(field);
+        pair[1 + field.len()..].copy_from_slice(value);
+        Some(use_it(pair))
+    }
+}
+
 impl Fields {
+    /// No cursor of [`Self::scan`] is larger.
+    pub(super) const CURSOR_MAX: u64 = Members::<Pair>::CURSOR_MAX;
+
     pub(super) fn new(is_listpack: bool) -> Self {
-        Self { table: Table::new(), earliest: i64::MAX, pass_earliest: i64::MAX, cursor: 0, is_listpack }
+        Self { members: Members::new(), earliest: i64::MAX, pass_earliest: i64::MAX, cursor: 0, is_listpack }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    #[inline]
+    pub(super) fn has_volatile(&self) -> bool {
+        self.members.aside().is_some_and(|aside| aside.volatile_len() > 0)
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_index(&self) {
+        self.members.prefetch_head();
+    }
+
+    /// See [`Members::prefetch_member`]; the index is asked for in the first step.
+    #[inline]
+    pub(super) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
+        self.members.prefetch_member(hash, step);
     }
 
     #[inline]
     pub(super) fn find(&self, home: Home<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
-        let entry = self.table.find(home.hasher.hash(field), field)?;
+        let hash = home.hasher.hash(field);
+        if let Some(place) = self.members.find(hash, field) {
+            return Some(Field { value: Item::Bytes(Pair::value(self.members.at(place))), expiry: None });
+        }
+        let entry = self.members.aside()?.find(hash, field)?;
         is_live(entry, due).then(|| Field { value: value_of(entry), expiry: entry.expiry() })
     }
 
@@ -53,61 +115,100 @@ impl Fields {
         if let ExpiryChange::At(at) = expiry {
             self.note_expiry(at);
         }
-        let Some(mut entry) = self.table.find_mut(home.heap, hash, field) else {
-            self.table.upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
-            return FieldWas::Absent;
-        };
-        let is_over = !is_live(entry.entry(), due);
-        let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
-        entry.set(NewValue::Auto(value), expiry);
-        if is_over { FieldWas::Expired } else { FieldWas::Present }
+        let expires = matches!(expiry, ExpiryChange::At(_));
+        if let Some(place) = self.members.find(hash, field) {
+            let replace = |pair: &[u8]| self.members.try_replace(home.heap, place, pair);
+            if expires || Pair::with(field, value, replace) != Some(true) {
+                self.members.remove_at(home, place, spill(home));
+                self.set_aside(home, hash, field, value, expiry);
+            }
+            return FieldWas::Present;
+        }
+        let entry = self.members.aside_mut().and_then(|aside| aside.find_mut(home.heap, hash, field));
+        if let Some(mut entry) = entry {
+            let is_over = !is_live(entry.entry(), due);
+            let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
+            entry.set(NewValue::Auto(value), expiry);
+            return if is_over { FieldWas::Expired } else { FieldWas::Present };
+        }
+        let add = |pair: &[u8]| self.members.try_add(home, hash, pair);
+        if expires || Pair::with(field, value, add) != Some(true) {
+            self.set_aside(home, hash, field, value, expiry);
+        }
+        FieldWas::Absent
     }
 
     pub(super) fn remove(&mut self, home: Home<'_>, field: &[u8], due: i64) -> bool {
         let hash = home.hasher.hash(field);
-        let Some(entry) = self.table.find_mut(home.heap, hash, field) else { return false };
-        let is_live = is_live(entry.entry(), due);
-        if is_live {
-            entry.remove();
+        if let Some(place) = self.members.find(hash, field) {
+            self.members.remove_at(home, place, spill(home));
+            return true;
         }
-        is_live
+        let entry = self.members.aside_mut().and_then(|aside| aside.find_mut(home.heap, hash, field));
+        let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
+        entry.remove();
+        self.members.make_compact(home, spill(home));
+        true
     }
 
     pub(super) fn set_expiry(&mut self, home: Home<'_>, field: &[u8], expiry: Option<i64>) {
+        let hash = home.hasher.hash(field);
         expiry.into_iter().for_each(|at| self.note_expiry(at));
-        self.table.set_expiry(home.heap, home.hasher.hash(field), field, expiry);
+        match (self.members.find(hash, field), expiry) {
+            (Some(place), Some(at)) => self.move_aside(home, hash, place, ExpiryChange::At(at)),
+            (Some(_), None) => {}
+            (None, _) => {
+                if let Some(aside) = self.members.aside_mut() {
+                    aside.set_expiry(home.heap, hash, field, expiry);
+                }
+            }
+        }
     }
 
     pub(super) fn live(&self, due: i64) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
-        self.table.iter().filter(move |entry| is_live(*entry, due)).map(items_of)
+        let aside = self.members.aside().into_iter().flat_map(Table::iter);
+        let live = aside.filter(move |entry| is_live(*entry, due)).map(items_of);
+        self.members.iter_leaves().map(pair_items).chain(live)
     }
 
     pub(super) fn scan<'a>(
         &'a self,
-        from: u32,
+        home: Home<'_>,
+        from: u64,
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>),
-    ) -> Option<u32> {
-        self.table.scan(from, |entry| {
-            if is_live(entry, due) {
-                let (field, value) = items_of(entry);
-                visit(field, value);
-            }
-        })
+    ) -> Option<u64> {
+        let mut aside = Vec::new();
+        let visit_pair = |pair| {
+            let (field, value) = pair_items(pair);
+            visit(field, value);
+        };
+        let next = self.members.scan(home, from, visit_pair, |entry| aside.push(entry));
+        for (field, value) in aside.into_iter().filter(|entry| is_live(*entry, due)).map(items_of) {
+            visit(field, value);
+        }
+        next
     }
 
     pub(super) fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
-        (0..SAMPLE_TRY_COUNT_MAX)
-            .filter_map(|_| self.table.sample(random()))
-            .find(|entry| is_live(*entry, due))
-            .map(items_of)
+        if self.len() == 0 {
+            return None;
+        }
+        (0..SAMPLE_TRY_COUNT_MAX).find_map(|_| match self.members.sample(&mut random) {
+            Some(place) => Some(pair_items(self.members.at(place))),
+            None => {
+                let entry = self.members.sample_aside(random())?;
+                is_live(entry, due).then(|| items_of(entry))
+            }
+        })
     }
 
     pub(super) fn expire(&mut self, heap: &Heap, now: i64) -> FieldExpiry {
         if self.earliest > now && self.cursor == 0 {
             return FieldExpiry::default();
         }
-        let walk = self.table.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, drop);
+        let Some(aside) = self.members.aside_mut() else { return FieldExpiry::default() };
+        let walk = aside.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, drop);
         self.pass_earliest = self.pass_earliest.min(walk.earliest.unwrap_or(i64::MAX));
         self.cursor = walk.next.unwrap_or(0);
         if walk.next.is_none() {
@@ -122,18 +223,34 @@ impl Fields {
         self.pass_earliest = self.pass_earliest.min(at);
     }
 
+    /// Adds a field that is not there to the table.
+    fn set_aside(&mut self, home: Home<'_>, hash: u64, field: &[u8], value: &[u8], expiry: ExpiryChange) {
+        self.members.make_aside(home).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
+    }
+
+    /// Moves a field from its leaf to the table.
+    fn move_aside(&mut self, home: Home<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+        let pair: Box<[u8]> = self.members.at(place).into();
+        self.members.remove_at(home, place, spill(home));
+        self.set_aside(home, hash, Pair::key(&pair), Pair::value(&pair), expiry);
+    }
+
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
-        Self { table: self.table.to_copy(heap), cursor: 0, pass_earliest: i64::MAX, ..*self }
+        Self { members: self.members.to_copy(heap), cursor: 0, pass_earliest: i64::MAX, ..*self }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let entries: usize = self.table.iter().map(Entry::allocated_bytes).sum();
-        size_of::<Self>() + self.table.memory_bytes() + entries
+        size_of::<Self>() + self.members.memory_bytes()
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.table.check()?;
-        let mut expiries = self.table.iter().filter_map(Entry::expiry);
+    pub(super) fn allocation_count(&self) -> usize {
+        self.members.allocation_count()
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check(&self, home: Home<'_>) -> Result<(), String> {
+        self.members.check(home)?;
+        let mut expiries = self.members.aside().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
         if expiries.any(|at| at < self.earliest) {
             return Err("2: a field expires before the earliest".to_owned());
         }
@@ -141,9 +258,17 @@ impl Fields {
     }
 }
 
+/// Puts a pair that finds no room in its leaf into the table.
+fn spill(home: Home<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |aside, pair| {
+        let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
+        aside.upsert(home.heap, home.hasher.hash(field), field, value, ExpiryChange::Clear);
+    }
+}
+
 impl std::fmt::Debug for Fields {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.table.iter()).finish()
+        f.debug_map().entries(self.live(i64::MIN)).finish()
     }
 }
 
@@ -165,4 +290,9 @@ fn value_of(entry: Entry<'_>) -> Item<'_> {
 #[inline]
 fn items_of(entry: Entry<'_>) -> (Item<'_>, Item<'_>) {
     (Item::Bytes(entry.key()), value_of(entry))
+}
+
+#[inline]
+fn pair_items(pair: &[u8]) -> (Item<'_>, Item<'_>) {
+    (Item::Bytes(Pair::key(pair)), Item::Bytes(Pair::value(pair)))
 }

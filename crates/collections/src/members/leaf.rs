@@ -1,38 +1,52 @@
-//! A leaf: some tens of members in one allocation, found by their tags.
+//! A leaf: some tens of elements in one block of bytes, found by their tags.
 //!
 //! ```text
 //! size
-//! 2          number of members
+//! 2          number of elements
 //! 2          slots
-//! slots      tag of each member: 8 bits of its hash
-//! 2 * slots  end of each member, counted from where the first one begins
-//! the rest   the members, one behind the other
+//! slots      tag of each element: 8 bits of its hash
+//! 2 * slots  end of each element, counted from where the first one begins
+//! the rest   the elements, one behind the other
 //! ```
-//! `slots`, a multiple of 8, is the number of members that the index has room for.
+//! `slots`, a multiple of 8, is the number of elements that the index has room for. No bytes at all are a leaf without
+//! elements.
 //!
-//! Owns its block. Hashes nothing and compares nothing but bytes: tags are the caller's.
+//! Owns nothing: views of a block, which its owner replaces when something does not fit. Hashes nothing and compares
+//! nothing but bytes: tags are the caller's.
 //!
 //! Invariants ([`Leaf::check`])
 //! 1. Ends never descend, and the last one is within the block.
 //! 2. `len` is not above `slots`, and the index fits the block.
 //!
-//! Cost: a search reads eight tags at a time, and the members whose tags fit; adding copies the leaf once in about eight
-//! times, removing moves what lies behind.
+//! Cost: a search reads eight tags at a time, and the elements whose tags fit; removing moves what lies behind.
 
-use crate::block::Block;
 use crate::prefetch;
 use crate::size_class::LINE_SIZE;
 
-/// Members of one range of hashes.
-#[derive(Clone, Default)]
-pub(crate) struct Leaf {
-    block: Block,
+/// How elements are told apart.
+pub(crate) trait Keyed {
+    /// Longest element that a leaf takes.
+    const SIZE_MAX: usize;
+
+    /// What an element is found by, and hashed.
+    fn key(element: &[u8]) -> &[u8];
+}
+
+/// The elements of one range of hashes.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf<'a> {
+    bytes: &'a [u8],
+}
+
+/// The same, to be changed.
+pub(super) struct LeafMut<'a> {
+    bytes: &'a mut [u8],
 }
 
 const HEAD_SIZE: usize = 4;
 
-/// Longest member that a leaf takes.
-pub(super) const MEMBER_SIZE_MAX: usize = 255;
+/// Largest leaf, in bytes.
+pub(super) const LEAF_SIZE_MAX: usize = 32_000;
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -40,84 +54,90 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Tags that are compared at a time.
 const TAGS: usize = 8;
 
-impl Leaf {
-    /// An empty leaf with room for so many members and bytes of them, and what the allocator gives on top.
-    pub(super) fn with_room(len: usize, size: usize) -> Self {
-        if len == 0 {
-            return Self::default();
-        }
-        let slots = len.next_multiple_of(TAGS);
-        let mut block = Block::zeroed(HEAD_SIZE + 3 * slots + size);
-        block[2..4].copy_from_slice(&(slots as u16).to_le_bytes());
-        Self { block }
+/// Slots for so many elements.
+pub(super) fn slots_for(len: usize) -> usize {
+    len.next_multiple_of(TAGS)
+}
+
+/// Bytes of a leaf with so many slots and bytes of elements.
+pub(super) fn leaf_size(slots: usize, size: usize) -> usize {
+    HEAD_SIZE + 3 * slots + size
+}
+
+impl<'a> Leaf<'a> {
+    /// The leaf in these bytes: none, or what a [`LeafMut`] has made of them.
+    #[inline]
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.half_word(0)
+    }
+
+    #[inline]
+    pub(super) fn slots(self) -> usize {
+        self.half_word(2)
+    }
+
+    /// Bytes of all elements.
+    #[inline]
+    pub(super) fn size(self) -> usize {
+        self.start(self.len())
+    }
+
+    /// The element at `index`, which must be below the length.
+    #[inline]
+    pub(super) fn at(self, index: usize) -> &'a [u8] {
+        let elements = &self.bytes[self.elements_offset()..];
+        &elements[self.start(index)..self.start(index + 1)]
+    }
+
+    /// The tag of the element at `index`.
+    pub(super) fn tag(self, index: usize) -> u8 {
+        self.bytes[HEAD_SIZE + index]
+    }
+
+    /// Every element, in the order in which they were added.
+    pub(super) fn iter(self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
+        (0..self.len()).map(move |index| self.at(index))
     }
 
     /// Asks for the beginning of its block: the tags are there.
     #[inline(always)]
-    pub(super) fn prefetch_head(&self) {
-        self.block.prefetch();
-    }
-
-    /// Number of members.
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.half_word(0)
-    }
-
-    /// Bytes of all members.
-    #[inline]
-    pub(super) fn size(&self) -> usize {
-        self.start(self.len())
-    }
-
-    /// Bytes of memory behind the leaf.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.block.memory_bytes()
-    }
-
-    /// The member at `index`, which must be below the length.
-    #[inline]
-    pub(super) fn at(&self, index: usize) -> &[u8] {
-        let members = &self.block[self.members_offset()..];
-        &members[self.start(index)..self.start(index + 1)]
-    }
-
-    /// The tag of the member at `index`.
-    pub(super) fn tag(&self, index: usize) -> u8 {
-        self.block[HEAD_SIZE + index]
-    }
-
-    /// Every member, in the order in which they were added.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        (0..self.len()).map(|index| self.at(index))
+    pub(super) fn prefetch_head(self) {
+        prefetch::line(self.bytes.as_ptr().addr());
+        prefetch::line(self.bytes.as_ptr().addr() + LINE_SIZE);
     }
 
     /// Reads the head, and asks for what of the index [`Self::prefetch_head`] has not asked for.
     #[inline(always)]
-    pub(super) fn prefetch_index(&self) {
-        prefetch::bytes(self.block.get(2 * LINE_SIZE..self.members_offset()).unwrap_or_default());
+    pub(super) fn prefetch_index(self) {
+        prefetch::bytes(self.bytes.get(2 * LINE_SIZE..self.elements_offset()).unwrap_or_default());
     }
 
-    /// Reads the index, and asks for the member that a search with this tag compares first, or for where one would be
+    /// Reads the index, and asks for the element that a search with this tag compares first, or for where one would be
     /// added.
     #[inline]
-    pub(super) fn prefetch_member(&self, tag: u8) {
+    pub(super) fn prefetch_element(self, tag: u8) {
         let index = self.find_where(tag, |_| true).unwrap_or_else(|| self.len());
-        let start = self.members_offset() + self.start(index);
-        prefetch::bytes(self.block.get(start..start + 1).unwrap_or_default());
+        let start = self.elements_offset() + self.start(index);
+        prefetch::bytes(self.bytes.get(start..start + 1).unwrap_or_default());
     }
 
-    /// The index of a member.
+    /// The index of the element with this key.
     #[inline]
-    pub(super) fn find(&self, tag: u8, member: &[u8]) -> Option<usize> {
-        self.find_where(tag, |index| self.at(index) == member)
+    pub(super) fn find<K: Keyed>(self, tag: u8, key: &[u8]) -> Option<usize> {
+        self.find_where(tag, |index| K::key(self.at(index)) == key)
     }
 
     /// The first of those indices with this tag that are the right ones.
     #[inline]
-    fn find_where(&self, tag: u8, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find_where(self, tag: u8, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = LOW_BITS * u64::from(tag);
-        let tags = self.block.get(HEAD_SIZE..HEAD_SIZE + self.slots()).unwrap_or_default();
+        let tags = self.bytes.get(HEAD_SIZE..HEAD_SIZE + self.slots()).unwrap_or_default();
         for (word_index, word) in tags.chunks_exact(TAGS).enumerate() {
             let difference = u64::from_le_bytes(word.try_into().expect("a chunk is eight bytes")) ^ wanted;
             // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out below.
@@ -136,118 +156,141 @@ impl Leaf {
         None
     }
 
-    /// Whether a member of this size can be added. Only a leaf that hashing has served badly is ever full.
+    /// Whether an element of this size can be added. Only a leaf that hashing has served badly is ever full.
     #[inline]
-    pub(super) fn has_room(&self, size: usize) -> bool {
-        self.len() < usize::from(u8::MAX) && self.size() + size <= usize::from(u16::MAX)
-    }
-
-    /// Adds a member that is not there. There must be room ([`Self::has_room`]).
-    pub(super) fn push(&mut self, tag: u8, member: &[u8]) {
-        debug_assert!(self.has_room(member.len()) && member.len() <= MEMBER_SIZE_MAX);
-        let (len, start) = (self.len(), self.size());
-        let end = start + member.len();
-        if len == self.slots() || self.members_offset() + end > self.block.len() {
-            self.resize(len + 1 + len / 16, end);
-        }
-        let offset = self.members_offset();
-        self.block[offset + start..offset + end].copy_from_slice(member);
-        self.block[HEAD_SIZE + len] = tag;
-        self.set_end(len, end);
-        self.set_len(len + 1);
-    }
-
-    /// Removes the member at `index`, which must be below the length.
-    pub(super) fn remove(&mut self, index: usize) {
-        let (len, size, offset) = (self.len(), self.size(), self.members_offset());
-        let (start, end) = (self.start(index), self.start(index + 1));
-        self.block.copy_within(offset + end..offset + size, offset + start);
-        self.block.copy_within(HEAD_SIZE + index + 1..HEAD_SIZE + len, HEAD_SIZE + index);
-        for later in index + 1..len {
-            let later_end = self.start(later + 1) - (end - start);
-            self.set_end(later - 1, later_end);
-        }
-        self.set_len(len - 1);
-        let used = HEAD_SIZE + 3 * self.len() + self.size();
-        if len == 1 || used * 2 < self.block.len() && self.block.len() > KEPT_SIZE {
-            self.resize(self.len(), self.size());
-        }
+    pub(super) fn has_room(self, size: usize) -> bool {
+        self.len() < usize::from(u8::MAX)
+            && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
     }
 
     /// Ends if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check(&self) -> Result<(), String> {
-        if self.block.is_empty() {
+    pub(super) fn check(self) -> Result<(), String> {
+        if self.bytes.is_empty() {
             return Ok(());
         }
-        if self.len() > self.slots() || self.members_offset() > self.block.len() {
-            return Err(format!("{} members, room for {}", self.len(), self.slots()));
+        if self.len() > self.slots() || self.elements_offset() > self.bytes.len() {
+            return Err(format!("{} elements, room for {}", self.len(), self.slots()));
         }
         if (0..self.len()).any(|index| self.start(index) > self.start(index + 1)) {
             return Err("ends descend".to_owned());
         }
-        if self.members_offset() + self.size() > self.block.len() {
-            return Err("members beyond the block".to_owned());
+        if leaf_size(self.slots(), self.size()) > self.bytes.len() {
+            return Err("elements beyond the block".to_owned());
         }
         Ok(())
     }
 
     #[inline]
-    fn members_offset(&self) -> usize {
-        HEAD_SIZE + 3 * self.slots()
-    }
-
-    #[inline]
-    fn slots(&self) -> usize {
-        self.half_word(2)
-    }
-
-    #[inline]
-    fn set_len(&mut self, len: usize) {
-        self.block[..2].copy_from_slice(&(len as u16).to_le_bytes());
+    fn elements_offset(self) -> usize {
+        leaf_size(self.slots(), 0)
     }
 
     /// The 16 bits at an offset of the block; zero in an empty leaf.
     #[inline]
-    fn half_word(&self, at: usize) -> usize {
-        self.block.get(at..at + 2).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
+    fn half_word(self, at: usize) -> usize {
+        self.bytes.get(at..at + 2).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
     }
 
-    /// Where the member at `index` begins: at the end of the one before.
+    /// Where the element at `index` begins: at the end of the one before.
     #[inline]
-    fn start(&self, index: usize) -> usize {
+    fn start(self, index: usize) -> usize {
         let Some(before) = index.checked_sub(1) else { return 0 };
         self.half_word(HEAD_SIZE + self.slots() + 2 * before)
+    }
+}
+
+impl<'a> LeafMut<'a> {
+    /// The leaf in these bytes.
+    #[inline]
+    pub(super) fn of(bytes: &'a mut [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The leaf without elements that these bytes, which may be any, have room for.
+    pub(super) fn empty(bytes: &'a mut [u8]) -> Self {
+        bytes[..HEAD_SIZE].fill(0);
+        Self { bytes }
+    }
+
+    #[inline]
+    pub(super) fn view(&self) -> Leaf<'_> {
+        Leaf::of(self.bytes)
+    }
+
+    /// Adds an element that is not there, if there is room in the block.
+    #[inline]
+    pub(super) fn try_push(&mut self, tag: u8, element: &[u8]) -> bool {
+        let (len, start) = (self.view().len(), self.view().size());
+        let (offset, end) = (self.view().elements_offset(), start + element.len());
+        if len == self.view().slots() || offset + end > self.bytes.len() {
+            return false;
+        }
+        self.bytes[offset + start..offset + end].copy_from_slice(element);
+        self.bytes[HEAD_SIZE + len] = tag;
+        self.set_end(len, end);
+        self.set_len(len + 1);
+        true
+    }
+
+    /// Puts another element in the place of one, if there is room in the block.
+    #[inline]
+    pub(super) fn try_replace(&mut self, index: usize, element: &[u8]) -> bool {
+        let (start, end) = (self.view().start(index), self.view().start(index + 1));
+        let (offset, size) = (self.view().elements_offset(), self.view().size());
+        let new_end = start + element.len();
+        if new_end != end {
+            if offset + size + new_end - end > self.bytes.len() {
+                return false;
+            }
+            self.bytes.copy_within(offset + end..offset + size, offset + new_end);
+            for later in index..self.view().len() {
+                let later_end = self.view().start(later + 1) + new_end - end;
+                self.set_end(later, later_end);
+            }
+        }
+        self.bytes[offset + start..offset + new_end].copy_from_slice(element);
+        true
+    }
+
+    /// Removes the element at `index`, which must be below the length.
+    pub(super) fn remove(&mut self, index: usize) {
+        let (len, size, offset) = (self.view().len(), self.view().size(), self.view().elements_offset());
+        let (start, end) = (self.view().start(index), self.view().start(index + 1));
+        self.bytes.copy_within(offset + end..offset + size, offset + start);
+        self.bytes.copy_within(HEAD_SIZE + index + 1..HEAD_SIZE + len, HEAD_SIZE + index);
+        for later in index + 1..len {
+            let later_end = self.view().start(later + 1) - (end - start);
+            self.set_end(later - 1, later_end);
+        }
+        self.set_len(len - 1);
+    }
+
+    /// Changes the number of slots, to a multiple of 8 that is not below the length. The block must have room.
+    pub(super) fn set_slots(&mut self, slots: usize) {
+        let Leaf { bytes, .. } = self.view();
+        debug_assert!(leaf_size(slots, self.view().size()) <= bytes.len() && slots >= self.view().len());
+        let (before, len, size) = (self.view().slots(), self.view().len(), self.view().size());
+        let ends = HEAD_SIZE + before..HEAD_SIZE + before + 2 * len;
+        let elements = leaf_size(before, 0)..leaf_size(before, size);
+        if slots < before {
+            self.bytes.copy_within(ends, HEAD_SIZE + slots);
+            self.bytes.copy_within(elements, leaf_size(slots, 0));
+        } else if slots > before {
+            self.bytes.copy_within(elements, leaf_size(slots, 0));
+            self.bytes.copy_within(ends, HEAD_SIZE + slots);
+        }
+        self.bytes[2..4].copy_from_slice(&(slots as u16).to_le_bytes());
+    }
+
+    #[inline]
+    fn set_len(&mut self, len: usize) {
+        self.bytes[..2].copy_from_slice(&(len as u16).to_le_bytes());
     }
 
     #[inline]
     fn set_end(&mut self, index: usize, end: usize) {
-        let at = HEAD_SIZE + self.slots() + 2 * index;
-        self.block[at..at + 2].copy_from_slice(&(end as u16).to_le_bytes());
-    }
-
-    /// Moves to a block with room for so many members and bytes.
-    #[cold]
-    fn resize(&mut self, len: usize, size: usize) {
-        let mut new = Self::with_room(len, size);
-        let (kept_len, kept_size) = (self.len(), self.size());
-        let (ends, new_ends) = (HEAD_SIZE + self.slots(), HEAD_SIZE + new.slots());
-        let (offset, new_offset) = (self.members_offset(), new.members_offset());
-        for (to, from, size) in [
-            (HEAD_SIZE, HEAD_SIZE, kept_len),
-            (new_ends, ends, 2 * kept_len),
-            (new_offset, offset, kept_size),
-        ] {
-            if size > 0 {
-                new.block[to..to + size].copy_from_slice(&self.block[from..from + size]);
-            }
-        }
-        if kept_len > 0 {
-            new.set_len(kept_len);
-        }
-        *self = new;
+        let at = HEAD_SIZE + self.view().slots() + 2 * index;
+        self.bytes[at..at + 2].copy_from_slice(&(end as u16).to_le_bytes());
     }
 }
-
-/// Size of a block that is not made smaller.
-const KEPT_SIZE: usize = 64;

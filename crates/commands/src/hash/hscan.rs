@@ -8,7 +8,7 @@ use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
-use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor, position_of};
+use crate::generic::scan_options::{ScanOptions, Subject, parse_cursor};
 use crate::reply::{Replied, Reply};
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
@@ -49,10 +49,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     // The fields come behind the cursor that is known after them.
     let mut found: Vec<(Item<'_>, Item<'_>)> = Vec::new();
     let (mut seen_count, mut bucket_count) = (0, 0);
-    // A cursor is one more than the position: 0 is for a beginning and for an end.
-    let mut next = Some(position_of(cursor.saturating_sub(1)));
+    let home = ctx.home(ctx.key(0));
+    let mut next = Some(cursor & Hash::CURSOR_MAX);
     while let Some(from) = next {
-        next = hash.scan(from, due, |field, value| {
+        next = hash.scan(home, from, due, |field, value| {
             seen_count += 1;
             if keeps(&options, field) {
                 found.push((field, value));
@@ -63,7 +63,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             break;
         }
     }
-    out.bulk_int(next.map_or(0, |next| i64::from(next) + 1));
+    out.bulk_int(next.unwrap_or(0) as i64);
     out.array(if options.names_only { found.len() } else { 2 * found.len() });
     for (field, value) in found {
         write_item(&mut out, field);

@@ -33,13 +33,16 @@ impl Ahead<'_> {
         }
     }
 
-    /// Whether all requests are for one key, which is in the caches then. Not so the members of a set: those are asked for.
+    /// Whether all requests are for one key, which is in the caches then. Not so the members of a set or the fields of a
+    /// hash: those are asked for.
     #[inline(always)]
     fn is_one_hot_key(&self, plans: &[Plan]) -> bool {
         let hash = |plan: &Plan| self.planned.first_key_of(plan).map(|key| key.hash);
-        let is_on_set =
-            |plan: &Plan| plan.command.is_some_and(|command| command.categories.intersects(Categories::SET));
-        plans.iter().all(|plan| hash(plan) == hash(&plans[0]) && !is_on_set(plan))
+        let has_leaves = |plan: &Plan| {
+            let categories = Categories::SET.union(Categories::HASH);
+            plan.command.is_some_and(|command| command.categories.intersects(categories))
+        };
+        plans.iter().all(|plan| hash(plan) == hash(&plans[0]) && !has_leaves(plan))
     }
 
     #[inline(never)]

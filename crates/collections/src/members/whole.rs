@@ -1,0 +1,122 @@
+//! Members that are their own keys: those of sets.
+
+use super::{Keyed, Members, Place};
+use crate::collection::Home;
+use crate::removed::{ExpiryChange, NewValue};
+use crate::table::Table;
+
+/// Members without anything beside their keys.
+pub(crate) enum Whole {}
+
+impl Keyed for Whole {
+    const SIZE_MAX: usize = 255;
+
+    #[inline]
+    fn key(element: &[u8]) -> &[u8] {
+        element
+    }
+}
+
+impl Members<Whole> {
+    /// Whether a member is there. `hash` is that of its bytes.
+    #[inline]
+    pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
+        self.find(hash, member).is_some()
+            || self.aside().is_some_and(|aside| aside.find(hash, member).is_some())
+    }
+
+    /// Adds a member. Whether it was new.
+    #[inline]
+    pub(crate) fn add(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> bool {
+        if self.contains(hash, member) {
+            return false;
+        }
+        self.add_new(home, hash, member);
+        true
+    }
+
+    /// Adds a member that is not there.
+    #[inline]
+    pub(crate) fn add_new(&mut self, home: Home<'_>, hash: u64, member: &[u8]) {
+        if !self.try_add(home, hash, member) {
+            add_aside(self.make_aside(home), home, hash, member);
+        }
+    }
+
+    /// Removes a member. Whether it was there.
+    pub(crate) fn remove(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> bool {
+        if let Some(place) = self.find(hash, member) {
+            self.remove_member(home, place);
+            return true;
+        }
+        let removed = self.aside_mut().and_then(|aside| aside.remove(home.heap, hash, member));
+        if removed.is_some() {
+            self.make_compact(home, spill(home));
+        }
+        removed.is_some()
+    }
+
+    /// Removes the member at a place.
+    pub(crate) fn remove_member(&mut self, home: Home<'_>, place: Place) {
+        self.remove_at(home, place, spill(home));
+    }
+
+    /// Every member, in the order in which they are stored.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let aside = self.aside().into_iter().flat_map(Table::iter);
+        self.iter_leaves().chain(aside.map(|entry| entry.key()))
+    }
+}
+
+fn add_aside(aside: &mut Table, home: Home<'_>, hash: u64, member: &[u8]) {
+    aside.upsert(home.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
+}
+
+fn spill(home: Home<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |aside, member| add_aside(aside, home, home.hasher.hash(member), member)
+}
+
+impl std::fmt::Debug for Members<Whole> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+// Not under Miri: what checks is safe code.
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::row::Row;
+    use super::*;
+    use crate::{Heap, KeyHasher};
+
+    #[test]
+    fn planted_faults_are_noticed() {
+        let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+        let home = Home { heap: &heap, hasher: &hasher };
+        let filled = || {
+            let mut members = Members::new();
+            for number in 0..200 {
+                let member = format!("member:{number}");
+                assert!(members.add(home, hasher.hash(member.as_bytes()), member.as_bytes()));
+            }
+            members
+        };
+        assert_eq!(filled().check(home), Ok(()));
+        let faults: [fn(&Heap, &mut Row<Whole>); 4] = [
+            |_, row| *row.parts().1 += 1,
+            |_, row| row.parts().0[0].swap(0, 1),
+            |heap, row| row.push_anyway(heap, 2, 7, b"a stranger"),
+            |heap, row| {
+                let member: Box<[u8]> = row.leaf(1).at(0).into();
+                let tag = row.leaf(1).tag(0);
+                row.push_anyway(heap, 1, tag, &member);
+                *row.parts().1 += 1;
+            },
+        ];
+        for (number, fault) in faults.into_iter().enumerate() {
+            let mut members = filled();
+            fault(&heap, &mut members.many_mut(home).row);
+            assert!(members.check(home).is_err(), "fault {number}");
+        }
+    }
+}
