@@ -21,6 +21,12 @@ const BUFFER_COUNTED_MIN: usize = 16 << 10;
 /// Largest buffer that is kept for other replies when its own are sent, in bytes.
 pub const SPARE_BUFFER_SIZE_MAX: usize = 64 << 10;
 
+/// Smallest buffer for input that waits, in bytes; largest that is kept for more when nothing waits; and size up to which
+/// it is not trimmed. What clients and tests of Valkey see of its buffers.
+const QUERY_BUFFER_SIZE_MIN: usize = 16 << 10;
+const QUERY_BUFFER_KEPT_MAX: usize = 512 << 10;
+const QUERY_BUFFER_TRIMMED_MIN: usize = 32 << 10;
+
 /// Bytes of a buffer of that size that count.
 fn counted(size: usize) -> u64 {
     if size < BUFFER_COUNTED_MIN { 0 } else { size as u64 }
@@ -91,6 +97,10 @@ pub struct Connection {
     pub parser: Parser,
     /// Input that is not executed yet.
     pub query: Vec<u8>,
+    /// Most input that waited since the buffer was last looked at, in bytes.
+    pub query_peak: usize,
+    /// Nothing has come for a while.
+    pub is_quiet: bool,
     /// Replies that are not with the reactor yet.
     pub out: Vec<u8>,
     /// Long strings that belong between the bytes of `out`, in order.
@@ -168,8 +178,8 @@ impl Connection {
     pub fn take_query_back(&mut self, query: &mut Vec<u8>, done: usize) {
         query.drain(..done);
         query.append(&mut self.query);
-        // What a large request took is not kept for one that may never come.
-        if !query.is_empty() || query.capacity() < BUFFER_COUNTED_MIN {
+        // What a very large request took is not kept for one that may never come.
+        if !query.is_empty() || query.capacity() <= QUERY_BUFFER_KEPT_MAX {
             self.query = std::mem::take(query);
         }
     }
@@ -195,33 +205,50 @@ impl Connection {
 
     /// Gives memory back that a quiet connection does not need.
     pub fn shrink(&mut self) {
+        self.is_quiet = true;
         self.query.shrink_to(self.query.len());
         self.out.shrink_to(self.out.len());
+    }
+
+    /// Gives memory back that the input of a connection has not needed since the last call.
+    pub fn trim_query(&mut self) {
+        let needed = std::mem::replace(&mut self.query_peak, self.query.len());
+        if self.query.capacity() > QUERY_BUFFER_TRIMMED_MIN.max(2 * needed) {
+            self.query.shrink_to(needed.max(QUERY_BUFFER_SIZE_MIN));
+        }
     }
 
     /// Keeps input that can't be executed yet. The buffer grows by doubling, but not beyond the end of a large argument
     /// that has been announced, and never on a client's word alone.
     pub fn keep_input(&mut self, data: &[u8]) {
+        self.is_quiet = false;
         let needed = self.query.len() + data.len();
+        self.query_peak = self.query_peak.max(needed);
         if needed > self.query.capacity() {
-            let doubled = needed.max(2 * self.query.capacity());
+            let doubled = needed.max(2 * self.query.capacity()).max(QUERY_BUFFER_SIZE_MIN);
             let announced = self.parser.announced().end;
-            let room = if announced < needed { doubled } else { doubled.min(announced) };
+            let room =
+                if announced < needed { doubled } else { doubled.min(announced.max(QUERY_BUFFER_SIZE_MIN)) };
             self.query.reserve_exact(room - self.query.len());
         }
         self.query.extend_from_slice(data);
     }
 
-    /// Bytes of memory that it takes. An argument that was announced counts as if all of it were there: whether there is
-    /// room for it is decided before it comes in.
+    /// Bytes of its input buffer. An argument that was announced counts as if all of it were there, unless nothing comes:
+    /// whether there is room for it is decided before it comes in.
+    fn query_capacity(&self) -> usize {
+        let announced = if self.is_quiet { 0 } else { self.parser.announced().end };
+        self.query.capacity().max(announced)
+    }
+
+    /// Bytes of memory that it takes.
     fn memory_bytes(&self) -> u64 {
         let session = &self.session;
         let fixed = size_of::<Self>() + size_of::<ClientRecord>() + session.name.len();
         let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
         let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
-        let input = self.query.capacity().max(self.parser.announced().end);
-        (fixed + queued + watched + names) as u64 + counted(input) + counted(self.pending)
+        (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)
     }
 
     /// Bytes of input before a large argument that is arriving: they are read, and count as input no more.
@@ -251,7 +278,7 @@ impl Connection {
     pub fn publish_buffers(&self) {
         let record = &self.record;
         record.query_bytes.set((self.query.len() - self.parsed_size()) as u64);
-        record.query_free_bytes.set((self.query.capacity() - self.query.len()) as u64);
+        record.query_free_bytes.set((self.query_capacity() - self.query.len()) as u64);
         record.reply_buffer_bytes.set(self.out.capacity() as u64);
         record.reply_buffer_peak.set(self.out.len() as u64);
         self.publish_output();

@@ -372,6 +372,8 @@ impl Thread {
             session,
             parser: Parser::new(),
             query: Vec::new(),
+            query_peak: 0,
+            is_quiet: false,
             out: Vec::new(),
             lent: LentTexts::default(),
             pending: 0,

@@ -240,6 +240,8 @@ impl Thread {
             }
             if quiet_ms > 2000 {
                 connection.shrink();
+            } else {
+                connection.trim_query();
             }
             all.push(connection.token);
         }
