@@ -183,8 +183,11 @@ impl View<'_> {
                 data.readers_or_new().clear(&keyspace.remembered);
             }
             for db in dbs.clone() {
-                if !data_has(data, db) {
-                    continue;
+                match data.table(db) {
+                    // Nor are there tables for the databases behind it.
+                    None => break,
+                    Some(table) if table.is_empty() => continue,
+                    Some(_) => {}
                 }
                 if data.is_attended() {
                     data.note_replacement(DbIndex(db as u16), None, now, &mut ready);

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use base::limits::SLOT_COUNT;
 use base::{DbIndex, Millis, Slot};
 use collections::{Entry, Heap, Hint, Home, Removed, Table};
 use sync::{Guard, ReadGuard, WriteGuard};
@@ -39,6 +40,15 @@ pub enum Held<'k> {
     Write(Slot, WriteGuard<'k, Hint, SlotData>),
     /// Several, ascending.
     Several(Vec<(Slot, SlotGuard<'k>)>),
+}
+
+/// Where the guard of a slot stands, if it is held. Where all are, each has its own place.
+#[inline(always)]
+fn place_of(slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+    if guards.len() == SLOT_COUNT {
+        return Some(slot.index());
+    }
+    guards.binary_search_by_key(&slot, |(held, _)| *held).ok()
 }
 
 /// A command's sight of the keyspace.
@@ -179,7 +189,7 @@ impl<'k> View<'k> {
     #[inline(never)]
     fn data_of_several<'a>(held: &'a Held<'k>, slot: Slot) -> Option<&'a SlotData> {
         let Held::Several(guards) = held else { return None };
-        let index = guards.binary_search_by_key(&slot, |(held, _)| *held).ok()?;
+        let index = place_of(slot, guards)?;
         Some(&guards[index].1)
     }
 
@@ -187,9 +197,9 @@ impl<'k> View<'k> {
     pub(crate) fn holds_for_writing(&self, slot: Slot) -> bool {
         match &self.held {
             Held::Write(held, _) => *held == slot,
-            Held::Several(guards) => guards
-                .binary_search_by_key(&slot, |(held, _)| *held)
-                .is_ok_and(|index| matches!(guards[index].1, Guard::Write(_))),
+            Held::Several(guards) => {
+                place_of(slot, guards).is_some_and(|index| matches!(guards[index].1, Guard::Write(_)))
+            }
             Held::Nothing | Held::Read(..) => false,
         }
     }
@@ -198,12 +208,12 @@ impl<'k> View<'k> {
     pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
         match &mut self.held {
             Held::Write(held, guard) if *held == slot => guard,
-            Held::Several(guards) => match guards.binary_search_by_key(&slot, |(held, _)| *held) {
-                Ok(index) => match &mut guards[index].1 {
+            Held::Several(guards) => match place_of(slot, guards) {
+                Some(index) => match &mut guards[index].1 {
                     Guard::Write(guard) => guard,
                     Guard::Read(_) => not_held(slot),
                 },
-                Err(_) => not_held(slot),
+                None => not_held(slot),
             },
             _ => not_held(slot),
         }
