@@ -138,7 +138,7 @@ fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
 #[test]
 fn what_is_costly_to_drop_is_left_to_others() {
     with_view(|view| {
-        for (name, field_count, is_left) in [("small", 10u32, false), ("large", 1000, true)] {
+        for (name, field_count, is_left) in [("small", 10u32, false), ("large", 10_000, true)] {
             held(view, name, |view, key| {
                 view.edit_collection_or_new(key, |hash: &mut Hash, home| {
                     for field in 0..field_count {
