@@ -128,6 +128,7 @@ impl Shelves {
     pub(super) fn allocate(&mut self, heap: &Heap, size: usize, owner: u32) -> BlockId {
         let number = shelf_for(size);
         if self.shelves.len() <= number {
+            self.shelves.reserve_exact(number + 1 - self.shelves.len());
             self.shelves.resize_with(number + 1, Shelf::new);
         }
         let shelf = &mut self.shelves[number];
@@ -268,6 +269,9 @@ impl Shelf {
         let step = if self.slab_len == 1 { 1 } else { capacity / 8 + 1 };
         let size = (in_last + step).min(self.slab_len) as usize * block_size(number);
         if in_last == 0 {
+            if self.slabs.is_empty() {
+                self.slabs.reserve_exact(1);
+            }
             self.slabs.push(Slab::copy_of(heap, &[], size));
         } else {
             let last = self.slabs.last_mut().expect("it has blocks");
