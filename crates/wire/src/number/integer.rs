@@ -97,13 +97,39 @@ pub fn write_u64(out: &mut Vec<u8>, value: u64) {
 
 /// Appends `mark`, the number and a line end.
 pub(crate) fn write_line(out: &mut Vec<u8>, mark: u8, value: i64) {
-    // Made whole on the stack, for every append waits for the length that the one before it stored.
-    const DIGITS_END: usize = 1 + I64_TEXT_SIZE_MAX;
-    let mut line = [0; DIGITS_END + 2];
-    line[DIGITS_END..].copy_from_slice(b"\r\n");
-    let start = fill_back_signed(value, &mut line[..DIGITS_END]) - 1;
-    line[start] = mark;
-    out.extend_from_slice(&line[start..]);
+    match u64::try_from(value) {
+        Ok(value @ ..100_000_000) => {
+            // Made as one word, for bytes stored one by one would be waited for when they are read together.
+            let (digits, count) = digits_of(value);
+            let end = u128::from(u16::from_le_bytes(*b"\r\n")) << (8 * (1 + count));
+            let line = u128::from(mark) | u128::from(digits) << 8 | end;
+            let len = out.len();
+            out.extend_from_slice(&line.to_le_bytes());
+            out.truncate(len + 1 + count + 2);
+        }
+        _ => write_long_line(out, mark, value),
+    }
+}
+
+#[inline(never)]
+fn write_long_line(out: &mut Vec<u8>, mark: u8, value: i64) {
+    out.push(mark);
+    write_i64(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The digits of a value below 10^8, the first of them in the lowest byte, and how many they are. Each step cuts what is in a
+/// lane in two, in all lanes of one word: a division is a multiplication and a shift that are right for all that a lane holds.
+#[inline]
+const fn digits_of(value: u64) -> (u64, usize) {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let fours = value / 10_000 + ((value % 10_000) << 32);
+    let hundreds = ((fours * 5_243) >> 19) & 0x0000_007f_0000_007f;
+    let pairs = hundreds + ((fours - 100 * hundreds) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    let digits = tens + ((pairs - 10 * tens) << 8);
+    let leading_zero_count = (digits | 1 << 56).trailing_zeros() / 8;
+    ((digits | ZEROS) >> (8 * leading_zero_count), 8 - leading_zero_count as usize)
 }
 
 /// Writes sign and digits backwards from the buffer's end, and gives where they start.
@@ -163,6 +189,9 @@ mod tests {
             assert_eq!(out, value.to_string().as_bytes());
             assert_eq!(parse_i64_strict(&out), Some(value));
             assert_eq!(decimal_digit_count(value.unsigned_abs()), value.unsigned_abs().to_string().len());
+            let mut line = b"before".to_vec();
+            write_line(&mut line, b':', value);
+            assert_eq!(line, format!("before:{value}\r\n").as_bytes());
         }
         let mut out = Vec::new();
         write_u64(&mut out, u64::MAX);
