@@ -205,8 +205,11 @@ impl List {
                 *sum -= listpack_size(item) as u32;
                 see(item);
             }),
-            Repr::Large(nodes) if nodes.keeps_form_without(index) => nodes.take(index, see),
             Repr::Large(nodes) => {
+                let place = nodes.place(index);
+                if nodes.keeps_form_without(place) {
+                    return nodes.take(place, see);
+                }
                 see(nodes.at(index));
                 self.remove_range(index, 1);
             }

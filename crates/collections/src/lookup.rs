@@ -35,7 +35,10 @@ impl Table {
                 return Some(Place { bucket, bucket_index, index, item });
             }
         }
-        if matches.may_go_on() { self.place_beyond_home(segment, position, key) } else { None }
+        // Not returned as it is: then the place of one at home would be written to memory, too, and waited for there.
+        let Place { bucket, bucket_index, index, item } =
+            if matches.may_go_on() { self.place_beyond_home(segment, position, key)? } else { return None };
+        Some(Place { bucket, bucket_index, index, item })
     }
 
     #[inline(never)]

@@ -10,6 +10,9 @@ use crate::prefetch;
 /// Nodes from which on a new one at an end has room for all that it will hold.
 const ROOMY_NODE_COUNT_MIN: usize = if cfg!(miri) { 3 } else { 8 };
 
+/// Where an element is: its node, and its index there.
+pub(super) type Place = (usize, usize);
+
 /// The nodes of a list.
 #[derive(Clone)]
 pub(super) struct Nodes {
@@ -139,8 +142,17 @@ impl Nodes {
 
     /// The node of an element, and its index there. Panics beyond the end.
     #[inline]
-    fn place(&self, index: usize) -> (usize, usize) {
+    pub(super) fn place(&self, index: usize) -> Place {
         assert!(index < self.len, "beyond the end");
+        let last = self.nodes.len() - 1;
+        match index {
+            0 => (0, 0),
+            _ if index == self.len - 1 => (last, self.nodes[last].len() - 1),
+            _ => self.place_inside(index),
+        }
+    }
+
+    fn place_inside(&self, index: usize) -> Place {
         if index < self.len / 2 {
             let mut left = index;
             for (place, node) in self.nodes.iter().enumerate() {
@@ -288,16 +300,15 @@ impl Nodes {
         }
     }
 
-    /// Whether only one node changes if an element is removed, and stays. Panics beyond the end.
+    /// Whether only one node changes if an element is removed, and stays.
     #[inline]
-    pub(super) fn keeps_form_without(&self, index: usize) -> bool {
-        self.nodes.len() > 1 && self.nodes[self.place(index).0].len() > 1
+    pub(super) fn keeps_form_without(&self, (place, _): Place) -> bool {
+        self.nodes.len() > 1 && self.nodes[place].len() > 1
     }
 
     /// Removes an element, which `see` is shown before, where [`Self::keeps_form_without`] holds.
     #[inline]
-    pub(super) fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
-        let (place, within) = self.place(index);
+    pub(super) fn take(&mut self, (place, within): Place, see: impl FnOnce(Item<'_>)) {
         let node = &mut self.nodes[place];
         let Content::Several(elements) = &mut node.content else {
             unreachable!("a node of several elements stays")

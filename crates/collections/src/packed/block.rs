@@ -1,7 +1,7 @@
 //! The memory of a [`Packed`](super::Packed) sequence: one allocation with a head, found through one word.
 //!
 //! Owns the allocation. All `unsafe` of the sequence is here; what the bytes mean is the sequence's affair.
-//! Invariant: `head` points to an allocation of `capacity_words` words behind a [`Head`], all of it initialised.
+//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`Head`], all of it initialised.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -12,9 +12,8 @@ use crate::size_class::LINE_SIZE;
 /// Bytes of a word: blocks are as large as a number of them.
 const WORD_SIZE: usize = 8;
 
-/// What stands before the bytes.
+/// What stands before the bytes: in memory one word. Written in parts, it would be waited for when it is next read whole.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(8))]
 pub(super) struct Head {
     /// Bytes of elements.
     pub(super) used: u16,
@@ -39,6 +38,24 @@ pub(super) enum Gap {
 const GAP_BITS: u16 = 7;
 
 impl Head {
+    #[inline]
+    const fn from_word(word: u64) -> Self {
+        Self {
+            used: word as u16,
+            len: (word >> 16) as u16,
+            index: (word >> 32) as u16,
+            capacity_words: (word >> 48) as u16,
+        }
+    }
+
+    #[inline]
+    const fn to_word(self) -> u64 {
+        self.used as u64
+            | (self.len as u64) << 16
+            | (self.index as u64) << 32
+            | (self.capacity_words as u64) << 48
+    }
+
     /// Groups that the index has room for; 0: there is none.
     #[inline]
     pub(super) fn index_capacity(self) -> usize {
@@ -66,11 +83,9 @@ impl Head {
     }
 }
 
-const _: () = assert!(size_of::<Head>() == WORD_SIZE);
-
 /// The allocation; none while there is nothing in it.
 pub(super) struct Block {
-    head: Option<NonNull<Head>>,
+    head: Option<NonNull<u64>>,
 }
 
 // SAFETY: it owns plain bytes.
@@ -96,7 +111,7 @@ impl Block {
     #[inline]
     pub(super) fn head(&self) -> Head {
         // SAFETY: the invariant; nobody changes it while `self` is borrowed.
-        self.head.map_or(Head::default(), |head| unsafe { head.read() })
+        Head::from_word(self.head.map_or(0, |head| unsafe { head.read() }))
     }
 
     /// Bytes behind the head.
@@ -108,9 +123,11 @@ impl Block {
     /// Changes the head. There must be a block.
     #[inline]
     pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {
-        let mut head = self.head.expect("callers have made room");
+        let address = self.head.expect("callers have made room");
+        let mut head = self.head();
+        change(&mut head);
         // SAFETY: the invariant, and `self` is borrowed mutably. The capacity is private to this file.
-        change(unsafe { head.as_mut() });
+        unsafe { address.write(head.to_word()) };
     }
 
     /// All bytes behind the head.
@@ -151,14 +168,13 @@ impl Block {
                 unsafe { realloc(head.as_ptr().cast(), Self::layout(old_size), size) }
             }
         };
-        let Some(mut new) = NonNull::new(memory.cast::<Head>()) else { handle_alloc_error(layout) };
+        let Some(new) = NonNull::new(memory.cast::<u64>()) else { handle_alloc_error(layout) };
         if let Some(grown) = size.checked_sub(old_size).filter(|_| old_size > 0) {
             // SAFETY: the allocation has `size` bytes now.
             unsafe { memory.wrapping_add(old_size).write_bytes(0, grown) };
         }
         self.head = Some(new);
-        // SAFETY: the head was copied or zeroed, and `self` is its owner.
-        unsafe { new.as_mut() }.capacity_words = capacity_words;
+        self.update(|head| head.capacity_words = capacity_words);
     }
 
     /// Bytes of the allocation that has room for `capacity`: what the allocator would round it up to, so that the
@@ -170,7 +186,7 @@ impl Block {
     }
 
     fn layout(size: usize) -> Layout {
-        Layout::from_size_align(size, align_of::<Head>()).expect("sizes are small")
+        Layout::from_size_align(size, align_of::<u64>()).expect("sizes are small")
     }
 }
 
