@@ -258,7 +258,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Reports a change of a key: `event` is the keyspace event's name. Call it once per change, after it is made.
-    #[inline]
+    #[inline(always)]
     pub fn changed(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
         self.effects.dirty += 1;
         self.also_changed(key);
@@ -266,7 +266,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Reports one more key of a change that [`Self::changed`] has counted.
-    #[inline]
+    #[inline(always)]
     pub fn also_changed(&mut self, key: Key<'_>) {
         self.data.note_change(key);
     }
@@ -290,7 +290,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Reports one more keyspace event of a change that [`Self::changed`] has counted.
-    #[inline]
+    #[inline(always)]
     pub fn announce(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
         self.data.announce(class, event, key);
     }

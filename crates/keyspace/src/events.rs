@@ -87,7 +87,7 @@ pub trait Observer: Send + Sync {
 
 impl View<'_> {
     /// Tells the observer what happened to a key whose slot is held, if it wants to know.
-    #[inline]
+    #[inline(always)]
     pub fn announce(&self, class: EventClass, event: &str, key: Key<'_>) {
         if self.wanted.has(class) {
             self.tell(event, key.db, key.bytes);

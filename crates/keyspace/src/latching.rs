@@ -37,6 +37,22 @@ impl<'k> View<'k> {
         Ok(())
     }
 
+    /// Lets what is held go and latches one slot. If it is what is held, it is kept, unless somebody waits for it: who has
+    /// begun to wait waits for one command, however many follow.
+    #[inline(always)]
+    pub fn latch_next(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
+        let is_kept = match &self.held {
+            Held::Read(held, guard) => *held == slot && mode == Mode::Read && !guard.is_wanted(),
+            Held::Write(held, guard) => *held == slot && mode == Mode::Write && !guard.is_wanted(),
+            Held::Nothing | Held::Several(_) => false,
+        };
+        if is_kept {
+            return Ok(());
+        }
+        self.release();
+        self.latch(slot, mode)
+    }
+
     /// Latches several slots (ascending, distinct), going on behind those that are held already.
     pub fn latch_several(&mut self, wanted: impl Iterator<Item = Slot>, mode: Mode) -> Result<(), Busy> {
         let slots = self.keyspace.slots();

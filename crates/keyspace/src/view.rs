@@ -208,15 +208,15 @@ impl<'k> View<'k> {
     pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
         match &mut self.held {
             Held::Write(held, guard) if *held == slot => guard,
-            Held::Several(guards) => match place_of(slot, guards) {
-                Some(index) => match &mut guards[index].1 {
-                    Guard::Write(guard) => guard,
-                    Guard::Read(_) => not_held(slot),
-                },
-                None => not_held(slot),
-            },
+            Held::Several(guards) => Self::data_of_several_mut(guards, slot),
             _ => not_held(slot),
         }
+    }
+
+    #[inline(never)]
+    fn data_of_several_mut<'a>(guards: &'a mut [(Slot, SlotGuard<'k>)], slot: Slot) -> &'a mut SlotData {
+        let guard = place_of(slot, guards).and_then(|index| guards[index].1.as_mut());
+        guard.unwrap_or_else(|| not_held(slot))
     }
 
     #[inline(always)]

@@ -210,13 +210,13 @@ impl View<'_> {
     }
 
     /// Tells those who watch a key that it has changed, and notes it as ready for those who wait for it. Its slot must be held for writing.
-    #[inline]
+    #[inline(always)]
     pub fn note_change(&mut self, key: Key<'_>) {
         if self.wanted.every_change() {
             self.note_changed_key(key.bytes);
         }
         if self.slot_data_mut(key.slot).is_attended() {
-            self.note_attended_change(key);
+            self.note_attended_change(key.bytes, key.hash, key.db);
         }
     }
 
@@ -234,8 +234,10 @@ impl View<'_> {
         }
     }
 
+    /// Takes the key in parts: whoever lends it whole must have it in memory, and its copies wait for it to arrive there.
     #[cold]
-    fn note_attended_change(&mut self, key: Key<'_>) {
+    fn note_attended_change(&mut self, bytes: &[u8], hash: u64, db: DbIndex) {
+        let key = Key { bytes, hash, slot: slot_of_hash(hash), db };
         let now = self.due();
         let mut ready = std::mem::take(&mut self.ready);
         let keyspace = self.keyspace;

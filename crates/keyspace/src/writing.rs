@@ -99,7 +99,13 @@ impl View<'_> {
 
     /// Changes an entry in place, and records the access; `None` if the key is not there, or was not any more: its
     /// time being over, it is deleted. The change must not remove it.
+    #[inline]
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
+        self.edit_entry(&key, change)
+    }
+
+    #[inline]
+    fn edit_entry<R>(&mut self, key: &Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         if self.hides_unheld && !self.holds_for_writing(key.slot) {
             return None;
         }
@@ -107,7 +113,7 @@ impl View<'_> {
         let random = self.random.next_u32();
         let db = key.db.0 as usize;
         let mut expired = None;
-        let result = self.change(key, |table, heap| {
+        let result = self.change(*key, |table, heap| {
             let mut entry = table.find_mut(heap, key.hash, key.bytes)?;
             let before = entry.entry().expiry();
             if before.is_some_and(|at| at <= now) {
@@ -126,8 +132,8 @@ impl View<'_> {
             Some(result)
         });
         if let Some(removed) = expired {
-            self.announce(EventClass::Expired, "expired", key);
-            self.note_change(key);
+            self.announce(EventClass::Expired, "expired", *key);
+            self.note_change(*key);
             self.discard_expired(removed);
         }
         result
@@ -156,13 +162,23 @@ impl View<'_> {
 
     /// Changes a collection in place, and records the access; a key whose collection is empty afterwards is removed.
     /// `None` if the key is not there.
+    #[inline]
     pub fn edit_collection<T: Collection, R>(
         &mut self,
         key: Key<'_>,
         change: impl FnOnce(&mut T, Home<'_>) -> R,
     ) -> Result<Option<Edited<R>>, NotOfThisType> {
-        let home = self.home(key);
-        let edited = self.edit(key, |entry| {
+        self.edit_object(&key, change)
+    }
+
+    #[inline]
+    fn edit_object<T: Collection, R>(
+        &mut self,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut T, Home<'_>) -> R,
+    ) -> Result<Option<Edited<R>>, NotOfThisType> {
+        let home = self.home(*key);
+        let edited = self.edit_entry(key, |entry| {
             let collection = entry.object_mut().and_then(T::of_mut).ok_or(NotOfThisType)?;
             let result = change(collection, home);
             let (is_gone, has_volatile_members) = (collection.is_empty(), collection.has_volatile_members());
@@ -171,7 +187,7 @@ impl View<'_> {
         });
         let Some(edited) = edited.transpose()? else { return Ok(None) };
         if edited.is_gone {
-            self.remove(key);
+            self.remove(*key);
         }
         Ok(Some(edited))
     }
@@ -186,7 +202,7 @@ impl View<'_> {
         let mut once = |collection: &mut T, home: Home<'_>| {
             change.take().expect("one of two calls it")(collection, home)
         };
-        if let Some(edited) = self.edit_collection(key, &mut once)? {
+        if let Some(edited) = self.edit_object(&key, &mut once)? {
             return Ok(edited);
         }
         let mut collection = T::new();

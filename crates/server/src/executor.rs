@@ -3,7 +3,8 @@
 //!
 //! Owns what is reused from batch to batch. Touches one connection at a time, and the keyspace through its view.
 //! Never sees a socket. The same steps for a run of simple requests stand inlined in `plain.rs`; refusals are in
-//! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection that waits for another.
+//! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection
+//! that waits for another, and between plain ones on the same slot.
 
 mod ahead;
 mod attention;

@@ -1,6 +1,7 @@
 //! Runs of plain requests: simple commands on keys, from a connection with nothing switched on, on a server that needs
 //! no attention. The same steps as for every request (latch, run, let go, report), inlined, with what is the same for
-//! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command.
+//! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command. A
+//! latch is kept for the next request on the same slot, so that a hot key is not latched again and again.
 
 use commands::command::Access;
 use commands::context::Ctx;
@@ -75,14 +76,16 @@ impl Executor {
         for plan in &plans[first..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
             if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
+                ctx.data.release();
                 let ahead = Ahead { planned, bytes, db: ctx.session.db };
                 ahead.preload(&self.shared.keyspace, index);
             }
             let keys = planned.keys_of(plan);
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let latched = if let [key] = keys {
-                ctx.data.latch(slot_of_hash(key.hash), mode)
+                ctx.data.latch_next(slot_of_hash(key.hash), mode)
             } else {
+                ctx.data.release();
                 self.slots.clear();
                 self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
                 self.slots.sort_unstable();
@@ -90,7 +93,6 @@ impl Executor {
                 ctx.data.latch_several(self.slots.iter().copied(), mode)
             };
             if latched.is_err() {
-                ctx.data.release();
                 break;
             }
             let args = batch.args(index, bytes);
@@ -112,7 +114,6 @@ impl Executor {
                 };
                 serving.serve_ready();
             }
-            ctx.data.release();
             if plan.id != run.id {
                 run.end(self.statistics, started);
                 run.id = plan.id;
@@ -145,6 +146,7 @@ impl Executor {
                 break;
             }
         }
+        ctx.data.release();
         let ns = run.end(self.statistics, started);
         ctx.session.last_command = Some(run.id);
         ctx.session.command_count += (index - first) as u64;

@@ -212,12 +212,14 @@ impl Executor {
         self.foreseen.clear();
     }
 
-    /// Asks for the buckets of these keys, then for their entries.
+    /// Asks for the buckets of these keys, then for their entries; once for a key that comes again and again.
     #[inline(always)]
     fn prefetch(&mut self, hashes: impl Iterator<Item = u64>) {
         let keyspace = &self.shared.keyspace;
+        let mut before = None;
+        let others = hashes.filter(|hash| before.replace(*hash) != Some(*hash));
         self.trails.clear();
-        self.trails.extend(hashes.map(|hash| keyspace.trail(hash)));
+        self.trails.extend(others.map(|hash| keyspace.trail(hash)));
         for _ in 0..TRAIL_LEN_MAX {
             self.trails.retain_mut(Trail::follow);
         }
