@@ -30,6 +30,7 @@ mod receive_buffer;
 mod send_queue;
 mod socket;
 mod sys;
+pub mod title;
 mod uring;
 mod waker;
 

@@ -384,29 +384,6 @@ pub fn set_oom_score_adjustment(adjustment: i32) -> io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", adjustment.to_string())
 }
 
-/// Sets the title that `ps` shows, by overwriting the process's arguments where they are. What doesn't fit there is
-/// cut off.
-pub fn set_title(title: &str) -> io::Result<()> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name in brackets may hold anything; fields are counted behind it, from the third on. See proc(5).
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let field = |number: usize| fields.split_ascii_whitespace().nth(number - 3)?.parse::<usize>().ok();
-    let (Some(start), Some(end)) = (field(48), field(49)) else {
-        return Err(io::ErrorKind::InvalidData.into());
-    };
-    if start == 0 || end <= start {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let room = end - start;
-    let kept = title.len().min(room - 1);
-    let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the kernel put the arguments there, writable, and nothing else uses that memory.
-    unsafe { area.write_bytes(0, room) };
-    // SAFETY: `kept` bytes fit, and the title lies elsewhere.
-    unsafe { area.copy_from_nonoverlapping(title.as_ptr(), kept) };
-    Ok(())
-}
-
 /// The process id.
 #[must_use]
 pub fn id() -> u32 {

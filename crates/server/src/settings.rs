@@ -203,7 +203,7 @@ pub fn set_title(config: &Config, shared: &Shared) {
         })
     };
     let Some(title) = config::expand_title(&config.proc_title_template, value_of) else { return };
-    if let Err(error) = process::set_title(&title) {
+    if let Err(error) = reactor::title::set_title(&title) {
         log::debug!("The process's title can't be set: {error}");
     }
 }

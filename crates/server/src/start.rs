@@ -119,12 +119,16 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
         eprintln!("Can't go to the background: {error}");
         return Err(Fatal);
     }
+    let has_room = reactor::title::make_room();
     if let Err(error) = logging::start(&config) {
         eprintln!("Can't open the log file: {error}");
         return Err(Fatal);
     }
     crash::install();
     supervisor::starting();
+    if let Err(error) = has_room {
+        log::debug!("The process's title can't be longer than its arguments: {error}");
+    }
     announce(&config, config_file.as_deref());
     if let Some(notice) = loaded.inert_notice() {
         log::info!("{notice}");
