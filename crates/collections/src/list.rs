@@ -239,6 +239,15 @@ impl List {
         if self.is_quicklist() { "quicklist" } else { "listpack" }
     }
 
+    /// Number of packed sequences that the elements lie in.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        match &self.repr {
+            Repr::Small { .. } => 1,
+            Repr::Large(nodes) => nodes.node_count(),
+        }
+    }
+
     /// Bytes of memory beside the value itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

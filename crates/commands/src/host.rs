@@ -89,6 +89,8 @@ pub trait Host {
     fn set_active_expire(&self, enabled: bool);
     /// Suspends the periodic work of all threads (`DEBUG PAUSE-CRON`).
     fn pause_cron(&self, paused: bool);
+    /// Changes how reply buffers are shown (`DEBUG REPLYBUFFER`, `DEBUG CLIENT-ENFORCE-REPLY-LIST`).
+    fn set_reply_buffers(&self, setting: ReplyBufferSetting);
     /// Stops this thread for so long (`DEBUG SLEEP`).
     fn sleep(&self, micros: u64);
     /// Writes a line to the log (`DEBUG LOG`).
@@ -119,6 +121,17 @@ pub trait Host {
     fn invalidate_all(&self);
     /// Called after a handler changed what other threads may read of this session.
     fn publish(&self, session: &Session);
+}
+
+/// What tests may want to be different about reply buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyBufferSetting {
+    /// For how many milliseconds the largest reply is remembered; negative: for ever. `None`: as without it.
+    PeakReset(Option<i64>),
+    /// Whether their sizes follow the replies.
+    Resizing(bool),
+    /// Whether each reply counts as a whole block of output, however short it is.
+    CountsBlocks(bool),
 }
 
 /// A fault to end by.

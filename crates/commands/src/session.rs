@@ -40,6 +40,8 @@ pub struct Session {
     pub user: String,
     /// Whether it may run commands that need authentication.
     pub authenticated: bool,
+    /// Whether it once might, before it was reset.
+    pub was_authenticated: bool,
     /// Peer address as Redis prints it.
     pub peer: String,
     /// Local address as Redis prints it.
@@ -219,6 +221,7 @@ impl Session {
             lib_version: Vec::new(),
             user: "default".to_owned(),
             authenticated: !needs_password,
+            was_authenticated: false,
             peer,
             local,
             fd: -1,
@@ -250,6 +253,7 @@ impl Session {
         self.watching = None;
         self.tracking = None;
         self.user = "default".to_owned();
+        self.was_authenticated |= self.authenticated;
         self.authenticated = !needs_password;
     }
 

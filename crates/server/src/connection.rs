@@ -14,6 +14,7 @@ use wire::request::Parser;
 
 use crate::mail::UnblockReply;
 use crate::registry::ClientRecord;
+use crate::reply_buffers::ReplyBufferSize;
 
 /// Buffers smaller than this are not counted, in bytes: they come and go with each request.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
@@ -105,6 +106,8 @@ pub struct Connection {
     pub out: Vec<u8>,
     /// Long strings that belong between the bytes of `out`, in order.
     pub lent: LentTexts,
+    /// How large a buffer its replies want.
+    pub reply_buffer: ReplyBufferSize,
     /// Bytes of replies that are with the reactor, when last looked at.
     pub pending: usize,
     /// The latch it waits for.
@@ -279,8 +282,8 @@ impl Connection {
         let record = &self.record;
         record.query_bytes.set((self.query.len() - self.parsed_size()) as u64);
         record.query_free_bytes.set((self.query_capacity() - self.query.len()) as u64);
-        record.reply_buffer_bytes.set(self.out.capacity() as u64);
-        record.reply_buffer_peak.set(self.out.len() as u64);
+        record.reply_buffer_bytes.set(self.reply_buffer.size() as u64);
+        record.reply_buffer_peak.set(self.reply_buffer.peak() as u64);
         self.publish_output();
     }
 

@@ -10,7 +10,7 @@ use commands::command::Flags;
 use commands::error::CommandError;
 use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Crash, Host, LatencyEvent, LoggedCommand, MemoryStat,
-    QueuedCost, ShutdownOptions,
+    QueuedCost, ReplyBufferSetting, ShutdownOptions,
 };
 use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
@@ -201,6 +201,15 @@ impl Host for ThreadHost {
 
     fn pause_cron(&self, paused: bool) {
         self.shared.cron_paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn set_reply_buffers(&self, setting: ReplyBufferSetting) {
+        let rules = &self.shared.reply_buffers;
+        match setting {
+            ReplyBufferSetting::PeakReset(milliseconds) => rules.set_peak_reset_ms(milliseconds),
+            ReplyBufferSetting::Resizing(enabled) => rules.set_resizing(enabled),
+            ReplyBufferSetting::CountsBlocks(enabled) => rules.set_counts_blocks(enabled),
+        }
     }
 
     fn sleep(&self, micros: u64) {

@@ -32,6 +32,7 @@ mod memory;
 mod metrics;
 mod monitor;
 mod registry;
+mod reply_buffers;
 mod secrets;
 mod settings;
 mod shared;

@@ -1,5 +1,6 @@
 //! What memory is used for: `MEMORY STATS`, and the figures of `INFO memory`.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use collections::TABLE_BYTES_A_KEY;
@@ -140,9 +141,11 @@ impl Shared {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect::<Vec<_>>();
+        let selected: HashSet<u64> = self.clients.all().iter().map(|record| record.db.value()).collect();
         for db in 0..self.keyspace.db_count() {
             let population = self.keyspace.counters.population(db);
-            if population.keys > 0 {
+            // One that is in use has its line though its last key is gone.
+            if population.keys > 0 || selected.contains(&(db as u64)) {
                 let tables = vec![
                     ("overhead.hashtable.main".to_owned(), whole(population.keys * TABLE_BYTES_A_KEY as u64)),
                     ("overhead.hashtable.expires".to_owned(), whole(0)),

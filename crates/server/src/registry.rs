@@ -60,7 +60,7 @@ pub struct ClientRecord {
     pub follows_redirects: ThreadCounter,
     /// Whether it imports data.
     pub is_import_source: ThreadCounter,
-    /// Capacity of the reply buffer, in bytes.
+    /// How large a reply buffer it is shown to have, in bytes.
     pub reply_buffer_bytes: ThreadCounter,
     /// The most bytes it held of late.
     pub reply_buffer_peak: ThreadCounter,

@@ -24,6 +24,7 @@ use crate::listening::{EventPublisher, Hub};
 use crate::mail::{Mail, Seats};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::reply_buffers::ReplyBufferRules;
 use crate::statistics::{Statistics, ThreadStatistics};
 use crate::threads::Roster;
 use crate::watchdog::Watchdog;
@@ -84,6 +85,8 @@ pub struct Shared {
     pub pause_until: AtomicI64,
     /// Whether the active expiry cycle runs.
     pub active_expire: AtomicBool,
+    /// How large reply buffers are shown to be.
+    pub reply_buffers: ReplyBufferRules,
     /// Frees memory where it disturbs nobody.
     pub background: Background,
     /// Highest memory use seen, in bytes.
@@ -167,6 +170,9 @@ fn seed() -> [u64; 4] {
 /// Heaps beyond which more would not spare anyone a meeting.
 const HEAP_COUNT_MAX: usize = 64;
 
+/// Of its time, in thousandths, that a thread which has work spends with it.
+const WORKING_PERMILLE: u64 = 50;
+
 /// Flags that change how every request is handled; one load tells that none is set.
 #[derive(Default)]
 pub struct Attention(AtomicU32);
@@ -216,6 +222,14 @@ impl Shared {
     #[must_use]
     pub fn wanted_threads(&self) -> usize {
         self.thread_count.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether there is work for more than one thread just now, or is to be taken for granted.
+    #[must_use]
+    pub fn several_threads_work(&self) -> bool {
+        let is_working = |thread: &usize| self.seats.seat(*thread).busy_permille() >= WORKING_PERMILLE;
+        let always = self.config.load().io_threads_always_active;
+        self.wanted_threads() > 1 && (always || self.seats.occupied().filter(is_working).count() > 1)
     }
 
     /// Sends a message to every thread that runs.
@@ -319,6 +333,7 @@ impl Shared {
             startup_memory: AtomicU64::new(0),
             pause_until: AtomicI64::new(0),
             active_expire: AtomicBool::new(true),
+            reply_buffers: ReplyBufferRules::default(),
             background: Background::on_cpus(cpus),
             memory_peak: AtomicU64::new(0),
             rejected_connections: AtomicU64::new(0),

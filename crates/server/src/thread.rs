@@ -41,6 +41,7 @@ use crate::listeners::{Listeners, Origin};
 use crate::listening::{Ears, Invalidation};
 use crate::mail::{Mail, Seat, UnblockReply};
 use crate::registry::ClientRecord;
+use crate::reply_buffers::ReplyBufferSize;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 
@@ -366,6 +367,7 @@ impl Thread {
         record.is_unix = origin.is_unix();
         let record = Arc::new(record);
         self.shared.clients.insert(&record);
+        let now = self.now.0;
         self.place(socket, |token, reactor_id| Connection {
             token,
             id: reactor_id,
@@ -376,6 +378,7 @@ impl Thread {
             is_quiet: false,
             out: Vec::new(),
             lent: LentTexts::default(),
+            reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
             parked: None,
             waiter: None,

@@ -147,6 +147,16 @@ fn debug_answers_only_whom_it_is_allowed_to() {
         );
         assert_eq!(client.text(&["DEBUG", "HASHTABLE-CAN-ABORT-SHRINK", "1"]), "OK");
         assert_eq!(client.text(&["DEBUG", "REPLYBUFFER", "RESIZING", "0"]), "OK");
+        let numbers: Vec<String> = (0..3000).map(|number| number.to_string()).collect();
+        let push: Vec<&str> =
+            ["RPUSH", "list"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+        assert_eq!(client.text(&push), "3000");
+        assert_eq!(client.text(&["CONFIG", "SET", "list-compress-depth", "12"]), "OK");
+        let shown = client.text(&["DEBUG", "OBJECT", "list"]);
+        assert!(
+            shown.contains("encoding:quicklist ") && shown.contains(" ql_listpack_max:-2 ql_compressed:1 "),
+            "{shown}"
+        );
         // A number with a line end, as hiredis' tests send it.
         assert_eq!(client.text(&["DEBUG", "SLEEP", "0\r\n"]), "OK");
         let lengths = [("hello", 6), ("-128", 2), ("128", 3), ("-100000", 5), ("99999999999", 12)];
@@ -544,5 +554,21 @@ fn what_values_took_goes_back_to_the_system_when_they_are_gone() {
             }
             wait_for(|| (resident(&mut client) < before + 25 * MIB).then_some(()));
         }
+    });
+}
+
+#[test]
+fn what_is_idle_is_told_from_what_is_in_use() {
+    on_each_backend(&["--io-threads", "2"], |server| {
+        let mut client = server.client();
+        assert!(!client.text(&["MEMORY", "STATS"]).contains("db.5"));
+        client.text(&["SELECT", "5"]);
+        assert!(client.text(&["MEMORY", "STATS"]).contains("db.5"), "somebody has selected it");
+        client.text(&["CONFIG", "SET", "io-threads-always-active", "yes"]);
+        assert_eq!(server.info(&mut client, "io_threads_active"), "1");
+        client.text(&["CONFIG", "SET", "io-threads-always-active", "no"]);
+        wait_for(|| (server.info(&mut client, "io_threads_active") == "0").then_some(()));
+        client.text(&["CONFIG", "SET", "io-threads", "4"]);
+        assert_ne!(server.info(&mut client, "used_active_time_io_thread_3"), "");
     });
 }

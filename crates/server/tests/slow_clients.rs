@@ -48,6 +48,58 @@ fn large_values_are_lent_to_those_who_pull_them() {
 }
 
 #[test]
+fn a_reply_can_be_made_to_count_as_a_block_of_output() {
+    on_each_backend(&["--requirepass", "secret", "--enable-debug-command", "yes"], |server| {
+        let mut admin = server.client();
+        assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
+        let mut stranger = server.client();
+        assert!(stranger.text(&["GET", "key"]).starts_with("NOAUTH"));
+        assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "1"]), "OK");
+        stranger.send(&["GET", "key"]);
+        assert!(stranger.receive().is_none());
+        // Who was known once is none.
+        let mut known = server.client();
+        known.send(&["AUTH", "wrong"]);
+        assert!(known.receive().is_none());
+        let mut known = server.client();
+        assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "0"]), "OK");
+        assert_eq!(known.text(&["AUTH", "secret"]), "OK");
+        assert_eq!(known.text(&["RESET"]), "RESET");
+        assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "1"]), "OK");
+        assert!(known.text(&["GET", "key"]).starts_with("NOAUTH"));
+        assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "0"]), "OK");
+        assert!(server.client().text(&["GET", "key"]).starts_with("NOAUTH"));
+    });
+}
+
+#[test]
+fn the_size_of_a_reply_buffer_follows_the_replies() {
+    on_each_backend(&["--enable-debug-command", "yes"], |server| {
+        let mut admin = server.client();
+        let mut reader = server.client();
+        let id = reader.text(&["CLIENT", "ID"]);
+        let mut shown_size = |reader: Option<&mut Client>| -> usize {
+            if let Some(reader) = reader {
+                reader.text(&["GETRANGE", "value", "0", "-1"]);
+            }
+            let line = admin.text(&["CLIENT", "LIST", "ID", &id]);
+            let size = line.split(' ').find_map(|field| field.strip_prefix("rbs="));
+            size.unwrap().parse().unwrap()
+        };
+        wait_for(|| (shown_size(None) == 1024).then_some(()));
+        assert_eq!(server.client().text(&["SET", "value", &"v".repeat(40_000)]), "OK");
+        let mut other = server.client();
+        assert_eq!(other.text(&["DEBUG", "REPLYBUFFER", "PEAK-RESET-TIME", "never"]), "OK");
+        wait_for(|| (shown_size(Some(&mut reader)) == 16_384).then_some(()));
+        assert_eq!(other.text(&["DEBUG", "REPLYBUFFER", "PEAK-RESET-TIME", "100"]), "OK");
+        wait_for(|| (shown_size(None) == 1024).then_some(()));
+        for wrong in [["PEAK-RESET-TIME", "soon"], ["NOPE", "1"]] {
+            assert!(other.text(&["DEBUG", "REPLYBUFFER", wrong[0], wrong[1]]).starts_with("ERR "));
+        }
+    });
+}
+
+#[test]
 fn large_values_have_their_place_among_the_replies() {
     on_each_backend(
         &["--io-threads", "1", "--min-string-size-avoid-copy-reply-threaded", "2000"],

@@ -130,6 +130,35 @@ fn a_server_that_relies_on_users_does_not_start_open() {
 }
 
 #[test]
+fn the_title_may_be_longer_than_the_arguments() {
+    let words = "long ".repeat(100);
+    let template = format!("{words} {{port}}");
+    let server = Server::start_in(&[("KEPT", "value"), ("ROOM", &"r".repeat(1000))], &[]);
+    let mut client = server.client();
+    assert_eq!(client.text(&["CONFIG", "SET", "proc-title-template", &template]), "OK");
+    let path = format!("/proc/{}/cmdline", server.info(&mut client, "process_id"));
+    let title = std::fs::read_to_string(path).unwrap();
+    assert_eq!(title.trim_end_matches('\0'), format!("{words} {}", server.port));
+}
+
+#[test]
+fn the_mode_has_the_name_that_the_caller_knows() {
+    let directory = Directory::new("mode");
+    let path = directory.path("valkey-server");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_broadloom"), &path).unwrap();
+    for (program, as_redis, shown) in [
+        (env!("CARGO_BIN_EXE_broadloom"), "no", vec!["redis_mode:standalone", "server_mode:standalone"]),
+        (&path, "no", vec!["server_mode:standalone"]),
+        (&path, "yes", vec!["redis_mode:standalone"]),
+    ] {
+        let server = Server::start_program(program, &[], &["--extended-redis-compatibility", as_redis]);
+        let text = server.client().text(&["INFO", "server"]);
+        let modes: Vec<&str> = text.lines().filter(|line| line.contains("_mode:")).collect();
+        assert_eq!(modes, shown);
+    }
+}
+
+#[test]
 fn what_is_no_server_is_refused_or_answered() {
     let (text, succeeded) = run(&["--sentinel"], "");
     assert!(!succeeded && text.contains("--sentinel is not offered"), "{text}");

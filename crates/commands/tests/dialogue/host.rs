@@ -8,7 +8,7 @@ use base::Millis;
 use commands::error::CommandError;
 use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
-    ShutdownOptions,
+    ReplyBufferSetting, ShutdownOptions,
 };
 use commands::listening::Topic;
 use commands::session::{Queued, Session};
@@ -139,6 +139,8 @@ impl Host for TestHost {
     fn set_active_expire(&self, _: bool) {}
 
     fn pause_cron(&self, _: bool) {}
+
+    fn set_reply_buffers(&self, _: ReplyBufferSetting) {}
 
     fn sleep(&self, _: u64) {}
 

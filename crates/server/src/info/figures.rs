@@ -200,7 +200,8 @@ pub(super) fn cpu(text: &mut Text, shared: &Shared) {
         ("used_cpu_user_main_thread", &micros(first.cpu_user_us.value())),
         ("used_active_time_main_thread", &micros(first.busy_ns.value() / 1000)),
     ]);
-    for thread in shared.seats.occupied().filter(|thread| *thread > 0) {
+    // Those that are wanted, even where one has not begun yet.
+    for thread in 1..shared.wanted_threads() {
         let statistics = shared.statistics.thread(thread);
         text.line(&format!("used_active_time_io_thread_{thread}"), micros(statistics.busy_ns.value() / 1000));
         text.line(&format!("used_cpu_sys_io_thread_{thread}"), micros(statistics.cpu_system_us.value()));

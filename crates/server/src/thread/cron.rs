@@ -229,6 +229,7 @@ impl Thread {
             }
             left -= 1;
             connection.recent_commands = 0;
+            connection.reply_buffer.adapt(now, &self.shared.reply_buffers);
             let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed);
             if config.timeout > 0 && quiet_ms > i64::from(config.timeout) * 1000 && connection.may_time_out()
             {

@@ -2,7 +2,7 @@
 
 use base::Millis;
 use commands::session::SessionFlags;
-use config::ClientClass;
+use config::{ClientClass, Config};
 use reactor::CloseMode;
 use reactor::clock::Ticks;
 
@@ -107,6 +107,11 @@ impl Thread {
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
+        } else if self.shared.reply_buffers.counts_blocks() && is_stranger(connection, &self.executor.config)
+        {
+            self.spare_buffers.extend(spare);
+            self.end_for_output(token);
+            return;
         } else {
             // What can't leave at once is counted by its length.
             let (room, len) = (connection.out.capacity(), connection.out.len());
@@ -119,6 +124,7 @@ impl Thread {
             self.statistics.writes.add(1);
             self.statistics.sent_bytes.add(size);
             connection.record.sent_bytes.add(size);
+            connection.reply_buffer.note(size as usize);
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
             // From the end, as that moves no byte twice.
@@ -175,18 +181,10 @@ impl Thread {
         let Some(connection) = self.connection(token) else { return false };
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
         let limit = config.client_output_buffer_limit.of(class);
-        let is_stranger = !connection.session.authenticated && config.requirepass.reveal().is_some();
-        let hard = (is_stranger && pending > STRANGER_OUTPUT_SIZE_MAX)
+        let hard = (is_stranger(connection, &config) && pending > STRANGER_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
         if hard || is_over_soft_limit(connection, pending as u64, limit.soft_size, limit.soft_seconds, now) {
-            let session = &connection.session;
-            log::warn!(
-                "Client id={} addr={} closed for overcoming of output buffer limits.",
-                session.id,
-                session.peer
-            );
-            self.shared.output_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.abandon(token);
+            self.end_for_output(token);
             return false;
         }
         if pending > OUTPUT_PAUSE_SIZE && !connection.receive_paused {
@@ -195,6 +193,19 @@ impl Thread {
             self.reactor.pause_receive(id);
         }
         true
+    }
+
+    /// Ends a connection whose output is over a limit.
+    fn end_for_output(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        let session = &connection.session;
+        log::warn!(
+            "Client id={} addr={} closed for overcoming of output buffer limits.",
+            session.id,
+            session.peer
+        );
+        self.shared.output_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.abandon(token);
     }
 
     /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: of an incomplete
@@ -247,6 +258,12 @@ impl Thread {
             }
         }
     }
+}
+
+/// Whether it has never said who it is, though it has to.
+fn is_stranger(connection: &Connection, config: &Config) -> bool {
+    let session = &connection.session;
+    !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()
 }
 
 fn is_over_soft_limit(

@@ -45,10 +45,15 @@ impl Server {
 
     /// The same with these variables in its environment.
     pub fn start_in(environment: &[(&str, &str)], options: &[&str]) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_broadloom"), environment, options)
+    }
+
+    /// The same by another name of the program.
+    pub fn start_program(program: &str, environment: &[(&str, &str)], options: &[&str]) -> Self {
         // Somebody else may take the port between here and there: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+            let mut child = Command::new(program)
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
                 .args(options)

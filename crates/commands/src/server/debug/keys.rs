@@ -14,13 +14,26 @@ use crate::reply::{Replied, Reply};
 pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let entry = ctx.data.peek(ctx.key(0)).ok_or(CommandError::NO_SUCH_KEY)?;
     let encoding = entry.encoding_name();
-    let text = format!(
+    let mut text = format!(
         "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
         entry.key().as_ptr(),
         serialized_len(entry),
         entry.access(),
         ctx.data.aging.idle_seconds(entry.access()),
     );
+    // Of its nodes, and of what the directives say about them.
+    if let ValueRef::Object(Object::List(list)) = entry.value()
+        && encoding == "quicklist"
+    {
+        let nodes = list.node_count();
+        text.push_str(&format!(
+            " ql_nodes:{nodes} ql_avg_node:{:.2} ql_listpack_max:{} ql_compressed:{} ql_uncompressed_size:{}",
+            list.len() as f64 / nodes as f64,
+            ctx.config.list_max_listpack_size,
+            u8::from(ctx.config.list_compress_depth != 0),
+            list.memory_bytes(),
+        ));
+    }
     Ok(reply.simple(&text))
 }
 

@@ -19,7 +19,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
-use crate::host::Crash;
+use crate::host::{Crash, ReplyBufferSetting};
 use crate::reply::{Replied, Reply};
 
 /// `DEBUG subcommand ...`
@@ -33,7 +33,12 @@ pub const COMMAND: Command = Command {
         &[
             sub("assert", 2, "Ends the process by a failed assertion, with a crash report.", &[]),
             sub("change-repl-id", 2, "Not offered: needs replication.", &[]),
-            sub("client-enforce-reply-list", 3, "Has no effect here.", &[SWITCH]),
+            sub(
+                "client-enforce-reply-list",
+                3,
+                "Makes each reply count as a block of output for who has not authenticated.",
+                &[SWITCH],
+            ),
             sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
             sub("dict-resizing", 3, "Has no effect here: tables always grow and shrink.", &[SWITCH]),
             sub("digest", 2, "Returns a digest of all data.", &[]).access(Access::ReadAll),
@@ -62,9 +67,9 @@ pub const COMMAND: Command = Command {
             sub("reload", -2, "Not offered: needs persistence.", &[]),
             sub(
                 "replybuffer",
-                -3,
-                "Has no effect here: reply buffers follow what is in them.",
-                &[Arg::string("what")],
+                4,
+                "Changes how the sizes of reply buffers are shown.",
+                &[Arg::string("what"), Arg::string("value")],
             ),
             sub("sdslen", 3, "Returns the lengths of a key and its string.", &[KEY])
                 .access(Access::Read)
@@ -136,11 +141,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             // Only how long it takes is of interest.
             std::hint::black_box(base::glob::matches(args.at(3), &text));
         }
-        "client-enforce-reply-list"
-        | "dict-resizing"
-        | "hashtable-can-abort-shrink"
-        | "quicklist-packed-threshold"
-        | "replybuffer" => {}
+        "client-enforce-reply-list" => {
+            ctx.host.set_reply_buffers(ReplyBufferSetting::CountsBlocks(is_on(args.at(2))?));
+        }
+        "replybuffer" => ctx.host.set_reply_buffers(reply_buffer_setting(args)?),
+        "dict-resizing" | "hashtable-can-abort-shrink" | "quicklist-packed-threshold" => {}
         name => {
             return Err(CommandError::owned(format!(
                 "ERR DEBUG {} is not supported by this version of Broadloom",
@@ -153,6 +158,24 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 
 fn is_on(switch: &[u8]) -> Result<bool, CommandError> {
     parse_i64_strict(switch).map(|number| number != 0).ok_or(CommandError::NOT_AN_INTEGER)
+}
+
+/// `DEBUG REPLYBUFFER PEAK-RESET-TIME milliseconds|never|reset`, `... RESIZING switch`
+fn reply_buffer_setting(args: Args<'_>) -> Result<ReplyBufferSetting, CommandError> {
+    let value = args.at(3);
+    if args.at(2).eq_ignore_ascii_case(b"resizing") {
+        return Ok(ReplyBufferSetting::Resizing(is_on(value)?));
+    }
+    if !args.at(2).eq_ignore_ascii_case(b"peak-reset-time") {
+        return Err(help::wrong_subcommand("DEBUG", args.at(1)));
+    }
+    Ok(ReplyBufferSetting::PeakReset(if value.eq_ignore_ascii_case(b"never") {
+        Some(-1)
+    } else if value.eq_ignore_ascii_case(b"reset") {
+        None
+    } else {
+        Some(parse_i64_strict(value).ok_or(CommandError::NOT_AN_INTEGER)?)
+    }))
 }
 
 fn sleep(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
