@@ -13,6 +13,9 @@ use crate::counters::Population;
 use crate::key::Key;
 use crate::view::View;
 
+/// Slots to look into at random for an entry: with as many entries as a hundredth of the slots, one of them has one mostly.
+const RANDOM_SLOT_TRIES: usize = 256;
+
 /// Bits of a position inside a slot.
 const POSITION_BITS: u32 = 24;
 
@@ -139,13 +142,25 @@ impl View<'_> {
     /// Calls `see` with a random live entry of a database; `None` if there is none to be found.
     pub fn with_random_entry<R>(&self, db: DbIndex, see: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let db = db.0 as usize;
-        if self.keyspace.counters.population(db).keys == 0 {
+        let key_count = self.keyspace.counters.population(db).keys;
+        if key_count == 0 {
             return None;
         }
         let start = self.random.below(SLOT_COUNT as u64) as usize;
-        // Large databases are hit at once; in a small one the next slot that has anything will do.
-        for tries in 0..2 * SLOT_COUNT {
-            let slot = (start + tries) % SLOT_COUNT;
+        // Large databases are hit at once. In a small one entries are counted off: the next slot that has anything would give
+        // the entries behind a gap more than their share.
+        let mut passed_over = 0;
+        for tries in 0..RANDOM_SLOT_TRIES + 2 * SLOT_COUNT {
+            if tries == RANDOM_SLOT_TRIES {
+                passed_over = self.random.below(key_count) as usize;
+            } else if tries == RANDOM_SLOT_TRIES + SLOT_COUNT {
+                // There are fewer than counted: any will do.
+                passed_over = 0;
+            }
+            let slot = match tries {
+                ..RANDOM_SLOT_TRIES => self.random.below(SLOT_COUNT as u64) as usize,
+                _ => (start + tries) % SLOT_COUNT,
+            };
             let guard;
             let data = match self.held_data(Slot::new(slot as u16)) {
                 Some(data) => data,
@@ -156,11 +171,16 @@ impl View<'_> {
                 }
             };
             let Some(table) = data.table(db) else { continue };
+            if table.len() <= passed_over {
+                passed_over -= table.len();
+                continue;
+            }
             if let Some(entry) = table.sample(self.random.next_u64())
                 && !self.is_expired(entry)
             {
                 return Some(see(entry));
             }
+            passed_over = 0;
         }
         None
     }

@@ -152,3 +152,24 @@ fn what_is_costly_to_drop_is_left_to_others() {
         }
     });
 }
+
+#[test]
+fn a_random_entry_is_any_of_them_wherever_they_lie() {
+    with_view(|view| {
+        let names: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
+        let slot =
+            |name: &String| Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(1)).slot.index();
+        let mut by_slot: Vec<(usize, &String)> = names.iter().map(|name| (slot(name), name)).collect();
+        by_slot.sort();
+        let neighbours =
+            by_slot.windows(2).find(|pair| pair[0].0 + 1 == pair[1].0).expect("some are side by side");
+        for (_, name) in neighbours {
+            held(view, name, |view, key| view.set(key, NewValue::Int(1), ExpiryChange::Clear));
+        }
+        let second = neighbours[1].1.as_bytes();
+        let drawn = (0..400).filter(|_| {
+            view.with_random_entry(DbIndex(1), |entry| entry.key() == second).expect("there are two")
+        });
+        assert!((120..280).contains(&drawn.count()));
+    });
+}

@@ -12,6 +12,8 @@ const WITHIN_CONFIG: &[&str] = &["enable_protected_configs"];
 const READ_THOUGH_INERT: &[(&str, &str)] = &[
     ("aclfile", "a server that is told to use one does not start"),
     ("enable_module_command", "MODULE LOAD says whether the command or the file is refused"),
+    ("io_threads_always_active", "INFO counts the threads as active then"),
+    ("list_compress_depth", "DEBUG OBJECT shows whether it is set"),
     ("locale_collate", "CONFIG SET refuses one that the system does not know"),
     ("repl_backlog_size", "INFO shows it"),
     ("tls_port", "the process's title and refusals name it"),
