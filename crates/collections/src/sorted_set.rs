@@ -61,6 +61,9 @@ const _: () = assert!(size_of::<SortedSet>() == 16);
 /// Elements from which on another thread drops a large set.
 const COSTLY_LEN_MIN: usize = 64;
 
+/// Elements up to which a set is filled one by one: they may fit into a small form.
+const FEW_LEN_MAX: usize = if cfg!(miri) { 20 } else { 200 };
+
 /// What an update of a member came upon and left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Updated {
@@ -225,6 +228,31 @@ impl SortedSet {
         score: f64,
     ) -> Option<f64> {
         self.update(home, limits, member, |_| Some(score)).old
+    }
+
+    /// Puts elements into an empty set that come in order, each member once.
+    pub fn fill_in_order<'m>(
+        &mut self,
+        home: Home<'_>,
+        limits: SortedSetLimits,
+        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
+    ) {
+        debug_assert!(self.is_empty());
+        if elements.len() <= FEW_LEN_MAX {
+            for (member, score) in elements {
+                self.insert(home, limits, member, score);
+            }
+            return;
+        }
+        let (mut is_listpack, mut len) = (self.is_listpack(), 0);
+        let named = elements.map(|(member, score)| {
+            len += 1;
+            is_listpack = is_listpack && !limits.are_passed(len, member);
+            (member, if is_listpack { score + 0.0 } else { score })
+        });
+        let mut large = Box::new(Large::of_ordered(home, named));
+        large.is_named_listpack = is_listpack;
+        self.form = Form::Large(large);
     }
 
     /// Takes a member out. Returns its score.

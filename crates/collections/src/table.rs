@@ -24,12 +24,13 @@
 //!
 //! Start reading at [`Table::find`], then [`Table::upsert`].
 
+mod copying;
+
 use crate::bucket::{Item, POSITION_BITS, Position, Volatility};
 use crate::directory::Directory;
 use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
 use crate::heap::Heap;
-use crate::prefetch;
 use crate::removed::{ExpiryChange, NewValue, Removed};
 use crate::segment::{
     BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
@@ -230,21 +231,6 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
-    /// A deep copy, in `heap`. Hashes nothing: entries keep their positions.
-    #[must_use]
-    pub fn to_copy(&self, heap: &Heap) -> Self {
-        let mut copy = Self::new();
-        for (_, segment) in self.segments() {
-            // All are asked for before the first is waited for.
-            segment.items().for_each(|item| prefetch::line(item.address()));
-            for item in segment.items() {
-                let source = self.entry_of(item);
-                copy.add(heap, item.position, Removed::copy_of(source, heap, source.key()));
-            }
-        }
-        copy
-    }
-
     /// Frees all entries and retires the segments; the table is as new.
     pub fn clear(&mut self) {
         drop(self.take());
@@ -366,8 +352,9 @@ impl Table {
         }
     }
 
+    /// Adds a key that is not there.
     #[inline(never)]
-    fn add_new(
+    pub(crate) fn add_new(
         &mut self,
         heap: &Heap,
         hash: u64,

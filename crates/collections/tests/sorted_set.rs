@@ -126,6 +126,14 @@ impl Driver {
         }
         seen.sort_by(|a, b| a.0.cmp(&b.0));
         assert!(self.model.iter().eq(seen.iter().map(|(member, score)| (member, score))));
+        let mut filled = SortedSet::new();
+        filled.fill_in_order(home, LIMITS, sorted.iter().copied());
+        filled.check(home).unwrap_or_else(|fault| panic!("filled in order: {fault}"));
+        assert!(filled.iter().eq(sorted.iter().copied()));
+        // What follows works on that.
+        if self.random.below(2) == 0 {
+            self.set = filled;
+        }
     }
 
     fn compare_ranges(&mut self) {

@@ -323,6 +323,8 @@ impl Nodes {
 
     pub(super) fn remove_range(&mut self, index: usize, count: usize) {
         assert!(count <= self.len - index, "beyond the end");
+        // The size is told by what goes or by what stays, whichever is less.
+        let most_go = count > self.len / 2;
         let mut left = count;
         let mut at = if count > 0 { self.place(index) } else { return };
         let mut emptied = at.0..at.0;
@@ -330,7 +332,9 @@ impl Nodes {
             let (place, within) = at;
             let node = &mut self.nodes[place];
             let here = left.min(node.len() - within);
-            self.listpack_size -= node.listpack_size(within, here);
+            if !most_go {
+                self.listpack_size -= node.listpack_size(within, here);
+            }
             if here == node.len() {
                 if emptied.is_empty() {
                     emptied = place..place;
@@ -344,6 +348,9 @@ impl Nodes {
         }
         self.len -= count;
         self.nodes.drain(emptied);
+        if most_go {
+            self.listpack_size = self.nodes.iter().map(|node| node.listpack_size(0, node.len())).sum();
+        }
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(2 * self.nodes.len());
         }

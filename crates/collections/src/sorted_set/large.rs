@@ -132,15 +132,36 @@ impl Large {
         }
     }
 
+    /// A set of members that come in order, each one once.
+    pub(super) fn of_ordered<'m>(home: Home<'_>, elements: impl Iterator<Item = (&'m [u8], f64)>) -> Self {
+        let mut table = Table::default();
+        let mut links = Vec::with_capacity(elements.size_hint().0);
+        let mut together = Vec::with_capacity(ADDED_TOGETHER);
+        let mut elements = elements.peekable();
+        while elements.peek().is_some() {
+            for (member, score) in elements.by_ref().take(ADDED_TOGETHER) {
+                let hash = home.hasher.hash(member);
+                table.prefetch_home(hash);
+                together.push((hash, member, score));
+            }
+            for (hash, member, score) in together.drain(..) {
+                let entry =
+                    table.add_new(home.heap, hash, member, NewValue::Int(score.to_bits() as i64), None);
+                links.push((order_of(score), Link::new(entry)));
+            }
+        }
+        // SAFETY: (1) as in `insert`.
+        let tree = unsafe { Tree::of_ordered(&links) };
+        Self { table, tree, is_named_listpack: false }
+    }
+
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         let table = self.table.to_copy(heap);
         let mut entries: Vec<_> = table.iter().map(|entry| (order_of(score_of(entry)), entry)).collect();
         entries.sort_unstable_by(|(a, left), (b, right)| a.cmp(b).then_with(|| left.key().cmp(right.key())));
-        let mut tree = Tree::default();
-        for (order, entry) in entries {
-            // SAFETY: (1) as in `insert`.
-            unsafe { tree.insert(order, entry) };
-        }
+        let links: Vec<_> = entries.into_iter().map(|(order, entry)| (order, Link::new(entry))).collect();
+        // SAFETY: (1) as in `insert`.
+        let tree = unsafe { Tree::of_ordered(&links) };
         Self { table, tree, is_named_listpack: self.is_named_listpack }
     }
 
@@ -164,6 +185,9 @@ impl Large {
 
 /// Elements that are taken out of the tree before they are taken out of the table: their memory is waited for together.
 const REMOVED_TOGETHER: usize = 16;
+
+/// Elements whose places in the table are waited for together.
+const ADDED_TOGETHER: usize = 16;
 
 /// Entries whose size is looked at to tell the size of all.
 const SAMPLE_LEN: usize = 64;

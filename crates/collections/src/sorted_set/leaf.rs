@@ -79,6 +79,18 @@ impl Leaf {
         Box::new(Self { base: 0, len: 0, shift: 0, words: [0; LEAF_LEN_MAX] })
     }
 
+    /// A leaf of elements in order, of which there is one at least.
+    pub(super) fn of_ordered(elements: &[(u64, Link)]) -> Box<Self> {
+        let mut leaf = Self::new();
+        let (first, last) = (elements[0].0, elements[elements.len() - 1].0);
+        (leaf.base, leaf.shift) = (first, shift_of(first, last));
+        leaf.len = elements.len() as u16;
+        for (index, (order, link)) in elements.iter().enumerate() {
+            leaf.words[index] = leaf.tag(*order) << SHIFTED_ADDRESS_BITS | link.0;
+        }
+        leaf
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)
@@ -235,8 +247,7 @@ impl Leaf {
     }
 
     fn set_range(&mut self, base: u64, end: u64) {
-        let bits = u64::BITS - (end - base).leading_zeros();
-        (self.base, self.shift) = (base, bits.saturating_sub(TAG_BITS) as u8);
+        (self.base, self.shift) = (base, shift_of(base, end));
         for index in 0..self.len() {
             let tag = self.tag(self.order(index));
             self.words[index] = tag << SHIFTED_ADDRESS_BITS | self.link(index).0;
@@ -257,6 +268,12 @@ impl Leaf {
         }
         Ok(())
     }
+}
+
+/// By how much orders are shifted for those of a range to fit into tags.
+fn shift_of(base: u64, end: u64) -> u8 {
+    let bits = u64::BITS - (end - base).leading_zeros();
+    bits.saturating_sub(TAG_BITS) as u8
 }
 
 /// The first of the indexes `start..end` for which `is_behind` is false; it is true for those before.

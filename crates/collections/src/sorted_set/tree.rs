@@ -14,7 +14,8 @@
 //!
 //! Cost: a step changes one leaf and the nodes above; at most one node a level is split or merged, 62 words or 32
 //! children each. A node that becomes sparse merges with a neighbour if they fill no more than three quarters of one.
-//! Where elements are added at an end, nodes are left full behind it.
+//! Where elements are added at an end, nodes are left full behind it. What comes in order as a whole is put into leaves
+//! at once ([`Tree::of_ordered`]).
 //!
 //! Start reading at [`Tree::insert`].
 
@@ -97,6 +98,32 @@ impl Tree {
         root.insert_child(0, left.into_child());
         root.insert_child(1, sibling);
         self.root = Some(Node::Inner(root));
+    }
+
+    /// A tree of elements in order, no two equal: its nodes are full but for the last of each level.
+    ///
+    /// # Safety
+    /// 1. As for [`Self::insert`], for the entry of each link.
+    pub(super) unsafe fn of_ordered(elements: &[(u64, Link)]) -> Self {
+        let leaf = |some: &[(u64, Link)]| Child {
+            order: some[0].0,
+            first: some[0].1,
+            count: some.len() as u32,
+            node: Node::Leaf(Leaf::of_ordered(some)),
+        };
+        let mut level: Vec<Child> = elements.chunks(LEAF_LEN_MAX).map(leaf).collect();
+        while level.len() > 1 {
+            let mut children = level.into_iter().peekable();
+            level = Vec::new();
+            while children.peek().is_some() {
+                let mut inner = Inner::new();
+                for child in children.by_ref().take(FANOUT) {
+                    inner.insert_child(inner.len, child);
+                }
+                level.push(Node::Inner(inner).into_child());
+            }
+        }
+        Self { root: level.pop().map(|child| child.node) }
     }
 
     /// Removes the element at a rank below the length, and returns its link.
