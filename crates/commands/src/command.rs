@@ -11,6 +11,7 @@ use crate::context::Ctx;
 use crate::doc::Doc;
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// The function that runs a command under its latches.
 pub type Run = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
@@ -499,8 +500,7 @@ pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) 
 }
 
 fn find_keyword(args: Args<'_>, word: &str, from: i32) -> Option<usize> {
-    let matches =
-        |index: &usize| args.get(*index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let matches = |index: &usize| args.get(*index).is_some_and(|arg| arg.says(word));
     if from >= 0 {
         (from as usize..args.len()).find(matches)
     } else {

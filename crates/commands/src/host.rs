@@ -9,7 +9,7 @@ use base::Millis;
 use wire::reply::ReplyBuffer;
 
 pub use crate::connection::client::Criteria;
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::listening::Topic;
 use crate::session::{Queued, Session};
 
@@ -207,7 +207,7 @@ impl ClientKind {
     /// The class with this name, in any of its spellings.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
-        match name.to_ascii_lowercase().as_slice() {
+        match up_to_nul(name).to_ascii_lowercase().as_slice() {
             b"normal" => Some(Self::Normal),
             b"slave" | b"replica" => Some(Self::Replica),
             b"pubsub" => Some(Self::Pubsub),

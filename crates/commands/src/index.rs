@@ -5,6 +5,7 @@
 
 use crate::command::{Access, Command, Flags};
 use crate::table::COMMANDS;
+use crate::word::Word;
 
 /// Number of a command or subcommand: its place when the table is read with subcommands behind their containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,7 +138,7 @@ impl Index {
     #[must_use]
     pub fn find_sub(&self, container: Found, word: &[u8]) -> Option<Found> {
         let subcommands = container.command.subcommands;
-        let position = subcommands.iter().position(|sub| sub.name.as_bytes().eq_ignore_ascii_case(word))?;
+        let position = subcommands.iter().position(|sub| word.says(sub.name))?;
         let is_public = !container.command.public_subcommands().is_empty();
         let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
         Some(Found { command: &subcommands[position], id, shape: Shape::Other })

@@ -26,6 +26,7 @@ pub mod session;
 pub mod table;
 pub mod timeout;
 pub mod tracking;
+pub mod word;
 
 mod bitmap;
 mod connection;

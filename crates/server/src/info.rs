@@ -10,6 +10,7 @@ use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering;
 
 use commands::identity;
+use commands::word::Word;
 use reactor::{clock, process};
 
 use crate::registry::BLOCKED_WITH_TIMEOUT;
@@ -70,7 +71,7 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
 
 /// The sections with these names; none: the default ones.
 pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
-    let is_named = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
+    let is_named = |wanted: &str| names.iter().any(|name| name.says(wanted));
     let all = is_named("everything") || is_named("all");
     let default = names.is_empty() || is_named("default");
     let mut text = Text::default();

@@ -11,6 +11,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `BITFIELD key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | ... INCRBY type offset increment
 /// ...]`
@@ -106,7 +107,7 @@ impl Operation {
         let mut at = 0;
         while let Some(word) = args.get(at) {
             let operand_count = args.len() - at - 1;
-            let is = |name: &[u8], needed: usize| operand_count >= needed && word.eq_ignore_ascii_case(name);
+            let is = |name: &[u8], needed: usize| operand_count >= needed && word.says(name);
             if is(b"overflow", 1) {
                 overflow = Overflow::parse(args.at(at + 1))?;
                 at += 2;

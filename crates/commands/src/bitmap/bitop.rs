@@ -8,6 +8,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key [key ...]`
 pub const COMMAND: Command = Command {
@@ -61,14 +62,14 @@ enum Operation {
 impl Operation {
     fn parse(word: &[u8], source_count: usize) -> Result<Self, CommandError> {
         let operation = match word {
-            _ if word.eq_ignore_ascii_case(b"and") => Self::And,
-            _ if word.eq_ignore_ascii_case(b"or") => Self::Or,
-            _ if word.eq_ignore_ascii_case(b"xor") => Self::Xor,
-            _ if word.eq_ignore_ascii_case(b"not") => Self::Not,
-            _ if word.eq_ignore_ascii_case(b"diff") => Self::Diff,
-            _ if word.eq_ignore_ascii_case(b"diff1") => Self::Diff1,
-            _ if word.eq_ignore_ascii_case(b"andor") => Self::AndOr,
-            _ if word.eq_ignore_ascii_case(b"one") => Self::One,
+            _ if word.says("and") => Self::And,
+            _ if word.says("or") => Self::Or,
+            _ if word.says("xor") => Self::Xor,
+            _ if word.says("not") => Self::Not,
+            _ if word.says("diff") => Self::Diff,
+            _ if word.says("diff1") => Self::Diff1,
+            _ if word.says("andor") => Self::AndOr,
+            _ if word.says("one") => Self::One,
             _ => return Err(CommandError::SYNTAX),
         };
         match operation {

@@ -5,6 +5,7 @@ use wire::number::parse_i64_strict;
 use super::bits;
 use crate::context::Ctx;
 use crate::error::CommandError;
+use crate::word::Word;
 
 const BAD_OFFSET: CommandError = CommandError::new("ERR bit offset is not an integer or out of range");
 const BAD_TYPE: CommandError = CommandError::new(
@@ -45,9 +46,9 @@ pub(super) enum Overflow {
 impl Overflow {
     pub fn parse(word: &[u8]) -> Result<Self, CommandError> {
         match word {
-            _ if word.eq_ignore_ascii_case(b"wrap") => Ok(Self::Wrap),
-            _ if word.eq_ignore_ascii_case(b"sat") => Ok(Self::Saturate),
-            _ if word.eq_ignore_ascii_case(b"fail") => Ok(Self::Fail),
+            _ if word.says("wrap") => Ok(Self::Wrap),
+            _ if word.says("sat") => Ok(Self::Saturate),
+            _ if word.says("fail") => Ok(Self::Fail),
             _ => Err(BAD_OVERFLOW),
         }
     }

@@ -7,6 +7,7 @@ use wire::request::Args;
 
 use crate::doc::Arg;
 use crate::error::CommandError;
+use crate::word::Word;
 
 /// What a request says about the part it means.
 #[derive(Clone, Copy)]
@@ -55,8 +56,8 @@ impl PartOf {
         let start = number(0)?;
         let unit = match args.get(2) {
             None => Unit::Byte,
-            Some(word) if word.eq_ignore_ascii_case(b"byte") => Unit::Byte,
-            Some(word) if word.eq_ignore_ascii_case(b"bit") => Unit::Bit,
+            Some(word) if word.says("byte") => Unit::Byte,
+            Some(word) if word.says("bit") => Unit::Bit,
             Some(_) => return Err(CommandError::SYNTAX),
         };
         Ok(Self { start: start.unwrap_or(0), end: number(1)?, unit })

@@ -8,7 +8,7 @@ use super::{auth, client};
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::identity;
 use crate::reply::{Replied, Reply};
 
@@ -65,7 +65,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut name = None;
     let mut at = 2;
     while let Some(option) = args.get(at) {
-        match (option.to_ascii_lowercase().as_slice(), args.get(at + 1), args.get(at + 2)) {
+        match (up_to_nul(option).to_ascii_lowercase().as_slice(), args.get(at + 1), args.get(at + 2)) {
             (b"auth", Some(user), Some(password)) => {
                 credentials = Some((user, password));
                 at += 3;

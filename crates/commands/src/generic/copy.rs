@@ -8,6 +8,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `COPY source destination [DB destination-db] [REPLACE]`
 pub const COMMAND: Command = Command {
@@ -60,9 +61,9 @@ impl Options {
         let mut options = Self { db: ctx.db(), replace: false };
         let mut rest = args.tail(3).iter();
         while let Some(word) = rest.next() {
-            if word.eq_ignore_ascii_case(b"replace") {
+            if word.says("replace") {
                 options.replace = true;
-            } else if word.eq_ignore_ascii_case(b"db") {
+            } else if word.says("db") {
                 options.db = ctx.parse_db_index(rest.next().ok_or(CommandError::SYNTAX)?)?;
             } else {
                 return Err(CommandError::SYNTAX);

@@ -9,6 +9,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]`
 pub const EXPIRE: Command = Command {
@@ -95,10 +96,10 @@ impl Condition {
         let mut conditions = Self::empty();
         for word in words {
             conditions |= match word {
-                _ if word.eq_ignore_ascii_case(b"nx") => Self::NX,
-                _ if word.eq_ignore_ascii_case(b"xx") => Self::XX,
-                _ if word.eq_ignore_ascii_case(b"gt") => Self::GT,
-                _ if word.eq_ignore_ascii_case(b"lt") => Self::LT,
+                _ if word.says("nx") => Self::NX,
+                _ if word.says("xx") => Self::XX,
+                _ if word.says("gt") => Self::GT,
+                _ if word.says("lt") => Self::LT,
                 _ => return Err(CommandError::quote("ERR Unsupported option ", word, "")),
             };
         }

@@ -8,6 +8,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `FLUSHDB [ASYNC | SYNC]`
 pub const FLUSHDB: Command = Command {
@@ -53,8 +54,8 @@ fn flush(
 ) -> Result<Replied, CommandError> {
     let in_background = match (args.get(1), args.len()) {
         (None, _) => ctx.config.lazyfree_lazy_user_flush,
-        (Some(word), 2) if word.eq_ignore_ascii_case(b"async") => true,
-        (Some(word), 2) if word.eq_ignore_ascii_case(b"sync") => false,
+        (Some(word), 2) if word.says("async") => true,
+        (Some(word), 2) if word.says("sync") => false,
         _ => return Err(CommandError::SYNTAX),
     };
     let cleared = ctx.data.clear(db);

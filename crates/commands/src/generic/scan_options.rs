@@ -6,6 +6,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use crate::error::{CommandError, up_to_nul};
+use crate::word::Word;
 
 const INVALID_CURSOR: CommandError = CommandError::new("ERR invalid cursor");
 const MISPLACED_NOVALUES: CommandError = CommandError::new("ERR NOVALUES option can only be used in HSCAN");
@@ -48,17 +49,17 @@ impl<'a> ScanOptions<'a> {
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             let mut operand = || rest.next().ok_or(CommandError::SYNTAX);
-            if word.eq_ignore_ascii_case(b"match") {
+            if word.says("match") {
                 options.pattern = Some(operand()?).filter(|pattern| *pattern != b"*");
-            } else if word.eq_ignore_ascii_case(b"count") {
+            } else if word.says("count") {
                 let count = parse_i64_strict(operand()?).ok_or(CommandError::NOT_AN_INTEGER)?;
                 options.count =
                     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(CommandError::SYNTAX)?;
-            } else if word.eq_ignore_ascii_case(b"type") && subject == Subject::Keys {
+            } else if word.says("type") && subject == Subject::Keys {
                 options.kind = Some(parse_kind(operand()?)?);
-            } else if word.eq_ignore_ascii_case(b"novalues") {
+            } else if word.says("novalues") {
                 options.leave_out_values(subject, Kind::Hash, MISPLACED_NOVALUES)?;
-            } else if word.eq_ignore_ascii_case(b"noscores") {
+            } else if word.says("noscores") {
                 options.leave_out_values(subject, Kind::SortedSet, MISPLACED_NOSCORES)?;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -87,7 +88,7 @@ impl<'a> ScanOptions<'a> {
 fn parse_kind(name: &[u8]) -> Result<Kind, CommandError> {
     Kind::ALL
         .into_iter()
-        .find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
+        .find(|kind| name.says(kind.name()))
         .ok_or_else(|| CommandError::quote("ERR unknown type name '", name, "'"))
 }
 

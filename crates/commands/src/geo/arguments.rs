@@ -5,6 +5,7 @@ use wire::number::parse_f64_decimal;
 use super::geohash::{LATITUDE_MAX, LONGITUDE_MAX, Point};
 use crate::doc::Arg;
 use crate::error::CommandError;
+use crate::word::Word;
 
 const NO_UNIT: CommandError = CommandError::new("ERR unsupported unit provided. please use M, KM, FT, MI");
 
@@ -28,10 +29,10 @@ pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Co
 /// The metres in a unit.
 pub(super) fn parse_unit(name: &[u8]) -> Result<f64, CommandError> {
     match () {
-        () if name.eq_ignore_ascii_case(b"m") => Ok(1.0),
-        () if name.eq_ignore_ascii_case(b"km") => Ok(1000.0),
-        () if name.eq_ignore_ascii_case(b"ft") => Ok(0.3048),
-        () if name.eq_ignore_ascii_case(b"mi") => Ok(1609.34),
+        () if name.says("m") => Ok(1.0),
+        () if name.says("km") => Ok(1000.0),
+        () if name.says("ft") => Ok(0.3048),
+        () if name.says("mi") => Ok(1609.34),
         () => Err(NO_UNIT),
     }
 }

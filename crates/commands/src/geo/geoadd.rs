@@ -9,6 +9,7 @@ use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::sorted_set::zadd::{AddOptions, add_elements};
+use crate::word::Word;
 
 /// `GEOADD key [NX|XX] [CH] longitude latitude member [longitude latitude member ...]`
 pub const COMMAND: Command = Command {
@@ -47,9 +48,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut places = args.tail(2);
     while let Some(word) = places.get(0) {
         match () {
-            () if word.eq_ignore_ascii_case(b"nx") => options.only_new = true,
-            () if word.eq_ignore_ascii_case(b"xx") => options.only_old = true,
-            () if word.eq_ignore_ascii_case(b"ch") => options.counts_changes = true,
+            () if word.says("nx") => options.only_new = true,
+            () if word.says("xx") => options.only_old = true,
+            () if word.says("ch") => options.counts_changes = true,
             () => break,
         }
         places = places.tail(1);

@@ -15,6 +15,7 @@ use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::sorted_set::{ScoreRange, limits};
+use crate::word::Word;
 
 /// The command that searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub(super) fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut last = None;
     while index + 1 < args.len() {
         let word = args.at(index);
-        if word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist") {
+        if word.says("store") || word.says("storedist") {
             index += 1;
             last = Some(index as u32);
         }
@@ -203,7 +204,7 @@ impl Options {
 
     /// Whether a word is an option by itself, which is then on.
     fn take_plain(&mut self, word: &[u8], form: Form) -> bool {
-        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        let is = |name: &[u8]| word.says(name);
         match () {
             () if is(b"withdist") => self.with_distance = true,
             () if is(b"withhash") => self.with_hash = true,
@@ -227,9 +228,7 @@ impl Options {
     ) -> Result<usize, CommandError> {
         let word = args.at(index);
         let operands = args.tail(index + 1);
-        let is = |name: &[u8], operand_count: usize| {
-            word.eq_ignore_ascii_case(name) && operands.len() >= operand_count
-        };
+        let is = |name: &[u8], operand_count: usize| word.says(name) && operands.len() >= operand_count;
         let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));
         let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
         let is_box = matches!(self.shape, Some(Shape::Box { .. }));
@@ -242,7 +241,7 @@ impl Options {
         }
         if (is(b"store", 1) || is(b"storedist", 1)) && form.may_store() {
             self.destination = Some(index + 1);
-            self.stores_distance = word.eq_ignore_ascii_case(b"storedist");
+            self.stores_distance = word.says("storedist");
             return Ok(2);
         }
         if is(b"frommember", 1) && searches_around && self.origin != Some(Origin::Point) {

@@ -14,6 +14,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `HRANDFIELD key [count [WITHVALUES]]`
 pub const COMMAND: Command = Command {
@@ -86,7 +87,7 @@ impl Wanted {
                 "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
             ));
         }
-        let with_values = args.len() == 4 && args.at(3).eq_ignore_ascii_case(b"withvalues");
+        let with_values = args.len() == 4 && args.at(3).says("withvalues");
         if args.len() > 3 && !with_values {
             return Err(CommandError::SYNTAX);
         }

@@ -5,6 +5,7 @@ use wire::number::parse_i64_strict;
 
 use crate::context::Ctx;
 use crate::error::CommandError;
+use crate::word::Word;
 
 /// Which of the two commands' options are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let is = |name: &str| word.says(name);
             let timed = [
                 ("EX", Unit::Seconds),
                 ("PX", Unit::Millis),

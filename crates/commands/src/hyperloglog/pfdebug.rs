@@ -9,6 +9,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `PFDEBUG subcommand key`
 pub const COMMAND: Command = Command {
@@ -32,7 +33,7 @@ const NOT_SPARSE: CommandError = CommandError::new("ERR HLL encoding is not spar
 const NEITHER_ON_NOR_OFF: CommandError = CommandError::new("ERR Argument must be ON or OFF");
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let word = args.at(1).to_ascii_lowercase();
+    let word = up_to_nul(args.at(1)).to_ascii_lowercase();
     if word == b"simd" {
         return switch(args.at(2), reply);
     }
@@ -75,8 +76,8 @@ fn make_dense(ctx: &mut Ctx<'_>, sketch: &mut Sketch) -> Result<bool, CommandErr
 /// There is one implementation only; it answers as if it were two.
 fn switch(word: &[u8], reply: Reply<'_>) -> Result<Replied, CommandError> {
     match word {
-        _ if word.eq_ignore_ascii_case(b"on") => Ok(reply.simple("enabled")),
-        _ if word.eq_ignore_ascii_case(b"off") => Ok(reply.simple("disabled")),
+        _ if word.says("on") => Ok(reply.simple("enabled")),
+        _ if word.says("off") => Ok(reply.simple("disabled")),
         _ => Err(NEITHER_ON_NOR_OFF),
     }
 }

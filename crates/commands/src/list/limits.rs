@@ -4,6 +4,7 @@ use collections::{End, ListLimits};
 use config::Config;
 
 use crate::error::CommandError;
+use crate::word::Word;
 
 /// Up to where lists have their compact encoding.
 pub(crate) fn limits(config: &Config) -> ListLimits {
@@ -12,9 +13,9 @@ pub(crate) fn limits(config: &Config) -> ListLimits {
 
 /// The end that `LEFT` or `RIGHT` names.
 pub(super) fn parse_end(text: &[u8]) -> Result<End, CommandError> {
-    if text.eq_ignore_ascii_case(b"left") {
+    if text.says("left") {
         Ok(End::Left)
-    } else if text.eq_ignore_ascii_case(b"right") {
+    } else if text.says("right") {
         Ok(End::Right)
     } else {
         Err(CommandError::SYNTAX)

@@ -9,6 +9,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `LINSERT key <BEFORE | AFTER> pivot element`
 pub const COMMAND: Command = Command {
@@ -33,8 +34,8 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let distance = match args.at(2) {
-        word if word.eq_ignore_ascii_case(b"before") => 0,
-        word if word.eq_ignore_ascii_case(b"after") => 1,
+        word if word.says("before") => 0,
+        word if word.says("after") => 1,
         _ => return Err(CommandError::SYNTAX),
     };
     let (key, pivot, element) = (ctx.key(0), args.at(3), args.at(4));

@@ -13,6 +13,7 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::session::{BlockReason, KeyWait};
 use crate::timeout::parse_seconds;
+use crate::word::Word;
 
 const NUMKEYS: Arg = Arg::integer("numkeys");
 const KEY: Arg = Arg::key("key", 0).multiple();
@@ -81,7 +82,7 @@ fn parse(args: Args<'_>, count_at: usize) -> Result<(End, usize), CommandError> 
     let end = parse_end(args.at(end_at))?;
     match (args.get(end_at + 1), args.get(end_at + 2)) {
         (None, _) => Ok((end, 1)),
-        (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"count") => {
+        (Some(word), Some(count)) if word.says("count") => {
             let count = parse_i64_strict(count).filter(|count| *count > 0).ok_or(BAD_COUNT)?;
             let is_last = args.len() == end_at + 3;
             if is_last { Ok((end, count as usize)) } else { Err(CommandError::SYNTAX) }

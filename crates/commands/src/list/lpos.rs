@@ -9,6 +9,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
 pub const COMMAND: Command = Command {
@@ -56,16 +57,16 @@ impl Options {
             let value = args.get(index + 1).ok_or(CommandError::SYNTAX)?;
             let number = parse_i64_strict(value);
             let not_negative = number.and_then(|number| u64::try_from(number).ok());
-            if word.eq_ignore_ascii_case(b"rank") {
+            if word.says("rank") {
                 options.rank = number.ok_or(CommandError::NOT_AN_INTEGER)?;
                 match options.rank {
                     i64::MIN => return Err(BEYOND_RANGE),
                     0 => return Err(ZERO_RANK),
                     _ => {}
                 }
-            } else if word.eq_ignore_ascii_case(b"count") {
+            } else if word.says("count") {
                 options.count = Some(not_negative.ok_or(BAD_COUNT)?);
-            } else if word.eq_ignore_ascii_case(b"maxlen") {
+            } else if word.says("maxlen") {
                 options.len_max = not_negative.ok_or(BAD_MAXLEN)?;
             } else {
                 return Err(CommandError::SYNTAX);

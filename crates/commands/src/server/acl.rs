@@ -10,6 +10,7 @@ use crate::error::CommandError;
 use crate::help;
 use crate::reply::{Replied, Reply};
 use crate::table::NUMBERED;
+use crate::word::Word;
 
 /// `ACL subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -57,7 +58,7 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     }
     let category = Categories::all()
         .iter_names()
-        .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(wanted))
+        .find(|(name, _)| wanted.says(name))
         .map(|(_, category)| category)
         .ok_or_else(|| CommandError::quote("ERR Unknown category '", wanted, "'"))?;
     let members: Vec<&str> = NUMBERED

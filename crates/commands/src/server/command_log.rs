@@ -6,7 +6,7 @@ use wire::request::Args;
 use crate::command::{Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::host::CommandLog;
 use crate::reply::{Replied, Reply};
@@ -121,7 +121,7 @@ fn slowlog_get(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Re
 }
 
 fn parse_log(word: &[u8]) -> Result<CommandLog, CommandError> {
-    match word.to_ascii_lowercase().as_slice() {
+    match up_to_nul(word).to_ascii_lowercase().as_slice() {
         b"slow" => Ok(CommandLog::Slow),
         b"large-request" => Ok(CommandLog::LargeRequest),
         b"large-reply" => Ok(CommandLog::LargeReply),

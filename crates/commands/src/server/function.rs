@@ -8,6 +8,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `FUNCTION subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -41,7 +42,7 @@ pub const COMMAND: Command = Command::container(
 );
 
 fn flush(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let is_known = |word: &[u8]| word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async");
+    let is_known = |word: &[u8]| word.says("sync") || word.says("async");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_known(word)) {
         return Err(CommandError::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }

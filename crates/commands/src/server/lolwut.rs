@@ -9,6 +9,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::identity;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `LOLWUT [VERSION version] [width] [height]`
 pub const COMMAND: Command = Command::keyless(
@@ -29,7 +30,7 @@ const SHAFTS: usize = 8;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut rest = args.tail(1);
-    if rest.get(0).is_some_and(|word| word.eq_ignore_ascii_case(b"version")) && rest.len() > 1 {
+    if rest.get(0).is_some_and(|word| word.says("version")) && rest.len() > 1 {
         number(rest.at(1))?;
         rest = rest.tail(2);
     }

@@ -5,7 +5,7 @@ use wire::request::Args;
 use crate::command::{Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::host::ShutdownOptions;
 use crate::reply::{Replied, Reply};
 
@@ -49,7 +49,7 @@ pub const COMMAND: Command = Command::keyless(
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut options = ShutdownOptions::default();
     for word in args.tail(1) {
-        match word.to_ascii_lowercase().as_slice() {
+        match up_to_nul(word).to_ascii_lowercase().as_slice() {
             b"save" if options.save != Some(false) => options.save = Some(true),
             b"nosave" if options.save != Some(true) => options.save = Some(false),
             b"now" => options.now = true,

@@ -17,6 +17,7 @@ use super::zrange::store_result;
 use crate::context::Ctx;
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// Finds the keys behind their number at `count_at`; none if the number makes no sense, which the handler then says.
 pub(super) fn find_counted(args: Args<'_>, count_at: u32, found: &mut Vec<u32>) {
@@ -77,9 +78,9 @@ type Elements<'a> = Vec<(Cow<'a, [u8]>, f64)>;
 impl Aggregate {
     fn parse(word: &[u8]) -> Option<Self> {
         match () {
-            () if word.eq_ignore_ascii_case(b"sum") => Some(Self::Sum),
-            () if word.eq_ignore_ascii_case(b"min") => Some(Self::Min),
-            () if word.eq_ignore_ascii_case(b"max") => Some(Self::Max),
+            () if word.says("sum") => Some(Self::Sum),
+            () if word.says("min") => Some(Self::Min),
+            () if word.says("max") => Some(Self::Max),
             () => None,
         }
     }
@@ -174,7 +175,7 @@ impl<'a> Inputs<'a> {
         let has_aggregate = matches!(operation, Operation::Union | Operation::Inter);
         let mut options = options;
         while let Some(word) = options.get(0) {
-            let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+            let is = |name: &[u8]| word.says(name);
             if has_aggregate && options.len() > self.sources.len() && is(b"weights") {
                 for (source, weight) in self.sources.iter_mut().zip(options.tail(1).iter()) {
                     source.weight = parse_f64_decimal(weight).ok_or(NOT_A_WEIGHT)?;

@@ -6,6 +6,7 @@ use keyspace::Key;
 use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ impl End {
     /// The end that a word names.
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         match () {
-            () if word.eq_ignore_ascii_case(b"min") => Some(Self::Min),
-            () if word.eq_ignore_ascii_case(b"max") => Some(Self::Max),
+            () if word.says("min") => Some(Self::Min),
+            () if word.says("max") => Some(Self::Max),
             () => None,
         }
     }

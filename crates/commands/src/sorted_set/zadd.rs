@@ -10,6 +10,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...]`
 pub const ZADD: Command = Command {
@@ -117,7 +118,7 @@ impl AddOptions {
         if word.first().is_none_or(|first| !first.is_ascii_alphabetic()) {
             return false;
         }
-        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        let is = |name: &[u8]| word.says(name);
         let option = match () {
             () if is(b"nx") => &mut self.only_new,
             () if is(b"xx") => &mut self.only_old,

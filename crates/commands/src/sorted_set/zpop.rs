@@ -11,6 +11,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `ZPOPMIN key [count]`
 pub const ZPOPMIN: Command = Command {
@@ -109,7 +110,7 @@ pub(crate) fn parse_multi_pop(args: Args<'_>, count_at: usize) -> Result<(End, u
     let mut count = None;
     let mut options = args.tail(end_at + 1);
     while let Some(word) = options.get(0) {
-        if count.is_some() || !word.eq_ignore_ascii_case(b"count") || options.len() < 2 {
+        if count.is_some() || !word.says("count") || options.len() < 2 {
             return Err(CommandError::SYNTAX);
         }
         let number = parse_i64_strict(options.at(1)).and_then(|count| usize::try_from(count).ok());

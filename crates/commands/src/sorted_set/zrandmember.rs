@@ -12,6 +12,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
 pub const COMMAND: Command = Command {
@@ -49,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Err(COUNT_OUT_OF_RANGE);
     }
     let with_scores = args.get(3).is_some();
-    if args.len() > 4 || args.get(3).is_some_and(|word| !word.eq_ignore_ascii_case(b"withscores")) {
+    if args.len() > 4 || args.get(3).is_some_and(|word| !word.says("withscores")) {
         return Err(CommandError::SYNTAX);
     }
     if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {

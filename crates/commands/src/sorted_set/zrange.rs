@@ -14,6 +14,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `ZRANGE key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`
 pub const ZRANGE: Command = Command {
@@ -228,7 +229,7 @@ impl<'a> Query<'a> {
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
         let mut options = args.tail(2);
         while let Some(word) = options.get(0) {
-            let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+            let is = |name: &[u8]| word.says(name);
             if form.may_have_scores && is(b"withscores") {
                 with_scores = true;
             } else if is(b"limit") && options.len() > 2 {

@@ -8,6 +8,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `ZRANK key member [WITHSCORE]`
 pub const ZRANK: Command = Command {
@@ -53,7 +54,7 @@ fn rank(
     let with_score = match args.get(3) {
         None => false,
         Some(_) if args.len() > 4 => return Err(CommandError::wrong_arity(ctx.command.name)),
-        Some(word) if word.eq_ignore_ascii_case(b"withscore") => true,
+        Some(word) if word.says("withscore") => true,
         Some(_) => return Err(CommandError::SYNTAX),
     };
     let key = ctx.key(0);

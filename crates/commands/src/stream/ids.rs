@@ -34,7 +34,7 @@ pub fn parse_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError>
 
 /// The id of a new entry.
 pub fn parse_new_id(text: &[u8]) -> Result<NewId, CommandError> {
-    if text == b"*" {
+    if up_to_nul(text) == b"*" {
         return Ok(NewId::Auto);
     }
     Ok(match parse(text)? {

@@ -3,6 +3,7 @@
 use collections::stream::{Stream, StreamId};
 
 use crate::doc::Arg;
+use crate::word::Word;
 
 /// What becomes of a group's knowledge of an entry that is to be deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl References {
     pub fn parse(word: &[u8]) -> Option<Self> {
         [(&b"keepref"[..], Self::Keep), (b"delref", Self::Delete), (b"acked", Self::Acknowledged)]
             .into_iter()
-            .find(|(name, _)| word.eq_ignore_ascii_case(name))
+            .find(|(name, _)| word.says(name))
             .map(|(_, references)| references)
     }
 

@@ -7,6 +7,7 @@ use super::parse_integer;
 use super::references::References;
 use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
+use crate::word::Word;
 
 /// What an entry or a command asks to be deleted from the front.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +67,11 @@ impl TrimmingOptions {
         if operands.is_empty() {
             return Ok(None);
         }
-        let is_maxlen = word.eq_ignore_ascii_case(b"maxlen");
-        if is_maxlen || word.eq_ignore_ascii_case(b"minid") {
+        let is_maxlen = word.says("maxlen");
+        if is_maxlen || word.says("minid") {
             return self.parse_strategy(is_maxlen, operands).map(Some);
         }
-        if word.eq_ignore_ascii_case(b"limit") {
+        if word.says("limit") {
             let limit = parse_integer(operands[0])?;
             if limit < 0 {
                 return Err(NEGATIVE_LIMIT);

@@ -11,6 +11,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id ...`
 pub const XDELEX: Command = Command {
@@ -119,7 +120,7 @@ fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
                 return Err(CommandError::SYNTAX);
             }
             at += 1;
-        } else if word.eq_ignore_ascii_case(b"ids") && ids.is_none() {
+        } else if word.says("ids") && ids.is_none() {
             let count = parse_integer(args.get(at + 1).ok_or(CommandError::SYNTAX)?)?;
             let count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
             let rest = args.tail(at + 2);

@@ -13,6 +13,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value ...`
 pub const COMMAND: Command = Command {
@@ -122,13 +123,13 @@ impl Options {
         let mut at = 2;
         let id = loop {
             let Some(word) = args.get(at) else { return Err(CommandError::wrong_arity("xadd")) };
-            if word == b"*" {
+            if word.says("*") {
                 break NewId::Auto;
             }
             let words: Vec<&[u8]> = args.tail(at).iter().take(3).collect();
             if let Some(count) = trimming.parse(&words)? {
                 at += count;
-            } else if word.eq_ignore_ascii_case(b"nomkstream") {
+            } else if word.says("nomkstream") {
                 makes_stream = false;
                 at += 1;
             } else {

@@ -12,6 +12,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]`
 pub const COMMAND: Command = Command {
@@ -125,11 +126,11 @@ impl Claim {
             Self { min_idle, start: parse_start(args.at(5))?, count: COUNT_DEFAULT, just_id: false };
         let mut options = args.tail(6).iter();
         while let Some(word) = options.next() {
-            if word.eq_ignore_ascii_case(b"justid") {
+            if word.says("justid") {
                 claim.just_id = true;
                 continue;
             }
-            let operand = options.next().filter(|_| word.eq_ignore_ascii_case(b"count"));
+            let operand = options.next().filter(|_| word.says("count"));
             let count = parse_i64_strict(operand.ok_or(CommandError::SYNTAX)?);
             claim.count = count.filter(|count| (1..=COUNT_MAX).contains(count)).ok_or(BAD_COUNT)?;
         }

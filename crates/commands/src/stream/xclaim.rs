@@ -11,6 +11,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 use wire::number::parse_i64_strict;
 
 /// `XCLAIM key group consumer min-idle-time id ... [IDLE ms] [TIME ms] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]`
@@ -130,19 +131,19 @@ impl Claim {
         };
         while let Some(word) = options.next() {
             let unknown = || CommandError::quote("ERR Unrecognized XCLAIM option '", up_to_nul(word), "'");
-            if word.eq_ignore_ascii_case(b"force") {
+            if word.says("force") {
                 claim.force = true;
-            } else if word.eq_ignore_ascii_case(b"justid") {
+            } else if word.says("justid") {
                 claim.just_id = true;
-            } else if word.eq_ignore_ascii_case(b"idle") {
+            } else if word.says("idle") {
                 let idle = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_IDLE)?;
                 claim.delivered_at = now.wrapping_sub(idle);
-            } else if word.eq_ignore_ascii_case(b"time") {
+            } else if word.says("time") {
                 claim.delivered_at = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_TIME)?;
-            } else if word.eq_ignore_ascii_case(b"retrycount") {
+            } else if word.says("retrycount") {
                 let count = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_RETRY_COUNT)?;
                 claim.retry_count = u64::try_from(count).ok();
-            } else if word.eq_ignore_ascii_case(b"lastid") {
+            } else if word.says("lastid") {
                 claim.last_id = parse_id(options.next().ok_or_else(unknown)?, 0)?;
             } else {
                 return Err(unknown());

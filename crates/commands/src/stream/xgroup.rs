@@ -8,9 +8,10 @@ use super::{no_group_of_key, parse_integer};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec, Run};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XGROUP subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -119,7 +120,7 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     if args.len() > ARGUMENT_COUNT_MAX {
         return Err(help::wrong_subcommand("XGROUP", args.at(1)));
     }
-    let id = match args.at(4) {
+    let id = match up_to_nul(args.at(4)) {
         b"$" => last_id.unwrap_or(StreamId::MIN),
         text => parse_id(text, 0)?,
     };
@@ -139,7 +140,7 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = Options::parse(args)?;
     let last_id = with_group(ctx, args, |stream, _| stream.last_id)?;
-    let id = match args.at(4) {
+    let id = match up_to_nul(args.at(4)) {
         b"$" => last_id,
         text => parse_id_or_end(text, 0)?,
     };
@@ -217,14 +218,14 @@ struct Options {
 impl Options {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let is_create = args.at(1).eq_ignore_ascii_case(b"create");
+        let is_create = args.at(1).says("create");
         let mut rest = args.tail(5).iter();
         while let Some(word) = rest.next() {
-            if is_create && word.eq_ignore_ascii_case(b"mkstream") {
+            if is_create && word.says("mkstream") {
                 options.makes_stream = true;
                 continue;
             }
-            let Some(operand) = rest.next().filter(|_| word.eq_ignore_ascii_case(b"entriesread")) else {
+            let Some(operand) = rest.next().filter(|_| word.says("entriesread")) else {
                 return Err(help::wrong_subcommand("XGROUP", args.at(1)));
             };
             let count = parse_integer(operand)?;

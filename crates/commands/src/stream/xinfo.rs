@@ -12,6 +12,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XINFO subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -116,10 +117,10 @@ fn stream(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let options = args.tail(3);
     let full = match options.len() {
         0 => None,
-        1 | 3 if options.at(0).eq_ignore_ascii_case(b"full") => {
+        1 | 3 if options.at(0).says("full") => {
             let count = match options.get(2) {
                 None => COUNT_DEFAULT,
-                Some(_) if !options.at(1).eq_ignore_ascii_case(b"count") => return Err(wrong()),
+                Some(_) if !options.at(1).says("count") => return Err(wrong()),
                 Some(count) => usize::try_from(parse_integer(count)?).unwrap_or(COUNT_DEFAULT),
             };
             Some(if count == 0 { usize::MAX } else { count })

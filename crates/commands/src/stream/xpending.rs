@@ -11,6 +11,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XPENDING key group [[IDLE min-idle-time] start end count [consumer]]`
 pub const COMMAND: Command = Command {
@@ -127,7 +128,7 @@ impl<'a> Filter<'a> {
         }
         let mut at = 3;
         let mut min_idle = 0;
-        if args.at(3).eq_ignore_ascii_case(b"idle") {
+        if args.at(3).says("idle") {
             min_idle = parse_integer(args.at(4))?;
             if args.len() < 8 {
                 return Err(CommandError::SYNTAX);

@@ -11,6 +11,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XRANGE key start end [COUNT count]`
 pub const XRANGE: Command = Command {
@@ -75,7 +76,7 @@ fn answer(
     let mut count = None;
     let mut options = args.tail(4).iter();
     while let Some(word) = options.next() {
-        let operand = options.next().filter(|_| word.eq_ignore_ascii_case(b"count"));
+        let operand = options.next().filter(|_| word.says("count"));
         count = Some(parse_count(operand.ok_or(CommandError::SYNTAX)?)?);
     }
     let Some(stream) = ctx.find::<Stream>(ctx.key(0))? else { return Ok(reply.array(0).done()) };

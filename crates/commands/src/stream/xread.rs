@@ -14,9 +14,10 @@ use super::{no_group, parse_count};
 use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Parts, Replied, Reply};
 use crate::session::{BlockReason, KeyWait};
+use crate::word::Word;
 
 /// `XREAD [COUNT count] [BLOCK ms] STREAMS key ... id ...`
 pub const XREAD: Command = Command {
@@ -114,7 +115,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut behind = Vec::with_capacity(options.stream_count);
     for index in 0..options.stream_count {
         let stream = ctx.find::<Stream>(ctx.key(index))?;
-        behind.push(match options.id(args, index) {
+        behind.push(match up_to_nul(options.id(args, index)) {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.last_id),
             b"+" => stream
                 .filter(|stream| !stream.is_empty())
@@ -157,7 +158,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
         if ctx.find::<Stream>(key)?.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
-        behind.push(match options.id(args, index) {
+        behind.push(match up_to_nul(options.id(args, index)) {
             b"$" => return Err(LAST_IN_GROUP),
             b"+" => return Err(END_IN_GROUP),
             b">" => None,
@@ -194,7 +195,7 @@ fn wait(
     let mut wait = KeyWait::for_kind(Kind::Stream, 0..options.stream_count);
     wait.needs.or_none = options.group.is_some();
     for (index, id) in behind.unwrap_or_default().iter().enumerate() {
-        if options.id(args, index) == b"$" {
+        if up_to_nul(options.id(args, index)) == b"$" {
             wait.replaced.push((options.id_at(index), id.to_string().into_bytes()));
         }
     }
@@ -342,7 +343,7 @@ impl<'a> Options<'a> {
         let mut at = 1;
         while let Some(word) = args.get(at) {
             let more = args.len() - at - 1;
-            if word.eq_ignore_ascii_case(b"block") && more > 0 {
+            if word.says("block") && more > 0 {
                 let timeout = parse_i64_strict(args.at(at + 1)).ok_or(BAD_TIMEOUT)?;
                 if timeout < 0 {
                     return Err(NEGATIVE_TIMEOUT);
@@ -350,10 +351,10 @@ impl<'a> Options<'a> {
                 let until = now.0.checked_add(timeout).ok_or(LATE_TIMEOUT)?;
                 options.until = Some((timeout > 0).then_some(Millis(until)));
                 at += 2;
-            } else if word.eq_ignore_ascii_case(b"count") && more > 0 {
+            } else if word.says("count") && more > 0 {
                 options.count = Some(parse_count(args.at(at + 1))?).filter(|count| *count > 0);
                 at += 2;
-            } else if word.eq_ignore_ascii_case(b"streams") && more > 0 {
+            } else if word.says("streams") && more > 0 {
                 if !more.is_multiple_of(2) {
                     let symbol = if for_group { '>' } else { '$' };
                     return Err(CommandError::owned(format!(
@@ -364,13 +365,13 @@ impl<'a> Options<'a> {
                 options.streams_at = at + 1;
                 options.stream_count = more / 2;
                 return Ok(options);
-            } else if word.eq_ignore_ascii_case(b"group") && more >= 2 {
+            } else if word.says("group") && more >= 2 {
                 if !for_group {
                     return Err(GROUP_IN_XREAD);
                 }
                 options.group = Some((args.at(at + 1), args.at(at + 2)));
                 at += 3;
-            } else if word.eq_ignore_ascii_case(b"noack") {
+            } else if word.says("noack") {
                 if !for_group {
                     return Err(NOACK_IN_XREAD);
                 }

@@ -10,6 +10,7 @@ use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]`
 pub const COMMAND: Command = Command {
@@ -49,9 +50,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut options = args.tail(3).iter();
     while let Some(word) = options.next() {
         let operand = options.next().ok_or(CommandError::SYNTAX)?;
-        if word.eq_ignore_ascii_case(b"entriesadded") {
+        if word.says("entriesadded") {
             entries_added = Some(u64::try_from(parse_integer(operand)?).map_err(|_| NEGATIVE_ADDED)?);
-        } else if word.eq_ignore_ascii_case(b"maxdeletedid") {
+        } else if word.says("maxdeletedid") {
             max_deleted_id = parse_id(operand, 0)?;
             if last_id < max_deleted_id {
                 return Err(BELOW_GIVEN);

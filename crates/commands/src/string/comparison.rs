@@ -4,6 +4,7 @@ use collections::{DecimalBuffer, ValueRef};
 
 use super::digest::{DIGEST_SIZE, digest};
 use crate::error::CommandError;
+use crate::word::Word;
 
 const BAD_DIGEST: CommandError = CommandError::new("ERR must be exactly 16 hexadecimal characters");
 
@@ -23,7 +24,7 @@ pub(super) enum Comparison<'a> {
 impl<'a> Comparison<'a> {
     /// The comparison with `operand` that `word` asks for.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Self> {
-        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let is = |name: &str| word.says(name);
         Some(if is("IFEQ") {
             Self::Equal(operand)
         } else if is("IFNE") {

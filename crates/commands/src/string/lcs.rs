@@ -16,6 +16,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]`
 pub const COMMAND: Command = Command {
@@ -91,7 +92,7 @@ fn parse(args: Args<'_>) -> Result<Options, CommandError> {
     let mut options = Options::default();
     let mut rest = args.iter();
     while let Some(word) = rest.next() {
-        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let is = |name: &str| word.says(name);
         if is("IDX") {
             options.idx = true;
         } else if is("LEN") {

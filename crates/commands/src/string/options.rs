@@ -9,7 +9,7 @@ use wire::request::Args;
 
 use super::comparison::Comparison;
 use crate::context::Ctx;
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 
 /// Longest word that is an option.
 const WORD_SIZE_MAX: usize = 7;
@@ -94,7 +94,7 @@ impl<'a> Options<'a> {
         grammar: Grammar,
     ) -> Result<(), CommandError> {
         let mut operand = || operands.next().ok_or(CommandError::SYNTAX);
-        let mut upper = [0; WORD_SIZE_MAX];
+        let (mut upper, word) = ([0; WORD_SIZE_MAX], up_to_nul(word));
         let upper = upper.get_mut(..word.len()).ok_or(CommandError::SYNTAX)?;
         upper.copy_from_slice(word);
         upper.make_ascii_uppercase();

@@ -51,7 +51,7 @@ pub fn parse(
     let mut filter = ClientFilter::default();
     let mut skip = default;
     while let Some(word) = args.get(at) {
-        let word = word.to_ascii_lowercase();
+        let word = up_to_nul(word).to_ascii_lowercase();
         let (criterion, criteria, inverted) = match word.strip_prefix(b"not-") {
             Some(rest) => (rest, &mut filter.drop, true),
             None => (word.as_slice(), &mut filter.keep, false),

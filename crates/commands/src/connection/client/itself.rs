@@ -9,6 +9,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
+use crate::word::Word;
 
 const ON_OFF: Arg = Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
 const EVERYWHERE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -83,9 +84,9 @@ pub const SETINFO: Command = Command::keyless(
 
 fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (attribute, value) = (args.at(2), args.at(3));
-    let field = if attribute.eq_ignore_ascii_case(b"lib-name") {
+    let field = if attribute.says("lib-name") {
         &mut ctx.session.lib_name
-    } else if attribute.eq_ignore_ascii_case(b"lib-ver") {
+    } else if attribute.says("lib-ver") {
         &mut ctx.session.lib_version
     } else {
         return Err(CommandError::quote("ERR Unrecognized option '", attribute, "'"));
@@ -116,7 +117,7 @@ pub const REPLY: Command = Command::keyless(
 
 fn set_reply(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let flags = &mut ctx.session.flags;
-    match args.at(2).to_ascii_lowercase().as_slice() {
+    match up_to_nul(args.at(2)).to_ascii_lowercase().as_slice() {
         b"on" => {
             flags.remove(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP | SessionFlags::REPLY_SKIP_NEXT);
             Ok(reply.ok())
@@ -172,7 +173,7 @@ pub const CAPA: Command = Command::keyless(
     Doc::new(Group::Connection, "8.0.0", "Tells what the client is capable of; unknown words mean nothing.")
         .args(&[Arg::string("capability").multiple()]),
     |ctx, args, reply| {
-        if args.tail(2).iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
+        if args.tail(2).iter().any(|word| word.says("redirect")) {
             ctx.session.follows_redirects = true;
         }
         ctx.host.publish(ctx.session);
@@ -189,7 +190,7 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
     Doc::new(Group::Connection, "8.1.0", "Marks the connection as one that imports another server's data.")
         .args(&[ON_OFF]),
     |ctx, args, reply| {
-        if !ctx.config.import_mode && !args.at(2).eq_ignore_ascii_case(b"off") {
+        if !ctx.config.import_mode && !args.at(2).says("off") {
             return Err(CommandError::new("ERR Server is not in import mode"));
         }
         ctx.session.is_import_source = on_or_off(args.at(2))?;

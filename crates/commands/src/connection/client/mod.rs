@@ -23,6 +23,7 @@ use crate::doc::{Doc, Group};
 use crate::error::CommandError;
 use crate::help;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `CLIENT subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -65,9 +66,9 @@ fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Rep
 
 /// `ON` or `OFF`.
 fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
-    if word.eq_ignore_ascii_case(b"on") {
+    if word.says("on") {
         Ok(true)
-    } else if word.eq_ignore_ascii_case(b"off") {
+    } else if word.says("off") {
         Ok(false)
     } else {
         Err(CommandError::SYNTAX)

@@ -9,7 +9,7 @@ use super::filter::{KILL_DOC, LIST_DOC, SkipMe, parse};
 use crate::command::{Access, Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::host::ClientFilter;
 use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
@@ -125,7 +125,7 @@ pub const PAUSE: Command = Command::keyless(
 .categories_too(Categories::CONNECTION);
 
 fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let writes_only = match args.get(3).map(<[u8]>::to_ascii_lowercase).as_deref() {
+    let writes_only = match args.get(3).map(|word| up_to_nul(word).to_ascii_lowercase()).as_deref() {
         None | Some(b"all") => false,
         Some(b"write") if args.len() == 4 => true,
         _ => return Err(CommandError::new("ERR CLIENT PAUSE mode must be WRITE or ALL")),
@@ -172,7 +172,11 @@ pub const UNBLOCK: Command = Command::keyless(
 
 fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     // As Redis has it, the reason counts only where nothing follows it.
-    let with_error = match args.get(3).filter(|_| args.len() == 4).map(<[u8]>::to_ascii_lowercase).as_deref()
+    let with_error = match args
+        .get(3)
+        .filter(|_| args.len() == 4)
+        .map(|word| up_to_nul(word).to_ascii_lowercase())
+        .as_deref()
     {
         None | Some(b"timeout") => false,
         Some(b"error") => true,

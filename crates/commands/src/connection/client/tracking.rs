@@ -13,6 +13,7 @@ use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
 use crate::session::{Session, SessionFlags};
 use crate::tracking::{Choice, Tracking};
+use crate::word::Word;
 
 const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
 
@@ -86,7 +87,7 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         let mut words = args.tail(3).iter();
         while let Some(word) = words.next() {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let is = |name: &str| word.says(name);
             if is("redirect") {
                 let value = words.next().ok_or(CommandError::SYNTAX)?;
                 if options.redirect != 0 {
@@ -227,7 +228,7 @@ fn caching(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
              enabled",
         ));
     };
-    let (wanted, refusal) = match args.at(2).to_ascii_lowercase().as_slice() {
+    let (wanted, refusal) = match up_to_nul(args.at(2)).to_ascii_lowercase().as_slice() {
         b"yes" => {
             (Choice::OptIn, "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
         }

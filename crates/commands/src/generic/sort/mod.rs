@@ -16,6 +16,7 @@ use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::list::limits::limits;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 use options::{Options, Pattern};
 use rows::{Order, Row};
 
@@ -104,7 +105,7 @@ fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut destination = None;
     let mut index = 2;
     while index < args.len() {
-        let is = |name: &[u8]| args.at(index).eq_ignore_ascii_case(name);
+        let is = |name: &[u8]| args.at(index).says(name);
         let operand_count = match () {
             () if is(b"limit") => 2,
             () if is(b"get") || is(b"by") || is(b"store") => 1,

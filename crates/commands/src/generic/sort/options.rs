@@ -4,6 +4,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use crate::error::{CommandError, up_to_nul};
+use crate::word::Word;
 
 /// Where the options begin.
 const START: usize = 2;
@@ -68,7 +69,7 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         let mut at = START;
         while let Some(word) = args.get(at) {
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            let is = |name: &str| word.says(name);
             let operand = |index: usize| args.get(at + index);
             at += match (operand(1), operand(2)) {
                 _ if is("asc") => {

@@ -7,9 +7,10 @@ use super::info::write_key_flags;
 use crate::command::{Categories, Command, Find, KeyFlags, KeySpec, find_declared_keys, find_spec_keys};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::table::find;
+use crate::word::Word;
 
 const ARGS: &[Arg] = &[Arg::string("command"), Arg::string("arg").optional().multiple()];
 
@@ -56,7 +57,7 @@ fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
 /// What a request does to the keys of a spec; where that depends on its options, they are looked at.
 fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
-    let has = |word: &str| request.tail(3).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let has = |word: &str| request.tail(3).iter().any(|arg| arg.says(word));
     match command.name {
         "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
             KeyFlags::OW | KeyFlags::UPDATE
@@ -70,7 +71,7 @@ fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
 fn only_gets(request: Args<'_>) -> bool {
     let mut at = 2;
     while let Some(word) = request.get(at) {
-        at += match word.to_ascii_lowercase().as_slice() {
+        at += match up_to_nul(word).to_ascii_lowercase().as_slice() {
             b"get" => 3,
             b"overflow" => 2,
             _ => return false,

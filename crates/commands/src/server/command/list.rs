@@ -6,9 +6,10 @@ use super::{FLAGS, ORDER};
 use crate::command::{Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::table::NUMBERED;
+use crate::word::Word;
 
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
 pub const LIST: Command = Command::keyless(
@@ -35,7 +36,7 @@ pub const LIST: Command = Command::keyless(
 fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let names: Vec<&str> = match args.len() {
         2 => NUMBERED.iter().map(|(name, _)| name.as_str()).collect(),
-        5 if args.at(2).eq_ignore_ascii_case(b"filterby") => filtered(args.at(3), args.at(4))?,
+        5 if args.at(2).says("filterby") => filtered(args.at(3), args.at(4))?,
         _ => return Err(CommandError::SYNTAX),
     };
     let mut out = reply.array(names.len());
@@ -46,13 +47,13 @@ fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
 /// The commands and subcommands that pass the filter.
 fn filtered(filter: &[u8], value: &[u8]) -> Result<Vec<&'static str>, CommandError> {
     let all = NUMBERED.iter();
-    Ok(match filter.to_ascii_lowercase().as_slice() {
+    Ok(match up_to_nul(filter).to_ascii_lowercase().as_slice() {
         // There are no modules, so none has brought a command.
         b"module" => Vec::new(),
         b"aclcat" => {
             let category = Categories::all()
                 .iter_names()
-                .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(value))
+                .find(|(name, _)| value.says(name))
                 .map_or(Categories::empty(), |(_, category)| category);
             all.filter(|(_, command)| command.categories().intersects(category))
                 .map(|(name, _)| name.as_str())

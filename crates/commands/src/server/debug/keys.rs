@@ -9,6 +9,7 @@ use wire::request::Args;
 use crate::context::Ctx;
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `DEBUG OBJECT key`
 pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -63,7 +64,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
     let size = args.get(4).map_or(Ok(0), |text| number(text).ok_or(NOT_POSITIVE))? as usize;
     let is_random = match args.get(5) {
         None => false,
-        Some(word) if word.eq_ignore_ascii_case(b"rand") && args.len() == 6 => true,
+        Some(word) if word.says("rand") && args.len() == 6 => true,
         Some(_) => return Err(CommandError::SYNTAX),
     };
     let db = ctx.db();

@@ -17,7 +17,7 @@ use wire::request::Args;
 use crate::command::{Access, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::host::{Crash, ReplyBufferSetting};
 use crate::reply::{Replied, Reply};
@@ -179,7 +179,7 @@ fn reply_buffer_setting(args: Args<'_>) -> Result<ReplyBufferSetting, CommandErr
 }
 
 fn sleep(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
-    let seconds = parse_f64(args.at(2).trim_ascii()).ok_or(CommandError::NOT_A_FLOAT)?;
+    let seconds = parse_f64(up_to_nul(args.at(2)).trim_ascii()).ok_or(CommandError::NOT_A_FLOAT)?;
     ctx.host.sleep((seconds.max(0.0) * 1e6) as u64);
     Ok(())
 }

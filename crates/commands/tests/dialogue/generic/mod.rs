@@ -7,3 +7,4 @@ mod keys;
 mod object;
 mod rename;
 mod sort;
+mod words;
