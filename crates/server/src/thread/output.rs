@@ -29,8 +29,9 @@ const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
 const UNUSED_SIZE_MAX: usize = 4 << 10;
 const PASSING_SIZE_MAX: usize = 256 << 10;
 
-/// Output that may wait for a client that has not authenticated, in bytes.
-const STRANGER_OUTPUT_SIZE_MAX: usize = 1024;
+/// Output that may wait for a client that has not authenticated, in bytes: what the first buffer of replies holds in
+/// Valkey, which closes whoever needs another one.
+const STRANGER_OUTPUT_SIZE_MAX: usize = 16 << 10;
 
 /// Messages that are with connections and not with the reactor.
 #[derive(Default)]
@@ -210,9 +211,9 @@ impl Thread {
 
     /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: of an incomplete
     /// request what is no whole argument, as in Valkey, where whole ones have left the buffer, and what a transaction has
-    /// queued.
+    /// queued. What it asked for before is answered first, unless it does not read.
     pub(super) fn check_query_size(&mut self, token: Token) {
-        let limit = self.executor.config.client_query_buffer_limit as usize;
+        let (limit, shared) = (self.executor.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connection(token) else { return };
         let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size);
         let input_size = connection.query.len().saturating_sub(connection.parser.read_size());
@@ -224,8 +225,16 @@ impl Thread {
             connection.session.id,
             connection.session.peer
         );
-        self.shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.abandon(token);
+        shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if connection.is_waiting() || connection.receive_paused {
+            self.abandon(token);
+            return;
+        }
+        // What was asked for before is answered.
+        connection.query = Vec::new();
+        connection.session.multi = None;
+        connection.closing = true;
+        self.dirty.push(token);
     }
 
     /// Gives a message to the connections here that listen to it.
