@@ -15,7 +15,7 @@ use wire::request::Args;
 use crate::command::Command;
 use crate::error::CommandError;
 use crate::host::Host;
-use crate::lending::{COPIED_SIZE_MAX, Lending};
+use crate::lending::{COPIED_SIZE_MAX, Lending, Portions};
 use crate::reply::{Replied, Reply};
 use crate::session::{BlockReason, Blocked, Session, SessionFlags};
 
@@ -162,6 +162,12 @@ impl<'a> Ctx<'a> {
             }
             None => out.bulk(bytes),
         }
+    }
+
+    /// What puts portions of a long reply aside, whose header has just been written.
+    #[must_use]
+    pub fn portions(&self, out: &ReplyBuffer<'_>) -> Portions<'_> {
+        self.effects.lending.portions(out)
     }
 
     /// The collection of a key for reading; `None`: no such key. Counts a hit or a miss.

@@ -193,11 +193,12 @@ impl Connection {
         self.out.len() + self.lent.size_since(0)
     }
 
-    /// Bytes of the buffer of replies, if it is one that is freed when they are sent.
+    /// Bytes of the buffer of replies, if it is one that is freed when they are sent, and of what was put aside of them.
     #[must_use]
     pub fn passing_output_bytes(&self) -> u64 {
         let size = self.out.capacity();
-        if size > SPARE_BUFFER_SIZE_MAX { size as u64 } else { 0 }
+        let own = if size > SPARE_BUFFER_SIZE_MAX { size } else { 0 };
+        (own + self.lent.portions_size()) as u64
     }
 
     /// Takes back what was written behind a place in `out`.

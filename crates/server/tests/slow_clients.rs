@@ -7,6 +7,8 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
+use wire::response::Reply;
+
 use support::{Client, PATIENCE, Server, on_each_backend, shown, wait_for};
 
 fn number(server: &Server, client: &mut Client, field: &str) -> usize {
@@ -230,5 +232,121 @@ fn a_storm_of_connections_over_the_limit_is_refused_and_passes() {
         }
         assert_eq!(number(&server, &mut kept[0], "rejected_connections"), 500);
         assert_eq!(number(&server, &mut kept[0], "connected_clients"), 10);
+    });
+}
+
+#[test]
+fn who_sends_too_much_gets_the_answers_to_what_came_before() {
+    on_each_backend(&["--io-threads", "1", "--client-query-buffer-limit", "1mb"], |server| {
+        let mut greedy = server.client();
+        greedy.send_raw_if_open(
+            format!("PING\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$2000000\r\n{}", "v".repeat(1_900_000)).as_bytes(),
+        );
+        for _ in 0..2 {
+            assert_eq!(shown(&greedy.receive().unwrap()), "PONG");
+        }
+        assert!(greedy.receive().is_none());
+        let mut admin = server.client();
+        assert_eq!(server.info(&mut admin, "client_query_buffer_limit_disconnections"), "1");
+    });
+}
+
+#[test]
+fn a_stranger_may_send_a_pipeline_but_not_leave_much_unread() {
+    on_each_backend(&["--io-threads", "1", "--requirepass", "secret"], |server| {
+        let mut stranger = server.client();
+        stranger.send_raw("PING\r\n".repeat(480).as_bytes());
+        for _ in 0..480 {
+            assert_eq!(shown(&stranger.receive().unwrap()), "NOAUTH Authentication required.");
+        }
+        stranger.send_raw("PING\r\n".repeat(2000).as_bytes());
+        let answered = std::iter::from_fn(|| stranger.receive()).count();
+        assert!(answered < 2000, "{answered}");
+    });
+}
+
+const ELEMENT_COUNT: usize = 12_000;
+
+/// Fills a collection under `key` with elements that begin with their numbers, some hundred a request.
+fn fill(client: &mut Client, command: &[&str], element: impl Fn(usize) -> Vec<String>) {
+    for start in (0..ELEMENT_COUNT).step_by(500) {
+        let elements: Vec<String> = (start..start + 500).flat_map(&element).collect();
+        let words: Vec<&str> = command.iter().copied().chain(elements.iter().map(String::as_str)).collect();
+        client.text(&words);
+    }
+}
+
+#[test]
+fn long_replies_are_whole() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut client = server.client();
+        let member = |number: usize| format!("member {number:>20}");
+        fill(&mut client, &["RPUSH", "list"], |number| vec![member(number)]);
+        fill(&mut client, &["SADD", "set"], |number| vec![member(number)]);
+        fill(&mut client, &["HSET", "hash"], |number| vec![member(number), String::new()]);
+        fill(&mut client, &["ZADD", "sorted"], |number| vec![number.to_string(), member(number)]);
+        client.text(&["COPY", "hash", "expiring"]);
+        client.text(&["HSETEX", "expiring", "EX", "1000", "FIELDS", "1", &member(0), ""]);
+        for number in 0..ELEMENT_COUNT {
+            client.send(&["XADD", "stream", &format!("{}-0", number + 1), "", &member(number)]);
+        }
+        for _ in 0..ELEMENT_COUNT {
+            client.receive().unwrap();
+        }
+        let requests: &[&[&str]] = &[
+            &["LRANGE", "list", "0", "-1"],
+            &["SMEMBERS", "set"],
+            &["SUNION", "set", "none"],
+            &["SINTER", "set", "set"],
+            &["SDIFF", "set", "none"],
+            &["HKEYS", "hash"],
+            &["HGETALL", "hash"],
+            &["HGETALL", "expiring"],
+            &["ZRANGE", "sorted", "0", "-1"],
+            &["ZUNION", "2", "sorted", "none"],
+            &["SORT", "list", "ALPHA"],
+            &["XRANGE", "stream", "-", "+"],
+        ];
+        let expected: Vec<String> = (0..ELEMENT_COUNT).map(member).collect();
+        let check = |text: &str, words: &[&str]| {
+            let mut found: Vec<&str> = text.lines().filter(|line| line.starts_with("member")).collect();
+            found.sort_unstable();
+            assert!(found == expected, "{words:?}: {} members", found.len());
+        };
+        for words in requests {
+            check(&client.text(words), words);
+        }
+        for some in requests.chunks(3) {
+            assert_eq!(client.text(&["MULTI"]), "OK");
+            for words in some {
+                assert_eq!(client.text(words), "QUEUED");
+                assert_eq!(client.text(&["INCR", "set"]), "QUEUED");
+            }
+            client.send(&["EXEC"]);
+            let Reply::Array(replies) = client.receive().unwrap() else { panic!("no array") };
+            assert_eq!(replies.len(), 2 * some.len());
+            for (pair, words) in replies.chunks(2).zip(some) {
+                check(&shown(&pair[0]), words);
+                assert!(shown(&pair[1]).starts_with("WRONGTYPE"));
+            }
+        }
+        assert_eq!(client.text(&["PING"]), "PONG");
+    });
+}
+
+#[test]
+fn what_is_sent_of_a_long_reply_takes_no_more_memory() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut admin = server.client();
+        let text = "x".repeat(1000);
+        fill(&mut admin, &["RPUSH", "list"], |_| vec![text.clone()]);
+        let used = number(&server, &mut admin, "used_memory");
+        let mut reader = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        reader.write_all(b"LRANGE list 0 -1\r\n").unwrap();
+        reader.read_exact(&mut vec![0; ELEMENT_COUNT * 700]).unwrap();
+        wait_for(|| {
+            let more = number(&server, &mut admin, "used_memory").saturating_sub(used);
+            (more < ELEMENT_COUNT * 400).then_some(())
+        });
     });
 }

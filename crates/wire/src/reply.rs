@@ -90,6 +90,13 @@ impl<'a> ReplyBuffer<'a> {
         self.out.truncate(mark.0);
     }
 
+    /// Takes everything behind a place away, into a buffer of just that size.
+    pub fn split_off(&mut self, position: usize) -> Vec<u8> {
+        let end = self.out[position..].to_vec();
+        self.out.truncate(position);
+        end
+    }
+
     /// Bytes written since `mark`.
     #[must_use]
     pub fn written_since(&self, mark: Mark) -> &[u8] {
@@ -276,12 +283,12 @@ impl<'a> ReplyBuffer<'a> {
 
     /// Tells the length of a deferred aggregate: elements, for a map pairs. Of nested ones the inner comes first.
     ///
-    /// Moves what was written since if the length has more than one digit: O(bytes since).
-    pub fn set_len(&mut self, deferred: Deferred, len: usize) {
+    /// Moves what was written since if the length has more than one digit: O(bytes since). Returns by how many bytes.
+    pub fn set_len(&mut self, deferred: Deferred, len: usize) -> usize {
         let count = len as u64 * deferred.factor;
         if count < 10 {
             self.out[deferred.at + 1] = b'0' + count as u8;
-            return;
+            return 0;
         }
         let behind = deferred.at + DEFERRED_SIZE;
         let end = self.out.len();
@@ -292,6 +299,7 @@ impl<'a> ReplyBuffer<'a> {
         let digits = number::format_u64(count, &mut buffer);
         self.out[deferred.at + 1..][..digits.len()].copy_from_slice(digits);
         self.out[behind + shift - 2..behind + shift].copy_from_slice(b"\r\n");
+        shift
     }
 
     fn deferred(&mut self, mark: u8, factor: u64) -> Deferred {

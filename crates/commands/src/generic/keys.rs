@@ -32,13 +32,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let everything = pattern == b"*";
     let mut out = reply.parts();
     let start = out.deferred_array();
-    let mut count = 0;
+    let (mut count, portions) = (0, ctx.effects.lending.portions(&out));
     ctx.data.for_each(ctx.db(), |entry| {
         if everything || glob::matches(pattern, entry.key()) {
             out.bulk(entry.key());
+            portions.cut(&mut out);
             count += 1;
         }
     });
-    out.set_len(start, count);
+    portions.set_len(&mut out, start, count);
     Ok(out.done())
 }

@@ -58,12 +58,13 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let sets = find_sets(ctx, 0)?;
     let mut out = reply.parts();
     let start = out.deferred_set();
-    let mut count = 0;
+    let (mut count, portions) = (0, ctx.portions(&out));
     subtract(ctx.home(ctx.key(0)), &sets, |member| {
         out.item(member);
+        portions.cut(&mut out);
         count += 1;
     });
-    out.set_len(start, count);
+    portions.set_len(&mut out, start, count);
     Ok(out.done())
 }
 

@@ -61,23 +61,28 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
             union.add_item(home, member, limits);
         }
         out.set(union.len());
-        union.iter().for_each(|member| out.item(member));
+        let portions = ctx.portions(&out);
+        union.iter().for_each(|member| {
+            out.item(member);
+            portions.cut(&mut out);
+        });
         return Ok(out.done());
     }
     sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let start = out.deferred_set();
-    let mut count = 0;
+    let (mut count, portions) = (0, ctx.portions(&out));
     let mut buffer = DecimalBuffer::new();
     for (index, set) in sets.iter().enumerate() {
         for member in set.iter() {
             let mut wanted = Wanted::new(member, &mut buffer);
             if !sets[..index].iter().any(|earlier| earlier.has(home, &mut wanted)) {
                 out.item(member);
+                portions.cut(&mut out);
                 count += 1;
             }
         }
     }
-    out.set_len(start, count);
+    portions.set_len(&mut out, start, count);
     Ok(out.done())
 }
 

@@ -301,7 +301,7 @@ pub(super) fn answer(
     let elements = inputs.combine(operation);
     let mut out = reply.parts();
     let elements = elements.iter().map(|(member, score)| (&member[..], *score));
-    write_elements(&mut out, elements, inputs.with_scores);
+    write_elements(&mut out, elements, inputs.with_scores, &ctx.effects.lending);
     Ok(out.done())
 }
 
@@ -320,8 +320,6 @@ pub(super) fn store(
     let elements = inputs.combine(operation);
     let value_size_max = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
     result.prepare(elements.len(), value_size_max, limits);
-    for (member, score) in elements {
-        result.insert(home, limits, &member, score);
-    }
+    result.fill_in_order(home, limits, elements.iter().map(|(member, score)| (&member[..], *score)));
     store_result(ctx, result, event, reply)
 }

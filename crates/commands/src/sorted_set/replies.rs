@@ -2,15 +2,20 @@
 
 use wire::reply::ReplyBuffer;
 
-/// Writes elements as an array of their own.
+use crate::lending::Lending;
+
+/// Writes elements as an array of their own, which may be long.
 pub(super) fn write_elements<'a>(
     out: &mut ReplyBuffer<'_>,
     elements: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     with_scores: bool,
+    lending: &Lending,
 ) {
     write_header(out, elements.len(), with_scores);
+    let portions = lending.portions(out);
     for (member, score) in elements {
         write_element(out, member, score, with_scores);
+        portions.cut(out);
     }
 }
 

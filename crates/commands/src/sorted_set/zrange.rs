@@ -2,6 +2,8 @@
 //!
 //! Start reading at [`Query::parse`].
 
+use std::ops;
+
 use collections::{Collection, SortedSet, SortedSetIter};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -261,19 +263,24 @@ impl<'a> Query<'a> {
         Ok(Self { range: Range::parse(by, min, max)?, by, is_reverse, with_scores, offset, count })
     }
 
-    /// The elements of a set that are asked for.
-    fn select<'s>(&self, set: &'s SortedSet) -> SortedSetIter<'s> {
+    /// The ranks of the elements of a set that are asked for.
+    fn ranks(&self, set: &SortedSet) -> ops::Range<usize> {
         let ranks = self.range.ranks(set, self.is_reverse);
         let (skipped, count) = match self.by {
             By::Rank => (0, ranks.len()),
             By::Score | By::Lex => self.limit(ranks.len(), !set.is_listpack()),
         };
-        if count == 0 {
-            set.range(0, 0)
-        } else if self.is_reverse {
-            set.range_backward(ranks.end - 1 - skipped, count)
+        let start = if self.is_reverse { ranks.end - skipped - count } else { ranks.start + skipped };
+        start..start + count
+    }
+
+    /// The elements of a set that are asked for.
+    fn select<'s>(&self, set: &'s SortedSet) -> SortedSetIter<'s> {
+        let ranks = self.ranks(set);
+        if self.is_reverse && !ranks.is_empty() {
+            set.range_backward(ranks.end - 1, ranks.len())
         } else {
-            set.range(ranks.start + skipped, count)
+            set.range(ranks.start, ranks.len())
         }
     }
 
@@ -297,7 +304,7 @@ fn answer(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, form: Form) -> Re
     let query = Query::parse(args.tail(2), form)?;
     let Some(set) = ctx.find::<SortedSet>(ctx.key(0))? else { return Ok(reply.array(0).done()) };
     let mut out = reply.parts();
-    write_elements(&mut out, query.select(set), query.with_scores);
+    write_elements(&mut out, query.select(set), query.with_scores, &ctx.effects.lending);
     Ok(out.done())
 }
 
@@ -308,13 +315,11 @@ fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     let mut stored = SortedSet::new();
     ctx.expire_sources(1);
     if let Some(set) = ctx.find::<SortedSet>(source)? {
-        let elements = query.select(set);
+        let ranks = query.ranks(set);
         if query.by == By::Rank {
-            stored.prepare(elements.len(), 0, limits);
+            stored.prepare(ranks.len(), 0, limits);
         }
-        for (member, score) in elements {
-            stored.insert(home, limits, member, score);
-        }
+        stored.fill_in_order(home, limits, set.range(ranks.start, ranks.len()));
     }
     store_result(ctx, stored, "zrangestore", reply)
 }

@@ -4,6 +4,8 @@ use collections::stream::{StreamEntry, StreamId};
 use wire::number::{I64_TEXT_SIZE_MAX, format_u64};
 use wire::reply::ReplyBuffer;
 
+use crate::lending::Lending;
+
 /// An id as a bulk string.
 pub fn write_id(out: &mut ReplyBuffer<'_>, id: StreamId) {
     let (mut ms, mut seq) = ([0; I64_TEXT_SIZE_MAX], [0; I64_TEXT_SIZE_MAX]);
@@ -21,17 +23,20 @@ pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
     }
 }
 
-/// An array of entries, at most `count` of them.
+/// An array of entries, at most `count` of them. Portions of them are lent if that is accepted, which is
+/// for the last array of a reply only whose length is not told yet.
 pub fn write_entries<'a>(
     out: &mut ReplyBuffer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: Option<usize>,
+    lending: &Lending,
 ) {
     let array = out.deferred_array();
-    let mut len = 0;
+    let (mut len, portions) = (0, lending.portions(out));
     for entry in entries.take(count.unwrap_or(usize::MAX)) {
         write_entry(out, &entry);
+        portions.cut(out);
         len += 1;
     }
-    out.set_len(array, len);
+    portions.set_len(out, array, len);
 }

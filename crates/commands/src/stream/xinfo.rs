@@ -11,6 +11,7 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
+use crate::lending::Lending;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
@@ -158,7 +159,7 @@ fn write_ends(out: &mut ReplyBuffer<'_>, stream: &Stream) {
 
 fn write_everything(out: &mut ReplyBuffer<'_>, stream: &Stream, count: usize) {
     out.bulk(b"entries");
-    write_entries(out, stream.range(StreamId::MIN, StreamId::MAX), Some(count));
+    write_entries(out, stream.range(StreamId::MIN, StreamId::MAX), Some(count), &Lending::default());
     out.bulk(b"groups");
     out.array(stream.group_count());
     for (name, group) in stream.groups() {

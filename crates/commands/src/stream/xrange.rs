@@ -83,10 +83,10 @@ fn answer(
     if count == Some(0) {
         return Ok(reply.null_array());
     }
-    let mut out = reply.parts();
+    let (mut out, lending) = (reply.parts(), &ctx.effects.lending);
     match direction {
-        Direction::Up => write_entries(&mut out, stream.range(start, end), count),
-        Direction::Down => write_entries(&mut out, stream.range_down(start, end), count),
+        Direction::Up => write_entries(&mut out, stream.range(start, end), count, lending),
+        Direction::Down => write_entries(&mut out, stream.range_down(start, end), count, lending),
     }
     Ok(out.done())
 }

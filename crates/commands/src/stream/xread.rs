@@ -15,6 +15,7 @@ use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, 
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
+use crate::lending::Lending;
 use crate::reply::{Parts, Replied, Reply};
 use crate::session::{BlockReason, KeyWait};
 use crate::word::Word;
@@ -136,7 +137,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         }
         let Some(start) = after.next() else { continue };
         streams.begin(&mut out, key.bytes);
-        write_entries(&mut out, stream.range(start, StreamId::MAX), options.count);
+        write_entries(&mut out, stream.range(start, StreamId::MAX), options.count, &Lending::default());
     }
     match streams.finish(&mut out) {
         true => Ok(out.done()),

@@ -130,6 +130,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
         return Ok(store(ctx, list, reply));
     }
     let mut out = reply.array(rows.len() * options.get.len().max(1));
+    let portions = ctx.portions(&out);
     for row in &rows {
         if options.get.is_empty() {
             out.item(row.item);
@@ -140,6 +141,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
                 None => out.null(),
             }
         }
+        portions.cut(&mut out);
     }
     Ok(out.done())
 }
