@@ -275,12 +275,12 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             return;
         }
         let (at, end) = (bytes.start, bytes.end);
-        let widens_gap = !FIND && index == 0;
-        if !widens_gap {
+        let (widens_gap, moves_others) = (!FIND && index == 0, end_index < len);
+        if moves_others && !widens_gap {
             let used_end = self.end();
             self.block.bytes_mut().copy_within(end..used_end, at);
         }
-        if self.block.head().index_capacity() > 0 {
+        if moves_others && self.block.head().index_capacity() > 0 {
             self.offsets_mut().copy_within(2 * end_index..2 * len, 2 * index);
             if FIND {
                 self.tags_mut().copy_within(end_index..len, index);
@@ -292,7 +292,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         });
         if widens_gap {
             self.set_start(end);
-        } else {
+        } else if moves_others {
             self.move_offsets(index, ((end - at) as u16).wrapping_neg());
         }
         if len - count < Self::INDEX_LEN_KEPT_MIN {

@@ -143,7 +143,11 @@ impl<'a> Encoded<'a> {
     #[inline]
     pub(super) fn write<'t>(&self, target: &'t mut [u8]) -> &'t mut [u8] {
         let (head, rest) = target.split_at_mut(self.head_size);
-        head.copy_from_slice(&self.head[..self.head_size]);
+        // Nearly always one byte, which is not worth a call.
+        match head {
+            [only] => *only = self.head[0],
+            several => several.copy_from_slice(&self.head[..self.head_size]),
+        }
         let (bytes, rest) = rest.split_at_mut(self.bytes.len());
         bytes.copy_from_slice(self.bytes);
         rest

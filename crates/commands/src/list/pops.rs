@@ -9,6 +9,7 @@ use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 
 /// Writes an element as a bulk string.
+#[inline]
 pub(super) fn write_item(item: Item<'_>, out: &mut ReplyBuffer<'_>) {
     match item {
         Item::Bytes(bytes) => out.bulk(bytes),
@@ -50,6 +51,7 @@ pub(super) const fn push_event(end: End) -> &'static str {
 }
 
 /// Reports that so many elements were taken out.
+#[inline]
 pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
     ctx.changed(EventClass::List, pop_event(end), key);
     ctx.effects.dirty += count as u64 - 1;
