@@ -62,6 +62,13 @@ impl Aging {
         }
     }
 
+    /// Whether [`Self::accessed`] asks for a random number.
+    #[must_use]
+    #[inline]
+    pub fn draws(self) -> bool {
+        matches!(self, Self::Lfu { .. })
+    }
+
     /// The decayed LFU counter, 0 to 255; meaningless under LRU.
     #[must_use]
     pub fn lfu_counter(self, field: u32) -> u32 {

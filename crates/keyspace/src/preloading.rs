@@ -26,12 +26,13 @@ pub struct Preloaded<'a> {
 
 impl Keyspace {
     /// Asks for the objects of these keys, and for what their operations read first. Keys whose slots are held by a writer
-    /// are passed over; a key that is the one before it is looked up once. Strings cost a look-up for nothing.
+    /// are passed over, and those beyond the first 16; a key that is the one before it is looked up once. Strings cost a
+    /// look-up for nothing.
     #[inline]
-    pub fn preload<'a>(&self, wanted: impl Iterator<Item = Preloaded<'a>> + Clone) {
+    pub fn preload(&self, wanted: &[Option<Preloaded<'_>>]) {
         let mut guards = [const { None }; PRELOADED_KEY_COUNT_MAX];
         let mut hash_before = None;
-        for (guard, Preloaded { key, .. }) in zip(&mut guards, wanted.clone()) {
+        for (guard, Preloaded { key, .. }) in zip(&mut guards, wanted.iter().flatten()) {
             if hash_before != Some(key.hash) {
                 *guard = self.slots().try_read_now(key.slot.index());
             }
@@ -41,7 +42,7 @@ impl Keyspace {
         let mut searches: [Option<(&Object, u64)>; PRELOADED_KEY_COUNT_MAX] = [None; PRELOADED_KEY_COUNT_MAX];
         let mut before: Option<(Key<'_>, &Object)> = None;
         for ((object, search), (guard, Preloaded { key, member })) in
-            zip(zip(&mut objects, &mut searches), zip(&guards, wanted))
+            zip(zip(&mut objects, &mut searches), zip(&guards, wanted.iter().flatten()))
         {
             if let Some(table) = guard.as_ref().and_then(|slot| slot.table(key.db.0 as usize))
                 && let Some(ValueRef::Object(found)) =
@@ -49,7 +50,7 @@ impl Keyspace {
             {
                 found.prefetch();
                 *object = Some(found);
-                before = Some((key, found));
+                before = Some((*key, found));
             }
             if let Some((_, found)) = before.filter(|(same, _)| same.hash == key.hash)
                 && found.has_leaves()

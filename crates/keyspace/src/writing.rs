@@ -110,7 +110,7 @@ impl View<'_> {
             return None;
         }
         let (counters, aging, now, touch) = (self.counters, self.aging, self.due(), self.touch);
-        let random = self.random.next_u32();
+        let random = if aging.draws() { self.random.next_u32() } else { 0 };
         let db = key.db.0 as usize;
         let mut expired = None;
         let result = self.change(*key, |table, heap| {

@@ -74,11 +74,13 @@ fn nothing_changes_and_no_latch_stays_held() {
 
     // A slot that is being written is passed over.
     view.latch(keys[3].slot, Mode::Write).expect("nobody else");
-    keyspace.preload(std::iter::empty());
+    keyspace.preload(&[]);
     for member in [None, Some(&b"element-7-of-2"[..]), Some(b"element-7-of-8"), Some(b"not there")] {
-        keyspace.preload(keys.iter().map(|key| Preloaded { key: *key, member }));
+        let wanted: Vec<_> =
+            keys.iter().flat_map(|key| [Some(Preloaded { key: *key, member }), None]).collect();
+        keyspace.preload(&wanted);
         let again = Preloaded { key: keys[2], member };
-        keyspace.preload(std::iter::repeat_n(again, 2 * PRELOADED_KEY_COUNT_MAX));
+        keyspace.preload(&[Some(again); 2 * PRELOADED_KEY_COUNT_MAX]);
     }
     view.release();
 

@@ -47,14 +47,18 @@ impl Ahead<'_> {
 
     #[inline(never)]
     fn preload_some(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
-        let on_collections = plans.iter().zip(index..).filter(|(plan, _)| is_on_collection(plan));
-        keyspace.preload(on_collections.filter_map(|(plan, index)| {
-            let PlannedKey { hash, arg } = self.planned.first_key_of(plan)?;
-            let args = self.planned.batch.args(index, self.bytes);
-            let bytes = args.at(arg as usize);
-            let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
-            Some(Preloaded { key, member: args.get(arg as usize + 1) })
-        }));
+        let mut wanted = [None; PRELOADED_KEY_COUNT_MAX];
+        for ((wanted, plan), index) in wanted.iter_mut().zip(plans).zip(index..) {
+            if is_on_collection(plan)
+                && let Some(PlannedKey { hash, arg }) = self.planned.first_key_of(plan)
+            {
+                let args = self.planned.batch.args(index, self.bytes);
+                let bytes = args.at(arg as usize);
+                let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
+                *wanted = Some(Preloaded { key, member: args.get(arg as usize + 1) });
+            }
+        }
+        keyspace.preload(&wanted);
     }
 }
 
