@@ -401,12 +401,24 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
+    /// Bytes of the elements and of their index.
+    #[inline]
+    fn needed(&self) -> usize {
+        let head = self.block.head();
+        let index_len = usize::from(head.len).min(head.index_capacity());
+        usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE
+    }
+
+    /// Whether so much of the block is vacant that a copy should have less.
+    fn is_roomy(&self) -> bool {
+        let needed = self.needed();
+        self.block.capacity() > needed + needed / 4 + WASTE_SIZE_MIN
+    }
+
     /// Makes the block smaller if most of it is vacant.
     #[inline]
     fn give_back(&mut self) {
-        let head = self.block.head();
-        let index_len = usize::from(head.len).min(head.index_capacity());
-        let needed = usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE;
+        let needed = self.needed();
         if self.block.capacity() > 2 * needed + Self::INDEX_LEN_MIN * Self::INDEX_ITEM_SIZE + WASTE_SIZE_MIN {
             self.shrink();
         }

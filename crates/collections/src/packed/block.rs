@@ -177,11 +177,23 @@ impl Block {
         self.update(|head| head.capacity_words = capacity_words);
     }
 
+    /// The same bytes once more.
+    pub(super) fn to_copy(&self) -> Self {
+        let mut copy = Self::new();
+        if self.head.is_some() {
+            let head = self.head();
+            copy.resize(self.capacity());
+            copy.bytes_mut().copy_from_slice(self.bytes());
+            copy.update(|new| *new = Head { capacity_words: new.capacity_words, ..head });
+        }
+        copy
+    }
+
     /// Bytes of the allocation that has room for `capacity`: what the allocator would round it up to, so that the
     /// room is not lost (mimalloc's and jemalloc's classes: 16 bytes apart up to 128, then four to a doubling).
     pub(super) fn size_for(capacity: usize) -> usize {
         let size = capacity + WORD_SIZE;
-        let step = if size <= 128 { 16 } else { (size - 1).next_power_of_two() / 8 };
+        let step = if size <= 128 { 16 } else { size.next_power_of_two() / 8 };
         size.next_multiple_of(step)
     }
 

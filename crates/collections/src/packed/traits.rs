@@ -11,6 +11,10 @@ impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
 
 impl<const N: usize, const FIND: bool> Clone for Packed<N, FIND> {
     fn clone(&self) -> Self {
+        // With its index, which takes longer to write than to copy, unless much of it is vacant.
+        if !self.is_roomy() {
+            return Self { block: self.block.to_copy() };
+        }
         let mut copy = Self::new();
         copy.append(self);
         copy
