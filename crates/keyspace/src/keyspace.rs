@@ -113,9 +113,11 @@ impl SlotData {
     /// The table of a database, made if need be.
     #[inline]
     pub(crate) fn table_mut(&mut self, db: usize, db_count: usize) -> &mut Table {
-        if db == 0 {
-            return &mut self.first;
-        }
+        if db == 0 { &mut self.first } else { self.further_table_mut(db, db_count) }
+    }
+
+    #[inline(never)]
+    fn further_table_mut(&mut self, db: usize, db_count: usize) -> &mut Table {
         let more = self.more.get_or_insert_default();
         if more.tables.is_empty() {
             more.tables = (1..db_count).map(|_| Table::new()).collect();
