@@ -75,6 +75,8 @@ pub struct Shared {
     pub ended: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
     pub cron_paused: AtomicBool,
+    /// Whether memory use was over its limit when last looked at: buffers are not kept for later then.
+    pub is_short_of_memory: AtomicBool,
     /// For how long memory use was over its limit.
     pub exceeded_time: ExceededTime,
     /// Bytes of memory used when the server was ready.
@@ -329,6 +331,7 @@ impl Shared {
             running_threads: AtomicU32::new(0),
             ended: OnceLock::new(),
             cron_paused: AtomicBool::new(false),
+            is_short_of_memory: AtomicBool::new(false),
             exceeded_time: ExceededTime::default(),
             startup_memory: AtomicU64::new(0),
             pause_until: AtomicI64::new(0),

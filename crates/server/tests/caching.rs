@@ -273,3 +273,29 @@ fn tracking_begins_within_a_pipeline() {
         assert_eq!([next(&mut client), next(&mut client), next(&mut client)], ["OK", "OK", "!k"]);
     });
 }
+
+#[test]
+fn a_few_bytes_too_many_do_not_cost_those_who_cache_all_keys() {
+    on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "allkeys-lru"], |server| {
+        let mut admin = server.client();
+        let mut caches: Vec<Client> = (0..10).map(|_| server.client()).collect();
+        for cache in &mut caches {
+            cache.text(&["HELLO", "3"]);
+            assert_eq!(cache.text(&["CLIENT", "TRACKING", "ON"]), "OK");
+        }
+        for number in 0..300 {
+            let key = format!("{number}{}", "k".repeat(1000));
+            assert_eq!(admin.text(&["SET", &key, "v"]), "OK");
+            for cache in &mut caches {
+                assert_eq!(cache.text(&["GET", &key]), "v");
+            }
+        }
+        let used = |client: &mut Client| server.info(client, "used_memory").parse::<u64>().unwrap();
+        let limit = used(&mut admin) - 40_000;
+        assert_eq!(admin.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]), "OK");
+        // Less the reply that tells of it.
+        wait_for(|| (used(&mut admin) <= limit + 16_384).then_some(()));
+        let left: u64 = admin.text(&["DBSIZE"]).parse().unwrap();
+        assert!((200..300).contains(&left), "{left} keys are left");
+    });
+}

@@ -61,7 +61,12 @@ impl Executor {
         if self.shared.attention.is_set(Attention::ANY_PAUSE) {
             return true;
         }
-        if self.excess() == 0 {
+        let is_over = self.excess() > 0;
+        let is_short = &self.shared.is_short_of_memory;
+        if is_short.load(Ordering::Relaxed) != is_over {
+            is_short.store(is_over, Ordering::Relaxed);
+        }
+        if !is_over {
             self.note_eviction(false);
             return true;
         }

@@ -94,8 +94,13 @@ impl Thread {
             if self.executor.config.maxmemory > 0 {
                 // Buffers grow without a write, and the limit may have become lower.
                 self.executor.make_room();
+            } else {
+                self.shared.is_short_of_memory.store(false, Ordering::Relaxed);
             }
             self.shared.sample(self.now);
+        }
+        if self.shared.is_short_of_memory.load(Ordering::Relaxed) {
+            self.drop_spare_buffers();
         }
         if self.stopping && self.now >= self.stop_at {
             self.give_up_slow_readers();

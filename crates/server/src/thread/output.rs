@@ -1,5 +1,7 @@
 //! Output of a thread's connections: sent once a turn, within its limits, and closed when it is out.
 
+use std::sync::atomic::Ordering;
+
 use base::Millis;
 use commands::session::SessionFlags;
 use config::{ClientClass, Config};
@@ -44,6 +46,8 @@ pub(super) struct Delivery {
     size_before: usize,
     /// When its first turn ended.
     since: Option<Ticks>,
+    /// Bytes of all output that left at the end of the last turn, as far as they were counted as unsent.
+    leaving: u64,
 }
 
 impl Delivery {
@@ -75,10 +79,25 @@ impl Thread {
             if self.delivery.waits() {
                 return;
             }
+            let leaving = self.delivery.leaving;
             let listeners = std::mem::take(&mut self.delivery).listeners;
-            self.delivery.listeners = self.flush_each(listeners);
+            let listeners = self.flush_each(listeners);
+            self.delivery = Delivery { listeners, leaving, ..Delivery::default() };
         }
-        self.statistics.unsent_bytes.set(0);
+        // What has just left may be with the reactor until the next turn's events are in.
+        let unsent = &self.statistics.unsent_bytes;
+        unsent.subtract(std::mem::take(&mut self.delivery.leaving));
+        self.delivery.leaving = unsent.value();
+    }
+
+    /// Gives up the buffers that are kept for replies to come.
+    pub(super) fn drop_spare_buffers(&mut self) {
+        self.spare_buffers = Vec::new();
+        for (_, connection) in &mut self.connections {
+            if connection.out.is_empty() {
+                connection.out = Vec::new();
+            }
+        }
     }
 
     /// Sends the output of these connections. Gives the list back, empty.
@@ -126,6 +145,8 @@ impl Thread {
             self.statistics.sent_bytes.add(size);
             connection.record.sent_bytes.add(size);
             connection.reply_buffer.note(size as usize);
+            // Buffers that are kept count, and would be paid for with keys.
+            let spare = spare.filter(|_| !self.shared.is_short_of_memory.load(Ordering::Relaxed));
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
             // From the end, as that moves no byte twice.
@@ -154,6 +175,7 @@ impl Thread {
     pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
         if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
             && self.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
+            && !self.shared.is_short_of_memory.load(Ordering::Relaxed)
         {
             self.spare_buffers.push(buffer);
         }
@@ -205,7 +227,7 @@ impl Thread {
             session.id,
             session.peer
         );
-        self.shared.output_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.shared.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         self.abandon(token);
     }
 
@@ -225,7 +247,7 @@ impl Thread {
             connection.session.id,
             connection.session.peer
         );
-        shared.query_limit_disconnections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        shared.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         if connection.is_waiting() || connection.receive_paused {
             self.abandon(token);
             return;
