@@ -7,6 +7,7 @@
 //! that waits for another, and between plain ones on the same slot.
 
 mod ahead;
+mod approach;
 mod attention;
 mod eviction;
 mod latching;
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Slot;
-use collections::Trail;
 use commands::command::{Access, Command, Flags};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
@@ -37,6 +37,7 @@ use reactor::clock::Ticks;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, Limits, Parser, Peer};
 
+use self::approach::Approach;
 use self::plan::Refusal;
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
@@ -73,9 +74,9 @@ pub struct Executor {
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
-    trails: Vec<Trail>,
-    /// Hashes of the keys of input that was planned ahead, whose entries are not asked for yet.
-    foreseen: Vec<u64>,
+    approach: Approach,
+    /// The approach to what was foreseen, while something else runs.
+    approach_aside: Approach,
     slots: Vec<Slot>,
     effects: Effects,
     stand_in: StandIn,
@@ -140,8 +141,8 @@ impl Executor {
             has_room: false,
             spare_plans: Vec::new(),
             found: Vec::new(),
-            trails: Vec::new(),
-            foreseen: Vec::new(),
+            approach: Approach::default(),
+            approach_aside: Approach::default(),
             slots: Vec::new(),
             effects: Effects::default(),
             stand_in: StandIn::new(),
@@ -209,17 +210,26 @@ impl Executor {
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
         let limits = self.limits_of(connection);
-        let planned = match foreseen.filter(|planned| planned.limits == limits) {
+        let foreseen = foreseen.filter(|planned| planned.limits == limits);
+        let is_foreseen = foreseen.is_some();
+        let planned = match foreseen {
             Some(mut planned) => {
                 std::mem::swap(&mut connection.parser, &mut planned.parser);
                 planned
             }
-            None => self.plan(&mut connection.parser, bytes, limits),
+            None => {
+                std::mem::swap(&mut self.approach, &mut self.approach_aside);
+                self.plan(&mut connection.parser, bytes, limits)
+            }
         };
         self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
         connection.recent_commands += planned.batch.len() as u64;
         self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &planned, bytes, host);
+        if !is_foreseen {
+            self.approach.clear();
+            std::mem::swap(&mut self.approach, &mut self.approach_aside);
+        }
         self.spare_plans.push(planned);
         result
     }
@@ -312,6 +322,7 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(&plan));
+        self.approach.reach(&self.shared.keyspace, planned.first_announced_of(&plan), plan.key_count);
         if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;

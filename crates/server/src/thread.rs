@@ -44,6 +44,7 @@ use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
+use upcoming::Upcoming;
 
 /// Longest time a thread waits without looking at its timers, in milliseconds.
 const WAIT_MS_MAX: i64 = 1000;
@@ -55,8 +56,7 @@ pub struct Thread {
     seat: &'static Seat,
     statistics: &'static ThreadStatistics,
     reactor: Reactor,
-    /// Events of this turn that are to be handled next, with what was foreseen of them.
-    upcoming: VecDeque<(Event, Option<Box<Planned>>)>,
+    upcoming: Upcoming,
     listeners: Listeners,
     connections: Slab<Box<Connection>>,
     generation: u32,
@@ -112,7 +112,7 @@ impl Thread {
             seat,
             statistics: shared.statistics.thread(index),
             reactor,
-            upcoming: VecDeque::new(),
+            upcoming: Upcoming::default(),
             listeners,
             connections: Slab::new(),
             generation: 0,
@@ -160,11 +160,7 @@ impl Thread {
             self.read_mail();
             // Who asks later asks about events that this turn has not seen.
             let asker_count = self.turn_askers.len();
-            loop {
-                if self.upcoming.is_empty() {
-                    self.look_ahead();
-                }
-                let Some((event, foreseen)) = self.upcoming.pop_front() else { break };
+            while let Some((event, foreseen)) = self.next_event() {
                 // What was published before these bytes were sent comes before the answer to them.
                 self.read_mail();
                 self.handle(event, foreseen);

@@ -75,6 +75,7 @@ impl Executor {
         };
         for plan in &plans[first..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
+            self.approach.reach(&self.shared.keyspace, planned.first_announced_of(plan), plan.key_count);
             if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
                 ctx.data.release();
                 let ahead = Ahead { planned, bytes, db: ctx.session.db };

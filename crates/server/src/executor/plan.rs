@@ -1,11 +1,9 @@
 //! Planning: what is known of the requests of a batch before anything is latched, and the memory they will touch asked for.
 //!
-//! Touches no data: names, arity and keys only. The memory comes while other keys are planned, so a batch of few requests
-//! would wait for it; that is why what arrived together is planned together, before the first of it is executed
-//! ([`Executor::foresee`], then [`Executor::follow_foreseen`]).
+//! Touches no data: names, arity and keys only. The memory comes while other requests are planned and run, so a batch of few
+//! requests would wait for it; that is why what arrived together is planned ahead ([`Executor::foresee`]).
 
 use base::limits::BATCH_REQUEST_COUNT_MAX;
-use collections::Trail;
 use commands::command::{Command, find_keys};
 use commands::context::PlannedKey;
 use commands::index::{Found, Shape};
@@ -15,17 +13,11 @@ use wire::request::{Args, Batch, Limits, Parsed, Parser};
 use super::Executor;
 use crate::connection::Connection;
 
-/// Keys of a batch that are prefetched: more would push each other out of the nearest caches.
-const PREFETCHED_KEY_COUNT_MAX: usize = 512;
-
-/// Buckets that are read to find an entry to prefetch: nearly all are in the first four of their path.
-const TRAIL_LEN_MAX: usize = 4;
-
 /// Keys up to which a request on several is brief enough to be timed together with others.
 const PLAIN_KEY_COUNT_MAX: u32 = 64;
 
 /// Longer input is enough for itself.
-const FORESEEN_SIZE_MAX: usize = 4096;
+const FORESEEN_SIZE_MAX: usize = 16 << 10;
 
 /// A batch of requests and what is known of them.
 #[derive(Default)]
@@ -34,6 +26,8 @@ pub struct Planned {
     /// One for each request.
     pub(super) plans: Vec<Plan>,
     keys: Vec<PlannedKey>,
+    /// The number of the first key on the approach.
+    first_announced: u64,
     pub(super) parsed: Parsed,
     /// For what is left of the input, if it was planned ahead.
     pub(super) parser: Parser,
@@ -42,6 +36,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// The number that a request's first key has on the approach.
+    #[inline(always)]
+    pub(super) fn first_announced_of(&self, plan: &Plan) -> u64 {
+        self.first_announced + u64::from(plan.first_key)
+    }
+
     /// The keys of a request.
     #[inline(always)]
     pub(super) fn keys_of(&self, plan: &Plan) -> &[PlannedKey] {
@@ -101,24 +101,20 @@ pub(super) enum Refusal {
 }
 
 impl Executor {
-    /// Plans the requests at the front of `bytes`, and asks for the memory they will touch, in passes: first for the
-    /// slots, then for the buckets, then for the entries of all.
+    /// Plans the requests at the front of `bytes`: cuts the input, looks up each one's command and keys, and announces the
+    /// memory they will touch.
     pub(super) fn plan(&mut self, parser: &mut Parser, bytes: &[u8], limits: Limits) -> Box<Planned> {
         let mut planned = self.spare_plans.pop().unwrap_or_default();
         self.plan_batch(&mut planned, parser, bytes, limits);
-        if planned.keys.len() > 1 {
-            let hashes = planned.keys.iter().take(PREFETCHED_KEY_COUNT_MAX).map(|key| key.hash);
-            self.prefetch(hashes);
-        }
         planned
     }
 
-    /// Cuts the input into requests, and looks up each one's command and keys.
     fn plan_batch(&mut self, planned: &mut Planned, parser: &mut Parser, bytes: &[u8], limits: Limits) {
         let Planned { batch, plans, keys, .. } = planned;
         batch.clear();
         planned.parsed = parser.parse(bytes, &limits, batch, BATCH_REQUEST_COUNT_MAX);
         planned.limits = limits;
+        planned.first_announced = self.approach.announced_count();
         plans.clear();
         keys.clear();
         plans.reserve(batch.len());
@@ -133,6 +129,7 @@ impl Executor {
                 found => plans.push(self.plan_request(found, args, keys)),
             }
         }
+        self.approach.announce(keys.iter().map(|key| key.hash));
     }
 
     /// The plan of a request that is not just of one key.
@@ -198,30 +195,11 @@ impl Executor {
         parser.reset();
         self.plan_batch(&mut planned, &mut parser, bytes, self.limits_of(connection));
         planned.parser = parser;
-        self.foreseen.extend(planned.keys.iter().map(|key| key.hash));
         Some(planned)
     }
 
-    /// Asks for the entries of what was foreseen.
-    pub fn follow_foreseen(&mut self) {
-        if self.foreseen.len() > 1 {
-            let foreseen = std::mem::take(&mut self.foreseen);
-            self.prefetch(foreseen.iter().copied());
-            self.foreseen = foreseen;
-        }
-        self.foreseen.clear();
-    }
-
-    /// Asks for the buckets of these keys, then for their entries; once for a key that comes again and again.
-    #[inline(always)]
-    fn prefetch(&mut self, hashes: impl Iterator<Item = u64>) {
-        let keyspace = &self.shared.keyspace;
-        let mut before = None;
-        let others = hashes.filter(|hash| before.replace(*hash) != Some(*hash));
-        self.trails.clear();
-        self.trails.extend(others.map(|hash| keyspace.trail(hash)));
-        for _ in 0..TRAIL_LEN_MAX {
-            self.trails.retain_mut(Trail::follow);
-        }
+    /// To be called when all that was foreseen in this turn is executed.
+    pub fn end_foresight(&mut self) {
+        self.approach.clear();
     }
 }

@@ -1,33 +1,60 @@
-//! Events are taken some at a time: while the first is handled, the memory comes that the others will touch.
+//! Events are taken some ahead of the one that is handled: what they ask for is planned, and the memory comes meanwhile that
+//! it will touch.
 //!
 //! An event may be handled after its connection was closed, paused or sent to another thread by one before it: nobody who
 //! handles events relies on what held when they were taken.
+
+use std::collections::VecDeque;
 
 use reactor::Event;
 
 use super::Thread;
 use crate::connection::Token;
+use crate::executor::Planned;
 
-/// Events that are taken and looked at before the first of them is handled, and bytes in them from which on no more are.
+/// Events that are taken ahead, and bytes in them from which on no more are.
 const UPCOMING_COUNT_MAX: usize = 16;
 const UPCOMING_SIZE_MAX: usize = 2048;
 
+/// Events of this turn that are to be handled next, with what was foreseen of them.
+#[derive(Default)]
+pub(super) struct Upcoming {
+    events: VecDeque<(Event, Option<Box<Planned>>)>,
+    /// Bytes received that are in them.
+    size: usize,
+}
+
 impl Thread {
-    /// Takes the next events, and has the memory prefetched that their requests will touch.
-    pub(super) fn look_ahead(&mut self) {
-        let mut size = 0;
-        while self.upcoming.len() < UPCOMING_COUNT_MAX && size < UPCOMING_SIZE_MAX {
-            let Some(event) = self.reactor.next_event() else { break };
-            let mut foreseen = None;
-            if let Event::Received { token, data, .. } = &event {
-                size += data.len();
-                let token = Token(*token);
-                if let Some(connection) = self.connections.get(token.place()).filter(|c| c.token == token) {
-                    foreseen = self.executor.foresee(connection, data);
-                }
-            }
-            self.upcoming.push_back((event, foreseen));
+    /// The next event of this turn. Others are taken ahead, and their requests planned.
+    pub(super) fn next_event(&mut self) -> Option<(Event, Option<Box<Planned>>)> {
+        if self.upcoming.events.is_empty() {
+            self.take_event();
         }
-        self.executor.follow_foreseen();
+        let next = self.upcoming.events.pop_front();
+        match &next {
+            Some((Event::Received { data, .. }, _)) => self.upcoming.size -= data.len(),
+            Some(_) => {}
+            None => self.executor.end_foresight(),
+        }
+        while self.upcoming.events.len() < UPCOMING_COUNT_MAX
+            && self.upcoming.size < UPCOMING_SIZE_MAX
+            && self.take_event()
+        {}
+        next
+    }
+
+    /// Takes an event from the reactor, if there is one, and plans what it asks for.
+    fn take_event(&mut self) -> bool {
+        let Some(event) = self.reactor.next_event() else { return false };
+        let mut foreseen = None;
+        if let Event::Received { token, data, .. } = &event {
+            self.upcoming.size += data.len();
+            let token = Token(*token);
+            if let Some(connection) = self.connections.get(token.place()).filter(|c| c.token == token) {
+                foreseen = self.executor.foresee(connection, data);
+            }
+        }
+        self.upcoming.events.push_back((event, foreseen));
+        true
     }
 }
