@@ -204,17 +204,20 @@ impl View<'_> {
             }
             for db in dbs.clone() {
                 match data.table(db) {
-                    // Nor are there tables for the databases behind it.
-                    None => break,
+                    None if !data.has_further_tables() => break,
+                    None => continue,
                     Some(table) if table.is_empty() => continue,
                     Some(_) => {}
                 }
                 if data.is_attended() {
                     data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
                 }
-                cleared.tables.push(data.table_mut(db, keyspace.db_count()).take());
+                cleared.tables.push(data.table_mut(db).take());
             }
-            keyspace.slots().shared(slot.index()).publish(data.table_mut(0, keyspace.db_count()));
+            if data.has_further_tables() {
+                data.drop_empty_tables();
+            }
+            keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
         }
         self.ready = ready;
         for db in dbs {
@@ -232,7 +235,6 @@ impl View<'_> {
             return;
         }
         let keyspace = self.keyspace;
-        let count = keyspace.db_count();
         let now = self.now.0;
         let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
@@ -245,10 +247,10 @@ impl View<'_> {
                 data.note_replacement(one, Some(other), now, &mut ready);
                 data.note_replacement(other, Some(one), now, &mut ready);
             }
-            let first = data.table_mut(one, count).take();
-            let second = std::mem::replace(data.table_mut(other, count), first);
-            *data.table_mut(one, count) = second;
-            keyspace.slots().shared(slot.index()).publish(data.table_mut(0, count));
+            let first = data.table_mut(one).take();
+            let second = std::mem::replace(data.table_mut(other), first);
+            *data.table_mut(one) = second;
+            keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
         }
         self.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));

@@ -84,12 +84,12 @@ impl DefragmentationCycle {
             (self.db, self.position) = (db, 0);
         }
         let heap = keyspace.heap(Slot::new(self.slot as u16));
-        let table = guard.table_mut(db, keyspace.db_count());
+        let table = guard.table_mut(db);
         let step = table.defragment(heap, self.position, STEP_BUCKET_COUNT);
         done.moved_count += step.moved_count;
         done.seen_count += step.seen_count;
         if db == 0 {
-            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+            guard.shared().publish(guard.table_mut(0));
         }
         match step.next {
             Some(next) => self.position = next,

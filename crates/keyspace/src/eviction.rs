@@ -176,7 +176,7 @@ fn take(view: &mut View<'_>, db: DbIndex, key: &[u8]) -> Option<Evicted> {
     let keyspace = view.keyspace;
     let data = view.slot_data_mut(slot);
     data.drop_empty_tables();
-    keyspace.slots().shared(slot.index()).publish(data.table_mut(0, keyspace.db_count()));
+    keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
     view.release();
     let removed = removed?;
     view.counters.evicted_keys.add(1);

@@ -96,7 +96,7 @@ impl ExpiryCycle {
         let heap = keyspace.heap(slot);
         let is_attended = guard.is_attended();
         let mut watched: Vec<Box<[u8]>> = Vec::new();
-        let table = guard.table_mut(db, keyspace.db_count());
+        let table = guard.table_mut(db);
         let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {
             counters.population(db, -1, removed.entry());
             counters.expired_keys.add(1);
@@ -115,7 +115,7 @@ impl ExpiryCycle {
             view.note_change_in(&mut guard, Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
         }
         if db == 0 {
-            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+            guard.shared().publish(guard.table_mut(0));
         }
         self.position = walk.next.unwrap_or(0);
         walk.next.is_some()

@@ -117,7 +117,7 @@ impl FieldExpiryCycle {
         let (now, counters) = (view.now.0, view.counters);
         let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
         let heap = keyspace.heap(Slot::new(self.slot as u16));
-        let table: &mut Table = guard.table_mut(self.db, keyspace.db_count());
+        let table: &mut Table = guard.table_mut(self.db);
         let Some(mut entry) = table.find_mut(heap, key.hash, key.bytes) else { return true };
         let had_volatile_members = entry.has_volatile_members();
         let Some(hash) = entry.object_mut().and_then(Hash::of_mut) else { return true };
@@ -137,7 +137,7 @@ impl FieldExpiryCycle {
             entry.remove()
         });
         if self.db == 0 {
-            guard.shared().publish(guard.table_mut(0, keyspace.db_count()));
+            guard.shared().publish(guard.table_mut(0));
         }
         view.note_change_in(&mut guard, key, now);
         expired(FieldsExpired { key, count, removed });

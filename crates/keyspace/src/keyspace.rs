@@ -39,8 +39,8 @@ pub struct SlotData {
 /// The rarer parts of a slot.
 #[derive(Default)]
 struct More {
-    /// Further databases, made when one of them is first written.
-    tables: Box<[Table]>,
+    /// Further databases that were written here, by their numbers.
+    tables: Vec<(usize, Table)>,
     watches: Watches,
     waits: Waits,
     readers: Readers,
@@ -49,7 +49,7 @@ struct More {
 /// The tables of a slot.
 pub(crate) struct Tables<'a> {
     first: &'a Table,
-    others: &'a [Table],
+    others: &'a [(usize, Table)],
 }
 
 /// The slots' latches and data.
@@ -81,18 +81,22 @@ impl SlotData {
     /// The table of a database; `None`: empty, not made yet.
     #[inline]
     pub(crate) fn table(&self, db: usize) -> Option<&Table> {
-        if db == 0 { Some(&self.first) } else { self.more.as_ref()?.tables.get(db - 1) }
+        if db == 0 { Some(&self.first) } else { table_of(&self.more.as_ref()?.tables, db) }
     }
 
-    /// Gives up the memory of tables that hold nothing; those of the further databases go together.
+    /// Whether there are tables of databases other than 0.
+    pub(crate) fn has_further_tables(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.tables.is_empty())
+    }
+
+    /// Gives up the memory of tables that hold nothing.
     pub(crate) fn drop_empty_tables(&mut self) {
         if self.first.is_empty() {
             self.first.clear();
         }
-        if let Some(more) = &mut self.more
-            && more.tables.iter().all(Table::is_empty)
-        {
-            more.tables = Box::default();
+        if let Some(more) = &mut self.more {
+            more.tables.retain(|(_, table)| !table.is_empty());
+            more.tables.shrink_to_fit();
             self.drop_empty_lists();
         }
     }
@@ -112,17 +116,19 @@ impl SlotData {
 
     /// The table of a database, made if need be.
     #[inline]
-    pub(crate) fn table_mut(&mut self, db: usize, db_count: usize) -> &mut Table {
-        if db == 0 { &mut self.first } else { self.further_table_mut(db, db_count) }
+    pub(crate) fn table_mut(&mut self, db: usize) -> &mut Table {
+        if db == 0 { &mut self.first } else { self.further_table_mut(db) }
     }
 
     #[inline(never)]
-    fn further_table_mut(&mut self, db: usize, db_count: usize) -> &mut Table {
-        let more = self.more.get_or_insert_default();
-        if more.tables.is_empty() {
-            more.tables = (1..db_count).map(|_| Table::new()).collect();
-        }
-        &mut more.tables[db - 1]
+    fn further_table_mut(&mut self, db: usize) -> &mut Table {
+        let tables = &mut self.more.get_or_insert_default().tables;
+        let place = tables.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
+            tables.reserve_exact(1);
+            tables.insert(place, (db, Table::new()));
+            place
+        });
+        &mut tables[place].1
     }
 
     /// Whether anybody watches a key of this slot, waits for one, or has read one and may have kept it.
@@ -168,9 +174,14 @@ impl Tables<'_> {
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
         match db.0 {
             0 => Some(self.first),
-            db => self.others.get(usize::from(db) - 1),
+            db => table_of(self.others, usize::from(db)),
         }
     }
+}
+
+fn table_of(tables: &[(usize, Table)], db: usize) -> Option<&Table> {
+    let place = tables.binary_search_by_key(&db, |(number, _)| *number).ok()?;
+    Some(&tables[place].1)
 }
 
 impl Keyspace {
@@ -307,5 +318,31 @@ impl Keyspace {
         let freed: usize = scratch.iter().map(Retired::size).sum();
         scratch.clear();
         self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_has_tables_of_those_databases_only_that_were_written() {
+        let heap = Heap::new();
+        let mut data = SlotData::new();
+        assert!(!data.has_further_tables());
+        for db in [9, 3, 15, 3, 0] {
+            data.table_mut(db);
+        }
+        let numbers = |data: &SlotData| -> Vec<usize> {
+            data.more.iter().flat_map(|more| &more.tables).map(|(number, _)| *number).collect()
+        };
+        assert_eq!(numbers(&data), [3, 9, 15]);
+        assert!(data.table(3).is_some() && data.table(4).is_none() && data.table(16).is_none());
+        data.table_mut(9).set_int(&heap, 7, b"key", 1);
+        data.drop_empty_tables();
+        assert_eq!(numbers(&data), [9]);
+        data.table_mut(9).clear();
+        data.drop_empty_tables();
+        assert!(data.more.is_none());
     }
 }

@@ -239,7 +239,7 @@ impl<'k> View<'k> {
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
         let keyspace = self.keyspace;
         let db = key.db.0 as usize;
-        let table = self.slot_data_mut(key.slot).table_mut(db, keyspace.db_count());
+        let table = self.slot_data_mut(key.slot).table_mut(db);
         let result = change(table, keyspace.heap(key.slot));
         if db == 0 {
             keyspace.slots().shared(key.slot.index()).publish(table);
