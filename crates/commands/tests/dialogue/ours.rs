@@ -11,7 +11,7 @@ use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
-use commands::table::{Found, Index};
+use commands::table::{Found, Index, NUMBERED};
 use config::{Config, SetCaller};
 use keyspace::{Key, Keyspace, View, slot_of_hash};
 use sync::Mode;
@@ -63,7 +63,7 @@ impl Ours {
         let row = find(args)?;
         let command = row.command;
         if !command.accepts(args.len()) {
-            return Err(CommandError::wrong_arity(&full_name(args)));
+            return Err(CommandError::wrong_arity(full_name(row)));
         }
         let mut found = Vec::new();
         if !find_keys(command, args, &mut found) {
@@ -76,7 +76,7 @@ impl Ours {
             .collect();
         if self.session.in_multi() && !command.flags.contains(Flags::NO_QUEUE) {
             if command.flags.contains(Flags::NO_MULTI) {
-                let name = full_name(args);
+                let name = full_name(row);
                 return Err(CommandError::owned(format!(
                     "ERR Command '{name}' not allowed inside a transaction"
                 )));
@@ -217,6 +217,10 @@ impl Server for Ours {
 }
 
 /// The command or subcommand that a request names.
+fn full_name(found: Found) -> &'static str {
+    &NUMBERED[found.id.0 as usize].0
+}
+
 fn find(args: Args<'_>) -> Result<Found, CommandError> {
     let lossy = |index: usize| String::from_utf8_lossy(args.get(index).unwrap_or_default()).into_owned();
     let Some(found) = INDEX.find(args.name()) else {
@@ -228,15 +232,5 @@ fn find(args: Args<'_>) -> Result<Found, CommandError> {
             CommandError::owned(format!("ERR unknown subcommand '{word}'. Try {name} HELP."))
         }),
         _ => Ok(found),
-    }
-}
-
-fn full_name(args: Args<'_>) -> String {
-    let lower = |index: usize| String::from_utf8_lossy(args.get(index).unwrap_or_default()).to_lowercase();
-    match INDEX.find(args.name()) {
-        Some(found) if !found.command.subcommands.is_empty() && args.len() > 1 => {
-            format!("{}|{}", lower(0), lower(1))
-        }
-        _ => lower(0),
     }
 }

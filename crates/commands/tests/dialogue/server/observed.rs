@@ -127,9 +127,9 @@ fn debug() {
         > DEBUG SLEEP x
         -ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.
         > DEBUG SLEEP
-        -ERR wrong number of arguments for 'debug|sleep' command
+        -ERR wrong number of arguments for 'debug' command
         > DEBUG SET-ACTIVE-EXPIRE
-        -ERR wrong number of arguments for 'debug|set-active-expire' command
+        -ERR wrong number of arguments for 'debug' command
         > DEBUG
         -ERR wrong number of arguments for 'debug' command
     "#]]);
