@@ -104,6 +104,7 @@ impl View<'_> {
         self.edit_entry(&key, change)
     }
 
+    /// [`Self::edit`] of a key that is lent: a copy of it would wait until the caller's is in memory.
     #[inline]
     fn edit_entry<R>(&mut self, key: &Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         if self.hides_unheld && !self.holds_for_writing(key.slot) {
@@ -171,6 +172,7 @@ impl View<'_> {
         self.edit_object(&key, change)
     }
 
+    /// [`Self::edit_collection`] likewise.
     #[inline]
     fn edit_object<T: Collection, R>(
         &mut self,

@@ -109,6 +109,7 @@ impl Executor {
         planned
     }
 
+    /// What [`Self::plan`] and [`Self::foresee`] do alike.
     fn plan_batch(&mut self, planned: &mut Planned, parser: &mut Parser, bytes: &[u8], limits: Limits) {
         let Planned { batch, plans, keys, .. } = planned;
         batch.clear();

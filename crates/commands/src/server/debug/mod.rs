@@ -21,6 +21,7 @@ use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::host::{Crash, ReplyBufferSetting};
 use crate::reply::{Replied, Reply};
+use crate::word::Word;
 
 /// `DEBUG subcommand ...`
 pub const COMMAND: Command = Command {
@@ -163,15 +164,15 @@ fn is_on(switch: &[u8]) -> Result<bool, CommandError> {
 /// `DEBUG REPLYBUFFER PEAK-RESET-TIME milliseconds|never|reset`, `... RESIZING switch`
 fn reply_buffer_setting(args: Args<'_>) -> Result<ReplyBufferSetting, CommandError> {
     let value = args.at(3);
-    if args.at(2).eq_ignore_ascii_case(b"resizing") {
+    if args.at(2).says("resizing") {
         return Ok(ReplyBufferSetting::Resizing(is_on(value)?));
     }
-    if !args.at(2).eq_ignore_ascii_case(b"peak-reset-time") {
+    if !args.at(2).says("peak-reset-time") {
         return Err(help::wrong_subcommand("DEBUG", args.at(1)));
     }
-    Ok(ReplyBufferSetting::PeakReset(if value.eq_ignore_ascii_case(b"never") {
+    Ok(ReplyBufferSetting::PeakReset(if value.says("never") {
         Some(-1)
-    } else if value.eq_ignore_ascii_case(b"reset") {
+    } else if value.says("reset") {
         None
     } else {
         Some(parse_i64_strict(value).ok_or(CommandError::NOT_AN_INTEGER)?)
