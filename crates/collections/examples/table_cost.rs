@@ -109,11 +109,12 @@ impl Keyspace {
             let slot: *const Slot = &self.slots[slot_of(key(index).1)];
             prefetch(slot.cast());
         }
-        let trail = |&index: &u64| {
-            let hash = key(index).1;
-            self.slots[slot_of(hash)].hint.trail(hash)
-        };
-        let mut trails: Vec<_> = indices.iter().map(trail).collect();
+        let hashes = || indices.iter().map(|&index| key(index).1);
+        let hint_of = |hash| &self.slots[slot_of(hash)].hint;
+        let homes: Vec<_> = hashes().map(|hash| hint_of(hash).prefetch_home(hash)).collect();
+        let strays = hashes().zip(homes).filter(|(hash, home)| home.prefetch_entry(*hash));
+        let mut trails: Vec<_> =
+            strays.filter_map(|(hash, _)| hint_of(hash).trail_beyond_home(hash)).collect();
         while !trails.is_empty() {
             trails.retain_mut(Trail::follow);
         }

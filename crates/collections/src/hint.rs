@@ -43,7 +43,7 @@ impl Hint {
         }
     }
 
-    /// Loads the line of the directory that [`Self::trail`] will read, if the table has a directory.
+    /// Loads the line of the directory that [`Self::prefetch_home`] will read, if the table has a directory.
     #[inline]
     pub fn prefetch_directory(&self, hash: u64) {
         let root = self.root();
@@ -52,16 +52,28 @@ impl Hint {
         }
     }
 
-    /// Loads the bucket in which the key of this hash is at home, and leaves a trail from there to its entry.
+    /// Loads the bucket in which the key of this hash is at home.
     #[inline(always)]
     #[must_use]
-    pub fn trail(&self, hash: u64) -> Trail {
+    pub fn prefetch_home(&self, hash: u64) -> HomeBucket {
+        let position = Position::of_hash(hash);
+        let segment = self.segment(position);
+        if segment.is_none() {
+            return HomeBucket::default();
+        }
+        let address = segment.address() + segment.home(position) * size_of::<Bucket>();
+        prefetch::line(address);
+        HomeBucket { address }
+    }
+
+    /// For a key that is not at home: loads the next bucket in which it may be, and leaves a trail from there to its entry.
+    #[must_use]
+    pub fn trail_beyond_home(&self, hash: u64) -> Option<Trail> {
         let position = Position::of_hash(hash);
         let segment = self.segment(position);
         let path = Path::from_home(segment.home(position), segment.bucket_count());
-        let trail = Trail { segment, path, position };
-        trail.prefetch_bucket();
-        trail
+        let mut trail = Trail { segment, path, position };
+        trail.advance().then_some(trail)
     }
 
     #[inline(always)]
@@ -81,8 +93,30 @@ impl Hint {
     }
 }
 
-/// The way to an entry that is to be prefetched: the bucket that has been asked for. It must not be followed after the
-/// prefetch is over in the sense of the file's header.
+/// A bucket that was asked for, in which a key is at home. It must not be looked at after the prefetch is over in the sense
+/// of the file's header.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HomeBucket {
+    /// 0 if the table has no buckets.
+    address: usize,
+}
+
+impl HomeBucket {
+    /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the entry of this hash, which is the
+    /// one that the bucket was asked for. Returns whether it may be elsewhere: one key in seven is not at home.
+    #[inline(always)]
+    #[must_use]
+    pub fn prefetch_entry(self, hash: u64) -> bool {
+        let bucket = std::ptr::with_exposed_provenance::<Bucket>(self.address);
+        // SAFETY: null or the address of a bucket in a segment, all atomics; segments are freed only when no prefetch that saw
+        // them is still running (see the file's header).
+        let Some(bucket) = (unsafe { bucket.as_ref() }) else { return false };
+        prefetch_entry_in(bucket, Position::of_hash(hash)) == Elsewhere::Possible
+    }
+}
+
+/// The way to an entry that is not at home and is to be prefetched: the bucket that has been asked for. It must not be followed
+/// after the prefetch is over in the sense of the file's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Trail {
     segment: SegmentRef,
@@ -91,32 +125,42 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the matching entry. One key in
-    /// seven is not in its home: then loads the next bucket, and returns whether the trail is to be followed again.
-    #[inline(always)]
+    /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the matching entry. If there is none,
+    /// loads the next bucket that it may be in, and returns whether the trail is to be followed again.
     #[must_use]
     pub fn follow(&mut self) -> bool {
         // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
         let segment = unsafe { self.segment.view() };
         let Some(bucket) = segment.buckets.get(self.path.bucket_index()) else { return false };
-        let mut matches = bucket.matches(self.position);
-        if let Some((_, item)) = matches.next() {
-            prefetch::line(item.address());
-            prefetch::line(item.address() + LINE_SIZE);
-            prefetch::line(item.address() + PREFETCHED_SIZE - 1);
-            return false;
-        }
-        if !matches.may_go_on() || !self.path.advance() {
-            return false;
-        }
-        self.prefetch_bucket();
-        true
+        prefetch_entry_in(bucket, self.position) == Elsewhere::Possible && self.advance()
     }
 
-    #[inline(always)]
-    fn prefetch_bucket(&self) {
-        if !self.segment.is_none() {
+    /// Goes on to the next bucket, and loads it; false at the end.
+    fn advance(&mut self) -> bool {
+        let is_more = !self.segment.is_none() && self.path.advance();
+        if is_more {
             prefetch::line(self.segment.address() + self.path.bucket_index() * size_of::<Bucket>());
         }
+        is_more
     }
+}
+
+/// Whether an entry may be in another bucket than the one that was looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Elsewhere {
+    Impossible,
+    Possible,
+}
+
+/// Loads the lines of the entry at this position, if the bucket has one.
+#[inline(always)]
+fn prefetch_entry_in(bucket: &Bucket, position: Position) -> Elsewhere {
+    let mut matches = bucket.matches(position);
+    if let Some((_, item)) = matches.next() {
+        prefetch::line(item.address());
+        prefetch::line(item.address() + LINE_SIZE);
+        prefetch::line(item.address() + PREFETCHED_SIZE - 1);
+        return Elsewhere::Impossible;
+    }
+    if matches.may_go_on() { Elsewhere::Possible } else { Elsewhere::Impossible }
 }

@@ -50,7 +50,7 @@ pub use entry_mut::EntryMut;
 pub use hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use hasher::KeyHasher;
 pub use heap::{Heap, Retired};
-pub use hint::{Hint, Trail};
+pub use hint::{Hint, HomeBucket, Trail};
 pub use list::{End, List, ListLimits};
 pub use members::PrefetchStep;
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};

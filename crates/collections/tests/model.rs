@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use collections::{
     DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, Entry, ExpiryChange, Heap, Hint, INLINE_SIZE_MAX, NewValue,
-    Table,
+    Table, Trail,
 };
 use random::Random;
 
@@ -116,8 +116,10 @@ impl Driver {
         let key = self.key();
         let hash = hash_of(self.hashing, &key);
         self.hint.prefetch_directory(hash);
-        let mut trail = self.hint.trail(hash);
-        while trail.follow() {}
+        if self.hint.prefetch_home(hash).prefetch_entry(hash) {
+            let mut trail = self.hint.trail_beyond_home(hash);
+            while trail.as_mut().is_some_and(Trail::follow) {}
+        }
         if (self.random.below(100) as u64) < self.removal_percent {
             let removed = self.table.remove(&self.heap, hash, &key);
             let expected = self.model.remove(&key);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Heap, Hint, KeyHasher, Retired, Table, Trail};
+use collections::{Heap, Hint, HomeBucket, KeyHasher, Retired, Table, Trail};
 use sync::LatchTable;
 use sync::epoch::Domain;
 
@@ -265,12 +265,18 @@ impl Keyspace {
         self.slots.prefetch(slot_of_hash(hash).index());
     }
 
-    /// Second pass: asks for the bucket. Each further pass follows the trail, which is good until the thread is next
-    /// quiescent. Only database 0 has hints.
+    /// Second pass: asks for the bucket in which the key is at home, whose entry is asked for in the third. It is good until the
+    /// thread is next quiescent. Only database 0 has hints.
     #[inline(always)]
     #[must_use]
-    pub fn trail(&self, hash: u64) -> Trail {
-        self.slots.shared(slot_of_hash(hash).index()).trail(hash)
+    pub fn prefetch_home(&self, hash: u64) -> HomeBucket {
+        self.slots.shared(slot_of_hash(hash).index()).prefetch_home(hash)
+    }
+
+    /// For a key that is not at home: asks for the next bucket. Each further pass follows the trail, which is good for as long.
+    #[must_use]
+    pub fn trail_beyond_home(&self, hash: u64) -> Option<Trail> {
+        self.slots.shared(slot_of_hash(hash).index()).trail_beyond_home(hash)
     }
 
     /// Bytes of entries and table segments.

@@ -9,6 +9,7 @@ mod inline;
 mod lines;
 mod parser;
 mod protocol_error;
+mod repeat;
 
 pub use args::{Args, ArgsBuf, Iter, Span};
 pub use batch::{Batch, Request};

@@ -2,25 +2,25 @@
 //! of its request, and its entry after that, when the bucket should be there.
 //!
 //! Asked for a few at a time: a processor drops such requests when it has some sixteen under way (measured on Zen 4: of 32 asked
-//! for at once, one in seven was not there later). So what is planned in one go is not asked for in one go.
+//! for at once, one in seven was not there later). So what is planned in one go is not asked for in one go. But not one by one:
+//! each also waits for its page to be found, and of a few in a row the waits overlap.
 //!
-//! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. No trail
-//! outlives the turn: [`Approach::clear`] is called before the thread is quiescent.
+//! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. Nothing
+//! that was asked for outlives the turn: [`Approach::clear`] is called before the thread is quiescent.
 
-use std::collections::VecDeque;
-
-use collections::Trail;
+use collections::{HomeBucket, Trail};
+use commands::context::PlannedKey;
 use keyspace::Keyspace;
 
-/// Keys whose entries are asked for ahead of the request that runs. More would push each other out of the nearest cache.
-const ENTRIES_AHEAD: u64 = 24;
+/// Keys that are asked for together.
+const GROUP_SIZE: u64 = 4;
 
-/// Keys whose buckets are asked for ahead of the request that runs, and how far ahead they are at least.
-const BUCKETS_AHEAD: u64 = 36;
-const BUCKETS_AHEAD_MIN: u64 = 12;
+/// Keys whose entries are asked for ahead of the group that runs. More would push each other out of the nearest cache.
+const ENTRIES_AHEAD: u64 = 20;
 
-/// Keys after which a bucket that was asked for should be there.
-const LAG: u64 = 6;
+/// Keys whose buckets are asked for ahead of the group that runs, and how far ahead they are at least.
+const BUCKETS_AHEAD: u64 = 32;
+const BUCKETS_AHEAD_MIN: u64 = 8;
 
 /// Keys of one request that are asked for before it runs: more would push each other out of all caches.
 const KEYS_OF_REQUEST_MAX: u64 = 512;
@@ -31,93 +31,121 @@ const ANNOUNCED_COUNT_MAX: usize = 4096;
 /// The keys of planned requests, numbered as they are announced.
 #[derive(Default)]
 pub(super) struct Approach {
-    /// Hashes of keys that nothing was asked for yet but their slots.
-    announced: VecDeque<u64>,
-    /// Keys whose buckets were asked for; once if a key comes again and again.
-    asked: VecDeque<Asked>,
-    /// Those of them that were not in the bucket where they are at home.
-    strays: VecDeque<Asked>,
-    /// How many keys' buckets were asked for so far, and the last one's hash.
+    /// Those whose entries were not asked for yet. Key `n` is at `n` modulo the length, a power of two.
+    keys: Vec<Upcoming>,
+    announced_count: u64,
+    /// How many keys' buckets, and entries, were asked for.
     bucket_count: u64,
+    entry_count: u64,
+    /// The hash of the last key whose bucket was asked for.
     last: Option<u64>,
+    /// What ends with this key or a later one brings the next group.
+    due: u64,
+    /// Keys that were not in the buckets where they are at home, and the next ones were asked for.
+    strays: Vec<Trail>,
 }
 
-/// A key whose bucket was asked for.
-#[derive(Clone, Copy)]
-struct Asked {
-    number: u64,
-    /// How far the requests were by then.
-    since: u64,
-    trail: Trail,
+#[derive(Clone, Copy, Default)]
+struct Upcoming {
+    hash: u64,
+    home: HomeBucket,
 }
 
 impl Approach {
     /// How many keys were announced so far: the number of the next one.
     pub(super) fn announced_count(&self) -> u64 {
-        self.bucket_count + self.announced.len() as u64
+        self.announced_count
     }
 
     /// Takes note of keys that requests will touch in this order. Of a great many only the first count.
     #[inline(always)]
-    pub(super) fn announce(&mut self, hashes: impl Iterator<Item = u64>) {
-        self.announced.extend(hashes.take(ANNOUNCED_COUNT_MAX - self.announced.len()));
+    pub(super) fn announce(&mut self, keys: &[PlannedKey]) {
+        let waiting_count = (self.announced_count - self.entry_count) as usize;
+        let keys = &keys[..keys.len().min(ANNOUNCED_COUNT_MAX - waiting_count)];
+        if waiting_count + keys.len() > self.keys.len() {
+            self.make_room(waiting_count + keys.len());
+        }
+        for (key, number) in keys.iter().zip(self.announced_count..) {
+            *self.key_mut(number) = Upcoming { hash: key.hash, home: HomeBucket::default() };
+        }
+        self.announced_count += keys.len() as u64;
     }
 
     /// Asks for what lies ahead of a request that is about to run, whose `key_count` keys are those from `first` on. At first
-    /// that is little more than its own keys, and a step further with each request.
+    /// that is little more than its own keys, and a step further with each group.
     #[inline(always)]
     pub(super) fn reach(&mut self, keyspace: &Keyspace, first: u64, key_count: u32) {
-        let key_count = u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
-        let end = first + key_count;
-        let step = key_count + 1;
-        if self.bucket_count < first {
-            self.pass_over(first);
+        let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
+        if end >= self.due {
+            self.go_on(keyspace, first, end);
         }
-        let goal = (self.bucket_count + step).max(end + BUCKETS_AHEAD_MIN).min(end + BUCKETS_AHEAD);
-        while self.bucket_count < goal {
-            let Some(hash) = self.announced.pop_front() else { break };
-            if self.last.replace(hash) != Some(hash) {
-                let trail = keyspace.trail(hash);
-                self.asked.push_back(Asked { number: self.bucket_count, since: end, trail });
+    }
+
+    /// The next group.
+    #[inline(never)]
+    fn go_on(&mut self, keyspace: &Keyspace, first: u64, end: u64) {
+        let due = end + GROUP_SIZE;
+        // As far as the requests have come since the last group, and a step further.
+        let step = due.saturating_sub(self.due).min(due - first) + GROUP_SIZE;
+        self.due = due;
+        // Whose request has run, or won't run, is left out.
+        self.bucket_count = self.bucket_count.max(first).min(self.announced_count);
+        self.entry_count = self.entry_count.max(first).min(self.bucket_count);
+        let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD);
+        let bucket_goal = (self.bucket_count + step).max(due + BUCKETS_AHEAD_MIN).min(due + BUCKETS_AHEAD);
+        self.strays.retain_mut(Trail::follow);
+        self.ask_for_buckets(keyspace, bucket_goal);
+        self.ask_for_entries(keyspace, entry_goal.max(due));
+    }
+
+    /// Of the keys up to `goal`.
+    fn ask_for_buckets(&mut self, keyspace: &Keyspace, goal: u64) {
+        let mut before = self.last;
+        for number in self.bucket_count..goal.min(self.announced_count) {
+            let key = self.key_mut(number);
+            // Once if a key comes again and again.
+            if before.replace(key.hash) != Some(key.hash) {
+                key.home = keyspace.prefetch_home(key.hash);
             }
             self.bucket_count += 1;
         }
-        let entry_count = self.asked.front().map_or(self.bucket_count, |asked| asked.number);
-        let goal = (entry_count + step).min(end + ENTRIES_AHEAD);
-        let is_due =
-            |asked: &mut Asked| asked.number < end || (asked.number < goal && asked.since + LAG <= end);
-        while let Some(asked) = self.asked.pop_front_if(is_due) {
-            self.follow(asked, end);
-        }
-        while let Some(stray) = self.strays.pop_front_if(|stray| stray.since + LAG <= end) {
-            self.follow(stray, end);
+        self.last = before;
+    }
+
+    /// Of the keys up to `goal` whose buckets were asked for.
+    fn ask_for_entries(&mut self, keyspace: &Keyspace, goal: u64) {
+        for number in self.entry_count..goal.min(self.bucket_count) {
+            let Upcoming { hash, home } = *self.key_mut(number);
+            if home.prefetch_entry(hash) {
+                self.strays.extend(keyspace.trail_beyond_home(hash));
+            }
+            self.entry_count += 1;
         }
     }
 
-    /// Asks for the entry, or for the next bucket that it may be in.
     #[inline(always)]
-    fn follow(&mut self, asked: Asked, end: u64) {
-        let Asked { number, mut trail, .. } = asked;
-        if trail.follow() {
-            self.strays.push_back(Asked { number, since: end, trail });
-        }
+    fn key_mut(&mut self, number: u64) -> &mut Upcoming {
+        let mask = self.keys.len() - 1;
+        &mut self.keys[number as usize & mask]
     }
 
-    /// Forgets the keys before `first`: their requests were run without, or will not run.
+    /// For so many keys whose entries were not asked for yet.
     #[cold]
-    fn pass_over(&mut self, first: u64) {
-        self.asked.clear();
-        let passed = (first - self.bucket_count).min(self.announced.len() as u64);
-        self.announced.drain(..passed as usize);
-        self.bucket_count += passed;
+    fn make_room(&mut self, count: usize) {
+        let mut grown =
+            Self { keys: vec![Upcoming::default(); count.next_power_of_two()], ..Self::default() };
+        for number in self.entry_count..self.announced_count {
+            *grown.key_mut(number) = *self.key_mut(number);
+        }
+        self.keys = grown.keys;
     }
 
     /// Forgets all keys.
     pub(super) fn clear(&mut self) {
-        self.announced.clear();
-        self.asked.clear();
+        let keys = std::mem::take(&mut self.keys);
+        let strays = std::mem::take(&mut self.strays);
+        *self = Self { keys, strays, ..Self::default() };
         self.strays.clear();
-        (self.bucket_count, self.last) = (0, None);
     }
 }
 
@@ -125,9 +153,13 @@ impl Approach {
 mod tests {
     use super::*;
 
-    fn announced(hashes: impl Iterator<Item = u64>) -> (Keyspace, Approach) {
+    fn key(hash: u64) -> PlannedKey {
+        PlannedKey { hash, arg: 1 }
+    }
+
+    fn announced(hashes: impl IntoIterator<Item = u64>) -> (Keyspace, Approach) {
         let mut approach = Approach::default();
-        approach.announce(hashes);
+        approach.announce(&hashes.into_iter().map(key).collect::<Vec<_>>());
         (Keyspace::new(1, [1, 2, 3, 4], |_| {}), approach)
     }
 
@@ -138,16 +170,14 @@ mod tests {
         for first in 0..100 {
             approach.reach(&keyspace, first, 1);
             let end = first + 1;
-            assert!(approach.bucket_count >= 100.min(end + BUCKETS_AHEAD_MIN));
-            assert!(approach.bucket_count <= 100.min(end + BUCKETS_AHEAD));
+            assert!((100.min(end + BUCKETS_AHEAD_MIN)..=100).contains(&approach.bucket_count));
+            assert!(approach.bucket_count <= end + GROUP_SIZE + BUCKETS_AHEAD);
             let step = approach.bucket_count - bucket_count_before;
-            assert!(first == 0 || step <= 2, "{step} at once, for request {first}");
+            assert!(first == 0 || step <= 2 * GROUP_SIZE, "{step} at once, for request {first}");
             bucket_count_before = approach.bucket_count;
-            let next_entry = approach.asked.front().map_or(100, |asked| asked.number);
-            assert!((end..=end + ENTRIES_AHEAD).contains(&next_entry) || next_entry == 100);
+            assert!((end..=end + GROUP_SIZE + ENTRIES_AHEAD).contains(&approach.entry_count));
         }
-        assert!(approach.asked.is_empty());
-        assert_eq!(approach.announced_count(), 100);
+        assert_eq!((approach.announced_count(), approach.entry_count), (100, 100));
     }
 
     #[test]
@@ -155,26 +185,35 @@ mod tests {
         let (keyspace, mut approach) = announced(0..200);
         approach.reach(&keyspace, 0, 1);
         approach.reach(&keyspace, 150, 10);
-        assert!(approach.asked.iter().all(|asked| asked.number >= 150));
+        assert_eq!((approach.bucket_count, approach.entry_count), (172, 164));
         assert_eq!(approach.announced_count(), 200);
+        approach.reach(&keyspace, 500, 10);
+        assert_eq!((approach.bucket_count, approach.entry_count), (200, 200));
         approach.clear();
         assert_eq!(approach.announced_count(), 0);
+        approach.reach(&keyspace, 0, 1);
     }
 
     #[test]
-    fn a_key_that_comes_again_and_again_is_asked_for_once() {
-        let (keyspace, mut approach) = announced([7; 50].into_iter());
-        approach.reach(&keyspace, 0, 1);
-        approach.reach(&keyspace, 1, 1);
-        assert!(approach.asked.is_empty());
-        approach.announce([8, 7].into_iter());
-        approach.reach(&keyspace, 50, 2);
-        assert_eq!(approach.announced_count(), 52);
+    fn keys_are_announced_while_others_are_on_their_way() {
+        let (keyspace, mut approach) = announced(0..10);
+        for first in 0..1000 {
+            approach.reach(&keyspace, first, 1);
+            approach.announce(&[key(first + 10)]);
+            let on_their_way = approach.entry_count..approach.announced_count();
+            assert!(on_their_way.clone().all(|number| approach.key_mut(number).hash == number));
+        }
+        assert!(approach.keys.len() <= 64, "{}", approach.keys.len());
     }
 
     #[test]
     fn of_a_great_many_keys_only_the_first_count() {
-        let (_, approach) = announced(0..1 << 20);
-        assert_eq!(approach.announced.len(), ANNOUNCED_COUNT_MAX);
+        let (_, mut approach) = announced(0..1 << 20);
+        assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
+        approach.announce(&[key(1), key(2)]);
+        assert_eq!(
+            (approach.announced_count(), approach.keys.len()),
+            (ANNOUNCED_COUNT_MAX as u64, ANNOUNCED_COUNT_MAX)
+        );
     }
 }

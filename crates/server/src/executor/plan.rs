@@ -120,8 +120,12 @@ impl Executor {
         keys.clear();
         plans.reserve(batch.len());
         keys.reserve(batch.len());
-        for args in batch.args_from(0, bytes) {
-            match self.shared.commands.find(args.name()) {
+        let mut found = None;
+        for (request, args) in batch.iter(bytes) {
+            if !request.is_repeated() {
+                found = self.shared.commands.find(args.name());
+            }
+            match found {
                 Some(found) if found.shape == Shape::OneKey && found.command.accepts(args.len()) => {
                     let plan = Plan::to_run(found, keys.len());
                     plans.push(Plan { key_count: 1, is_plain: true, ..plan });
@@ -130,7 +134,7 @@ impl Executor {
                 found => plans.push(self.plan_request(found, args, keys)),
             }
         }
-        self.approach.announce(keys.iter().map(|key| key.hash));
+        self.approach.announce(keys);
     }
 
     /// The plan of a request that is not just of one key.

@@ -13,29 +13,38 @@ use super::args::{Args, Span};
 /// Arguments and extent of a request in a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    first_arg: u32,
-    /// Argument count; [`INLINE`] is set for an inline request.
+    pub(super) first_arg: u32,
+    /// Argument count, with [`INLINE`] or [`REPEATED`].
     argc: u32,
-    start: u32,
-    end: u32,
+    pub(super) start: u32,
+    pub(super) end: u32,
 }
 
-/// Marks the argument count of an inline request; counts stay below it (`ARGUMENT_COUNT_MAX`).
+/// Mark the argument counts of an inline request, and of one of the form of the one before it. Counts stay below them: in input of
+/// this size there is no room for so many arguments.
 const INLINE: u32 = 1 << 31;
-const _: () = assert!(base::limits::ARGUMENT_COUNT_MAX < INLINE as usize);
+const REPEATED: u32 = 1 << 30;
+const _: () = assert!(base::limits::QUERY_BUFFER_SIZE_MAX / b"$0\r\n\r\n".len() < REPEATED as usize);
 
 impl Request {
     /// Number of arguments, the name included; never 0.
     #[must_use]
     #[inline]
     pub fn argc(&self) -> usize {
-        (self.argc & !INLINE) as usize
+        (self.argc & !(INLINE | REPEATED)) as usize
     }
 
     /// Whether it came as a line of text.
     #[must_use]
     pub fn is_inline(&self) -> bool {
         self.argc & INLINE != 0
+    }
+
+    /// Whether its name is that of the request before it in the batch, and so are the number and the sizes of its arguments.
+    #[must_use]
+    #[inline]
+    pub fn is_repeated(&self) -> bool {
+        self.argc & REPEATED != 0
     }
 
     /// Position of its first byte in the parsed input.
@@ -106,10 +115,10 @@ impl Batch {
         self.args_of(&self.requests[index], bytes)
     }
 
-    /// The arguments of every request from `index` on, in order; `bytes` as for [`Self::args`].
+    /// All requests with their arguments, in order; `bytes` as for [`Self::args`].
     #[inline]
-    pub fn args_from<'a>(&'a self, index: usize, bytes: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
-        self.requests[index..].iter().map(move |request| self.args_of(request, bytes))
+    pub fn iter<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (&'a Request, Args<'a>)> {
+        self.requests.iter().map(move |request| (request, self.args_of(request, bytes)))
     }
 
     #[inline(always)]
@@ -127,21 +136,32 @@ impl Batch {
             + self.inline_bytes.capacity()
     }
 
+    /// The last request, unless it is inline.
+    #[inline(always)]
+    pub(super) fn last_multibulk(&self) -> Option<&Request> {
+        self.requests.last().filter(|request| !request.is_inline())
+    }
+
     /// Closes a multibulk request whose arguments are the spans from `first_arg` on.
     #[inline]
     pub(super) fn push_multibulk(&mut self, first_arg: usize, start: usize, end: usize) {
-        let argc = (self.spans.len() - first_arg) as u32;
-        self.requests.push(Request {
-            first_arg: first_arg as u32,
-            argc,
-            start: start as u32,
-            end: end as u32,
-        });
+        self.push(first_arg, 0, start, end);
+    }
+
+    /// Closes a multibulk request of the form of the last one likewise.
+    #[inline(always)]
+    pub(super) fn push_repeated(&mut self, first_arg: usize, start: usize, end: usize) {
+        self.push(first_arg, REPEATED, start, end);
     }
 
     /// Closes an inline request likewise.
     pub(super) fn push_inline(&mut self, first_arg: usize, start: usize, end: usize) {
-        let argc = (self.spans.len() - first_arg) as u32 | INLINE;
+        self.push(first_arg, INLINE, start, end);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, first_arg: usize, mark: u32, start: usize, end: usize) {
+        let argc = (self.spans.len() - first_arg) as u32 | mark;
         self.requests.push(Request {
             first_arg: first_arg as u32,
             argc,

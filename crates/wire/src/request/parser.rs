@@ -30,6 +30,7 @@ use super::batch::Batch;
 use super::inline;
 use super::lines::{LINE_END, NumberLine, count_line, find_in_line, length_line, plain_length_line};
 use super::protocol_error::ProtocolError;
+use super::repeat::repeat_last;
 use crate::number;
 use crate::number_line::short_number_line;
 
@@ -218,6 +219,10 @@ impl Parser {
         self.progress = Progress::default();
         while parsed.consumed < input.len() && batch.len() < full_at {
             let start = parsed.consumed;
+            if let Some(end) = repeat_last(input, start, batch) {
+                (parsed.consumed, line_scanned) = (end, 0);
+                continue;
+            }
             let first_arg = batch.spans.len();
             match start_request(input, start, line_scanned, limits.peer, &bounds, batch) {
                 Step::Complete(end) => parsed.consumed = end,
