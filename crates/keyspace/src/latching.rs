@@ -1,13 +1,13 @@
 //! Taking and letting go the latches of a command.
 //!
-//! Invariant: in ascending order of slots, so that there is no circle of waiting. A latch that can't be had is waited
-//! for with the lower ones kept; nobody sleeps meanwhile.
+//! Invariant: latches are waited for in ascending order of slots, so that there is no circle of waiting. One that can't be had
+//! is waited for with the lower ones kept; nobody sleeps meanwhile.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
 use sync::{Claim, Guard, Mode, Parked};
 
-use crate::view::{Held, SlotGuard, View};
+use crate::view::{FEW, Held, SlotGuard, View};
 
 /// Latches for which room is kept from one command to the next, so that those of a few keys allocate nothing.
 const SPARE_GUARD_COUNT_MAX: usize = 512;
@@ -53,16 +53,46 @@ impl<'k> View<'k> {
         self.latch(slot, mode)
     }
 
+    /// Latches a few slots, in any order, if all of them are free just now. If not, none is held: they have to be waited for in
+    /// ascending order. None is held before. `false` also if they are too many.
+    #[must_use]
+    pub fn latch_at_once(&mut self, wanted: impl ExactSizeIterator<Item = Slot>, mode: Mode) -> bool {
+        debug_assert!(self.holds_nothing());
+        if wanted.len() > FEW {
+            return false;
+        }
+        let slots = self.keyspace.slots();
+        let guards = several(&mut self.held, &mut self.spare_guards);
+        for slot in wanted {
+            // A slot that comes again and is not noticed is held twice for reading; for writing, it is not free.
+            if self.places.is_right(slot, guards) {
+                continue;
+            }
+            let guard = match mode {
+                Mode::Read => slots.try_read_now(slot.index()).map(Guard::Read),
+                Mode::Write => slots.try_write_now(slot.index()).map(Guard::Write),
+            };
+            let Some(guard) = guard else {
+                self.release();
+                return false;
+            };
+            self.places.note(slot, guards.len());
+            guards.push((slot, guard));
+        }
+        true
+    }
+
     /// Latches several slots (ascending, distinct), going on behind those that are held already.
     pub fn latch_several(&mut self, wanted: impl Iterator<Item = Slot>, mode: Mode) -> Result<(), Busy> {
         let slots = self.keyspace.slots();
-        let guards = self.several();
+        let guards = ascending(several(&mut self.held, &mut self.spare_guards));
         let last = guards.last().map(|(slot, _)| *slot);
         for slot in wanted.skip_while(|slot| last.is_some_and(|last| *slot <= last)) {
             let guard = match mode {
                 Mode::Read => slots.try_read(slot.index()).map(Guard::Read),
                 Mode::Write => slots.try_write(slot.index()).map(Guard::Write),
             };
+            self.places.note(slot, guards.len());
             guards.push((slot, guard.ok_or(Busy(slot))?));
         }
         Ok(())
@@ -108,7 +138,7 @@ impl<'k> View<'k> {
             return self.holds_for_writing(slot);
         }
         let Some(guard) = self.keyspace.slots().try_write(slot.index()) else { return false };
-        let guards = self.several();
+        let guards = ascending(several(&mut self.held, &mut self.spare_guards));
         let place = guards.partition_point(|(held, _)| *held < slot);
         guards.insert(place, (slot, Guard::Write(guard)));
         true
@@ -163,17 +193,29 @@ impl<'k> View<'k> {
             }
         }
     }
+}
 
-    fn several(&mut self) -> &mut Vec<(Slot, SlotGuard<'k>)> {
-        match std::mem::take(&mut self.held) {
-            Held::Nothing => self.held = Held::Several(std::mem::take(&mut self.spare_guards)),
-            Held::Several(guards) => self.held = Held::Several(guards),
-            Held::Read(slot, guard) => self.held = Held::Several(vec![(slot, Guard::Read(guard))]),
-            Held::Write(slot, guard) => self.held = Held::Several(vec![(slot, Guard::Write(guard))]),
-        }
-        match &mut self.held {
-            Held::Several(guards) => guards,
-            _ => unreachable!("made so above"),
-        }
+/// What is held, as several.
+fn several<'a, 'k>(
+    held: &'a mut Held<'k>,
+    spare: &mut Vec<(Slot, SlotGuard<'k>)>,
+) -> &'a mut Vec<(Slot, SlotGuard<'k>)> {
+    *held = match std::mem::take(held) {
+        Held::Nothing => Held::Several(std::mem::take(spare)),
+        Held::Several(guards) => Held::Several(guards),
+        Held::Read(slot, guard) => Held::Several(vec![(slot, Guard::Read(guard))]),
+        Held::Write(slot, guard) => Held::Several(vec![(slot, Guard::Write(guard))]),
+    };
+    match held {
+        Held::Several(guards) => guards,
+        _ => unreachable!("made so above"),
     }
+}
+
+/// The same, in ascending order.
+fn ascending<'a, 'k>(guards: &'a mut Vec<(Slot, SlotGuard<'k>)>) -> &'a mut Vec<(Slot, SlotGuard<'k>)> {
+    if guards.len() <= FEW && !guards.is_sorted_by_key(|(slot, _)| *slot) {
+        guards.sort_unstable_by_key(|(slot, _)| *slot);
+    }
+    guards
 }

@@ -3,7 +3,7 @@
 //! Owns the latches while a command runs. Touches the entries of latched slots and the counters of its thread.
 //! Invariants:
 //! 1. Data is only reached through a held latch: a key whose slot is not held is a fault, and ends the process.
-//! 2. Several latches are held in ascending order of their slots.
+//! 2. Several latches are waited for in ascending order of their slots; a few that were all free may be held in any order.
 //! 3. Every insertion, removal and change of expiry is counted, and the slot's hint follows.
 //!
 //! Latching is in `latching.rs`, reading in `reading.rs`, writing in `writing.rs`, whole databases in `databases.rs`.
@@ -38,17 +38,46 @@ pub enum Held<'k> {
     Read(Slot, ReadGuard<'k, Hint, SlotData>),
     /// One slot, for writing.
     Write(Slot, WriteGuard<'k, Hint, SlotData>),
-    /// Several, ascending.
+    /// Several: ascending if they are more than [`FEW`].
     Several(Vec<(Slot, SlotGuard<'k>)>),
 }
 
-/// Where the guard of a slot stands, if it is held. Where all are, each has its own place.
-#[inline(always)]
-fn place_of(slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-    if guards.len() == SLOT_COUNT {
-        return Some(slot.index());
+/// So many latches may be held in any order.
+pub(crate) const FEW: usize = 64;
+
+/// Where the guards of several slots probably stand: each where the last one of the same low bits was put.
+pub(crate) struct Places([u8; Self::COUNT]);
+
+impl Places {
+    const COUNT: usize = 128;
+
+    #[inline(always)]
+    pub(crate) fn note(&mut self, slot: Slot, place: usize) {
+        // Of a place beyond 255 that makes a wrong one, which is looked for anyway.
+        self.0[slot.index() % Self::COUNT] = place as u8;
     }
-    guards.binary_search_by_key(&slot, |(held, _)| *held).ok()
+
+    /// Whether the guard that probably is the slot's is.
+    #[inline(always)]
+    pub(crate) fn is_right(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> bool {
+        guards.get(usize::from(self.0[slot.index() % Self::COUNT])).is_some_and(|(held, _)| *held == slot)
+    }
+
+    /// Where the guard of a slot stands, if it is held.
+    #[inline(always)]
+    fn place_of(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+        let place = usize::from(self.0[slot.index() % Self::COUNT]);
+        if self.is_right(slot, guards) { Some(place) } else { search_place(slot, guards) }
+    }
+}
+
+#[inline(never)]
+fn search_place(slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+    match guards.len() {
+        ..=FEW => guards.iter().position(|(held, _)| *held == slot),
+        SLOT_COUNT => Some(slot.index()),
+        _ => guards.binary_search_by_key(&slot, |(held, _)| *held).ok(),
+    }
 }
 
 /// A command's sight of the keyspace.
@@ -57,6 +86,8 @@ pub struct View<'k> {
     pub(crate) held: Held<'k>,
     /// Empty: memory for the next `Held::Several`.
     pub(crate) spare_guards: Vec<(Slot, SlotGuard<'k>)>,
+    /// Of the guards, when they are several.
+    pub(crate) places: Places,
     /// What this thread counts.
     pub counters: &'k Counters,
     /// The time the command runs at.
@@ -134,6 +165,7 @@ impl<'k> View<'k> {
             keyspace,
             held: Held::Nothing,
             spare_guards: Vec::new(),
+            places: Places([0; Places::COUNT]),
             counters: keyspace.counters.thread(thread),
             now: Millis(0),
             sees_expired: false,
@@ -182,15 +214,9 @@ impl<'k> View<'k> {
         match &self.held {
             Held::Read(held, guard) if *held == slot => Some(guard),
             Held::Write(held, guard) if *held == slot => Some(guard),
-            held => Self::data_of_several(held, slot),
+            Held::Several(guards) => Some(&guards[self.places.place_of(slot, guards)?].1),
+            Held::Nothing | Held::Read(..) | Held::Write(..) => None,
         }
-    }
-
-    #[inline(never)]
-    fn data_of_several<'a>(held: &'a Held<'k>, slot: Slot) -> Option<&'a SlotData> {
-        let Held::Several(guards) = held else { return None };
-        let index = place_of(slot, guards)?;
-        Some(&guards[index].1)
     }
 
     /// Whether a slot is held for writing.
@@ -198,7 +224,8 @@ impl<'k> View<'k> {
         match &self.held {
             Held::Write(held, _) => *held == slot,
             Held::Several(guards) => {
-                place_of(slot, guards).is_some_and(|index| matches!(guards[index].1, Guard::Write(_)))
+                let place = self.places.place_of(slot, guards);
+                place.is_some_and(|index| matches!(guards[index].1, Guard::Write(_)))
             }
             Held::Nothing | Held::Read(..) => false,
         }
@@ -208,15 +235,12 @@ impl<'k> View<'k> {
     pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
         match &mut self.held {
             Held::Write(held, guard) if *held == slot => guard,
-            Held::Several(guards) => Self::data_of_several_mut(guards, slot),
+            Held::Several(guards) => {
+                let guard = self.places.place_of(slot, guards).and_then(|place| guards[place].1.as_mut());
+                guard.unwrap_or_else(|| not_held(slot))
+            }
             _ => not_held(slot),
         }
-    }
-
-    #[inline(never)]
-    fn data_of_several_mut<'a>(guards: &'a mut [(Slot, SlotGuard<'k>)], slot: Slot) -> &'a mut SlotData {
-        let guard = place_of(slot, guards).and_then(|index| guards[index].1.as_mut());
-        guard.unwrap_or_else(|| not_held(slot))
     }
 
     #[inline(always)]

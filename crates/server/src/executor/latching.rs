@@ -2,10 +2,11 @@
 //!
 //! Never waits: what can't be had is named, for the caller to park.
 
+use base::Slot;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
-use keyspace::{Busy, slot_of_hash};
+use keyspace::{Busy, View, slot_of_hash};
 use sync::Mode;
 
 use super::Executor;
@@ -40,13 +41,7 @@ impl Executor {
                 self.view.latch(slot_of_hash(key.hash), mode).map_err(failed)
             }
             [_] => Ok(()),
-            keys => {
-                self.slots.clear();
-                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
-                self.slots.sort_unstable();
-                self.slots.dedup();
-                self.view.latch_several(self.slots.iter().copied(), mode).map_err(failed)
-            }
+            keys => latch_keys(&mut self.view, keys, mode, &mut self.slots).map_err(failed),
         }
     }
 
@@ -87,4 +82,22 @@ impl Executor {
         self.slots.dedup();
         self.view.latch_several(self.slots.iter().copied(), mode).map_err(|busy| (busy, mode))
     }
+}
+
+/// Latches the slots of several keys: at once if they are free, or else in ascending order, each once.
+pub(super) fn latch_keys(
+    view: &mut View<'_>,
+    keys: &[PlannedKey],
+    mode: Mode,
+    slots: &mut Vec<Slot>,
+) -> Result<(), Busy> {
+    let wanted = keys.iter().map(|key| slot_of_hash(key.hash));
+    if view.holds_nothing() && view.latch_at_once(wanted.clone(), mode) {
+        return Ok(());
+    }
+    slots.clear();
+    slots.extend(wanted);
+    slots.sort_unstable();
+    slots.dedup();
+    view.latch_several(slots.iter().copied(), mode)
 }

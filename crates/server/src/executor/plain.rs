@@ -16,6 +16,7 @@ use wire::reply::ReplyBuffer;
 
 use super::Executor;
 use super::ahead::Ahead;
+use super::latching::latch_keys;
 use super::plan::Planned;
 use super::serving::Serving;
 use crate::command_log::Cost;
@@ -75,7 +76,9 @@ impl Executor {
         };
         for plan in &plans[first..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
-            self.approach.reach(&self.shared.keyspace, planned.first_announced_of(plan), plan.key_count);
+            // Of several keys in two parts: all at once would be too much.
+            let (first_key, half) = (planned.first_announced_of(plan), plan.key_count.div_ceil(2));
+            self.approach.reach(&self.shared.keyspace, first_key, half);
             if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
                 ctx.data.release();
                 let ahead = Ahead { planned, bytes, db: ctx.session.db };
@@ -87,11 +90,10 @@ impl Executor {
                 ctx.data.latch_next(slot_of_hash(key.hash), mode)
             } else {
                 ctx.data.release();
-                self.slots.clear();
-                self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
-                self.slots.sort_unstable();
-                self.slots.dedup();
-                ctx.data.latch_several(self.slots.iter().copied(), mode)
+                let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
+                let rest = first_key + u64::from(half);
+                self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
+                latched
             };
             if latched.is_err() {
                 break;
