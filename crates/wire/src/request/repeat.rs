@@ -52,7 +52,9 @@ fn repeat<const ARGC: usize>(
         return None;
     }
     let first_arg = batch.spans.len();
-    batch.spans.extend(spans.map(|span| Span { start: start as u32 + span.start, ..span }));
+    for span in spans {
+        batch.spans.push(Span { start: start as u32 + span.start, ..span });
+    }
     batch.push_repeated(first_arg, start, start + size);
     Some(start + size)
 }
