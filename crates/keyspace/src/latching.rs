@@ -68,7 +68,7 @@ impl<'k> View<'k> {
         let guards = several(&mut self.held, &mut self.spare_guards);
         for slot in wanted {
             // A slot that comes again and is not noticed is held twice for reading; for writing, it is not free.
-            if self.places.is_right(slot, guards) {
+            if self.places.guess(slot, guards).is_some() {
                 continue;
             }
             let guard = match mode {

@@ -57,17 +57,17 @@ impl Places {
         self.0[slot.index() % Self::COUNT] = place as u8;
     }
 
-    /// Whether the guard that probably is the slot's is.
+    /// Where the guard of a slot stands, if it is where it probably is.
     #[inline(always)]
-    pub(crate) fn is_right(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> bool {
-        guards.get(usize::from(self.0[slot.index() % Self::COUNT])).is_some_and(|(held, _)| *held == slot)
+    pub(crate) fn guess(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+        let place = usize::from(self.0[slot.index() % Self::COUNT]);
+        guards.get(place).filter(|(held, _)| *held == slot).map(|_| place)
     }
 
     /// Where the guard of a slot stands, if it is held.
     #[inline(always)]
     fn place_of(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-        let place = usize::from(self.0[slot.index() % Self::COUNT]);
-        if self.is_right(slot, guards) { Some(place) } else { search_place(slot, guards) }
+        self.guess(slot, guards).or_else(|| search_place(slot, guards))
     }
 }
 
