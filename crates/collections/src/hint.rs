@@ -61,7 +61,7 @@ impl Hint {
         if segment.is_none() {
             return HomeBucket::default();
         }
-        let address = segment.address() + segment.home(position) * size_of::<Bucket>();
+        let address = segment.bucket_address(segment.home(position));
         prefetch::line(address);
         HomeBucket { address }
     }
@@ -111,7 +111,7 @@ impl HomeBucket {
         // SAFETY: null or the address of a bucket in a segment, all atomics; segments are freed only when no prefetch that saw
         // them is still running (see the file's header).
         let Some(bucket) = (unsafe { bucket.as_ref() }) else { return false };
-        prefetch_entry_in(bucket, Position::of_hash(hash)) == Elsewhere::Possible
+        prefetch_entry_in(bucket, Position::of_hash(hash))
     }
 }
 
@@ -132,35 +132,28 @@ impl Trail {
         // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
         let segment = unsafe { self.segment.view() };
         let Some(bucket) = segment.buckets.get(self.path.bucket_index()) else { return false };
-        prefetch_entry_in(bucket, self.position) == Elsewhere::Possible && self.advance()
+        prefetch_entry_in(bucket, self.position) && self.advance()
     }
 
     /// Goes on to the next bucket, and loads it; false at the end.
     fn advance(&mut self) -> bool {
         let is_more = !self.segment.is_none() && self.path.advance();
         if is_more {
-            prefetch::line(self.segment.address() + self.path.bucket_index() * size_of::<Bucket>());
+            prefetch::line(self.segment.bucket_address(self.path.bucket_index()));
         }
         is_more
     }
 }
 
-/// Whether an entry may be in another bucket than the one that was looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Elsewhere {
-    Impossible,
-    Possible,
-}
-
-/// Loads the lines of the entry at this position, if the bucket has one.
+/// Loads the lines of the entry at this position, if the bucket has one. Returns whether it may be elsewhere.
 #[inline(always)]
-fn prefetch_entry_in(bucket: &Bucket, position: Position) -> Elsewhere {
+fn prefetch_entry_in(bucket: &Bucket, position: Position) -> bool {
     let mut matches = bucket.matches(position);
     if let Some((_, item)) = matches.next() {
         prefetch::line(item.address());
         prefetch::line(item.address() + LINE_SIZE);
         prefetch::line(item.address() + PREFETCHED_SIZE - 1);
-        return Elsewhere::Impossible;
+        return false;
     }
-    if matches.may_go_on() { Elsewhere::Possible } else { Elsewhere::Impossible }
+    matches.may_go_on()
 }

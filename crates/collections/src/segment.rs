@@ -121,6 +121,12 @@ impl SegmentRef {
         (self.0 & ADDRESS_MASK) as usize
     }
 
+    /// The address of the bucket of this index.
+    #[inline]
+    pub(crate) const fn bucket_address(self, index: usize) -> usize {
+        self.address() + index * LINE_SIZE
+    }
+
     #[inline]
     pub(crate) const fn bucket_count(self) -> usize {
         ((self.0 >> 52) << ((self.0 >> 48) & 15)) as usize

@@ -41,13 +41,10 @@ impl<'k> View<'k> {
     /// begun to wait waits for one command, however many follow.
     #[inline(always)]
     pub fn latch_next(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
-        let is_kept = match mode {
-            Mode::Read => {
-                matches!(&self.held, Held::Read(held, guard) if *held == slot && !guard.is_wanted())
-            }
-            Mode::Write => {
-                matches!(&self.held, Held::Write(held, guard) if *held == slot && !guard.is_wanted())
-            }
+        let is_kept = match &self.held {
+            Held::Read(held, guard) => *held == slot && mode == Mode::Read && !guard.is_wanted(),
+            Held::Write(held, guard) => *held == slot && mode == Mode::Write && !guard.is_wanted(),
+            Held::Nothing | Held::Several(_) => false,
         };
         if is_kept {
             return Ok(());

@@ -78,9 +78,7 @@ impl Executor {
         if everything {
             return self.view.latch_all(mode).map_err(|busy| (busy, mode));
         }
-        self.slots.sort_unstable();
-        self.slots.dedup();
-        self.view.latch_several(self.slots.iter().copied(), mode).map_err(|busy| (busy, mode))
+        latch_in_order(&mut self.view, &mut self.slots, mode).map_err(|busy| (busy, mode))
     }
 }
 
@@ -97,6 +95,11 @@ pub(super) fn latch_keys(
     }
     slots.clear();
     slots.extend(wanted);
+    latch_in_order(view, slots, mode)
+}
+
+/// Latches these slots in ascending order, each once.
+fn latch_in_order(view: &mut View<'_>, slots: &mut Vec<Slot>, mode: Mode) -> Result<(), Busy> {
     slots.sort_unstable();
     slots.dedup();
     view.latch_several(slots.iter().copied(), mode)

@@ -13,11 +13,11 @@ use super::args::{Args, Span};
 /// Arguments and extent of a request in a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    pub(super) first_arg: u32,
+    first_arg: u32,
     /// Argument count, with [`INLINE`] or [`REPEATED`].
     argc: u32,
-    pub(super) start: u32,
-    pub(super) end: u32,
+    start: u32,
+    end: u32,
 }
 
 /// Mark the argument counts of an inline request, and of one of the form of the one before it. Counts stay below them: in input of
@@ -136,10 +136,11 @@ impl Batch {
             + self.inline_bytes.capacity()
     }
 
-    /// The last request, unless it is inline.
+    /// The last request, with its arguments, unless it is inline.
     #[inline(always)]
-    pub(super) fn last_multibulk(&self) -> Option<&Request> {
-        self.requests.last().filter(|request| !request.is_inline())
+    pub(super) fn last_multibulk(&self) -> Option<(&Request, &[Span])> {
+        let last = self.requests.last().filter(|request| !request.is_inline())?;
+        Some((last, &self.spans[last.first_arg as usize..]))
     }
 
     /// Closes a multibulk request whose arguments are the spans from `first_arg` on.

@@ -65,12 +65,18 @@ pub(super) fn find_in_line(rest: &[u8], scanned: usize, is_end: impl Fn(u8) -> b
     line[scanned..].iter().position(|&byte| is_end(byte)).map(|at| scanned + at)
 }
 
+/// The eight bytes at `at`, the first one the lowest.
+#[inline(always)]
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
 /// Reads a line end at `at`, `$`, a number of up to nine digits and a line end; anything else is `None`. Gives the number,
 /// and where the line ends.
 #[inline(always)]
 pub(super) fn plain_length_line(input: &[u8], at: usize) -> Option<(u32, usize)> {
     // Whatever the number's length, eight bytes are there if the argument is, with its own line end.
-    let window = u64::from_le_bytes(*input.get(at..)?.first_chunk()?);
+    let window = word(input, at)?;
     let one = window ^ u64::from_le_bytes(*b"\r\n$0\r\n\0\0");
     if one & 0x0000_ffff_00ff_ffff == 0 {
         let digit = (one >> 24) as u8;

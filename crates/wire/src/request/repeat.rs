@@ -5,6 +5,7 @@
 
 use super::args::Span;
 use super::batch::{Batch, Request};
+use super::lines::{LINE_END, word};
 
 /// Bytes that are compared at once.
 const PART_SIZE: usize = 16;
@@ -13,8 +14,8 @@ const PART_SIZE: usize = 16;
 /// `None`: it may be any request, or not be there.
 #[inline(always)]
 pub(super) fn repeat_last(input: &[u8], start: usize, batch: &mut Batch) -> Option<usize> {
-    let last = *batch.last_multibulk()?;
-    match *batch.spans.get(last.first_arg as usize..)? {
+    let (&last, spans) = batch.last_multibulk()?;
+    match *spans {
         [name, key] => repeat(input, start, last, [name, key], batch),
         [name, key, value] => repeat(input, start, last, [name, key, value], batch),
         [name, key, field, value] => repeat(input, start, last, [name, key, field, value], batch),
@@ -30,10 +31,10 @@ fn repeat<const ARGC: usize>(
     spans: [Span; ARGC],
     batch: &mut Batch,
 ) -> Option<usize> {
-    let size = (last.end - last.start) as usize;
+    let last_bytes = input.get(last.start()..last.end())?;
+    let size = last_bytes.len();
     let this = input.get(start..)?.get(..size)?;
-    let last_bytes = input.get(last.start as usize..)?.get(..size)?;
-    let spans = spans.map(|span| Span { start: span.start - last.start, ..span });
+    let spans = spans.map(|span| Span { start: span.start - last.start() as u32, ..span });
     // All up to the argument behind the name, of 16 to 32 bytes: in two parts, which may overlap.
     let head_size = spans[1].start as usize;
     let second = head_size.checked_sub(PART_SIZE).filter(|second| *second <= PART_SIZE)?;
@@ -48,7 +49,7 @@ fn repeat<const ARGC: usize>(
             return None;
         }
     }
-    if !this.ends_with(b"\r\n") {
+    if !this.ends_with(LINE_END) {
         return None;
     }
     let first_arg = batch.spans.len();
@@ -62,11 +63,6 @@ fn repeat<const ARGC: usize>(
 #[inline(always)]
 fn part(bytes: &[u8], at: usize) -> Option<&[u8; PART_SIZE]> {
     bytes.get(at..)?.first_chunk()
-}
-
-#[inline(always)]
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
