@@ -62,12 +62,15 @@ pub(crate) struct Item {
 /// Bits of an address in user space, as both x86-64 and aarch64 Linux hand them out unless asked for more.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
+/// An address with its [`Volatility`].
+const TAGGED_MASK: u64 = ADDRESS_MASK | Volatility::MASK;
 const OVERFLOW_SHIFT: u32 = 56;
 const OVERFLOW_MAX: u64 = 255;
 const OVERFLOW_ONE: u64 = 1 << OVERFLOW_SHIFT;
 const _: () = assert!(usize::BITS == 64);
 const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
 const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
+const LOW_BYTES_OTHER_BITS: u64 = 0x007F_7F7F_7F7F_7F7F;
 
 /// What of an entry has an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +156,9 @@ impl Bucket {
     pub(crate) fn matches(&self, position: Position) -> Matches<'_> {
         let metadata = self.metadata.load(Ordering::Relaxed);
         let difference = metadata ^ (LOW_BYTES * u64::from(position.0 & 0xFF));
-        // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out later.
-        let candidates = difference.wrapping_sub(LOW_BYTES) & !difference & LOW_BYTES_TOP_BITS;
+        // The top bit of each byte that is zero: it is in neither the byte nor the sum, to which no other byte carries.
+        let sum = (difference & LOW_BYTES_OTHER_BITS) + LOW_BYTES_OTHER_BITS;
+        let candidates = !(sum | difference) & LOW_BYTES_TOP_BITS;
         Matches { bucket: self, position, metadata, candidates }
     }
 
@@ -237,8 +241,7 @@ impl Bucket {
         }
         let high = (word >> ADDRESS_BITS) as u32;
         let low = (metadata >> (8 * index)) as u32 & 0xFF;
-        let tagged_address = word & (ADDRESS_MASK | Volatility::MASK);
-        Some(Item { position: Position(high << 8 | low), tagged_address })
+        Some(Item { position: Position(high << 8 | low), tagged_address: word & TAGGED_MASK })
     }
 }
 
@@ -247,7 +250,7 @@ pub(crate) struct Matches<'a> {
     bucket: &'a Bucket,
     position: Position,
     metadata: u64,
-    /// The top bits of the bytes that may match and were not looked at yet.
+    /// The top bits of the low bytes that match and whose words were not looked at yet.
     candidates: u64,
 }
 
@@ -267,10 +270,9 @@ impl Iterator for Matches<'_> {
         while self.candidates != 0 {
             let index = self.candidates.trailing_zeros() as usize / 8;
             self.candidates &= self.candidates - 1;
-            if let Some(item) = self.bucket.item_with(index, self.metadata)
-                && item.position == self.position
-            {
-                return Some((index, item));
+            let word = self.bucket.words[index].load(Ordering::Relaxed);
+            if word != 0 && word >> ADDRESS_BITS == u64::from(self.position.0 >> 8) {
+                return Some((index, Item { position: self.position, tagged_address: word & TAGGED_MASK }));
             }
         }
         None
@@ -286,10 +288,7 @@ mod tests {
     }
 
     fn item(position: u32, address: usize) -> Item {
-        Item {
-            position: Position::new(position),
-            tagged_address: address as u64 & (ADDRESS_MASK | Volatility::MASK),
-        }
+        Item { position: Position::new(position), tagged_address: address as u64 & TAGGED_MASK }
     }
 
     #[test]

@@ -251,11 +251,16 @@ impl<'a> Entry<'a> {
         let head = self.head();
         let stored = head.sizes.load(Ordering::Relaxed) & 0xFF;
         if stored == KEY_LEN_ESCAPE {
-            return self.key() == key;
+            return self.has_long_key(key);
         }
         let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
         let shape = Shape { has_expiry, key_len: stored as usize, value_size: 0 };
         stored as usize == key.len() && is_same(self.bytes(shape.key_offset(), key.len()), key)
+    }
+
+    #[cold]
+    fn has_long_key(self, key: &[u8]) -> bool {
+        self.key() == key
     }
 
     /// When the key expires, as a Unix time in milliseconds.

@@ -294,6 +294,14 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
+    /// The bucket in which an entry of this position is at home, with its index; `None`: there are no buckets.
+    #[inline(always)]
+    pub(crate) fn home(self, position: Position) -> Option<(usize, &'a Bucket)> {
+        let index = self.reference.home(position);
+        // SAFETY: if there are buckets, the home is below their number: it is that times a part of the range, which is below 1.
+        (!self.buckets.is_empty()).then(|| (index, unsafe { self.buckets.get_unchecked(index) }))
+    }
+
     /// Puts an item in the first bucket with room on its path. There must be room somewhere.
     #[inline]
     pub(crate) fn insert(self, item: Item) {

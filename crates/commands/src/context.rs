@@ -138,24 +138,26 @@ impl<'a> Ctx<'a> {
     /// The same as a part of a reply.
     #[inline(always)]
     pub fn write_string(&self, key: Key<'_>, out: &mut ReplyBuffer<'_>) -> Result<(), CommandError> {
-        match self.find_string(key)? {
-            None => out.null(),
-            Some(ValueRef::Int(value)) => out.bulk_int(value),
-            Some(ValueRef::Bytes(bytes)) if bytes.len() > COPIED_SIZE_MAX => self.write_long(key, bytes, out),
-            Some(ValueRef::Bytes(bytes)) => out.bulk(bytes),
-            Some(ValueRef::Object(_)) => return Err(CommandError::WRONG_TYPE),
+        let Some(entry) = self.data.find(key) else {
+            out.null();
+            return Ok(());
+        };
+        match entry.value() {
+            ValueRef::Int(value) => out.bulk_int(value),
+            ValueRef::Bytes(bytes) if bytes.len() > COPIED_SIZE_MAX => self.write_long(entry, bytes, out),
+            ValueRef::Bytes(bytes) => out.bulk(bytes),
+            ValueRef::Object(_) => return Err(CommandError::WRONG_TYPE),
         }
         Ok(())
     }
 
     /// A long string as a part of a reply: lent, if it is long enough and that is accepted.
     #[inline(never)]
-    fn write_long(&self, key: Key<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
+    fn write_long(&self, entry: Entry<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
         let lending = &self.effects.lending;
         let size_min = self.config.min_string_size_avoid_copy_reply_threaded as usize;
         let is_lent = size_min > 0 && bytes.len() >= size_min && lending.is_accepted();
-        let entry = self.data.peek(key).filter(|_| is_lent);
-        match entry.and_then(Entry::shared_text) {
+        match Some(entry).filter(|_| is_lent).and_then(Entry::shared_text) {
             Some(text) => {
                 let at = out.bulk_elsewhere(text.len());
                 lending.lend(at, text);

@@ -133,7 +133,6 @@ impl<'a> ReplyBuffer<'a> {
     /// A bulk string.
     #[inline(always)]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + 32);
         number::write_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
