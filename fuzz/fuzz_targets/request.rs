@@ -29,8 +29,7 @@ fn parse(input: &[u8], piece_size: usize, limits: &Limits, request_count_max: us
         loop {
             batch.clear();
             let parsed = parser.parse(&buffer, limits, &mut batch, request_count_max);
-            for index in 0..batch.len() {
-                let args = batch.args(index, &buffer);
+            for args in batch.requests(&buffer) {
                 assert!(!args.is_empty());
                 requests.push(args.iter().map(<[u8]>::to_vec).collect());
             }

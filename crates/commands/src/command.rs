@@ -363,6 +363,14 @@ impl KeySpec {
             && self.custom.is_none()
     }
 
+    /// Whether the number of arguments alone tells which of them are its keys.
+    #[must_use]
+    pub const fn is_by_count(&self) -> bool {
+        matches!(self.begin, Begin::Index(_))
+            && matches!(self.find, Find::Range { .. })
+            && self.custom.is_none()
+    }
+
     /// One key at `index`.
     #[must_use]
     pub const fn at(index: u32, flags: KeyFlags) -> Self {

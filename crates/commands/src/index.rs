@@ -3,7 +3,7 @@
 //! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word decides by
 //! itself; it does so exactly, because such names consist of letters only (tested).
 
-use crate::command::{Access, Command, Flags};
+use crate::command::{Access, Command, Flags, KeySpec};
 use crate::table::COMMANDS;
 use crate::word::Word;
 
@@ -27,7 +27,7 @@ pub struct Found {
 pub enum Shape {
     /// Simple and brief, on one key, its first argument.
     OneKey,
-    /// Simple and brief, on keys.
+    /// Simple and brief, on keys that the number of arguments tells.
     Keys,
     /// Anything else.
     Other,
@@ -43,7 +43,8 @@ impl Shape {
         match command.keys {
             _ if !brief || !on_keys || !command.subcommands.is_empty() => Self::Other,
             [only] if only.is_first_only() => Self::OneKey,
-            _ => Self::Keys,
+            specs if specs.iter().all(KeySpec::is_by_count) => Self::Keys,
+            _ => Self::Other,
         }
     }
 }

@@ -38,7 +38,7 @@ use wire::reply::ReplyBuffer;
 use wire::request::{Args, Limits, Parser, Peer};
 
 use self::approach::Approach;
-use self::plan::Refusal;
+use self::plan::{Place, Refusal};
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
 use crate::listening::Ears;
@@ -249,29 +249,25 @@ impl Executor {
         bytes: &[u8],
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
-        let Planned { batch, parsed, .. } = planned;
+        let Planned { batch, plans, parsed, .. } = planned;
         self.has_room = self.has_room_for(bytes.len());
         let mut started = Ticks::now();
-        let mut index = 0;
+        let mut place = Place::default();
         loop {
             if self.is_plain(connection) {
-                index = self.run_plain(connection, planned, bytes, index, &mut started, host);
+                place = self.run_plain(connection, planned, bytes, place, &mut started, host);
             }
-            if index == batch.len() {
-                break;
-            }
-            if connection.output_size() > OUTPUT_YIELD_SIZE && index > 0 {
+            let Some(plan) = plans.get(place.plan) else { break };
+            let range = plan.requests.range_of(place.nth);
+            if connection.output_size() > OUTPUT_YIELD_SIZE && place != Place::default() {
                 connection.parser = Parser::new();
-                return (batch.request(index - 1).end(), Some(Processed::Yielded));
+                return (range.start, Some(Processed::Yielded));
             }
-            let step = self.execute(connection, planned, bytes, index, &mut started, host);
-            let request = batch.request(index);
-            index += 1;
-            match step {
+            match self.execute(connection, planned, bytes, place, &mut started, host) {
                 Step::Done => {}
                 Step::Again | Step::ForWriting => {
                     connection.parser = Parser::new();
-                    return (request.start(), Some(Processed::Waiting));
+                    return (range.start, Some(Processed::Waiting));
                 }
                 Step::Stop => {
                     connection.parser = Parser::new();
@@ -281,9 +277,10 @@ impl Executor {
                         (_, true) => Some(Processed::Waiting),
                         _ => None,
                     };
-                    return (request.end(), ended);
+                    return (range.end, ended);
                 }
             }
+            place = planned.behind(place, 1);
         }
         if let Some(error) = parsed.error {
             self.refuse_protocol(connection, error, bytes);
@@ -312,17 +309,17 @@ impl Executor {
         connection: &mut Connection,
         planned: &Planned,
         bytes: &[u8],
-        index: usize,
+        place: Place,
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        let plan = planned.plans[index];
-        let args = planned.batch.args(index, bytes);
+        let (plan, nth) = (&planned.plans[place.plan], place.nth);
+        let args = planned.args(plan, nth, bytes);
         let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
             return self.refuse(connection, plan, args);
         };
-        let (command, keys) = (found.command, planned.keys_of(&plan));
-        self.approach.reach(&self.shared.keyspace, planned.first_announced_of(&plan), plan.key_count);
+        let (command, keys) = (found.command, planned.keys_of(plan, nth));
+        self.approach.reach(&self.shared.keyspace, planned.first_announced_of(plan, nth), plan.key_count);
         if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
@@ -351,8 +348,7 @@ impl Executor {
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;
         }
-        let request = planned.batch.request(index);
-        let asked = Asked { found, args, keys, size: request.end() - request.start() };
+        let asked = Asked { found, args, keys, size: plan.requests.size() };
         loop {
             if command.access != Access::None {
                 let access = command.access.of_request(args);

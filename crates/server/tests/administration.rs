@@ -443,6 +443,18 @@ fn durations_are_noted_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn each_command_of_a_pipeline_is_logged_if_it_took_longer_than_asked_for() {
+    on_each_backend(&["--io-threads", "1", "--slowlog-log-slower-than", "0"], |server| {
+        let mut client = server.client();
+        client.text(&["SLOWLOG", "RESET"]);
+        client.send_raw(&b"GET a\r\nSET a b\r\n".repeat(20));
+        (0..40).for_each(|_| drop(client.receive()));
+        // The reset itself is the first.
+        assert_eq!(client.text(&["SLOWLOG", "LEN"]), "41");
+    });
+}
+
+#[test]
 fn a_large_request_leaves_no_memory_with_its_client() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut client = server.client();

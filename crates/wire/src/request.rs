@@ -12,6 +12,6 @@ mod protocol_error;
 mod repeat;
 
 pub use args::{Args, ArgsBuf, Iter, Span};
-pub use batch::{Batch, Request};
+pub use batch::{Batch, Series};
 pub use parser::{Limits, Parsed, Parser, Peer};
 pub use protocol_error::ProtocolError;

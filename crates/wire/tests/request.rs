@@ -1,7 +1,7 @@
 //! Client input, request by request: what is accepted, what is refused in which words, and that neither depends on how
 //! the input is cut up.
 
-use wire::request::{Batch, Limits, Parser, Peer, ProtocolError};
+use wire::request::{Args, Batch, Limits, Parser, Peer, ProtocolError};
 
 /// The requests of an input, and the error it ended with.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
@@ -26,18 +26,21 @@ impl Session {
         while self.outcome.1.is_none() {
             self.batch.clear();
             let parsed = self.parser.parse(&self.buffer, limits, &mut self.batch, request_count_max);
-            for index in 0..self.batch.len() {
-                let args = self.batch.args(index, &self.buffer);
-                let request = self.batch.request(index);
-                assert!(request.start() < request.end() && request.end() <= parsed.consumed);
-                assert_eq!(args.len(), request.argc());
-                if !request.is_inline() {
-                    let mut rewritten = Vec::new();
-                    args.write_multibulk(&mut rewritten);
-                    assert_eq!(rewritten.len(), args.wire_size());
+            for series in self.batch.series() {
+                for nth in 0..series.count() {
+                    let args = self.batch.args(series, nth, &self.buffer);
+                    let range = series.range_of(nth);
+                    assert!(!range.is_empty() && range.end <= parsed.consumed);
+                    assert_eq!(args.len(), series.argc());
+                    if !series.is_inline() {
+                        let mut rewritten = Vec::new();
+                        args.write_multibulk(&mut rewritten);
+                        assert_eq!(rewritten.len(), args.wire_size());
+                    }
                 }
-                self.outcome.0.push(args.iter().map(<[u8]>::to_vec).collect());
             }
+            let owned = |args: Args<'_>| args.iter().map(<[u8]>::to_vec).collect();
+            self.outcome.0.extend(self.batch.requests(&self.buffer).map(owned));
             if let Some(need) = parsed.need_hint {
                 assert!(need > 0 && parsed.error.is_none());
             }
@@ -221,8 +224,8 @@ fn the_missing_part_of_a_large_argument_is_hinted() {
     let parsed = parser.parse(&rest, &CLIENT, &mut batch, 10);
     assert_eq!((parsed.consumed, parsed.need_hint), (rest.len() - 1, None));
     assert_eq!(batch.len(), 2);
-    assert_eq!(batch.args(0, &rest)[1].len(), 100_000);
-    assert_eq!(&batch.args(1, &rest)[0], b"PING");
+    let sizes: Vec<usize> = batch.requests(&rest).map(|args| args.at(args.len() - 1).len()).collect();
+    assert_eq!(sizes, [100_000, 4]);
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_batch_ends_at_its_maximum() {
     assert_eq!(batch.len(), 2);
     batch.clear();
     assert_eq!(parser.parse(&input[19..], &CLIENT, &mut batch, 2).consumed, 15);
-    assert_eq!(&batch.args(0, &input[19..])[0], b"b");
+    assert!(batch.requests(&input[19..]).map(Args::name).eq([b"b"]));
 }
 
 /// A small generator of repeatable random numbers (xorshift).
@@ -336,7 +339,7 @@ fn a_large_request_in_small_pieces_is_read_once() {
     }
     let parsed = parser.parse(&input, &CLIENT, &mut batch, 10);
     assert_eq!(parsed.consumed, input.len());
-    let args = batch.args(0, &input);
+    let args = batch.args(&batch.series()[0], 0, &input);
     assert_eq!(args.len(), argument_count);
     assert!(args.iter().enumerate().all(|(index, argument)| argument == index.to_string().as_bytes()));
 }

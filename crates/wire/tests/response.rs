@@ -162,7 +162,7 @@ fn what_is_encoded_is_parsed() {
     let mut batch = Batch::new();
     let parsed = Parser::new().parse(&input, &Limits::default(), &mut batch, 10);
     assert_eq!((parsed.consumed, batch.len()), (input.len(), 2));
-    assert_eq!(batch.args(1, &input).at(1), long);
+    assert_eq!(batch.args(&batch.series()[1], 0, &input).at(1), long);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn split(request: &str) -> Vec<Vec<u8>> {
     let mut batch = Batch::new();
     let parsed = Parser::default().parse(line.as_bytes(), &Limits::default(), &mut batch, 1);
     assert!(parsed.error.is_none() && batch.len() == 1, "not a request: {request}");
-    batch.args(0, line.as_bytes()).iter().map(repeated).collect()
+    batch.requests(line.as_bytes()).flatten().map(repeated).collect()
 }
 
 /// `{text*count}` written out; other words as they are.

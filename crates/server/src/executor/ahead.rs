@@ -5,7 +5,7 @@ use commands::command::Categories;
 use commands::context::PlannedKey;
 use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, slot_of_hash};
 
-use super::plan::{Plan, Planned};
+use super::plan::{Place, Plan, Planned};
 
 /// Commands on what is behind an entry.
 const ON_COLLECTIONS: Categories = Categories::SET
@@ -23,36 +23,57 @@ pub(super) struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    /// Asks for the collections of the next requests, those from `index` on, if there are several.
+    /// Asks for the collections of the next requests, those from `place` on, if there are several.
     #[inline(always)]
-    pub(super) fn preload(&self, keyspace: &Keyspace, index: usize) {
-        let plans = &self.planned.plans[index..];
-        let plans = &plans[..plans.len().min(PRELOADED_KEY_COUNT_MAX)];
-        if plans.len() > 1 && plans.iter().any(is_on_collection) && !self.is_one_hot_key(plans) {
-            self.preload_some(keyspace, plans, index);
+    pub(super) fn preload(&self, keyspace: &Keyspace, place: Place) {
+        // A plan may be for many requests: all that most runs take is one look.
+        if self.next_plans(place).any(is_on_collection) {
+            self.preload_some(keyspace, place);
         }
+    }
+
+    /// The plans of the next requests.
+    #[inline(always)]
+    fn next_plans(&self, place: Place) -> impl Iterator<Item = &Plan> {
+        let mut left = place.nth + PRELOADED_KEY_COUNT_MAX;
+        let plans = self.planned.plans[place.plan..].iter();
+        plans.take_while(move |plan| {
+            let is_wanted = left > 0;
+            left = left.saturating_sub(plan.requests.count());
+            is_wanted
+        })
+    }
+
+    /// The next requests, as many as are looked at together.
+    fn next(&self, place: Place) -> impl Iterator<Item = (&Plan, usize)> {
+        let places = std::iter::successors(Some(place), |place| Some(self.planned.behind(*place, 1)));
+        let requests = places.map_while(|place| Some((self.planned.plans.get(place.plan)?, place.nth)));
+        requests.take(PRELOADED_KEY_COUNT_MAX)
     }
 
     /// Whether all requests are for one key, which is in the caches then. Not so the members of a set or the fields of a
     /// hash: those are asked for.
-    #[inline(always)]
-    fn is_one_hot_key(&self, plans: &[Plan]) -> bool {
-        let hash = |plan: &Plan| self.planned.first_key_of(plan).map(|key| key.hash);
+    fn is_one_hot_key(&self, place: Place) -> bool {
+        let hash = |(plan, nth)| self.planned.first_key_of(plan, nth).map(|key| key.hash);
         let has_leaves = |plan: &Plan| {
             let categories = Categories::SET.union(Categories::HASH);
             plan.command.is_some_and(|command| command.categories.intersects(categories))
         };
-        plans.iter().all(|plan| hash(plan) == hash(&plans[0]) && !has_leaves(plan))
+        let first = self.next(place).next().and_then(hash);
+        self.next(place).all(|(plan, nth)| hash((plan, nth)) == first && !has_leaves(plan))
     }
 
     #[inline(never)]
-    fn preload_some(&self, keyspace: &Keyspace, plans: &[Plan], index: usize) {
+    fn preload_some(&self, keyspace: &Keyspace, place: Place) {
+        if self.next(place).nth(1).is_none() || self.is_one_hot_key(place) {
+            return;
+        }
         let mut wanted = [None; PRELOADED_KEY_COUNT_MAX];
-        for ((wanted, plan), index) in wanted.iter_mut().zip(plans).zip(index..) {
+        for (wanted, (plan, nth)) in wanted.iter_mut().zip(self.next(place)) {
             if is_on_collection(plan)
-                && let Some(PlannedKey { hash, arg }) = self.planned.first_key_of(plan)
+                && let Some(PlannedKey { hash, arg }) = self.planned.first_key_of(plan, nth)
             {
-                let args = self.planned.batch.args(index, self.bytes);
+                let args = self.planned.args(plan, nth, self.bytes);
                 let bytes = args.at(arg as usize);
                 let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
                 *wanted = Some(Preloaded { key, member: args.get(arg as usize + 1) });

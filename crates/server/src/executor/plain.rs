@@ -17,16 +17,21 @@ use wire::reply::ReplyBuffer;
 use super::Executor;
 use super::ahead::Ahead;
 use super::latching::latch_keys;
-use super::plan::Planned;
+use super::plan::{Place, Planned};
 use super::serving::Serving;
 use crate::command_log::Cost;
 use crate::connection::Connection;
 use crate::statistics::ThreadStatistics;
 
+/// Durations up to this one may be those of brief commands: to know who took longer, each has to be timed by itself.
+const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
+
 /// Consecutive executions of one command.
 struct Run {
-    id: CommandId,
-    calls: u64,
+    /// `None`: none yet.
+    id: Option<CommandId>,
+    /// The number of the first request.
+    first: usize,
 }
 
 impl Executor {
@@ -38,31 +43,31 @@ impl Executor {
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.has_room
+            && self.slow_ns > TIMED_TOGETHER_NS_MAX
             && self.shared.attention.load() == 0
             && !self.shared.hub.is_congested()
             && self.view.holds_nothing()
     }
 
-    /// Runs the plain requests from `index` on. Returns the first that is not plain, or that has to wait for a latch.
+    /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait for a latch.
+    #[inline(never)]
     pub(super) fn run_plain(
         &mut self,
         connection: &mut Connection,
         planned: &Planned,
         bytes: &[u8],
-        index: usize,
+        place: Place,
         started: &mut Ticks,
         host: &dyn Host,
-    ) -> usize {
-        let first = index;
-        let mut index = index;
+    ) -> Place {
+        let mut count = 0;
         let mut closer_look = None;
-        let mut run = Run { id: CommandId(0), calls: 0 };
+        let mut run = Run { id: None, first: 0 };
         let protocol = connection.session.protocol;
         self.view.touch = true;
         let (out, lent) = (&mut connection.out, &mut connection.lent);
-        let Planned { batch, plans, .. } = planned;
-        let Some(plan) = plans.get(index).filter(|plan| plan.is_plain) else { return index };
-        let Some(found) = plan.found() else { return index };
+        let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
+        let Some(found) = plan.found() else { return place };
         let mut ctx = Ctx {
             data: &mut self.view,
             session: &mut connection.session,
@@ -70,121 +75,127 @@ impl Executor {
             host,
             command: found.command,
             planned: &[],
-            args: batch.args(index, bytes),
+            args: planned.args(plan, place.nth, bytes),
             effects: &mut self.effects,
             hasher: self.shared.keyspace.hasher(),
         };
-        for plan in &plans[first..] {
+        let mut first_nth = place.nth;
+        'plans: for plan in &planned.plans[place.plan..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
-            // Of several keys in two parts: all at once would be too much.
-            let (first_key, half) = (planned.first_announced_of(plan), plan.key_count.div_ceil(2));
-            self.approach.reach(&self.shared.keyspace, first_key, half);
-            if (index - first).is_multiple_of(PRELOADED_KEY_COUNT_MAX) {
-                ctx.data.release();
-                let ahead = Ahead { planned, bytes, db: ctx.session.db };
-                ahead.preload(&self.shared.keyspace, index);
-            }
-            let keys = planned.keys_of(plan);
-            let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
-            let latched = if let [key] = keys {
-                ctx.data.latch_next(slot_of_hash(key.hash), mode)
-            } else {
-                ctx.data.release();
-                let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
-                let rest = first_key + u64::from(half);
-                self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
-                latched
-            };
-            if latched.is_err() {
-                break;
-            }
-            let args = batch.args(index, bytes);
-            let mark = out.len();
             ctx.command = command;
-            ctx.planned = keys;
-            ctx.args = args;
-            ctx.effects.has_emptied = false;
-            let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
-            if ctx.data.has_ready() {
-                let mut serving = Serving {
-                    view: &mut *ctx.data,
-                    effects: &mut *ctx.effects,
-                    config: &self.config,
-                    host,
-                    shared: self.shared,
-                    statistics: self.statistics,
-                    stand_in: &mut self.stand_in,
+            let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
+            let is_large = plan.requests.size() > self.large_request_size;
+            // Of several keys in two parts: all at once would be too much.
+            let half = plan.key_count.div_ceil(2);
+            let mut first_key = planned.first_announced_of(plan, first_nth);
+            for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
+                self.approach.reach(&self.shared.keyspace, first_key, half);
+                if count % PRELOADED_KEY_COUNT_MAX == 0 {
+                    ctx.data.release();
+                    let ahead = Ahead { planned, bytes, db: ctx.session.db };
+                    ahead.preload(&self.shared.keyspace, planned.behind(place, count));
+                }
+                let latched = if let [key] = keys {
+                    ctx.data.latch_next(slot_of_hash(key.hash), mode)
+                } else {
+                    ctx.data.release();
+                    let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
+                    let rest = first_key + u64::from(half);
+                    self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
+                    latched
                 };
-                serving.serve_ready();
+                if latched.is_err() {
+                    break 'plans;
+                }
+                first_key += u64::from(plan.key_count);
+                if run.id != Some(plan.id) {
+                    run.end(self.statistics, count, started);
+                    run.id = Some(plan.id);
+                    self.statistics.current_command.set(u64::from(plan.id.0) + 1);
+                }
+                count += 1;
+                let mark = out.len();
+                ctx.planned = keys;
+                ctx.args = args;
+                ctx.effects.has_emptied = false;
+                let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
+                if ctx.data.has_ready() {
+                    let mut serving = Serving {
+                        view: &mut *ctx.data,
+                        effects: &mut *ctx.effects,
+                        config: &self.config,
+                        host,
+                        shared: self.shared,
+                        statistics: self.statistics,
+                        stand_in: &mut self.stand_in,
+                    };
+                    serving.serve_ready();
+                }
+                if let Err(error) = result {
+                    ctx.effects.lending.lent().forget_since(mark);
+                    out.truncate(mark);
+                    ReplyBuffer::new(out, protocol).error(error.text());
+                    self.statistics.command(plan.id).failed.add(1);
+                    self.statistics.errors.add(1);
+                    self.shared.errors.count(CommandError::code(&error));
+                }
+                let mut reply_size = out.len() - mark;
+                let newly_lent = ctx.effects.lending.lent();
+                let has_lent = !newly_lent.is_empty();
+                if has_lent {
+                    reply_size += newly_lent.size_since(mark);
+                    lent.append(newly_lent);
+                }
+                if reply_size > self.large_reply_size || is_large {
+                    closer_look = Some((reply_size, plan.requests.size()));
+                    break 'plans;
+                }
+                // What a read found expired is deleted, and told of, before the next request.
+                if out.len() > super::OUTPUT_YIELD_SIZE || has_lent || ctx.data.saw_expired.get() {
+                    break 'plans;
+                }
             }
-            if plan.id != run.id {
-                run.end(self.statistics, started);
-                run.id = plan.id;
-                self.statistics.current_command.set(u64::from(plan.id.0) + 1);
-            }
-            run.calls += 1;
-            index += 1;
-            if let Err(error) = result {
-                ctx.effects.lending.lent().forget_since(mark);
-                out.truncate(mark);
-                ReplyBuffer::new(out, protocol).error(error.text());
-                self.statistics.command(plan.id).failed.add(1);
-                self.statistics.errors.add(1);
-                self.shared.errors.count(CommandError::code(&error));
-            }
-            let request = batch.request(index - 1);
-            let (mut reply_size, request_size) = (out.len() - mark, request.end() - request.start());
-            let newly_lent = ctx.effects.lending.lent();
-            let has_lent = !newly_lent.is_empty();
-            if has_lent {
-                reply_size += newly_lent.size_since(mark);
-                lent.append(newly_lent);
-            }
-            if reply_size > self.large_reply_size || request_size > self.large_request_size {
-                closer_look = Some((reply_size, request_size));
-                break;
-            }
-            // What a read found expired is deleted, and told of, before the next request.
-            if out.len() > super::OUTPUT_YIELD_SIZE || has_lent || ctx.data.saw_expired.get() {
-                break;
-            }
+            first_nth = 0;
         }
         ctx.data.release();
-        let ns = run.end(self.statistics, started);
-        ctx.session.last_command = Some(run.id);
-        ctx.session.command_count += (index - first) as u64;
-        self.statistics.commands_processed.add((index - first) as u64);
+        let Some(last_id) = run.id else { return place };
+        let ns = run.end(self.statistics, count, started);
+        ctx.session.last_command = Some(last_id);
+        ctx.session.command_count += count as u64;
+        self.statistics.commands_processed.add(count as u64);
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
         if !self.view.garbage.is_empty() {
             self.free_garbage();
         }
-        if self.view.saw_expired.get() && index > first {
-            let keys = planned.keys_of(&plans[index - 1]);
-            self.delete_expired(connection, keys, batch.args(index - 1, bytes));
+        let last = planned.behind(place, count - 1);
+        let plan = &planned.plans[last.plan];
+        let args = planned.args(plan, last.nth, bytes);
+        if self.view.saw_expired.get() {
+            self.delete_expired(connection, planned.keys_of(plan, last.nth), args);
         }
-        if index > first && (closer_look.is_some() || ns >= self.slow_ns) {
-            let Some(found) = plans[index - 1].found() else { return index };
+        if let Some(found) = plan.found()
+            && (closer_look.is_some() || ns >= self.slow_ns)
+        {
             let (reply_size, request_size) = closer_look.unwrap_or_default();
-            let cost = Cost { ns, reply_size, request_size };
-            self.log_command(connection, found, batch.args(index - 1, bytes), cost);
+            self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
         }
-        index
+        planned.behind(last, 1)
     }
 }
 
 impl Run {
-    /// Counts the run, and begins a new one. Returns how long one of its executions took.
+    /// Counts the run, which ends before the request of number `end`; the next one begins. Returns how long one of its
+    /// executions took, in nanoseconds.
     #[inline]
-    fn end(&mut self, statistics: &ThreadStatistics, started: &mut Ticks) -> u64 {
-        if self.calls == 0 {
-            return 0;
-        }
+    fn end(&mut self, statistics: &ThreadStatistics, end: usize, started: &mut Ticks) -> u64 {
+        let calls = (end - std::mem::replace(&mut self.first, end)) as u64;
+        let Some(id) = self.id else { return 0 };
         let now = Ticks::now();
         let ns = now.ns_since(*started);
         *started = now;
-        statistics.ran(self.id, self.calls, ns);
-        ns / std::mem::take(&mut self.calls)
+        statistics.ran(id, calls, ns);
+        ns / calls
     }
 }

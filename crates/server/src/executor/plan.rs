@@ -8,7 +8,7 @@ use commands::command::{Command, find_keys};
 use commands::context::PlannedKey;
 use commands::index::{Found, Shape};
 use commands::table::CommandId;
-use wire::request::{Args, Batch, Limits, Parsed, Parser};
+use wire::request::{Args, Batch, Limits, Parsed, Parser, Series};
 
 use super::Executor;
 use crate::connection::Connection;
@@ -23,7 +23,7 @@ const FORESEEN_SIZE_MAX: usize = 16 << 10;
 #[derive(Default)]
 pub struct Planned {
     pub(super) batch: Batch,
-    /// One for each request.
+    /// Those of all requests, in order.
     pub(super) plans: Vec<Plan>,
     keys: Vec<PlannedKey>,
     /// The number of the first key on the approach.
@@ -35,44 +35,89 @@ pub struct Planned {
     pub(super) limits: Limits,
 }
 
+/// Which request of a batch: the `nth` of those that a plan is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) plan: usize,
+    pub(super) nth: usize,
+}
+
 impl Planned {
-    /// The number that a request's first key has on the approach.
+    /// The arguments of a request.
     #[inline(always)]
-    pub(super) fn first_announced_of(&self, plan: &Plan) -> u64 {
-        self.first_announced + u64::from(plan.first_key)
+    pub(super) fn args<'a>(&'a self, plan: &Plan, nth: usize, bytes: &'a [u8]) -> Args<'a> {
+        self.batch.args(&plan.requests, nth, bytes)
     }
 
     /// The keys of a request.
     #[inline(always)]
-    pub(super) fn keys_of(&self, plan: &Plan) -> &[PlannedKey] {
-        &self.keys[plan.first_key as usize..][..plan.key_count as usize]
+    pub(super) fn keys_of(&self, plan: &Plan, nth: usize) -> &[PlannedKey] {
+        &self.keys[plan.first_key(nth)..][..plan.key_count as usize]
+    }
+
+    /// Arguments and keys of the requests that a plan is for, from the `nth` on.
+    #[inline(always)]
+    pub(super) fn requests_from<'a>(
+        &'a self,
+        plan: &Plan,
+        nth: usize,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = (Args<'a>, &'a [PlannedKey])> {
+        let key_count = plan.key_count as usize;
+        let mut keys = &self.keys[plan.first_key(nth)..];
+        self.batch.args_from(&plan.requests, nth, bytes).map(move |args| {
+            let (own, behind) = keys.split_at(key_count);
+            keys = behind;
+            (args, own)
+        })
     }
 
     /// The first key of a request, if it has any.
+    pub(super) fn first_key_of(&self, plan: &Plan, nth: usize) -> Option<PlannedKey> {
+        self.keys.get(plan.first_key(nth)).copied()
+    }
+
+    /// The number that a request's first key has on the approach.
     #[inline(always)]
-    pub(super) fn first_key_of(&self, plan: &Plan) -> Option<PlannedKey> {
-        self.keys.get(plan.first_key as usize).copied()
+    pub(super) fn first_announced_of(&self, plan: &Plan, nth: usize) -> u64 {
+        self.first_announced + plan.first_key(nth) as u64
+    }
+
+    /// The place `count` requests behind `place`.
+    pub(super) fn behind(&self, place: Place, count: usize) -> Place {
+        let mut place = Place { nth: place.nth + count, ..place };
+        while let Some(plan) = self.plans.get(place.plan)
+            && let Some(nth) = place.nth.checked_sub(plan.requests.count())
+        {
+            place = Place { plan: place.plan + 1, nth };
+        }
+        place
     }
 }
 
-/// What is known of a request before anything is latched.
+/// What is known of requests of one form before anything is latched.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
+    /// Whose it is.
+    pub(super) requests: Series,
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,
     pub(super) shape: Shape,
     pub(super) refusal: Refusal,
-    /// It touches keys, never takes long, and means nothing for the connection: see `plain.rs`.
+    /// They touch keys, never take long, and mean nothing for the connection: see `plain.rs`.
     pub(super) is_plain: bool,
+    /// The keys of the first one; those of the others are behind them.
     first_key: u32,
+    /// Of each.
     pub(super) key_count: u32,
 }
 
 impl Plan {
-    /// The plan to run a command; its keys, if it has any, are pushed next.
+    /// The plan to run a command; the keys of the requests, if they have any, are pushed next.
     #[inline(always)]
-    fn to_run(found: Found, first_key: usize) -> Self {
+    fn to_run(found: Found, requests: Series, first_key: usize) -> Self {
         Self {
+            requests,
             command: Some(found.command),
             id: found.id,
             shape: found.shape,
@@ -87,6 +132,12 @@ impl Plan {
     #[inline(always)]
     pub(super) fn found(&self) -> Option<Found> {
         self.command.map(|command| Found { command, id: self.id, shape: self.shape })
+    }
+
+    /// Which of the batch's keys is the first of a request.
+    #[inline(always)]
+    fn first_key(&self, nth: usize) -> usize {
+        self.first_key as usize + nth * self.key_count as usize
     }
 }
 
@@ -118,61 +169,75 @@ impl Executor {
         planned.first_announced = self.approach.announced_count();
         plans.clear();
         keys.clear();
-        plans.reserve(batch.len());
         keys.reserve(batch.len());
-        let mut found = None;
-        for (request, args) in batch.iter(bytes) {
-            if !request.is_repeated() {
-                found = self.shared.commands.find(args.name());
-            }
+        for series in batch.series() {
+            let args = batch.args(series, 0, bytes);
+            let found = self.shared.commands.find(args.name());
             match found {
                 Some(found) if found.shape == Shape::OneKey && found.command.accepts(args.len()) => {
-                    let plan = Plan::to_run(found, keys.len());
+                    let plan = Plan::to_run(found, *series, keys.len());
                     plans.push(Plan { key_count: 1, is_plain: true, ..plan });
-                    keys.push(self.planned_key(args, 1));
+                    let requests = batch.args_from(series, 0, bytes);
+                    keys.extend(requests.map(|args| self.planned_key(args, 1)));
                 }
-                found => plans.push(self.plan_request(found, args, keys)),
+                Some(Found { shape: Shape::Keys, .. }) => {
+                    plans.push(self.plan_series(found, *series, |nth| batch.args(series, nth, bytes), keys));
+                }
+                // Each has a plan of its own: which keys it has may depend on what is in its arguments.
+                found => plans.extend((0..series.count()).map(|nth| {
+                    self.plan_series(found, series.only(nth), |_| batch.args(series, nth, bytes), keys)
+                })),
             }
         }
         self.approach.announce(keys);
     }
 
-    /// The plan of a request that is not just of one key.
+    /// The plan of requests that are not just of one key, all of which have their keys in the same places. `args` gives the arguments
+    /// of each.
     #[inline(never)]
-    fn plan_request(&mut self, found: Option<Found>, args: Args<'_>, keys: &mut Vec<PlannedKey>) -> Plan {
+    fn plan_series<'a>(
+        &mut self,
+        found: Option<Found>,
+        requests: Series,
+        args: impl Fn(usize) -> Args<'a>,
+        keys: &mut Vec<PlannedKey>,
+    ) -> Plan {
         let first_key = keys.len();
+        let first = args(0);
         let Some(mut found) = found else {
             let (command, id) = (None, CommandId(0));
             let (first_key, key_count) = (first_key as u32, 0);
             let (shape, refusal, is_plain) = (Shape::Other, Refusal::Unknown, false);
-            return Plan { command, id, shape, refusal, is_plain, first_key, key_count };
+            return Plan { requests, command, id, shape, refusal, is_plain, first_key, key_count };
         };
         let mut refusal = Refusal::None;
-        if !found.command.subcommands.is_empty() && args.len() > 1 {
-            match self.shared.commands.find_sub(found, args.at(1)) {
+        if !found.command.subcommands.is_empty() && first.len() > 1 {
+            match self.shared.commands.find_sub(found, first.at(1)) {
                 Some(sub) => found = sub,
                 None => refusal = Refusal::UnknownSub,
             }
         }
-        let mut plan = Plan { refusal, ..Plan::to_run(found, first_key) };
+        let mut plan = Plan { refusal, ..Plan::to_run(found, requests, first_key) };
         if plan.refusal != Refusal::None {
             return plan;
         }
         let command = found.command;
-        if !command.accepts(args.len()) {
+        if !command.accepts(first.len()) {
             plan.refusal = Refusal::Arity;
             return plan;
         }
         if !command.keys.is_empty() {
             let mut indexes = std::mem::take(&mut self.found);
             indexes.clear();
-            if !find_keys(command, args, &mut indexes) {
+            if !find_keys(command, first, &mut indexes) {
                 plan.refusal = Refusal::Keys;
             }
-            keys.extend(indexes.iter().map(|index| self.planned_key(args, *index)));
+            plan.key_count = indexes.len() as u32;
+            for args in (0..requests.count()).map(args) {
+                keys.extend(indexes.iter().map(|index| self.planned_key(args, *index)));
+            }
             self.found = indexes;
         }
-        plan.key_count = (keys.len() - first_key) as u32;
         plan.is_plain = found.shape != Shape::Other
             && plan.refusal == Refusal::None
             && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);

@@ -21,7 +21,7 @@ impl Executor {
     /// Answers a request that no state of its connection could make right; a stranger does not learn why. A line of HTTP is not answered, but ends the
     /// connection: a browser may have been made to send it, with commands in its body.
     #[cold]
-    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: Plan, args: Args<'_>) -> Step {
+    pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
         if is_http(args.name()) {
             log::warn!(
                 "Somebody speaks HTTP, which may be an attack by way of a browser. Connection from {} aborted.",

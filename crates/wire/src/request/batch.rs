@@ -1,62 +1,78 @@
-//! A run of complete requests, as spans of the input they were parsed from.
+//! The complete requests of one pass over the input, as spans of it.
 //!
 //! Owns the unquoted arguments of inline requests; all other arguments stay where they were received. Reused from
 //! batch to batch, so that parsing allocates nothing once it has warmed up.
 //!
 //! Invariants:
-//! 1. `spans` is the concatenation of the requests' arguments, in order.
-//! 2. Spans of an inline request are positions in `inline_bytes`, all others positions in the parsed input.
-//! 3. A request has at least one argument.
+//! 1. `spans` is the concatenation of the arguments of each series' first request, in order.
+//! 2. Spans of an inline request are positions in `inline_bytes`, all others count from the start of their request.
+//! 3. A request has at least one argument, a series at least one request, and one of inline requests no more.
+
+use std::ops::Range;
 
 use super::args::{Args, Span};
 
-/// Arguments and extent of a request in a [`Batch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+/// Requests in a [`Batch`] that stand one behind the other and differ in what is in their arguments only: the name is the same, and
+/// so are the number and the sizes of the arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Series {
     first_arg: u32,
-    /// Argument count, with [`INLINE`] or [`REPEATED`].
+    /// Argument count of each, with [`INLINE`].
     argc: u32,
+    /// Where the first one starts in the parsed input.
     start: u32,
-    end: u32,
+    /// Bytes of each.
+    size: u32,
+    count: u32,
 }
 
-/// Mark the argument counts of an inline request, and of one of the form of the one before it. Counts stay below them: in input of
-/// this size there is no room for so many arguments.
+/// Marks the argument count of an inline request. Counts stay below it: in input of this size there is no room for so many
+/// arguments.
 const INLINE: u32 = 1 << 31;
-const REPEATED: u32 = 1 << 30;
-const _: () = assert!(base::limits::QUERY_BUFFER_SIZE_MAX / b"$0\r\n\r\n".len() < REPEATED as usize);
+const _: () = assert!(base::limits::QUERY_BUFFER_SIZE_MAX / b"$0\r\n\r\n".len() < INLINE as usize);
 
-impl Request {
-    /// Number of arguments, the name included; never 0.
+impl Series {
+    /// Number of requests; never 0.
+    #[must_use]
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Number of arguments of each, the name included; never 0.
     #[must_use]
     #[inline]
     pub fn argc(&self) -> usize {
-        (self.argc & !(INLINE | REPEATED)) as usize
+        (self.argc & !INLINE) as usize
+    }
+
+    /// Size of each in bytes.
+    #[must_use]
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.size as usize
     }
 
     /// Whether it came as a line of text.
     #[must_use]
+    #[inline]
     pub fn is_inline(&self) -> bool {
         self.argc & INLINE != 0
     }
 
-    /// Whether its name is that of the request before it in the batch, and so are the number and the sizes of its arguments.
+    /// Where the `nth` request stands in the parsed input, counted from 0.
     #[must_use]
     #[inline]
-    pub fn is_repeated(&self) -> bool {
-        self.argc & REPEATED != 0
+    pub fn range_of(&self, nth: usize) -> Range<usize> {
+        let start = self.start as usize + nth * self.size();
+        start..start + self.size()
     }
 
-    /// Position of its first byte in the parsed input.
+    /// The `nth` request as a series of its own.
     #[must_use]
-    pub fn start(&self) -> usize {
-        self.start as usize
-    }
-
-    /// Position behind its last byte in the parsed input.
-    #[must_use]
-    pub fn end(&self) -> usize {
-        self.end as usize
+    #[inline]
+    pub fn only(&self, nth: usize) -> Self {
+        Self { start: self.range_of(nth).start as u32, count: 1, ..*self }
     }
 }
 
@@ -65,7 +81,9 @@ impl Request {
 pub struct Batch {
     pub(super) spans: Vec<Span>,
     pub(super) inline_bytes: Vec<u8>,
-    requests: Vec<Request>,
+    series: Vec<Series>,
+    /// Number of all requests.
+    len: usize,
 }
 
 impl Batch {
@@ -79,95 +97,101 @@ impl Batch {
     pub fn clear(&mut self) {
         self.spans.clear();
         self.inline_bytes.clear();
-        self.requests.clear();
+        self.series.clear();
+        self.len = 0;
     }
 
     /// Gives back the memory that a rare large batch has left, beyond room for `span_count` arguments.
     pub fn shrink(&mut self, span_count: usize) {
         self.spans.shrink_to(span_count);
-        self.requests.shrink_to(span_count);
+        self.series.shrink_to(span_count);
         self.inline_bytes.shrink_to(span_count);
     }
 
     /// Number of requests.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.requests.len()
+        self.len
     }
 
     /// Whether it has no requests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.len == 0
     }
 
-    /// The request of this index. Panics if there are fewer.
+    /// The requests, in order.
     #[must_use]
     #[inline]
-    pub fn request(&self, index: usize) -> &Request {
-        &self.requests[index]
+    pub fn series(&self) -> &[Series] {
+        &self.series
     }
 
-    /// The arguments of a request. `bytes` is the input as it was given to the parser; it may have grown at its end.
+    /// The arguments of the `nth` request of one of its series. `bytes` is the input as it was given to the parser; it may have
+    /// grown at its end. Panics if it has become shorter.
     #[must_use]
     #[inline]
-    pub fn args<'a>(&'a self, index: usize, bytes: &'a [u8]) -> Args<'a> {
-        self.args_of(&self.requests[index], bytes)
+    pub fn args<'a>(&'a self, series: &Series, nth: usize, bytes: &'a [u8]) -> Args<'a> {
+        Args::new(self.source(series, nth, bytes), self.spans_of(series))
     }
 
-    /// All requests with their arguments, in order; `bytes` as for [`Self::args`].
-    #[inline]
-    pub fn iter<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (&'a Request, Args<'a>)> {
-        self.requests.iter().map(move |request| (request, self.args_of(request, bytes)))
+    /// The arguments of the requests of a series, one by one, from the `nth` on; `bytes` as for [`Self::args`].
+    #[inline(always)]
+    pub fn args_from<'a>(
+        &'a self,
+        series: &Series,
+        nth: usize,
+        bytes: &'a [u8],
+    ) -> impl Iterator<Item = Args<'a>> {
+        let (spans, size) = (self.spans_of(series), series.size());
+        let mut source = self.source(series, nth, bytes);
+        (nth..series.count()).map(move |_| {
+            let args = Args::new(source, spans);
+            source = source.get(size..).unwrap_or_default();
+            args
+        })
+    }
+
+    /// The arguments of all requests, one by one; `bytes` as for [`Self::args`].
+    pub fn requests<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
+        self.series.iter().flat_map(move |series| self.args_from(series, 0, bytes))
+    }
+
+    /// What the spans of the `nth` request are positions in.
+    #[inline(always)]
+    fn source<'a>(&'a self, series: &Series, nth: usize, bytes: &'a [u8]) -> &'a [u8] {
+        if series.is_inline() { &self.inline_bytes } else { &bytes[series.range_of(nth).start..] }
     }
 
     #[inline(always)]
-    fn args_of<'a>(&'a self, request: &Request, bytes: &'a [u8]) -> Args<'a> {
-        let first = request.first_arg as usize;
-        let source = if request.is_inline() { &self.inline_bytes } else { bytes };
-        Args::new(source, &self.spans[first..first + request.argc()])
+    fn spans_of(&self, series: &Series) -> &[Span] {
+        &self.spans[series.first_arg as usize..][..series.argc()]
     }
 
     /// Bytes of memory held, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
-            + self.requests.capacity() * size_of::<Request>()
+            + self.series.capacity() * size_of::<Series>()
             + self.inline_bytes.capacity()
     }
 
-    /// The last request, with its arguments, unless it is inline.
-    #[inline(always)]
-    pub(super) fn last_multibulk(&self) -> Option<(&Request, &[Span])> {
-        let last = self.requests.last().filter(|request| !request.is_inline())?;
-        Some((last, &self.spans[last.first_arg as usize..]))
-    }
-
-    /// Closes a multibulk request whose arguments are the spans from `first_arg` on.
+    /// Adds a series of multibulk requests, the arguments of whose first one are the spans from `first_arg` on.
     #[inline]
-    pub(super) fn push_multibulk(&mut self, first_arg: usize, start: usize, end: usize) {
-        self.push(first_arg, 0, start, end);
+    pub(super) fn push_multibulk(&mut self, first_arg: usize, start: usize, size: usize, count: usize) {
+        self.push(first_arg, 0, start, size, count);
     }
 
-    /// Closes a multibulk request of the form of the last one likewise.
-    #[inline(always)]
-    pub(super) fn push_repeated(&mut self, first_arg: usize, start: usize, end: usize) {
-        self.push(first_arg, REPEATED, start, end);
-    }
-
-    /// Closes an inline request likewise.
-    pub(super) fn push_inline(&mut self, first_arg: usize, start: usize, end: usize) {
-        self.push(first_arg, INLINE, start, end);
+    /// Adds an inline request likewise.
+    pub(super) fn push_inline(&mut self, first_arg: usize, start: usize, size: usize) {
+        self.push(first_arg, INLINE, start, size, 1);
     }
 
     #[inline(always)]
-    fn push(&mut self, first_arg: usize, mark: u32, start: usize, end: usize) {
+    fn push(&mut self, first_arg: usize, mark: u32, start: usize, size: usize, count: usize) {
         let argc = (self.spans.len() - first_arg) as u32 | mark;
-        self.requests.push(Request {
-            first_arg: first_arg as u32,
-            argc,
-            start: start as u32,
-            end: end as u32,
-        });
+        let (first_arg, start, size) = (first_arg as u32, start as u32, size as u32);
+        self.series.push(Series { first_arg, argc, start, size, count: count as u32 });
+        self.len += count;
     }
 }

@@ -14,8 +14,8 @@
 //!
 //! | stands at | remembered by | goes on in |
 //! |---|---|---|
-//! | start, nothing seen | all fields 0 | `start_request` |
-//! | first line, end not seen | `line_scanned` | `start_request` |
+//! | start, nothing seen | all fields 0 | `start_requests` |
+//! | first line, end not seen | `line_scanned` | `start_requests` |
 //! | length line of an argument | `args_missing`, `resume_at`, `line_scanned` | `resume` |
 //! | argument, length known | also `bulk_len` | `resume` |
 //!
@@ -30,7 +30,7 @@ use super::batch::Batch;
 use super::inline;
 use super::lines::{LINE_END, NumberLine, count_line, find_in_line, length_line, plain_length_line};
 use super::protocol_error::ProtocolError;
-use super::repeat::repeat_last;
+use super::repeat::count_alike;
 use crate::number;
 use crate::number_line::short_number_line;
 
@@ -91,8 +91,7 @@ pub struct Parser {
     progress: Progress,
 }
 
-/// How far a request has been read. Positions are relative to the start of the input while parsing, and to the start of
-/// the request when kept.
+/// How far a request has been read. Positions are relative to its start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Arguments still to come; 0 as long as the first line has not been read.
@@ -140,7 +139,7 @@ impl Bounds {
 
 /// Where reading a request ended.
 enum Step {
-    /// It is complete and ends here; unless it asked for nothing (an empty line, a count of 0), it is in the batch.
+    /// It is complete and has so many bytes, with those behind it that are alike; unless it asked for nothing (an empty line, a count of 0), it is in the batch.
     Complete(usize),
     /// More bytes are needed.
     Incomplete(Progress),
@@ -189,7 +188,7 @@ impl Parser {
 
     /// Appends the complete requests at the front of `bytes` to `batch`, up to `request_count_max` of them.
     ///
-    /// `bytes` starts where the last call stopped consuming. The spans in `batch` are positions in these `bytes`, so
+    /// `bytes` starts where the last call stopped consuming. What is in `batch` are positions in these `bytes`, so
     /// clear it before calling with others. At an error, the requests before it are in the batch.
     pub fn parse(
         &mut self,
@@ -211,7 +210,7 @@ impl Parser {
         let full_at = batch.len().saturating_add(request_count_max);
         if self.progress.args_missing > 0 {
             match self.resume(input, &bounds, batch) {
-                Step::Complete(end) => parsed.consumed = end,
+                Step::Complete(size) => parsed.consumed = size,
                 step => return self.stop(input, step, parsed),
             }
         }
@@ -219,17 +218,12 @@ impl Parser {
         self.progress = Progress::default();
         while parsed.consumed < input.len() && batch.len() < full_at {
             let start = parsed.consumed;
-            if let Some(end) = repeat_last(input, start, batch) {
-                (parsed.consumed, line_scanned) = (end, 0);
-                continue;
-            }
             let first_arg = batch.spans.len();
-            match start_request(input, start, line_scanned, limits.peer, &bounds, batch) {
-                Step::Complete(end) => parsed.consumed = end,
+            let count_max = full_at - batch.len();
+            match start_requests(input, start, line_scanned, limits.peer, &bounds, batch, count_max) {
+                Step::Complete(size) => parsed.consumed += size,
                 step => {
-                    let relative = |span: &Span| Span { start: span.start - start as u32, len: span.len };
-                    self.spans.extend(batch.spans[first_arg..].iter().map(relative));
-                    batch.spans.truncate(first_arg);
+                    self.spans.extend(batch.spans.drain(first_arg..));
                     return self.stop(input, step, parsed);
                 }
             }
@@ -244,11 +238,11 @@ impl Parser {
         // They are collected here, not in the batch: moving them there and back at each call would be quadratic.
         let progress = std::mem::take(&mut self.progress);
         let step = read_bulks(input, progress, bounds, &mut self.spans);
-        if let Step::Complete(end) = step {
+        if let Step::Complete(size) = step {
             let first_arg = batch.spans.len();
             batch.spans.append(&mut self.spans);
             self.spans.shrink_to(KEPT_SPAN_COUNT_MAX);
-            batch.push_multibulk(first_arg, 0, end);
+            batch.push_multibulk(first_arg, 0, size, 1);
         }
         step
     }
@@ -261,15 +255,14 @@ impl Parser {
             Step::Complete(_) => None,
             Step::Failed(error) => Some(error),
             Step::Incomplete(progress) => {
-                let relative = Progress { resume_at: progress.resume_at - parsed.consumed, ..progress };
-                let end = relative.bulk_len.map(|len| {
-                    (relative.resume_at as u64).saturating_add(len).saturating_add(LINE_END.len() as u64)
+                let end = progress.bulk_len.map(|len| {
+                    (progress.resume_at as u64).saturating_add(len).saturating_add(LINE_END.len() as u64)
                 });
                 if end.is_some_and(|end| end > QUERY_BUFFER_SIZE_MAX as u64) {
                     Some(ProtocolError::RequestTooBig)
                 } else {
                     parsed.need_hint = end.map(|end| parsed.consumed + end as usize - input.len());
-                    self.progress = relative;
+                    self.progress = progress;
                     None
                 }
             }
@@ -282,15 +275,17 @@ impl Parser {
     }
 }
 
-/// Reads the request at `start`, of whose first line `line_scanned` bytes hold no line end.
+/// Reads the request at `start`, of whose first line `line_scanned` bytes hold no line end, and those behind it that are alike, up
+/// to `count_max` in all.
 #[inline(always)]
-fn start_request(
+fn start_requests(
     input: &[u8],
     start: usize,
     line_scanned: usize,
     peer: Peer,
     bounds: &Bounds,
     batch: &mut Batch,
+    count_max: usize,
 ) -> Step {
     let rest = &input[start..];
     if rest.first() != Some(&b'*') {
@@ -301,12 +296,12 @@ fn start_request(
         None => match count_line(rest, line_scanned) {
             NumberLine::Read(count, after) => (count, after),
             NumberLine::Incomplete { line_scanned } => {
-                return Step::Incomplete(Progress { resume_at: start, line_scanned, ..Progress::default() });
+                return Step::Incomplete(Progress { line_scanned, ..Progress::default() });
             }
             NumberLine::Failed(error) => return Step::Failed(error),
         },
     };
-    let resume_at = input.len() - after.len();
+    let resume_at = rest.len() - after.len();
     if count == 0 {
         return Step::Complete(resume_at);
     }
@@ -315,30 +310,30 @@ fn start_request(
     }
     let first_arg = batch.spans.len();
     let mut progress = Progress { args_missing: count, resume_at, bulk_len: None, line_scanned: 0 };
-    let step = match read_plain_bulks(input, progress, bounds, &mut batch.spans) {
-        (0, end) => Step::Complete(end),
+    let step = match read_plain_bulks(rest, progress, bounds, &mut batch.spans) {
+        (0, size) => Step::Complete(size),
         (args_missing, resume_at) => {
             progress.args_missing = args_missing;
             progress.resume_at = resume_at;
-            read_bulks(input, progress, bounds, &mut batch.spans)
+            read_bulks(rest, progress, bounds, &mut batch.spans)
         }
     };
-    if let Step::Complete(end) = step {
-        batch.push_multibulk(first_arg, start, end);
-    }
-    step
+    let Step::Complete(size) = step else { return step };
+    let count = count_alike(rest, size, &batch.spans[first_arg..], count_max);
+    batch.push_multibulk(first_arg, start, size, count);
+    Step::Complete(count * size)
 }
 
-/// Reads the arguments that are still missing, and appends their spans.
+/// Reads the arguments that are still missing of the request at the front of `request`, and appends their spans.
 #[inline(never)]
-fn read_bulks(input: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut Vec<Span>) -> Step {
+fn read_bulks(request: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut Vec<Span>) -> Step {
     loop {
-        match read_bulk(input, &mut progress, bounds) {
+        match read_bulk(request, &mut progress, bounds) {
             Ok(Some(span)) => spans.push(span),
             Ok(None) => return Step::Incomplete(progress),
             Err(error) => return Step::Failed(error),
         }
-        (progress.args_missing, progress.resume_at) = read_plain_bulks(input, progress, bounds, spans);
+        (progress.args_missing, progress.resume_at) = read_plain_bulks(request, progress, bounds, spans);
         if progress.args_missing == 0 {
             return Step::Complete(progress.resume_at);
         }
@@ -348,7 +343,7 @@ fn read_bulks(input: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut
 /// Reads arguments as long as all of each is there and in order; gives the number still missing, and where they start.
 #[inline(always)]
 fn read_plain_bulks(
-    input: &[u8],
+    request: &[u8],
     progress: Progress,
     bounds: &Bounds,
     spans: &mut Vec<Span>,
@@ -357,8 +352,8 @@ fn read_plain_bulks(
     // Each step starts at the line end before a length line, and thereby checks the end of the argument before it.
     let mut line_end = progress.resume_at - LINE_END.len();
     while args_missing > 0
-        && let Some((len, start)) = plain_length_line(input, line_end)
-        && len as usize <= input.len() - start
+        && let Some((len, start)) = plain_length_line(request, line_end)
+        && len as usize <= request.len() - start
         && u64::from(len) <= bounds.bulk_size_max
     {
         spans.push(Span { start: start as u32, len });
@@ -366,7 +361,7 @@ fn read_plain_bulks(
         line_end = start + len as usize;
     }
     let end = line_end + LINE_END.len();
-    if args_missing == 0 && input.get(line_end..end) == Some(LINE_END) {
+    if args_missing == 0 && request.get(line_end..end) == Some(LINE_END) {
         return (0, end);
     }
     if args_missing == progress.args_missing {
@@ -380,8 +375,12 @@ fn read_plain_bulks(
 
 /// Reads one argument, with every check; `None` if it has not arrived whole.
 #[inline(never)]
-fn read_bulk(input: &[u8], progress: &mut Progress, bounds: &Bounds) -> Result<Option<Span>, ProtocolError> {
-    let rest = &input[progress.resume_at..];
+fn read_bulk(
+    request: &[u8],
+    progress: &mut Progress,
+    bounds: &Bounds,
+) -> Result<Option<Span>, ProtocolError> {
+    let rest = &request[progress.resume_at..];
     let (len, body) = match progress.bulk_len {
         Some(len) => (len, rest),
         None => match length_line(rest, progress.line_scanned) {
@@ -397,13 +396,13 @@ fn read_bulk(input: &[u8], progress: &mut Progress, bounds: &Bounds) -> Result<O
     if len > bounds.bulk_size_max {
         return Err(bounds.bulk_size_error(len));
     }
-    let start = input.len() - body.len();
+    let start = request.len() - body.len();
     let behind = usize::try_from(len).ok().and_then(|len| body.get(len..)).unwrap_or_default();
     match behind.split_first_chunk() {
         Some((LINE_END, after)) => {
             progress.args_missing -= 1;
             progress.bulk_len = None;
-            progress.resume_at = input.len() - after.len();
+            progress.resume_at = request.len() - after.len();
             Ok(Some(Span { start: start as u32, len: len as u32 }))
         }
         Some(_) => Err(ProtocolError::InvalidLineEnd),
@@ -426,14 +425,14 @@ fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batc
             return Step::Failed(ProtocolError::InlineTooBig);
         }
         let line_scanned = end.unwrap_or(rest.len());
-        return Step::Incomplete(Progress { resume_at: start, line_scanned, ..Progress::default() });
+        return Step::Incomplete(Progress { line_scanned, ..Progress::default() });
     };
     let line = &rest[..line_feed];
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if peer == Peer::Primary && !line.is_empty() {
         return Step::Failed(ProtocolError::InlineFromPrimary);
     }
-    let end = start + line_feed + 1;
+    let size = line_feed + 1;
     let first_arg = batch.spans.len();
     let inline_size = batch.inline_bytes.len();
     if inline::split_words(line, &mut batch.inline_bytes, &mut batch.spans).is_err() {
@@ -442,7 +441,7 @@ fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batc
         return Step::Failed(ProtocolError::UnbalancedQuotes);
     }
     if batch.spans.len() > first_arg {
-        batch.push_inline(first_arg, start, end);
+        batch.push_inline(first_arg, start, size);
     }
-    Step::Complete(end)
+    Step::Complete(size)
 }

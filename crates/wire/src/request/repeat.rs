@@ -4,60 +4,72 @@
 //! each argument. Then all else stands where it stood in the request before, byte for byte, and what was read from it holds.
 
 use super::args::Span;
-use super::batch::{Batch, Request};
 use super::lines::{LINE_END, word};
 
 /// Bytes that are compared at once.
 const PART_SIZE: usize = 16;
 
-/// Reads the request at `start` if it is the last one of the batch over again, but for what is in its arguments. Gives its end.
-/// `None`: it may be any request, or not be there.
+/// How many requests at the front of `input` are the first one, which has this size and these arguments, over again, but for what is
+/// in the arguments: 1 if only that one is, and no more than `count_max`.
 #[inline(always)]
-pub(super) fn repeat_last(input: &[u8], start: usize, batch: &mut Batch) -> Option<usize> {
-    let (&last, spans) = batch.last_multibulk()?;
-    match *spans {
-        [name, key] => repeat(input, start, last, [name, key], batch),
-        [name, key, value] => repeat(input, start, last, [name, key, value], batch),
-        [name, key, field, value] => repeat(input, start, last, [name, key, field, value], batch),
-        _ => None,
+pub(super) fn count_alike(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
+    let Some((model, rest)) = input.split_at_checked(size) else { return 1 };
+    let Some(form) = Form::of(model, spans) else { return 1 };
+    1 + match *spans {
+        [_, first] => form.count(&[first], rest, count_max - 1),
+        [_, first, second] => form.count(&[first, second], rest, count_max - 1),
+        _ => form.count(&spans[1..], rest, count_max - 1),
     }
 }
 
-#[inline(always)]
-fn repeat<const ARGC: usize>(
-    input: &[u8],
-    start: usize,
-    last: Request,
-    spans: [Span; ARGC],
-    batch: &mut Batch,
-) -> Option<usize> {
-    let last_bytes = input.get(last.start()..last.end())?;
-    let size = last_bytes.len();
-    let this = input.get(start..)?.get(..size)?;
-    let spans = spans.map(|span| Span { start: span.start - last.start() as u32, ..span });
-    // All up to the argument behind the name, of 16 to 32 bytes: in two parts, which may overlap.
-    let head_size = spans[1].start as usize;
-    let second = head_size.checked_sub(PART_SIZE).filter(|second| *second <= PART_SIZE)?;
-    if part(this, 0)? != part(last_bytes, 0)? || part(this, second)? != part(last_bytes, second)? {
-        return None;
+/// What requests of one form have in common.
+struct Form<'a> {
+    /// The request that others are held against.
+    model: &'a [u8],
+    /// All up to the argument behind the name, in two parts, which may overlap.
+    head: [&'a [u8; PART_SIZE]; 2],
+    second_at: usize,
+}
+
+impl<'a> Form<'a> {
+    /// The form of a request with these arguments. `None`: it can't be compared so.
+    #[inline(always)]
+    fn of(model: &'a [u8], spans: &[Span]) -> Option<Self> {
+        // Of 16 to 32 bytes.
+        let head_size = spans.get(1)?.start as usize;
+        let second_at = head_size.checked_sub(PART_SIZE).filter(|second| *second <= PART_SIZE)?;
+        Some(Self { model, head: [part(model, 0)?, part(model, second_at)?], second_at })
     }
-    for pair in spans[1..].windows(2) {
-        let gap = (pair[0].start + pair[0].len) as usize;
-        // Of a word, which is there: behind a length line of six bytes there are at least the two of another line end.
-        let unread_bits = 64_u32.checked_sub(8 * (pair[1].start - gap as u32))?;
-        if (word(this, gap)? ^ word(last_bytes, gap)?) << unread_bits != 0 {
+
+    /// How many requests at the front of `rest` are of this form, whose arguments behind the name are `args`.
+    #[inline(always)]
+    fn count(&self, args: &[Span], mut rest: &[u8], count_max: usize) -> usize {
+        let mut count = 0;
+        while count < count_max
+            && let Some((request, behind)) = rest.split_at_checked(self.model.len())
+            && self.is_of(args, request).is_some()
+        {
+            (rest, count) = (behind, count + 1);
+        }
+        count
+    }
+
+    /// Holds a request of the right size against the form.
+    #[inline(always)]
+    fn is_of(&self, args: &[Span], request: &[u8]) -> Option<()> {
+        if part(request, 0)? != self.head[0] || part(request, self.second_at)? != self.head[1] {
             return None;
         }
+        for pair in args.windows(2) {
+            let gap = (pair[0].start + pair[0].len) as usize;
+            // Of a word, which is there: behind a length line of six bytes there are at least the two of another line end.
+            let unread_bits = 64_u32.checked_sub(8 * (pair[1].start - gap as u32))?;
+            if (word(request, gap)? ^ word(self.model, gap)?) << unread_bits != 0 {
+                return None;
+            }
+        }
+        request.ends_with(LINE_END).then_some(())
     }
-    if !this.ends_with(LINE_END) {
-        return None;
-    }
-    let first_arg = batch.spans.len();
-    for span in spans {
-        batch.spans.push(Span { start: start as u32 + span.start, ..span });
-    }
-    batch.push_repeated(first_arg, start, start + size);
-    Some(start + size)
 }
 
 #[inline(always)]
@@ -67,7 +79,7 @@ fn part(bytes: &[u8], at: usize) -> Option<&[u8; PART_SIZE]> {
 
 #[cfg(test)]
 mod tests {
-    use crate::request::{Batch, Limits, Parsed, Parser};
+    use crate::request::{Batch, Limits, Parsed, Parser, Series};
 
     fn parse(input: &[u8], batch: &mut Batch, request_count_max: usize) -> Parsed {
         Parser::new().parse(input, &Limits::default(), batch, request_count_max)
@@ -75,7 +87,7 @@ mod tests {
 
     /// What is in the requests of a batch.
     fn contents(batch: &Batch, bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
-        batch.iter(bytes).map(|(_, args)| args.iter().map(<[u8]>::to_vec).collect()).collect()
+        batch.requests(bytes).map(|args| args.iter().map(<[u8]>::to_vec).collect()).collect()
     }
 
     /// The requests of `input`, each parsed by itself, and whether all of it could be read.
@@ -92,10 +104,10 @@ mod tests {
         }
     }
 
-    fn repeated_count(input: &[u8]) -> usize {
+    fn counts(input: &[u8]) -> Vec<usize> {
         let mut batch = Batch::new();
         let _ = parse(input, &mut batch, usize::MAX);
-        batch.iter(input).filter(|(request, _)| request.is_repeated()).count()
+        batch.series().iter().map(Series::count).collect()
     }
 
     const PIPELINES: &[&str] = &[
@@ -104,12 +116,14 @@ mod tests {
         "*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$10\r\n0123456789\r\n$0\r\n\r\n*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$10\r\n9876543210\r\n$0\r\n\r\n",
         "*3\r\n$6\r\nINCRBY\r\n$16\r\n0123456789abcdef\r\n$1\r\n1\r\n*3\r\n$6\r\nDECRBY\r\n$16\r\n0123456789abcdef\r\n$1\r\n1\r\n",
         "*2\r\n$3\r\nGET\r\n$5\r\nkey:1\r\nGET key:2\r\n*2\r\n$3\r\nGET\r\n$5\r\nkey:3\r\n\r\n*2\r\n$3\r\nGET\r\n$5\r\nkey:4\r\n",
+        "*5\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbb\r\n$3\r\nccc\r\n$1\r\nd\r\n*5\r\n$4\r\nMGET\r\n$1\r\ne\r\n$2\r\nff\r\n$3\r\n\r\n\r\r\n$1\r\nh\r\n*5\r\n$4\r\nMGET\r\n$1\r\ni\r\n$2\r\njj\r\n$3\r\nkkk\r\n$1\r\nl\r\n*5\r\n$4\r\nMGET\r\n$1\r\na\r\n$2\r\nbb\r\n$2\r\ncc\r\n$1\r\nd\r\n",
     ];
 
     #[test]
     fn requests_of_one_form_are_repeated() {
-        let counts: Vec<_> = PIPELINES.iter().map(|pipeline| repeated_count(pipeline.as_bytes())).collect();
-        assert_eq!(counts, [2, 1, 1, 0, 1]);
+        let counts: Vec<_> = PIPELINES.iter().map(|pipeline| counts(pipeline.as_bytes())).collect();
+        let expected: [&[usize]; _] = [&[3], &[2, 1], &[2], &[1, 1], &[1, 1, 1, 1], &[3, 1]];
+        assert_eq!(counts, expected);
     }
 
     /// Whatever byte is another one, and wherever the input ends, it reads as it does request by request.
@@ -138,8 +152,9 @@ mod tests {
             (expected_parsed.consumed, expected_parsed.error),
             "{shown}"
         );
-        for (request, args) in batch.iter(input).filter(|(request, _)| request.is_repeated()) {
-            assert_eq!(request.end() - request.start(), args.wire_size(), "{shown}");
+        for series in batch.series().iter().filter(|series| series.count() > 1) {
+            let sizes = (0..series.count()).map(|nth| batch.args(series, nth, input).wire_size());
+            assert!(sizes.eq(vec![series.size(); series.count()]), "{shown}");
         }
     }
 }
