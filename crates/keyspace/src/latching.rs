@@ -7,6 +7,7 @@ use base::Slot;
 use base::limits::SLOT_COUNT;
 use sync::{Claim, Guard, Mode, Parked};
 
+use crate::keyspace::Slots;
 use crate::view::{FEW, Held, SlotGuard, View};
 
 /// Latches for which room is kept from one command to the next, so that those of a few keys allocate nothing.
@@ -62,23 +63,36 @@ impl<'k> View<'k> {
         if wanted.len() > FEW {
             return false;
         }
+        match mode {
+            Mode::Read => self.latch_free(wanted, Slots::try_read_now, Guard::Read),
+            Mode::Write => self.latch_free(wanted, Slots::try_write_now, Guard::Write),
+        }
+    }
+
+    /// What [`Self::latch_at_once`] does, in one mode.
+    #[inline(always)]
+    fn latch_free<G>(
+        &mut self,
+        wanted: impl ExactSizeIterator<Item = Slot>,
+        try_now: impl Fn(&'k Slots, usize) -> Option<G>,
+        guard: impl Fn(G) -> SlotGuard<'k>,
+    ) -> bool {
         let slots = self.keyspace.slots();
         let guards = several(&mut self.held, &mut self.spare_guards);
+        guards.reserve(wanted.len());
         for slot in wanted {
             // A slot that comes again and is not noticed is held twice for reading; for writing, it is not free.
             if self.places.guess(slot, guards).is_some() {
                 continue;
             }
-            let guard = match mode {
-                Mode::Read => slots.try_read_now(slot.index()).map(Guard::Read),
-                Mode::Write => slots.try_write_now(slot.index()).map(Guard::Write),
-            };
-            let Some(guard) = guard else {
+            let Some(held) = try_now(slots, slot.index()) else {
                 self.release();
                 return false;
             };
             self.places.note(slot, guards.len());
-            guards.push((slot, guard));
+            // Said here, a guard goes straight to its place, and not by the way of one that has to wait for room.
+            assert!(guards.len() < guards.capacity(), "there is room for all");
+            guards.push((slot, guard(held)));
         }
         true
     }

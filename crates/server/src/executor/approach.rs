@@ -16,10 +16,10 @@ use keyspace::Keyspace;
 const GROUP_SIZE: u64 = 4;
 
 /// Keys whose entries are asked for ahead of the group that runs. More would push each other out of the nearest cache.
-const ENTRIES_AHEAD: u64 = 20;
+const ENTRIES_AHEAD: u64 = 8;
 
 /// Keys whose buckets are asked for ahead of the group that runs, and how far ahead they are at least.
-const BUCKETS_AHEAD: u64 = 32;
+const BUCKETS_AHEAD: u64 = 16;
 const BUCKETS_AHEAD_MIN: u64 = 8;
 
 /// Keys of one request that are asked for before it runs: more would push each other out of all caches.
