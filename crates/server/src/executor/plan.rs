@@ -181,29 +181,30 @@ impl Executor {
                     keys.extend(requests.map(|args| self.planned_key(args, 1)));
                 }
                 Some(Found { shape: Shape::Keys, .. }) => {
-                    plans.push(self.plan_series(found, *series, |nth| batch.args(series, nth, bytes), keys));
+                    plans.push(self.plan_series(found, *series, batch, bytes, keys));
                 }
                 // Each has a plan of its own: which keys it has may depend on what is in its arguments.
-                found => plans.extend((0..series.count()).map(|nth| {
-                    self.plan_series(found, series.only(nth), |_| batch.args(series, nth, bytes), keys)
-                })),
+                found => plans.extend(
+                    (0..series.count())
+                        .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys)),
+                ),
             }
         }
         self.approach.announce(keys);
     }
 
-    /// The plan of requests that are not just of one key, all of which have their keys in the same places. `args` gives the arguments
-    /// of each.
+    /// The plan of requests that are not just of one key, all of which have their keys in the same places.
     #[inline(never)]
-    fn plan_series<'a>(
+    fn plan_series(
         &mut self,
         found: Option<Found>,
         requests: Series,
-        args: impl Fn(usize) -> Args<'a>,
+        batch: &Batch,
+        bytes: &[u8],
         keys: &mut Vec<PlannedKey>,
     ) -> Plan {
         let first_key = keys.len();
-        let first = args(0);
+        let first = batch.args(&requests, 0, bytes);
         let Some(mut found) = found else {
             let (command, id) = (None, CommandId(0));
             let (first_key, key_count) = (first_key as u32, 0);
@@ -233,7 +234,7 @@ impl Executor {
                 plan.refusal = Refusal::Keys;
             }
             plan.key_count = indexes.len() as u32;
-            for args in (0..requests.count()).map(args) {
+            for args in batch.args_from(&requests, 0, bytes) {
                 keys.extend(indexes.iter().map(|index| self.planned_key(args, *index)));
             }
             self.found = indexes;
@@ -271,5 +272,48 @@ impl Executor {
     /// To be called when all that was foreseen in this turn is executed.
     pub fn end_foresight(&mut self) {
         self.approach.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan for each series of the input, whichever its command.
+    fn planned(bytes: &[u8]) -> Planned {
+        let mut planned = Planned::default();
+        let Planned { batch, plans, .. } = &mut planned;
+        let parsed = Parser::new().parse(bytes, &Limits::default(), batch, BATCH_REQUEST_COUNT_MAX);
+        assert_eq!(parsed.consumed, bytes.len());
+        let index = commands::index::Index::new();
+        plans.extend(batch.series().iter().map(|series| {
+            let name = batch.args(series, 0, bytes).name();
+            Plan::to_run(index.find(name).expect("all of them are commands"), *series, 0)
+        }));
+        planned
+    }
+
+    #[test]
+    fn each_request_has_its_place() {
+        let mut bytes = Vec::new();
+        let requests = ["GET a", "GET b", "GET c", "SET a b", "PING", "PING", "SET c d", "SET e f", "GET g"];
+        for request in requests {
+            wire::request::ArgsBuf::from_iter(request.split(' ').map(str::as_bytes))
+                .args()
+                .write_multibulk(&mut bytes);
+        }
+        let planned = planned(&bytes);
+        assert_eq!(planned.plans.len(), 6);
+        let (mut place, mut ends_at) = (Place::default(), 0);
+        for (number, request) in requests.iter().enumerate() {
+            assert_eq!(planned.behind(Place::default(), number), place);
+            let plan = &planned.plans[place.plan];
+            let words: Vec<_> = planned.args(plan, place.nth, &bytes).iter().collect();
+            assert_eq!(words.join(&b' '), request.as_bytes());
+            let range = plan.requests.range_of(place.nth);
+            assert_eq!(range.start, ends_at);
+            (place, ends_at) = (planned.behind(place, 1), range.end);
+        }
+        assert_eq!((place, ends_at), (Place { plan: 6, nth: 0 }, bytes.len()));
     }
 }
