@@ -133,6 +133,8 @@ impl<'a> ReplyBuffer<'a> {
     /// A bulk string.
     #[inline(always)]
     pub fn bulk(&mut self, bytes: &[u8]) {
+        // All of it at once: else the line end behind a long string would double the buffer.
+        self.out.reserve(bytes.len() + 32);
         number::write_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");

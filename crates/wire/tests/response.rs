@@ -166,6 +166,13 @@ fn what_is_encoded_is_parsed() {
 }
 
 #[test]
+fn a_long_string_gets_as_much_room_as_it_needs() {
+    let mut out = Vec::new();
+    ReplyBuffer::new(&mut out, Protocol::Resp2).bulk(&[b'x'; 100_000]);
+    assert!(out.capacity() < 100_100, "{}", out.capacity());
+}
+
+#[test]
 fn what_is_replied_is_read() {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let mut out = Vec::new();
