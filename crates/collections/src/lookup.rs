@@ -3,32 +3,11 @@
 //! Touches nothing: whoever changes what is found has the table for writing.
 
 use crate::bucket::Position;
-use crate::entry::Entry;
 use crate::prefetch;
 use crate::segment::{Place, Segment};
 use crate::table::Table;
 
 impl Table {
-    /// The entry of a key.
-    #[inline(always)]
-    #[must_use]
-    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
-        let position = Position::of_hash(hash);
-        let segment = self.segment(position);
-        let (_, bucket) = segment.home(position)?;
-        let mut matches = bucket.matches(position);
-        for (_, item) in matches.by_ref() {
-            let entry = self.entry_of(item);
-            if entry.has_key(key) {
-                return Some(entry);
-            }
-        }
-        if !matches.may_go_on() {
-            return None;
-        }
-        self.place_beyond_home(segment, position, key).map(|place| self.entry_of(place.item))
-    }
-
     /// Asks for the bucket in which the key of this hash is at home.
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {

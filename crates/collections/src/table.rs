@@ -119,6 +119,15 @@ impl Table {
         self.volatile_members_len as usize
     }
 
+    /// The entry of a key.
+    #[inline(always)]
+    #[must_use]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
+        let position = Position::of_hash(hash);
+        let place = self.place_in(self.segment(position), position, key)?;
+        Some(self.entry_of(place.item))
+    }
+
     /// The entry of a key, to be changed.
     #[inline]
     #[must_use]

@@ -358,9 +358,9 @@ impl KeySpec {
     /// Whether it is one key as the first argument.
     #[must_use]
     pub const fn is_first_only(&self) -> bool {
-        matches!(self.begin, Begin::Index(1))
+        self.is_by_count()
+            && matches!(self.begin, Begin::Index(1))
             && matches!(self.find, Find::Range { last: 0, .. })
-            && self.custom.is_none()
     }
 
     /// Whether the number of arguments alone tells which of them are its keys.

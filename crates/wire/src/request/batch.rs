@@ -14,7 +14,7 @@ use super::args::{Args, Span};
 
 /// Requests in a [`Batch`] that stand one behind the other and differ in what is in their arguments only: the name is the same, and
 /// so are the number and the sizes of the arguments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     first_arg: u32,
     /// Argument count of each, with [`INLINE`].
