@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Table, Trail};
+use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Sighting, Table};
 
 const SLOT_COUNT: usize = 16_384;
 const HEAP_COUNT: usize = 32;
@@ -112,11 +112,12 @@ impl Keyspace {
         let hashes = || indices.iter().map(|&index| key(index).1);
         let hint_of = |hash| &self.slots[slot_of(hash)].hint;
         let homes: Vec<_> = hashes().map(|hash| hint_of(hash).prefetch_home(hash)).collect();
-        let strays = hashes().zip(homes).filter(|(hash, home)| home.prefetch_entry(*hash));
+        let strays =
+            hashes().zip(homes).filter(|(hash, home)| home.prefetch_entry(*hash) == Sighting::Elsewhere);
         let mut trails: Vec<_> =
             strays.filter_map(|(hash, _)| hint_of(hash).trail_beyond_home(hash)).collect();
         while !trails.is_empty() {
-            trails.retain_mut(Trail::follow);
+            trails.retain_mut(|trail| trail.follow() == Sighting::Elsewhere);
         }
         indices.iter().map(|&index| self.lookup(index)).sum()
     }
@@ -124,17 +125,19 @@ impl Keyspace {
     /// Buckets that a search for a key that is there reads, on average.
     fn report_reads(&self) {
         let stats = self.slots.iter().map(|slot| slot.table.stats());
-        let (mut read_count, mut entry_count, mut word_count) = (0, 0, 0);
+        let (mut read_count, mut home_count, mut entry_count, mut word_count) = (0, 0, 0, 0);
         for stats in stats {
             let by_reads = stats.entry_count_by_reads.iter().enumerate();
             read_count += by_reads.map(|(index, count)| (index + 1) * count).sum::<usize>();
+            home_count += stats.entry_count_by_reads[0];
             entry_count += stats.entry_count;
             word_count += 7 * stats.bucket_count;
         }
         let reads = read_count as f64 / entry_count as f64;
         println!(
-            "{:.1} % full; buckets read by a hit: {reads:.3}",
-            100.0 * entry_count as f64 / word_count as f64
+            "{:.1} % full; {:.1} % at home; buckets read by a hit: {reads:.3}",
+            100.0 * entry_count as f64 / word_count as f64,
+            100.0 * home_count as f64 / entry_count as f64,
         );
     }
 

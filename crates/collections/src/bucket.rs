@@ -168,6 +168,13 @@ impl Bucket {
         self.item_with(index, self.metadata.load(Ordering::Relaxed))
     }
 
+    /// The item at `index`, if there is one, as if it were at `position`: for a guess that is checked by its key.
+    #[inline(always)]
+    pub(crate) fn item_as_if(&self, index: usize, position: Position) -> Option<Item> {
+        let word = self.words.get(index)?.load(Ordering::Relaxed);
+        (word != 0).then_some(Item { position, tagged_address: word & TAGGED_MASK })
+    }
+
     /// All items, each with its index.
     #[inline]
     pub(crate) fn items(&self) -> impl Iterator<Item = (usize, Item)> + '_ {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bucket::{Bucket, Position};
 use crate::directory::Directory;
+use crate::guess::Guess;
 use crate::prefetch;
 use crate::segment::{Path, SegmentRef};
 use crate::size_class::LINE_SIZE;
@@ -61,9 +62,10 @@ impl Hint {
         if segment.is_none() {
             return HomeBucket::default();
         }
-        let address = segment.bucket_address(segment.home(position));
+        let index = segment.home(position);
+        let address = segment.bucket_address(index);
         prefetch::line(address);
-        HomeBucket { address }
+        HomeBucket { address, index: index as u32 }
     }
 
     /// For a key that is not at home: loads the next bucket in which it may be, and leaves a trail from there to its entry.
@@ -99,19 +101,32 @@ impl Hint {
 pub struct HomeBucket {
     /// 0 if the table has no buckets.
     address: usize,
+    /// In its segment.
+    index: u32,
+}
+
+/// What a prefetch came upon in a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sighting {
+    /// An entry, most probably the one, which was asked for.
+    Seen(Guess),
+    /// No such entry, but it may be in another bucket.
+    Elsewhere,
+    /// No such entry, nor is it in another bucket.
+    Missing,
 }
 
 impl HomeBucket {
     /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the entry of this hash, which is the
-    /// one that the bucket was asked for. Returns whether it may be elsewhere: one key in seven is not at home.
+    /// one that the bucket was asked for. One key in nine is not at home.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_entry(self, hash: u64) -> bool {
+    pub fn prefetch_entry(self, hash: u64) -> Sighting {
         let bucket = std::ptr::with_exposed_provenance::<Bucket>(self.address);
         // SAFETY: null or the address of a bucket in a segment, all atomics; segments are freed only when no prefetch that saw
         // them is still running (see the file's header).
-        let Some(bucket) = (unsafe { bucket.as_ref() }) else { return false };
-        prefetch_entry_in(bucket, Position::of_hash(hash))
+        let Some(bucket) = (unsafe { bucket.as_ref() }) else { return Sighting::Missing };
+        prefetch_entry_in(bucket, self.index, Position::of_hash(hash))
     }
 }
 
@@ -126,13 +141,15 @@ pub struct Trail {
 
 impl Trail {
     /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the matching entry. If there is none,
-    /// loads the next bucket that it may be in, and returns whether the trail is to be followed again.
+    /// loads the next bucket that it may be in: then the trail is to be followed again.
     #[must_use]
-    pub fn follow(&mut self) -> bool {
+    pub fn follow(&mut self) -> Sighting {
         // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
         let segment = unsafe { self.segment.view() };
-        let Some(bucket) = segment.buckets.get(self.path.bucket_index()) else { return false };
-        prefetch_entry_in(bucket, self.position) && self.advance()
+        let index = self.path.bucket_index();
+        let Some(bucket) = segment.buckets.get(index) else { return Sighting::Missing };
+        let sighting = prefetch_entry_in(bucket, index as u32, self.position);
+        if sighting == Sighting::Elsewhere && !self.advance() { Sighting::Missing } else { sighting }
     }
 
     /// Goes on to the next bucket, and loads it; false at the end.
@@ -145,15 +162,15 @@ impl Trail {
     }
 }
 
-/// Loads the lines of the entry at this position, if the bucket has one. Returns whether it may be elsewhere.
+/// Loads the lines of the entry at this position, if the bucket has one.
 #[inline(always)]
-fn prefetch_entry_in(bucket: &Bucket, position: Position) -> bool {
+fn prefetch_entry_in(bucket: &Bucket, bucket_index: u32, position: Position) -> Sighting {
     let mut matches = bucket.matches(position);
-    if let Some((_, item)) = matches.next() {
+    if let Some((index, item)) = matches.next() {
         prefetch::line(item.address());
         prefetch::line(item.address() + LINE_SIZE);
         prefetch::line(item.address() + PREFETCHED_SIZE - 1);
-        return false;
+        return Sighting::Seen(Guess::new(bucket_index, index));
     }
-    matches.may_go_on()
+    if matches.may_go_on() { Sighting::Elsewhere } else { Sighting::Missing }
 }

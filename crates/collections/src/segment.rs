@@ -22,6 +22,7 @@
 use std::ptr::NonNull;
 
 use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
+use crate::guess::Guess;
 use crate::heap::Heap;
 use crate::size_class::LINE_SIZE;
 
@@ -35,7 +36,7 @@ const BUCKET_COUNTS: [u8; 23] =
 /// Number of entries at which a segment of this many buckets grows.
 #[inline]
 pub(crate) const fn capacity(bucket_count: usize) -> usize {
-    WIDTH * bucket_count - bucket_count / 2
+    WIDTH * bucket_count - bucket_count * 3 / 4
 }
 
 /// The smallest number of buckets that has room for one more than `entry_count`.
@@ -145,9 +146,9 @@ impl SegmentRef {
     /// The index of an entry's home bucket.
     #[inline]
     pub(crate) const fn home(self, position: Position) -> usize {
-        let shift = POSITION_BITS - self.depth();
-        let place = position.get() & ((1 << shift) - 1);
-        ((place as u64 * self.bucket_count() as u64) >> shift) as usize
+        // As a fraction of the range, in 32 bits: those above the range fall off.
+        let place = position.get() << (u32::BITS - POSITION_BITS) << self.depth();
+        ((place as u64 * self.bucket_count() as u64) >> u32::BITS) as usize
     }
 
     /// A view of the segment.
@@ -300,6 +301,15 @@ impl<'a> Segment<'a> {
         let index = self.reference.home(position);
         // SAFETY: if there are buckets, the home is below their number: it is that times a part of the range, which is below 1.
         (!self.buckets.is_empty()).then(|| (index, unsafe { self.buckets.get_unchecked(index) }))
+    }
+
+    /// The place of a guess, if there is such a one with an entry, which is taken for one at this position.
+    #[inline(always)]
+    pub(crate) fn place_at(self, guess: Guess, position: Position) -> Option<Place<'a>> {
+        let (bucket_index, index) = (guess.bucket_index(), guess.index());
+        let bucket = self.buckets.get(bucket_index)?;
+        let item = bucket.item_as_if(index, position)?;
+        Some(Place { bucket, bucket_index, index, item })
     }
 
     /// Puts an item in the first bucket with room on its path. There must be room somewhere.

@@ -6,8 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use collections::{
-    DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, Entry, ExpiryChange, Heap, Hint, INLINE_SIZE_MAX, NewValue,
-    Table, Trail,
+    DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, Entry, ExpiryChange, Guess, Heap, Hint, INLINE_SIZE_MAX,
+    NewValue, Sighting, Table,
 };
 use random::Random;
 
@@ -56,6 +56,8 @@ struct Driver {
     heap: Heap,
     table: Table,
     hint: Hint,
+    /// Where something was seen.
+    guess: Guess,
     model: HashMap<Vec<u8>, Expected>,
     random: Random,
     hashing: Hashing,
@@ -66,12 +68,23 @@ struct Driver {
     held: VecDeque<(Arc<Vec<u8>>, Vec<u8>)>,
 }
 
+/// Where the entry of this hash is, as prefetches see it.
+fn look(hint: &Hint, hash: u64) -> Sighting {
+    let mut sighting = hint.prefetch_home(hash).prefetch_entry(hash);
+    let mut trail = hint.trail_beyond_home(hash);
+    while let (Sighting::Elsewhere, Some(trail)) = (sighting, &mut trail) {
+        sighting = trail.follow();
+    }
+    sighting
+}
+
 impl Driver {
     fn new(seed: u64, hashing: Hashing, key_count: u64) -> Self {
         Self {
             heap: Heap::new(),
             table: Table::new(),
             hint: Hint::new(),
+            guess: Guess::NONE,
             model: HashMap::new(),
             random: Random(seed),
             hashing,
@@ -116,10 +129,17 @@ impl Driver {
         let key = self.key();
         let hash = hash_of(self.hashing, &key);
         self.hint.prefetch_directory(hash);
-        if self.hint.prefetch_home(hash).prefetch_entry(hash) {
-            let mut trail = self.hint.trail_beyond_home(hash);
-            while trail.as_mut().is_some_and(Trail::follow) {}
+        let sighting = look(&self.hint, hash);
+        let expected = self.model.get(&key);
+        // One of this position was seen, this key or another.
+        assert!(expected.is_none() || matches!(sighting, Sighting::Seen(_)));
+        if let Sighting::Seen(guess) = sighting
+            && self.random.below(4) > 0
+        {
+            // Otherwise the guess is about another key, or what the table was before.
+            self.guess = guess;
         }
+        assert_eq!(self.table.find_near(self.guess, hash, &key).map(seen), expected.cloned());
         if (self.random.below(100) as u64) < self.removal_percent {
             let removed = self.table.remove(&self.heap, hash, &key);
             let expected = self.model.remove(&key);
@@ -142,7 +162,8 @@ impl Driver {
     fn set(&mut self, hash: u64, key: Vec<u8>) {
         let (text, expiry) = (self.text(), self.expiry_change());
         let old = self.model.get(&key).cloned();
-        let upserted = self.table.upsert_string(&self.heap, hash, &key, &text, expiry);
+        let value = NewValue::Auto(&text);
+        let upserted = self.table.upsert_near(self.guess, &self.heap, hash, &key, value, expiry);
         assert_eq!(upserted.existed, old.is_some());
         let old_expiry = old.and_then(|old| old.expiry);
         assert_eq!(upserted.old_expiry, old_expiry);

@@ -4,10 +4,10 @@
 //! Never hands out a latch, a socket or a file. Start reading at [`Ctx`].
 
 use base::{DbIndex, Millis};
-use collections::{Collection, Entry, ExpiryChange, Home, Kind, NewValue, Object, ValueRef};
+use collections::{Collection, Entry, ExpiryChange, Home, Kind, LastGuess, NewValue, Object, ValueRef};
 use config::{ClientClass, Config};
 pub use keyspace::EventClass;
-use keyspace::{Key, KeyHasher, View, slot_of_hash};
+use keyspace::{Key, KeyHasher, View};
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -20,12 +20,30 @@ use crate::reply::{Replied, Reply};
 use crate::session::{BlockReason, Blocked, Session, SessionFlags};
 
 /// A key of the request, as the planner found it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PlannedKey {
     /// Its hash.
     pub hash: u64,
     /// Which argument it is.
     pub arg: u32,
+    /// Where it was seen when its memory was asked for.
+    pub guess: LastGuess,
+}
+
+impl PlannedKey {
+    /// The argument of this index, whose hash is known.
+    #[must_use]
+    #[inline]
+    pub const fn new(hash: u64, arg: u32) -> Self {
+        Self { hash, arg, guess: LastGuess::none() }
+    }
+
+    /// The key, of these arguments.
+    #[must_use]
+    #[inline(always)]
+    pub fn key<'a>(&self, args: Args<'a>, db: DbIndex) -> Key<'a> {
+        Key { guess: self.guess.get(), ..Key::with_hash(args.at(self.arg as usize), self.hash, db) }
+    }
 }
 
 /// The surroundings of one command.
@@ -94,18 +112,13 @@ impl<'a> Ctx<'a> {
     #[must_use]
     #[inline(always)]
     pub fn key(&self, index: usize) -> Key<'a> {
-        self.planned_key(self.planned[index])
+        self.planned[index].key(self.args, self.session.db)
     }
 
     /// The request's keys, in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
         let (args, db) = (self.args, self.session.db);
-        self.planned.iter().map(move |planned| key_of(*planned, args, db))
-    }
-
-    #[inline(always)]
-    fn planned_key(&self, planned: PlannedKey) -> Key<'a> {
-        key_of(planned, self.args, self.session.db)
+        self.planned.iter().map(move |planned| planned.key(args, db))
     }
 
     /// The text of a string value for reading; `None`: no such key.
@@ -336,11 +349,6 @@ impl<'a> Ctx<'a> {
     pub fn block(&mut self, until: Option<Millis>, reason: BlockReason) {
         self.session.blocked = Some(Blocked { until, reason });
     }
-}
-
-#[inline]
-fn key_of<'a>(planned: PlannedKey, args: Args<'a>, db: DbIndex) -> Key<'a> {
-    Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot: slot_of_hash(planned.hash), db }
 }
 
 /// The collection of this type in an entry.

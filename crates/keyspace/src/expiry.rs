@@ -104,7 +104,7 @@ impl ExpiryCycle {
             view.announce(
                 EventClass::Expired,
                 "expired",
-                Key { bytes: removed.entry().key(), hash: 0, slot, db: DbIndex(db as u16) },
+                Key { slot, ..Key::with_hash(removed.entry().key(), 0, DbIndex(db as u16)) },
             );
             if is_attended || view.wanted.every_change() {
                 watched.push(removed.entry().key().into());

@@ -4,7 +4,7 @@
 
 use base::limits::SLOT_BITS;
 use base::{DbIndex, Slot};
-use collections::KeyHasher;
+use collections::{Guess, KeyHasher};
 
 /// A key of a request.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub struct Key<'a> {
     pub slot: Slot,
     /// The database it is looked up in.
     pub db: DbIndex,
+    /// Where in its table it may be.
+    pub guess: Guess,
 }
 
 impl<'a> Key<'a> {
@@ -24,8 +26,14 @@ impl<'a> Key<'a> {
     #[must_use]
     #[inline]
     pub fn new(hasher: &KeyHasher, bytes: &'a [u8], db: DbIndex) -> Self {
-        let hash = hasher.hash(bytes);
-        Self { bytes, hash, slot: slot_of_hash(hash), db }
+        Self::with_hash(bytes, hasher.hash(bytes), db)
+    }
+
+    /// The key with these bytes, whose hash is known.
+    #[must_use]
+    #[inline]
+    pub const fn with_hash(bytes: &'a [u8], hash: u64, db: DbIndex) -> Self {
+        Self { bytes, hash, slot: slot_of_hash(hash), db, guess: Guess::NONE }
     }
 
     /// The same key in another database.

@@ -77,6 +77,6 @@ impl View<'_> {
 
     #[inline(always)]
     pub(crate) fn lookup(&self, key: Key<'_>) -> Option<Entry<'_>> {
-        self.table(key)?.find(key.hash, key.bytes)
+        self.table(key)?.find_near(key.guess, key.hash, key.bytes)
     }
 }

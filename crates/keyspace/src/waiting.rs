@@ -41,7 +41,7 @@ impl OwnedKey {
     /// The key.
     #[must_use]
     pub fn key(&self) -> Key<'_> {
-        Key { bytes: &self.bytes, hash: self.hash, slot: self.slot(), db: self.db }
+        Key::with_hash(&self.bytes, self.hash, self.db)
     }
 
     /// The slot it lives in.

@@ -237,7 +237,7 @@ impl View<'_> {
     /// Takes the key in parts: whoever lends it whole must have it in memory, and its copies wait for it to arrive there.
     #[cold]
     fn note_attended_change(&mut self, bytes: &[u8], hash: u64, db: DbIndex) {
-        let key = Key { bytes, hash, slot: slot_of_hash(hash), db };
+        let key = Key::with_hash(bytes, hash, db);
         let now = self.due();
         let mut ready = std::mem::take(&mut self.ready);
         let keyspace = self.keyspace;

@@ -66,7 +66,7 @@ impl View<'_> {
         let mut old = None;
         let mut has_expired = false;
         let was_there = self.change(key, |table, heap| {
-            let upserted = table.upsert(heap, key.hash, key.bytes, value, expiry);
+            let upserted = table.upsert_near(key.guess, heap, key.hash, key.bytes, value, expiry);
             old = upserted.old;
             let entry = upserted.entry;
             entry.set_access(aging.initial());
@@ -115,7 +115,7 @@ impl View<'_> {
         let db = key.db.0 as usize;
         let mut expired = None;
         let result = self.change(*key, |table, heap| {
-            let mut entry = table.find_mut(heap, key.hash, key.bytes)?;
+            let mut entry = table.find_mut_near(key.guess, heap, key.hash, key.bytes)?;
             let before = entry.entry().expiry();
             if before.is_some_and(|at| at <= now) {
                 counters.population(db, -1, entry.entry());

@@ -74,9 +74,9 @@ pub struct Executor {
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
-    approach: Approach,
+    approach: Box<Approach>,
     /// The approach to what was foreseen, while something else runs.
-    approach_aside: Approach,
+    approach_aside: Box<Approach>,
     slots: Vec<Slot>,
     effects: Effects,
     stand_in: StandIn,
@@ -141,8 +141,8 @@ impl Executor {
             has_room: false,
             spare_plans: Vec::new(),
             found: Vec::new(),
-            approach: Approach::default(),
-            approach_aside: Approach::default(),
+            approach: Box::default(),
+            approach_aside: Box::default(),
             slots: Vec::new(),
             effects: Effects::default(),
             stand_in: StandIn::new(),

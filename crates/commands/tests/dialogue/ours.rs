@@ -70,10 +70,8 @@ impl Ours {
             found.clear();
         }
         let hasher = self.view.keyspace().hasher();
-        let planned: Vec<PlannedKey> = found
-            .iter()
-            .map(|arg| PlannedKey { hash: hasher.hash(args.at(*arg as usize)), arg: *arg })
-            .collect();
+        let planned: Vec<PlannedKey> =
+            found.iter().map(|arg| PlannedKey::new(hasher.hash(args.at(*arg as usize)), *arg)).collect();
         if self.session.in_multi() && !command.flags.contains(Flags::NO_QUEUE) {
             if command.flags.contains(Flags::NO_MULTI) {
                 let name = full_name(row);

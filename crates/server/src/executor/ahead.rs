@@ -2,8 +2,7 @@
 
 use base::DbIndex;
 use commands::command::Categories;
-use commands::context::PlannedKey;
-use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, slot_of_hash};
+use keyspace::{Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded};
 
 use super::plan::{Place, Plan, Planned};
 
@@ -71,12 +70,11 @@ impl Ahead<'_> {
         let mut wanted = [None; PRELOADED_KEY_COUNT_MAX];
         for (wanted, (plan, nth)) in wanted.iter_mut().zip(self.next(place)) {
             if is_on_collection(plan)
-                && let Some(PlannedKey { hash, arg }) = self.planned.first_key_of(plan, nth)
+                && let Some(planned) = self.planned.first_key_of(plan, nth)
             {
                 let args = self.planned.args(plan, nth, self.bytes);
-                let bytes = args.at(arg as usize);
-                let key = Key { bytes, hash, slot: slot_of_hash(hash), db: self.db };
-                *wanted = Some(Preloaded { key, member: args.get(arg as usize + 1) });
+                let member = args.get(planned.arg as usize + 1);
+                *wanted = Some(Preloaded { key: planned.key(args, self.db), member });
             }
         }
         keyspace.preload(&wanted);

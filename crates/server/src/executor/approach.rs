@@ -8,7 +8,7 @@
 //! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. Nothing
 //! that was asked for outlives the turn: [`Approach::clear`] is called before the thread is quiescent.
 
-use collections::{HomeBucket, Trail};
+use collections::{Guess, HomeBucket, Sighting, Trail};
 use commands::context::PlannedKey;
 use keyspace::Keyspace;
 
@@ -25,50 +25,70 @@ const BUCKETS_AHEAD_MIN: u64 = 8;
 /// Keys of one request that are asked for before it runs: more would push each other out of all caches.
 const KEYS_OF_REQUEST_MAX: u64 = 512;
 
-/// Keys that are taken note of.
+/// Keys that are taken note of, and so many that were passed are forgotten together.
 const ANNOUNCED_COUNT_MAX: usize = 4096;
+const FORGOTTEN_COUNT: u64 = 1024;
+
+/// Keys that are asked for, or were lately: those of a request, and what lies ahead of it.
+const WINDOW_SIZE: usize = 64;
+const _: () = assert!(WINDOW_SIZE as u64 >= 2 * (2 * GROUP_SIZE + BUCKETS_AHEAD));
 
 /// The keys of planned requests, numbered as they are announced.
 #[derive(Default)]
 pub(super) struct Approach {
-    /// Those whose entries were not asked for yet. Key `n` is at `n` modulo the length, a power of two.
-    keys: Vec<Upcoming>,
-    announced_count: u64,
+    /// Their hashes, from key number `forgotten_count` on.
+    announced: Vec<u64>,
+    forgotten_count: u64,
     /// How many keys' buckets, and entries, were asked for.
     bucket_count: u64,
     entry_count: u64,
-    /// The hash of the last key whose bucket was asked for.
-    last: Option<u64>,
+    window: Window,
+    /// The last key whose bucket was asked for.
+    last: Upcoming,
     /// What ends with this key or a later one brings the next group.
     due: u64,
     /// Keys that were not in the buckets where they are at home, and the next ones were asked for.
-    strays: Vec<Trail>,
+    strays: Vec<(u64, Trail)>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Upcoming {
     hash: u64,
     home: HomeBucket,
+    /// Where the entry was seen.
+    guess: Guess,
+}
+
+/// The last keys whose buckets were asked for, each in place of an earlier one.
+struct Window([Upcoming; WINDOW_SIZE]);
+
+impl Window {
+    #[inline(always)]
+    fn at(&mut self, number: u64) -> &mut Upcoming {
+        &mut self.0[number as usize % WINDOW_SIZE]
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self([Upcoming::default(); WINDOW_SIZE])
+    }
 }
 
 impl Approach {
     /// How many keys were announced so far: the number of the next one.
     pub(super) fn announced_count(&self) -> u64 {
-        self.announced_count
+        self.forgotten_count + self.announced.len() as u64
     }
 
     /// Takes note of keys that requests will touch in this order. Of a great many only the first count.
     #[inline(always)]
     pub(super) fn announce(&mut self, keys: &[PlannedKey]) {
-        let waiting_count = (self.announced_count - self.entry_count) as usize;
-        let keys = &keys[..keys.len().min(ANNOUNCED_COUNT_MAX - waiting_count)];
-        if waiting_count + keys.len() > self.keys.len() {
-            self.make_room(waiting_count + keys.len());
+        if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
+            self.forget();
         }
-        for (key, number) in keys.iter().zip(self.announced_count..) {
-            *self.key_mut(number) = Upcoming { hash: key.hash, home: HomeBucket::default() };
-        }
-        self.announced_count += keys.len() as u64;
+        let room = ANNOUNCED_COUNT_MAX - self.announced.len();
+        self.announced.extend(keys[..keys.len().min(room)].iter().map(|key| key.hash));
     }
 
     /// Asks for what lies ahead of a request that is about to run, whose `key_count` keys are those from `first` on. At first
@@ -81,80 +101,110 @@ impl Approach {
         }
     }
 
+    /// Where the entry of a key was seen that was reached lately.
+    #[inline(always)]
+    pub(super) fn guess(&mut self, number: u64) -> Guess {
+        self.window.at(number).guess
+    }
+
     /// The next group.
     #[inline(never)]
     fn go_on(&mut self, keyspace: &Keyspace, first: u64, end: u64) {
+        let announced_count = self.announced_count();
         let due = end + GROUP_SIZE;
         // As far as the requests have come since the last group, and a step further.
         let step = due.saturating_sub(self.due).min(due - first) + GROUP_SIZE;
         self.due = due;
         // Whose request has run, or won't run, is left out.
-        self.bucket_count = self.bucket_count.max(first).min(self.announced_count);
+        self.bucket_count = self.bucket_count.max(first).min(announced_count);
         self.entry_count = self.entry_count.max(first).min(self.bucket_count);
-        let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD);
+        let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD).max(due);
         let bucket_goal = (self.bucket_count + step).max(due + BUCKETS_AHEAD_MIN).min(due + BUCKETS_AHEAD);
-        self.strays.retain_mut(Trail::follow);
-        self.ask_for_buckets(keyspace, bucket_goal);
-        self.ask_for_entries(keyspace, entry_goal.max(due));
+        self.follow_strays();
+        loop {
+            self.ask_for_buckets(keyspace, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
+            self.ask_for_entries(keyspace, entry_goal);
+            if self.entry_count >= entry_goal.min(announced_count) {
+                break;
+            }
+        }
     }
 
     /// Of the keys up to `goal`.
+    #[inline(always)]
     fn ask_for_buckets(&mut self, keyspace: &Keyspace, goal: u64) {
-        let mut before = self.last;
-        for number in self.bucket_count..goal.min(self.announced_count) {
-            let key = self.key_mut(number);
+        let hashes = &self.announced[(self.bucket_count - self.forgotten_count) as usize..];
+        let mut last = self.last;
+        let (window, numbers) = (&mut self.window, self.bucket_count..goal);
+        for (number, hash) in numbers.zip(hashes) {
             // Once if a key comes again and again.
-            if before.replace(key.hash) != Some(key.hash) {
-                key.home = keyspace.prefetch_home(key.hash);
+            if last.hash != *hash {
+                last = Upcoming { hash: *hash, home: keyspace.prefetch_home(*hash), guess: Guess::NONE };
             }
-            self.bucket_count += 1;
+            *window.at(number) = last;
         }
-        self.last = before;
+        self.last = last;
+        self.bucket_count = self.bucket_count.max(goal.min(self.announced_count()));
     }
 
     /// Of the keys up to `goal` whose buckets were asked for.
-    fn ask_for_entries(&mut self, keyspace: &Keyspace, goal: u64) {
-        for number in self.entry_count..goal.min(self.bucket_count) {
-            let Upcoming { hash, home } = *self.key_mut(number);
-            if home.prefetch_entry(hash) {
-                self.strays.extend(keyspace.trail_beyond_home(hash));
-            }
-            self.entry_count += 1;
-        }
-    }
-
     #[inline(always)]
-    fn key_mut(&mut self, number: u64) -> &mut Upcoming {
-        let mask = self.keys.len() - 1;
-        &mut self.keys[number as usize & mask]
+    fn ask_for_entries(&mut self, keyspace: &Keyspace, goal: u64) {
+        let goal = goal.min(self.bucket_count);
+        for number in self.entry_count..goal {
+            let key = self.window.at(number);
+            match key.home.prefetch_entry(key.hash) {
+                Sighting::Seen(guess) => key.guess = guess,
+                Sighting::Elsewhere => {
+                    let trail = keyspace.trail_beyond_home(key.hash);
+                    self.strays.extend(trail.map(|trail| (number, trail)));
+                }
+                Sighting::Missing => {}
+            }
+        }
+        self.entry_count = self.entry_count.max(goal);
     }
 
-    /// For so many keys whose entries were not asked for yet.
+    /// Of the keys that were not at home, one bucket further.
+    fn follow_strays(&mut self) {
+        let window = &mut self.window;
+        self.strays.retain_mut(|(number, trail)| {
+            let sighting = trail.follow();
+            if let Sighting::Seen(guess) = sighting {
+                // If another key has taken its place, that one's guess is wrong now, and found to be.
+                window.at(*number).guess = guess;
+            }
+            sighting == Sighting::Elsewhere
+        });
+    }
+
+    /// Forgets the hashes of keys whose buckets were asked for.
     #[cold]
-    fn make_room(&mut self, count: usize) {
-        let mut grown =
-            Self { keys: vec![Upcoming::default(); count.next_power_of_two()], ..Self::default() };
-        for number in self.entry_count..self.announced_count {
-            *grown.key_mut(number) = *self.key_mut(number);
-        }
-        self.keys = grown.keys;
+    fn forget(&mut self) {
+        self.announced.drain(..(self.bucket_count - self.forgotten_count) as usize);
+        self.forgotten_count = self.bucket_count;
     }
 
     /// Forgets all keys.
     pub(super) fn clear(&mut self) {
-        let keys = std::mem::take(&mut self.keys);
-        let strays = std::mem::take(&mut self.strays);
-        *self = Self { keys, strays, ..Self::default() };
+        self.announced.clear();
         self.strays.clear();
+        (self.forgotten_count, self.bucket_count, self.entry_count, self.due) = (0, 0, 0, 0);
+        self.last = Upcoming::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use base::DbIndex;
+    use collections::{ExpiryChange, NewValue};
+    use keyspace::{Key, View};
+    use sync::Mode;
+
     use super::*;
 
     fn key(hash: u64) -> PlannedKey {
-        PlannedKey { hash, arg: 1 }
+        PlannedKey::new(hash, 1)
     }
 
     fn announced(hashes: impl IntoIterator<Item = u64>) -> (Keyspace, Approach) {
@@ -197,13 +247,46 @@ mod tests {
     #[test]
     fn keys_are_announced_while_others_are_on_their_way() {
         let (keyspace, mut approach) = announced(0..10);
-        for first in 0..1000 {
+        for first in 0..5000 {
             approach.reach(&keyspace, first, 1);
             approach.announce(&[key(first + 10)]);
-            let on_their_way = approach.entry_count..approach.announced_count();
-            assert!(on_their_way.clone().all(|number| approach.key_mut(number).hash == number));
+            let on_their_way = approach.entry_count..approach.bucket_count;
+            assert!(on_their_way.clone().all(|number| approach.window.at(number).hash == number));
         }
-        assert!(approach.keys.len() <= 64, "{}", approach.keys.len());
+        assert!(approach.announced.len() < 2 * FORGOTTEN_COUNT as usize);
+        assert_eq!(approach.announced_count(), 5010);
+    }
+
+    #[test]
+    fn entries_are_seen_where_they_are() {
+        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
+        let mut view = View::new(keyspace, 0, 1);
+        let names: Vec<_> = (0..300).map(|number| format!("key:{number}")).collect();
+        let keys: Vec<_> =
+            names.iter().map(|name| Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0))).collect();
+        for key in keys.iter().step_by(2) {
+            view.latch(key.slot, Mode::Write).unwrap();
+            view.set(*key, NewValue::Bytes(key.bytes), ExpiryChange::Clear);
+            view.release();
+        }
+        let mut approach = Approach::default();
+        approach.announce(&keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect::<Vec<_>>());
+        for (number, key) in (0..).zip(&keys) {
+            approach.reach(keyspace, number, 1);
+            let guess = approach.guess(number);
+            assert_eq!(guess != Guess::NONE, number % 2 == 0, "{number}");
+            view.latch(key.slot, Mode::Read).unwrap();
+            assert_eq!(view.find(Key { guess, ..*key }).is_some(), number % 2 == 0);
+            view.release();
+        }
+    }
+
+    #[test]
+    fn all_keys_of_a_large_request_are_asked_for() {
+        let (keyspace, mut approach) = announced(0..2000);
+        approach.reach(&keyspace, 100, KEYS_OF_REQUEST_MAX as u32);
+        assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&approach.entry_count));
+        assert!(approach.bucket_count - approach.entry_count <= WINDOW_SIZE as u64);
     }
 
     #[test]
@@ -211,9 +294,6 @@ mod tests {
         let (_, mut approach) = announced(0..1 << 20);
         assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
         approach.announce(&[key(1), key(2)]);
-        assert_eq!(
-            (approach.announced_count(), approach.keys.len()),
-            (ANNOUNCED_COUNT_MAX as u64, ANNOUNCED_COUNT_MAX)
-        );
+        assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
     }
 }

@@ -11,7 +11,6 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::table::Found;
-use keyspace::{Key, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
 use wire::reply::{Protocol, ReplyBuffer};
@@ -177,8 +176,7 @@ impl Executor {
         }
         let started = self.latency_start();
         let db = connection.session.db;
-        for PlannedKey { hash, arg } in keys.iter().copied() {
-            let key = Key { bytes: args.at(arg as usize), hash, slot: slot_of_hash(hash), db };
+        for key in keys.iter().map(|key| key.key(args, db)) {
             if self.view.latch(key.slot, Mode::Write).is_ok() {
                 self.view.expire_if_due(key);
                 self.view.release();

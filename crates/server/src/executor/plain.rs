@@ -85,6 +85,7 @@ impl Executor {
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let is_large = plan.requests.size() > self.large_request_size;
+            let reply_size_max = if is_large { 0 } else { self.large_reply_size };
             // Of several keys in two parts: all at once would be too much.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
@@ -96,12 +97,16 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
+                    key.guess.set(self.approach.guess(first_key));
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
                     ctx.data.release();
                     let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
                     let rest = first_key + u64::from(half);
                     self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
+                    for (key, number) in keys.iter().zip(first_key..) {
+                        key.guess.set(self.approach.guess(number));
+                    }
                     latched
                 };
                 if latched.is_err() {
@@ -146,7 +151,7 @@ impl Executor {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
-                if reply_size > self.large_reply_size || is_large {
+                if reply_size > reply_size_max {
                     closer_look = Some((reply_size, plan.requests.size()));
                     break 'plans;
                 }

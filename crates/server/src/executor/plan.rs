@@ -73,8 +73,8 @@ impl Planned {
     }
 
     /// The first key of a request, if it has any.
-    pub(super) fn first_key_of(&self, plan: &Plan, nth: usize) -> Option<PlannedKey> {
-        self.keys.get(plan.first_key(nth)).copied()
+    pub(super) fn first_key_of(&self, plan: &Plan, nth: usize) -> Option<&PlannedKey> {
+        self.keys.get(plan.first_key(nth))
     }
 
     /// The number that a request's first key has on the approach.
@@ -251,7 +251,7 @@ impl Executor {
         let keyspace = &self.shared.keyspace;
         let hash = keyspace.hasher().hash(args.at(arg as usize));
         keyspace.prefetch_slot(hash);
-        PlannedKey { hash, arg }
+        PlannedKey::new(hash, arg)
     }
 
     /// Plans input that is to be executed in this turn, if it is not long; [`Self::follow_foreseen`] goes on from there. It

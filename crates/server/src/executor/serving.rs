@@ -22,7 +22,7 @@ use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::Found;
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, Key, OwnedKey, View, Waiter, slot_of_hash};
+use keyspace::{Busy, OwnedKey, View, Waiter, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
@@ -109,10 +109,7 @@ impl Executor {
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk) => Waiter::without_keys(id, address),
             Some(BlockReason::Keys(wait)) => {
-                let key = |planned: &PlannedKey| {
-                    let slot = slot_of_hash(planned.hash);
-                    Key { bytes: args.at(planned.arg as usize), hash: planned.hash, slot, db: session.db }
-                };
+                let key = |planned: &PlannedKey| planned.key(args, session.db);
                 let waited = &keys[wait.keys.clone()];
                 if !self.view.may_enlist(waited.iter().map(key)) {
                     return BeginWait::NeedsWriting;
