@@ -118,7 +118,7 @@ pub enum Sighting {
 
 impl HomeBucket {
     /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the entry of this hash, which is the
-    /// one that the bucket was asked for. One key in nine is not at home.
+    /// one that the bucket was asked for. One key in eleven is not at home.
     #[inline(always)]
     #[must_use]
     pub fn prefetch_entry(self, hash: u64) -> Sighting {

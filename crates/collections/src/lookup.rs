@@ -81,7 +81,7 @@ impl Table {
         Some((segment, Place { bucket, bucket_index, index, item }))
     }
 
-    /// The place of a key in its segment. Eight keys in nine are at home.
+    /// The place of a key in its segment. Ten keys in eleven are at home.
     #[inline(never)]
     fn place_in<'a>(&self, segment: Segment<'a>, position: Position, key: &[u8]) -> Option<Place<'a>> {
         let mut path = segment.path(position);
