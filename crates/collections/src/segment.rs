@@ -36,7 +36,7 @@ const BUCKET_COUNTS: [u8; 23] =
 /// Number of entries at which a segment of this many buckets grows.
 #[inline]
 pub(crate) const fn capacity(bucket_count: usize) -> usize {
-    (WIDTH - 1) * bucket_count
+    (WIDTH - 1) * bucket_count + 1
 }
 
 /// The smallest number of buckets that has room for one more than `entry_count`.

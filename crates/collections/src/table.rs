@@ -1,6 +1,6 @@
 //! The map of one slot for one logical database: from key to entry, ordered by hash.
 //!
-//! Owns: its entries and segments. A table with up to 384 keys is one segment; a larger one has a directory
+//! Owns: its entries and segments. A table with up to 385 keys is one segment; a larger one has a directory
 //! (extendible hashing): a full segment is rebuilt a step larger or, at 4 KiB, split in two by one more bit of the
 //! position. So no step moves more than one segment, at any size, and none touches an entry.
 //!
@@ -18,9 +18,9 @@
 //! 4. A word is volatile exactly if its entry has an expiry, and says likewise whether its value's members have;
 //!    `volatile_len` and `volatile_members_len` are their numbers.
 //! 5. `segment_count` and `deepest_count` are the numbers of segments, and of those as deep as the directory.
-//! 6. No segment has more entries than its capacity, which is six for each bucket.
+//! 6. No segment has more entries than its capacity, which is six for each bucket and one more.
 //!
-//! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 384 words.
+//! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 385 words.
 //!
 //! Finding is in `lookup.rs`. Start reading at [`Table::find`], then [`Table::upsert`].
 
