@@ -12,6 +12,8 @@ use collections::{Guess, HomeBucket, Sighting, Trail};
 use commands::context::PlannedKey;
 use keyspace::Keyspace;
 
+use super::plan::PLAIN_KEY_COUNT_MAX;
+
 /// Keys that are asked for together.
 const GROUP_SIZE: u64 = 4;
 
@@ -29,9 +31,9 @@ const KEYS_OF_REQUEST_MAX: u64 = 512;
 const ANNOUNCED_COUNT_MAX: usize = 4096;
 const FORGOTTEN_COUNT: u64 = 1024;
 
-/// Keys that are asked for, or were lately: those of a request, and what lies ahead of it.
-const WINDOW_SIZE: usize = 64;
-const _: () = assert!(WINDOW_SIZE as u64 >= 2 * (2 * GROUP_SIZE + BUCKETS_AHEAD));
+/// Keys that are asked for, or were lately: those of a plain request, and what lies ahead of it.
+const WINDOW_SIZE: usize = 128;
+const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_SIZE + BUCKETS_AHEAD);
 
 /// The keys of planned requests, numbered as they are announced.
 #[derive(Default)]
@@ -103,8 +105,9 @@ impl Approach {
 
     /// Where the entry of a key was seen that was reached lately.
     #[inline(always)]
-    pub(super) fn guess(&mut self, number: u64) -> Guess {
-        self.window.at(number).guess
+    pub(super) fn guess(&mut self, number: u64, hash: u64) -> Guess {
+        let key = self.window.at(number);
+        if key.hash == hash { key.guess } else { Guess::NONE }
     }
 
     /// The next group.
@@ -171,7 +174,7 @@ impl Approach {
         self.strays.retain_mut(|(number, trail)| {
             let sighting = trail.follow();
             if let Sighting::Seen(guess) = sighting {
-                // If another key has taken its place, that one's guess is wrong now, and found to be.
+                // If another key has its place by now, that one's guess is wrong, and will be found to be.
                 window.at(*number).guess = guess;
             }
             sighting == Sighting::Elsewhere
@@ -273,7 +276,7 @@ mod tests {
         approach.announce(&keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect::<Vec<_>>());
         for (number, key) in (0..).zip(&keys) {
             approach.reach(keyspace, number, 1);
-            let guess = approach.guess(number);
+            let guess = approach.guess(number, key.hash);
             assert_eq!(guess != Guess::NONE, number % 2 == 0, "{number}");
             view.latch(key.slot, Mode::Read).unwrap();
             assert_eq!(view.find(Key { guess, ..*key }).is_some(), number % 2 == 0);

@@ -85,6 +85,7 @@ impl Executor {
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let is_large = plan.requests.size() > self.large_request_size;
+            // Those of large requests are looked at whatever their replies.
             let reply_size_max = if is_large { 0 } else { self.large_reply_size };
             // Of several keys in two parts: all at once would be too much.
             let half = plan.key_count.div_ceil(2);
@@ -97,7 +98,7 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
-                    key.guess.set(self.approach.guess(first_key));
+                    key.guess.set(self.approach.guess(first_key, key.hash));
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
                     ctx.data.release();
@@ -105,7 +106,7 @@ impl Executor {
                     let rest = first_key + u64::from(half);
                     self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
                     for (key, number) in keys.iter().zip(first_key..) {
-                        key.guess.set(self.approach.guess(number));
+                        key.guess.set(self.approach.guess(number, key.hash));
                     }
                     latched
                 };

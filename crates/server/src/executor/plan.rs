@@ -14,7 +14,7 @@ use super::Executor;
 use crate::connection::Connection;
 
 /// Keys up to which a request on several is brief enough to be timed together with others.
-const PLAIN_KEY_COUNT_MAX: u32 = 64;
+pub(super) const PLAIN_KEY_COUNT_MAX: u32 = 64;
 
 /// Longer input is enough for itself.
 const FORESEEN_SIZE_MAX: usize = 16 << 10;
