@@ -16,8 +16,9 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         let position = Position::of_hash(hash);
-        if let Some((_, bucket)) = self.segment(position).home(position) {
-            prefetch::line(std::ptr::from_ref(bucket).addr());
+        let segment = self.segment_ref(position);
+        if !segment.is_none() {
+            prefetch::line(segment.bucket_address(segment.home(position)));
         }
     }
 
@@ -96,6 +97,51 @@ impl Table {
             if !matches.may_go_on() || !path.advance() {
                 return None;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hint::{Hint, Sighting};
+    use crate::removed::{ExpiryChange, NewValue};
+
+    #[test]
+    fn what_a_prefetch_sees_is_where_the_key_is() {
+        let (heap, hint, mut table) = (Heap::new(), Hint::new(), Table::new());
+        let key_count: u64 = if cfg!(miri) { 40 } else { 1_000 };
+        let hash_of = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for number in 0..key_count {
+            let value = NewValue::Int(number as i64);
+            table.upsert(&heap, hash_of(number), &number.to_le_bytes(), value, ExpiryChange::Clear);
+        }
+        hint.publish(&table);
+        let mut stray_count = 0;
+        for number in 0..key_count {
+            let hash = hash_of(number);
+            let mut sighting = hint.prefetch_home(hash).prefetch_entry(hash);
+            if sighting == Sighting::Elsewhere {
+                stray_count += 1;
+                let mut trail = hint.trail_beyond_home(hash).expect("there are other buckets");
+                while sighting == Sighting::Elsewhere {
+                    sighting = trail.follow();
+                }
+            }
+            let Sighting::Seen(guess) = sighting else { panic!("{number}: {sighting:?}") };
+            let position = Position::of_hash(hash);
+            let place = table.segment(position).place_at(guess, position).expect("an entry is there");
+            assert!(table.entry_of(place.item).has_key(&number.to_le_bytes()));
+            assert!(table.find_mut_near(guess, &heap, hash, &number.to_le_bytes()).is_some());
+        }
+        assert!((1..key_count / 2).contains(&stray_count), "{stray_count} are not at home");
+        for number in 0..key_count {
+            let (hash, key) = (hash_of(number), number.to_le_bytes());
+            let Sighting::Seen(guess) = hint.prefetch_home(hash).prefetch_entry(hash) else { continue };
+            let removed = table.find_mut_near(guess, &heap, hash, &key).map(|entry| entry.remove());
+            assert!(removed.is_some_and(|removed| removed.entry().has_key(&key)));
+            table.check().unwrap();
+            hint.publish(&table);
         }
     }
 }

@@ -42,7 +42,9 @@ impl PlannedKey {
     #[must_use]
     #[inline(always)]
     pub fn key<'a>(&self, args: Args<'a>, db: DbIndex) -> Key<'a> {
-        Key { guess: self.guess.get(), ..Key::with_hash(args.at(self.arg as usize), self.hash, db) }
+        let key = Key::with_hash(args.at(self.arg as usize), self.hash, db);
+        // Memory is asked for as if it were in database 0.
+        if db.0 == 0 { Key { guess: self.guess.get(), ..key } } else { key }
     }
 }
 

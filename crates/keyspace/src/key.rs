@@ -39,7 +39,7 @@ impl<'a> Key<'a> {
     /// The same key in another database.
     #[must_use]
     pub fn in_db(self, db: DbIndex) -> Self {
-        Self { db, ..self }
+        Self { db, guess: Guess::NONE, ..self }
     }
 }
 

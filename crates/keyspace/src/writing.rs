@@ -229,7 +229,7 @@ impl View<'_> {
         let counters = self.counters;
         let db = key.db.0 as usize;
         self.change(key, |table, heap| {
-            let removed = table.remove(heap, key.hash, key.bytes)?;
+            let removed = table.find_mut_near(key.guess, heap, key.hash, key.bytes)?.remove();
             counters.population(db, -1, removed.entry());
             Some(removed)
         })

@@ -319,7 +319,9 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
-        self.approach.reach(&self.shared.keyspace, planned.first_announced_of(plan, nth), plan.key_count);
+        let first_key = planned.first_announced_of(plan, nth);
+        self.approach.reach(&self.shared.keyspace, first_key, plan.key_count);
+        self.approach.tell(keys, first_key);
         if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;

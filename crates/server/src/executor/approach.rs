@@ -5,8 +5,9 @@
 //! for at once, one in seven was not there later). So what is planned in one go is not asked for in one go. But not one by one:
 //! each also waits for its page to be found, and of a few in a row the waits overlap.
 //!
-//! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. Nothing
-//! that was asked for outlives the turn: [`Approach::clear`] is called before the thread is quiescent.
+//! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. No bucket
+//! is looked at in a later turn than it was asked for in: only those of the keys between `entry_count` and `bucket_count` are,
+//! of which [`Approach::clear`] leaves none, and it is called before the thread is quiescent.
 
 use collections::{Guess, HomeBucket, Sighting, Trail};
 use commands::context::PlannedKey;
@@ -103,11 +104,13 @@ impl Approach {
         }
     }
 
-    /// Where the entry of a key was seen that was reached lately.
+    /// Tells the keys of a request that is about to run where their entries were seen. `first` is the number of the first.
     #[inline(always)]
-    pub(super) fn guess(&mut self, number: u64, hash: u64) -> Guess {
-        let key = self.window.at(number);
-        if key.hash == hash { key.guess } else { Guess::NONE }
+    pub(super) fn tell(&mut self, keys: &[PlannedKey], first: u64) {
+        for (key, number) in keys.iter().zip(first..) {
+            let seen = self.window.at(number);
+            key.guess.set(if seen.hash == key.hash { seen.guess } else { Guess::NONE });
+        }
     }
 
     /// The next group.
@@ -170,11 +173,13 @@ impl Approach {
 
     /// Of the keys that were not at home, one bucket further.
     fn follow_strays(&mut self) {
-        let window = &mut self.window;
+        let (window, bucket_count) = (&mut self.window, self.bucket_count);
         self.strays.retain_mut(|(number, trail)| {
             let sighting = trail.follow();
-            if let Sighting::Seen(guess) = sighting {
-                // If another key has its place by now, that one's guess is wrong, and will be found to be.
+            // Another key may have taken its place.
+            if let Sighting::Seen(guess) = sighting
+                && *number + WINDOW_SIZE as u64 >= bucket_count
+            {
                 window.at(*number).guess = guess;
             }
             sighting == Sighting::Elsewhere
@@ -276,10 +281,13 @@ mod tests {
         approach.announce(&keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect::<Vec<_>>());
         for (number, key) in (0..).zip(&keys) {
             approach.reach(keyspace, number, 1);
-            let guess = approach.guess(number, key.hash);
-            assert_eq!(guess != Guess::NONE, number % 2 == 0, "{number}");
+            let planned = PlannedKey::new(key.hash, 1);
+            approach.tell(std::slice::from_ref(&planned), number);
+            let is_there = number % 2 == 0;
+            assert_eq!(planned.guess.get() != Guess::NONE, is_there, "{number}");
+            approach.tell(&[PlannedKey::new(!key.hash, 1), planned.clone()], number);
             view.latch(key.slot, Mode::Read).unwrap();
-            assert_eq!(view.find(Key { guess, ..*key }).is_some(), number % 2 == 0);
+            assert_eq!(view.find(Key { guess: planned.guess.get(), ..*key }).is_some(), is_there);
             view.release();
         }
     }

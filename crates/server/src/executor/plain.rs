@@ -98,16 +98,14 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
-                    key.guess.set(self.approach.guess(first_key, key.hash));
+                    self.approach.tell(std::slice::from_ref(key), first_key);
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
                     ctx.data.release();
                     let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
                     let rest = first_key + u64::from(half);
                     self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
-                    for (key, number) in keys.iter().zip(first_key..) {
-                        key.guess.set(self.approach.guess(number, key.hash));
-                    }
+                    self.approach.tell(keys, first_key);
                     latched
                 };
                 if latched.is_err() {
