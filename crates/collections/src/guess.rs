@@ -39,7 +39,8 @@ impl Default for Guess {
     }
 }
 
-/// The last guess about an entry, kept with what else is known of its key.
+/// The last guess about an entry, kept with what else is known of its key. Atomic, as requests that wait are served by any
+/// thread; one at a time sets it.
 #[derive(Debug)]
 pub struct LastGuess(AtomicU32);
 

@@ -201,7 +201,7 @@ impl Table {
         key: &[u8],
         len: usize,
     ) -> Result<&'a mut [u8], NotAString> {
-        if self.find_place(Guess::NONE, hash, key).is_none() {
+        if self.find(hash, key).is_none() {
             let new = Removed::new(heap, key, NewValue::Raw(&[]), None);
             self.add(heap, Position::of_hash(hash), new);
         }
@@ -211,10 +211,7 @@ impl Table {
 
     /// Takes a key out.
     pub fn remove(&mut self, heap: &Heap, hash: u64, key: &[u8]) -> Option<Removed> {
-        let (segment, place) = self.find_place(Guess::NONE, hash, key)?;
-        let removed = self.take_out(segment, place);
-        self.make_compact(heap, place.item.position);
-        Some(removed)
+        self.find_mut(heap, hash, key).map(EntryMut::remove)
     }
 
     /// Puts an entry in under `key`, with its value, expiry and access clock. Returns the one that it replaces.

@@ -75,7 +75,7 @@ pub struct Executor {
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
     approach: Box<Approach>,
-    /// The approach to what was foreseen, while something else runs.
+    /// The approach to what was foreseen, while something else runs. Boxed, as the two change places.
     approach_aside: Box<Approach>,
     slots: Vec<Slot>,
     effects: Effects,

@@ -85,8 +85,6 @@ impl Executor {
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let is_large = plan.requests.size() > self.large_request_size;
-            // Those of large requests are looked at whatever their replies.
-            let reply_size_max = if is_large { 0 } else { self.large_reply_size };
             // Of several keys in two parts: all at once would be too much.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
@@ -98,6 +96,7 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
+                    // Said so, the compiler knows that it is one.
                     self.approach.tell(std::slice::from_ref(key), first_key);
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
@@ -150,7 +149,7 @@ impl Executor {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
-                if reply_size > reply_size_max {
+                if reply_size > self.large_reply_size || is_large {
                     closer_look = Some((reply_size, plan.requests.size()));
                     break 'plans;
                 }
