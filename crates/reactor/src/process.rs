@@ -6,14 +6,17 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::sys::check;
 
-/// Number of processors that this process may use: its affinity mask and its cgroup's quota are respected.
+/// Number of processors that this process may use: its affinity mask and its cgroup's quota are respected. Found out by the
+/// first call, which belongs to start-up: a thread that is bound to some processors would count only those.
 #[must_use]
 pub fn cpu_count() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 /// Fills `bytes` with the kernel's random numbers, which are good enough for passwords.
@@ -57,6 +60,50 @@ pub fn thread_affinity() -> io::Result<Vec<usize>> {
     // SAFETY: `cpu` is below the size of the set.
     let is_set = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
     Ok((0..libc::CPU_SETSIZE as usize).filter(is_set).collect())
+}
+
+/// What a thread that has just been woken may do to the one that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// It may take the processor from it.
+    Normal,
+    /// It waits until that one sleeps, or its time slice is over: `SCHED_BATCH`.
+    Batch,
+}
+
+impl Scheduling {
+    const fn policy(self) -> libc::c_int {
+        match self {
+            Self::Normal => libc::SCHED_OTHER,
+            Self::Batch => libc::SCHED_BATCH,
+        }
+    }
+}
+
+/// How the calling thread is scheduled; `None`: in another way than these, a real-time one for example.
+#[must_use]
+pub fn thread_scheduling() -> Option<Scheduling> {
+    let mut policy = 0;
+    let mut parameters = MaybeUninit::<libc::sched_param>::zeroed();
+    // SAFETY: the thread lives, and both are writable.
+    let error =
+        unsafe { libc::pthread_getschedparam(this_thread(), &raw mut policy, parameters.as_mut_ptr()) };
+    debug_assert_eq!(error, 0, "the calling thread lives");
+    [Scheduling::Normal, Scheduling::Batch].into_iter().find(|scheduling| scheduling.policy() == policy)
+}
+
+/// Has the calling thread, and those that it starts from now on, scheduled so.
+pub fn set_thread_scheduling(scheduling: Scheduling) -> io::Result<()> {
+    let parameters = MaybeUninit::<libc::sched_param>::zeroed();
+    // SAFETY: the thread lives, and all-zero parameters are valid: neither policy has a priority.
+    let error =
+        unsafe { libc::pthread_setschedparam(this_thread(), scheduling.policy(), parameters.as_ptr()) };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+fn this_thread() -> libc::pthread_t {
+    // SAFETY: takes no pointers.
+    unsafe { libc::pthread_self() }
 }
 
 /// Names the calling thread for `top` and `perf`; the kernel keeps 15 bytes.
@@ -393,8 +440,9 @@ pub fn id() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{
-        Signal, UsageOf, cpu_count, fill_with_secrets, hold_signals, open_file_limit, raise_open_file_limit,
-        resident_size, set_thread_affinity, set_thread_name, thread_affinity, usage, wait_for_signal,
+        Scheduling, Signal, UsageOf, cpu_count, fill_with_secrets, hold_signals, open_file_limit,
+        raise_open_file_limit, resident_size, set_thread_affinity, set_thread_name, set_thread_scheduling,
+        this_thread, thread_affinity, thread_scheduling, usage, wait_for_signal,
     };
 
     #[test]
@@ -419,10 +467,8 @@ mod tests {
         let signals = [Signal::Terminate, Signal::User1];
         let worker = std::thread::spawn(move || {
             hold_signals(&signals).unwrap();
-            // SAFETY: takes no pointers.
-            let this_thread = unsafe { libc::pthread_self() };
             // SAFETY: the signal goes to a live thread, this one, which holds it.
-            let error = unsafe { libc::pthread_kill(this_thread, libc::SIGUSR1) };
+            let error = unsafe { libc::pthread_kill(this_thread(), libc::SIGUSR1) };
             assert_eq!(error, 0);
             assert_eq!(wait_for_signal(&signals).unwrap(), Signal::User1);
         });
@@ -435,6 +481,17 @@ mod tests {
         let mut bytes = [0_u8; 600];
         fill_with_secrets(&mut bytes).unwrap();
         assert!(bytes.chunks(100).all(|chunk| chunk.iter().any(|&byte| byte != 0)));
+    }
+
+    #[test]
+    fn a_thread_can_be_scheduled_in_batches_and_back() {
+        let worker = std::thread::spawn(|| {
+            for scheduling in [Scheduling::Batch, Scheduling::Normal] {
+                set_thread_scheduling(scheduling).unwrap();
+                assert_eq!(thread_scheduling(), Some(scheduling));
+            }
+        });
+        worker.join().unwrap();
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub enum Mail {
     InvalidatedAll,
     /// What was handled ahead of its turn.
     Nothing,
-    /// The number of threads changed: hand all connections to others and end, if there is no seat for this thread any more.
-    Retire,
+    /// The number of threads changed: this one may have to end, or not to, and to be scheduled in another way.
+    ThreadCountChanged,
     /// The server ends: flush what is to be sent, and end.
     Stop,
 }

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::reply_buffers::ReplyBufferRules;
 use crate::statistics::{Statistics, ThreadStatistics};
-use crate::threads::Roster;
+use crate::threads::{Cpus, Roster};
 use crate::watchdog::Watchdog;
 
 /// Everything the threads share.
@@ -69,6 +69,8 @@ pub struct Shared {
     pub doors: Doors,
     /// Which threads there are.
     pub roster: Roster,
+    /// The CPUs that they share.
+    pub cpus: Cpus,
     /// Number of threads that have not ended.
     pub running_threads: AtomicU32,
     /// Called when the last thread has ended.
@@ -305,7 +307,8 @@ impl Shared {
         let heaps = Heap::family_with(heap_count(config.io_threads.count() as usize), pages);
         let keyspace = Keyspace::with_heaps(config.databases as usize, seed, heaps, wake)
             .observed_by(Box::new(EventPublisher::new(hub)));
-        let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
+        let background = Background::on_cpus(config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default());
+        let cpus = Cpus::new(&config);
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         let shared: &'static Self = Box::leak(Box::new(Self {
             keyspace,
@@ -328,6 +331,7 @@ impl Shared {
             metrics: Metrics::default(),
             doors,
             roster: Roster::default(),
+            cpus,
             running_threads: AtomicU32::new(0),
             ended: OnceLock::new(),
             cron_paused: AtomicBool::new(false),
@@ -337,7 +341,7 @@ impl Shared {
             pause_until: AtomicI64::new(0),
             active_expire: AtomicBool::new(true),
             reply_buffers: ReplyBufferRules::default(),
-            background: Background::on_cpus(cpus),
+            background,
             memory_peak: AtomicU64::new(0),
             rejected_connections: AtomicU64::new(0),
             output_limit_disconnections: AtomicU64::new(0),

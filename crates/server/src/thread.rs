@@ -285,7 +285,7 @@ impl Thread {
             Mail::Broadcast(broadcast) => self.deliver_broadcast(number, &broadcast),
             Mail::InvalidatedAll => self.invalidate_all(number),
             Mail::Nothing => {}
-            Mail::Retire => self.retire(),
+            Mail::ThreadCountChanged => self.take_thread_count_over(),
             Mail::Stop => self.stop(),
         }
     }

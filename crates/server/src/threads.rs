@@ -1,7 +1,7 @@
 //! How many server threads there are: starting them, and letting some go.
 //!
 //! Invariants: thread 0 runs as long as the server. A seat has at most one thread: whoever starts one, and a thread
-//! that ends, holds the lock of [`Roster`].
+//! that ends, holds the lock of [`Roster`]. Threads that outnumber their CPUs don't take them from each other.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -9,6 +9,7 @@ use std::sync::mpsc;
 
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, IoBackend, parse_cpu_list};
+use reactor::process::Scheduling;
 use reactor::{BackendChoice, Options, Reactor, process};
 
 use crate::listeners::Listeners;
@@ -27,15 +28,44 @@ impl Default for Roster {
     }
 }
 
+/// The CPUs that the threads share.
+pub struct Cpus {
+    count: usize,
+    /// Whether it is up to the server how its threads are scheduled: whoever started it has chosen nothing.
+    may_schedule: bool,
+}
+
+impl Cpus {
+    /// To be called by the thread that the process began with, before there are others.
+    pub fn new(config: &Config) -> Self {
+        let listed = parse_cpu_list(&config.server_cpulist).map_or(0, |listed| listed.len());
+        let count = if listed == 0 { process::cpu_count() } else { listed.min(process::cpu_count()) };
+        Self { count, may_schedule: process::thread_scheduling() == Some(Scheduling::Normal) }
+    }
+}
+
 impl Shared {
+    /// Has the calling thread, one of the server's, scheduled as their number asks for. Where they are more than CPUs, one
+    /// that takes the CPU from another as soon as a request comes would find just that one, and have to be woken for the
+    /// next: there, each has its time slice.
+    pub fn schedule_thread(&self) {
+        if !self.cpus.may_schedule {
+            return;
+        }
+        let is_crowded = self.wanted_threads() > self.cpus.count;
+        let scheduling = if is_crowded { Scheduling::Batch } else { Scheduling::Normal };
+        if let Err(error) = process::set_thread_scheduling(scheduling) {
+            log::debug!("A thread can't be scheduled as {scheduling:?}: {error}");
+        }
+    }
+
     /// Makes this the number of threads: starts those that are missing, tells those that are too many to retire.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = self.thread_count.swap(count, Ordering::SeqCst);
         for index in 0..count as usize {
             if taken[index] {
-                // It may be retiring: it has to look again.
-                self.seats.post(index, Mail::Retire);
+                self.seats.post(index, Mail::ThreadCountChanged);
                 continue;
             }
             self.seats.seat(index).open();
@@ -46,7 +76,7 @@ impl Shared {
             taken[index] = true;
         }
         for index in (count as usize..THREAD_COUNT_MAX).filter(|index| taken[*index]) {
-            self.seats.post(index, Mail::Retire);
+            self.seats.post(index, Mail::ThreadCountChanged);
         }
         Ok(())
     }
@@ -137,6 +167,7 @@ fn spawn_with(
     let body = move || {
         let _handler_stack = reactor::fault::prepare_thread();
         pin(&shared.config.load(), index);
+        shared.schedule_thread();
         let made = Reactor::new(choice(&shared.config.load()), Options::default());
         let (made, waker) = match made {
             Ok((reactor, waker)) => (Ok(reactor), Some(waker)),

@@ -4,45 +4,9 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{Client, Server, on_each_backend, shown, wait_for};
-
-#[test]
-fn the_number_of_threads_changes_under_load_and_drops_nobody() {
-    on_each_backend(&["--io-threads", "1"], |server| {
-        let stop = Arc::new(AtomicBool::new(false));
-        let workers: Vec<_> = (0..8)
-            .map(|worker| {
-                let (stop, mut client) = (Arc::clone(&stop), server.client());
-                std::thread::spawn(move || {
-                    let key = format!("counter:{worker}");
-                    let mut count = 0;
-                    while !stop.load(Ordering::Relaxed) {
-                        count += 1;
-                        assert_eq!(client.text(&["INCR", &key]), count.to_string());
-                    }
-                    count
-                })
-            })
-            .collect();
-        let mut admin = server.client();
-        for count in ["4", "2", "3", "1", "4", "1"] {
-            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
-            let wanted: usize = count.parse().unwrap();
-            wait_for(|| {
-                let threads = admin.text(&["INFO", "threads"]);
-                (threads.matches("io_thread_").count() == wanted).then_some(())
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
-        for worker in workers {
-            assert!(worker.join().unwrap() > 0);
-        }
-    });
-}
 
 #[test]
 fn what_the_system_lacks_is_not_configured() {

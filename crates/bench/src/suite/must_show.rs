@@ -52,7 +52,7 @@ pub static SUITE: Suite = Suite {
         Section {
             name: "threads",
             title: "More threads, and both I/O backends",
-            about: "Ratios are to the first row of each table. The load generator runs on the same CPUs.",
+            about: "Ratios are to one thread of each backend. The load generator runs on the same CPUs.",
             length_ms: None,
             part: Part::Variants {
                 server: "broadloom",

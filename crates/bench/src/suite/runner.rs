@@ -232,7 +232,9 @@ impl Runner<'_> {
         if fleet.is_empty() {
             return Ok(None);
         }
-        let baselines = fleet.infos().into_iter().take(1).map(|info| info.name).collect();
+        let has_one_thread =
+            |name: &String| variants.iter().any(|variant| variant.name == name && variant.thread_count == 1);
+        let baselines = fleet.infos().into_iter().map(|info| info.name).filter(has_one_thread).collect();
         self.rounds(fleet, cases, baselines, false).map(Some)
     }
 

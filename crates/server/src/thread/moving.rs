@@ -91,8 +91,9 @@ impl Thread {
         }
     }
 
-    /// The thread is to end: its connections go to others as soon as each can.
-    pub(super) fn retire(&mut self) {
+    /// The number of threads changed. If this one is to end, its connections go to others as soon as each can.
+    pub(super) fn take_thread_count_over(&mut self) {
+        self.shared.schedule_thread();
         self.retiring = self.index >= self.shared.wanted_threads();
         if self.retiring {
             self.move_all_away();

@@ -109,6 +109,21 @@ impl Server {
         Duration::from_millis(ticks * 10)
     }
 
+    /// The kernel's numbers for how the threads that serve are scheduled, ascending.
+    pub fn scheduling_policies(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // A thread may end meanwhile.
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        let serving = stats.filter(|stat| stat.contains("(broadloom-io-"));
+        let policy = |stat: String| {
+            let fields = stat.rsplit_once(')').unwrap().1;
+            fields.split_ascii_whitespace().nth(38).unwrap().parse().unwrap()
+        };
+        let mut policies: Vec<u32> = serving.map(policy).collect();
+        policies.sort_unstable();
+        policies
+    }
+
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
         let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();

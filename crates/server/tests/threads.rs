@@ -1,0 +1,69 @@
+//! How many threads serve, and how they share the CPUs, on both I/O backends.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::{Server, on_each_backend, wait_for};
+
+#[test]
+fn the_number_of_threads_changes_under_load_and_drops_nobody() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..8)
+            .map(|worker| {
+                let (stop, mut client) = (Arc::clone(&stop), server.client());
+                std::thread::spawn(move || {
+                    let key = format!("counter:{worker}");
+                    let mut count = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        count += 1;
+                        assert_eq!(client.text(&["INCR", &key]), count.to_string());
+                    }
+                    count
+                })
+            })
+            .collect();
+        let mut admin = server.client();
+        for count in ["4", "2", "3", "1", "4", "1"] {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+            let wanted: usize = count.parse().unwrap();
+            wait_for(|| {
+                let threads = admin.text(&["INFO", "threads"]);
+                (threads.matches("io_thread_").count() == wanted).then_some(())
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            assert!(worker.join().unwrap() > 0);
+        }
+    });
+}
+
+#[test]
+fn threads_that_outnumber_their_cpus_leave_them_to_each_other() {
+    const NORMAL: u32 = 0;
+    const BATCH: u32 = 3;
+    on_each_backend(&["--io-threads", "2", "--server-cpulist", "0"], |server| {
+        let mut admin = server.client();
+        let mut become_so = |count, policies: &[u32]| {
+            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+            wait_for(|| (server.scheduling_policies() == policies).then_some(()));
+        };
+        become_so("2", &[BATCH, BATCH]);
+        become_so("1", &[NORMAL]);
+        become_so("3", &[BATCH, BATCH, BATCH]);
+    });
+}
+
+#[test]
+fn a_bound_thread_knows_how_many_cpus_there_are() {
+    let count = std::thread::available_parallelism().unwrap().get();
+    let server = Server::start(&["--io-threads", "1", "--server-thread-affinity", "yes"]);
+    let mut admin = server.client();
+    assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", "0"]), "OK");
+    wait_for(|| (server.scheduling_policies().len() == count).then_some(()));
+}
