@@ -289,12 +289,8 @@ fn blocked_clients_move_to_other_threads() {
         client.send(&["BLPOP", "k", "1000"]);
     }
     wait_until_blocked(&server, &mut admin, 40);
-    for count in ["1", "4", "2"] {
-        assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
-        wait_for(|| {
-            let threads = admin.text(&["INFO", "threads"]);
-            (threads.matches("io_thread_").count().to_string() == count).then_some(())
-        });
+    for count in [1, 4, 2] {
+        admin.set_thread_count(count);
         for element in ["x", "y", "z"] {
             admin.text(&["RPUSH", "k", element]);
         }

@@ -28,13 +28,8 @@ fn the_number_of_threads_changes_under_load_and_drops_nobody() {
             })
             .collect();
         let mut admin = server.client();
-        for count in ["4", "2", "3", "1", "4", "1"] {
-            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
-            let wanted: usize = count.parse().unwrap();
-            wait_for(|| {
-                let threads = admin.text(&["INFO", "threads"]);
-                (threads.matches("io_thread_").count() == wanted).then_some(())
-            });
+        for count in [4, 2, 3, 1, 4, 1] {
+            admin.set_thread_count(count);
         }
         stop.store(true, Ordering::Relaxed);
         for worker in workers {
@@ -49,13 +44,10 @@ fn threads_that_outnumber_their_cpus_leave_them_to_each_other() {
     const BATCH: u32 = 3;
     on_each_backend(&["--io-threads", "2", "--server-cpulist", "0"], |server| {
         let mut admin = server.client();
-        let mut become_so = |count, policies: &[u32]| {
-            assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", count]), "OK");
+        for policies in [&[BATCH, BATCH] as &[u32], &[NORMAL], &[BATCH, BATCH, BATCH]] {
+            admin.set_thread_count(policies.len());
             wait_for(|| (server.scheduling_policies() == policies).then_some(()));
-        };
-        become_so("2", &[BATCH, BATCH]);
-        become_so("1", &[NORMAL]);
-        become_so("3", &[BATCH, BATCH, BATCH]);
+        }
     });
 }
 

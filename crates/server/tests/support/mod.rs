@@ -225,6 +225,15 @@ impl Client {
         let reply = self.receive().expect("the server stays");
         shown(&reply)
     }
+
+    /// Has that many threads serve, and waits until just these do.
+    pub fn set_thread_count(&mut self, count: usize) {
+        assert_eq!(self.text(&["CONFIG", "SET", "io-threads", &count.to_string()]), "OK");
+        wait_for(|| {
+            let threads = self.text(&["INFO", "threads"]);
+            (threads.matches("io_thread_").count() == count).then_some(())
+        });
+    }
 }
 
 /// A reply as text: a line for each element.
