@@ -59,24 +59,28 @@ impl Shared {
         }
     }
 
-    /// Makes this the number of threads: starts those that are missing, tells those that are too many to retire.
+    /// Makes this the number of threads: starts those that are missing, tells those that are too many to retire. If one
+    /// can't be started, the number stays as it was.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = self.thread_count.swap(count, Ordering::SeqCst);
-        for index in 0..count as usize {
-            if taken[index] {
-                self.seats.post(index, Mail::ThreadCountChanged);
-                continue;
-            }
-            self.seats.seat(index).open();
-            if let Err(error) = spawn(self, index, Listeners::default()) {
-                self.thread_count.store(before, Ordering::SeqCst);
-                return Err(error);
-            }
-            taken[index] = true;
+        let started = self.start_missing(&mut taken[..count as usize]);
+        if started.is_err() {
+            self.thread_count.store(before, Ordering::SeqCst);
+        } else if count as usize > self.cpus.count {
+            log::info!("{count} threads share the time of {} CPU(s)", self.cpus.count);
         }
-        for index in (count as usize..THREAD_COUNT_MAX).filter(|index| taken[*index]) {
+        for index in (0..THREAD_COUNT_MAX).filter(|index| taken[*index]) {
             self.seats.post(index, Mail::ThreadCountChanged);
+        }
+        started
+    }
+
+    fn start_missing(&'static self, taken: &mut [bool]) -> std::io::Result<()> {
+        for (index, is_taken) in taken.iter_mut().enumerate().filter(|(_, is_taken)| !**is_taken) {
+            self.seats.seat(index).open();
+            spawn(self, index, Listeners::default())?;
+            *is_taken = true;
         }
         Ok(())
     }

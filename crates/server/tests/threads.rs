@@ -48,6 +48,7 @@ fn threads_that_outnumber_their_cpus_leave_them_to_each_other() {
             admin.set_thread_count(policies.len());
             wait_for(|| (server.scheduling_policies() == policies).then_some(()));
         }
+        server.log_line("3 threads share the time of 1 CPU(s)");
     });
 }
 
