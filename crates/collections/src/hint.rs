@@ -58,14 +58,7 @@ impl Hint {
     #[must_use]
     pub fn prefetch_home(&self, hash: u64) -> HomeBucket {
         let position = Position::of_hash(hash);
-        let segment = self.segment(position);
-        if segment.is_none() {
-            return HomeBucket::default();
-        }
-        let index = segment.home(position);
-        let address = segment.bucket_address(index);
-        prefetch::line(address);
-        HomeBucket { address, index: index as u32 }
+        HomeBucket::load(self.segment(position), position)
     }
 
     /// For a key that is not at home: loads the next bucket in which it may be, and leaves a trail from there to its entry.
@@ -76,6 +69,18 @@ impl Hint {
         let path = Path::from_home(segment.home(position), segment.bucket_count());
         let mut trail = Trail { segment, path, position };
         trail.advance().then_some(trail)
+    }
+
+    /// Loads the entry of this hash wherever it is, waiting for each bucket on the way. Whoever loads many does it in passes.
+    /// It is still elsewhere only if the table changed meanwhile.
+    #[must_use]
+    pub fn prefetch_entry(&self, hash: u64) -> Sighting {
+        let mut sighting = self.prefetch_home(hash).prefetch_entry(hash);
+        let mut trail = self.trail_beyond_home(hash);
+        while let (Sighting::Elsewhere, Some(trail)) = (sighting, &mut trail) {
+            sighting = trail.follow();
+        }
+        sighting
     }
 
     #[inline(always)]
@@ -117,6 +122,18 @@ pub enum Sighting {
 }
 
 impl HomeBucket {
+    /// Loads the bucket in this segment, if there is one, where an entry of this position is at home.
+    #[inline(always)]
+    pub(crate) fn load(segment: SegmentRef, position: Position) -> Self {
+        if segment.is_none() {
+            return Self::default();
+        }
+        let index = segment.home(position);
+        let address = segment.bucket_address(index);
+        prefetch::line(address);
+        Self { address, index: index as u32 }
+    }
+
     /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the entry of this hash, which is the
     /// one that the bucket was asked for. One key in eleven is not at home.
     #[inline(always)]

@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
 use crate::guess::Guess;
 use crate::heap::Heap;
-use crate::prefetch;
+use crate::hint::HomeBucket;
 use crate::segment::{Place, Segment};
 use crate::table::Table;
 
@@ -16,10 +16,8 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         let position = Position::of_hash(hash);
-        let segment = self.segment_ref(position);
-        if !segment.is_none() {
-            prefetch::line(segment.bucket_address(segment.home(position)));
-        }
+        // Nothing is to be done with it but to have it near.
+        let _ = HomeBucket::load(self.segment_ref(position), position);
     }
 
     /// The entry of a key.
@@ -122,14 +120,10 @@ mod tests {
         let mut stray_count = 0;
         for number in 0..key_count {
             let hash = hash_of(number);
-            let mut sighting = hint.prefetch_home(hash).prefetch_entry(hash);
-            if sighting == Sighting::Elsewhere {
+            if hint.prefetch_home(hash).prefetch_entry(hash) == Sighting::Elsewhere {
                 stray_count += 1;
-                let mut trail = hint.trail_beyond_home(hash).expect("there are other buckets");
-                while sighting == Sighting::Elsewhere {
-                    sighting = trail.follow();
-                }
             }
+            let sighting = hint.prefetch_entry(hash);
             let Sighting::Seen(guess) = sighting else { panic!("{number}: {sighting:?}") };
             let position = Position::of_hash(hash);
             let place = table.segment(position).place_at(guess, position).expect("an entry is there");

@@ -68,16 +68,6 @@ struct Driver {
     held: VecDeque<(Arc<Vec<u8>>, Vec<u8>)>,
 }
 
-/// Where the entry of this hash is, as prefetches see it.
-fn look(hint: &Hint, hash: u64) -> Sighting {
-    let mut sighting = hint.prefetch_home(hash).prefetch_entry(hash);
-    let mut trail = hint.trail_beyond_home(hash);
-    while let (Sighting::Elsewhere, Some(trail)) = (sighting, &mut trail) {
-        sighting = trail.follow();
-    }
-    sighting
-}
-
 impl Driver {
     fn new(seed: u64, hashing: Hashing, key_count: u64) -> Self {
         Self {
@@ -129,7 +119,7 @@ impl Driver {
         let key = self.key();
         let hash = hash_of(self.hashing, &key);
         self.hint.prefetch_directory(hash);
-        let sighting = look(&self.hint, hash);
+        let sighting = self.hint.prefetch_entry(hash);
         let expected = self.model.get(&key);
         // One of this position was seen, this key or another.
         assert!(expected.is_none() || matches!(sighting, Sighting::Seen(_)));
