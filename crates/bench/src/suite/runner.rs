@@ -232,9 +232,8 @@ impl Runner<'_> {
         if fleet.is_empty() {
             return Ok(None);
         }
-        let has_one_thread =
-            |name: &String| variants.iter().any(|variant| variant.name == name && variant.thread_count == 1);
-        let baselines = fleet.infos().into_iter().map(|info| info.name).filter(has_one_thread).collect();
+        let with_one_thread = variants.iter().filter(|variant| variant.thread_count == 1);
+        let baselines = with_one_thread.map(|variant| variant.name.to_owned()).collect();
         self.rounds(fleet, cases, baselines, false).map(Some)
     }
 
