@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reactor::process::{self, Scheduling};
-
 type Work = Box<dyn FnOnce() + Send>;
 
 /// The background thread, as the others see it.
@@ -90,10 +88,8 @@ impl Background {
         let counts = Arc::clone(&self.counts);
         let cpus = self.cpus.clone();
         let run = move || {
-            // Nothing here is so urgent that it should take the CPU from a thread that serves; nor would it matter if it did.
-            let _ = process::set_thread_scheduling(Scheduling::Batch);
             if !cpus.is_empty()
-                && let Err(error) = process::set_thread_affinity(&cpus)
+                && let Err(error) = reactor::process::set_thread_affinity(&cpus)
             {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }

@@ -59,8 +59,8 @@ impl Shared {
         }
     }
 
-    /// Makes this the number of threads: starts those that are missing, tells those that are too many to retire. If one
-    /// can't be started, the number stays as it was.
+    /// Makes this the number of threads: starts those that are missing, and tells all, new ones too, that it changed: those
+    /// that are too many retire. If one can't be started, the number stays as it was.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = self.thread_count.swap(count, Ordering::SeqCst);
@@ -171,7 +171,6 @@ fn spawn_with(
     let body = move || {
         let _handler_stack = reactor::fault::prepare_thread();
         pin(&shared.config.load(), index);
-        shared.schedule_thread();
         let made = Reactor::new(choice(&shared.config.load()), Options::default());
         let (made, waker) = match made {
             Ok((reactor, waker)) => (Ok(reactor), Some(waker)),
