@@ -21,6 +21,8 @@ pub struct Login {
     pub password: Option<String>,
     /// Database number.
     pub database: u32,
+    /// Whether RESP3 is spoken.
+    pub resp3: bool,
 }
 
 /// A server under load.
@@ -54,10 +56,13 @@ impl Target {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
         stream.set_write_timeout(Some(QUESTION_TIMEOUT))?;
-        let Login { user, password, database } = &self.login;
+        let Login { user, password, database, resp3 } = &self.login;
         if let Some(password) = password {
             let words = ["AUTH"].into_iter().chain(user.as_deref()).chain([password.as_str()]);
             expect_no_error(ask(&mut stream, &words.collect::<Vec<_>>())?)?;
+        }
+        if *resp3 {
+            expect_no_error(ask(&mut stream, &["HELLO", "3"])?)?;
         }
         if *database != 0 {
             expect_no_error(ask(&mut stream, &["SELECT", &database.to_string()])?)?;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::case::Case;
-use crate::control::Answer;
+use crate::control::{Answer, Target};
 use crate::error::BenchError;
 use crate::load::{self, Live};
 use crate::outcome::{CaseOutcome, Contender, ServerInfo};
@@ -60,6 +60,11 @@ impl Fleet {
     #[must_use]
     pub fn infos(&self) -> Vec<ServerInfo> {
         self.members.iter().map(|member| member.server.info()).collect()
+    }
+
+    /// What the load generator needs of each server.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.members.iter().map(|member| member.server.target())
     }
 
     /// Whether no server was started.

@@ -32,6 +32,7 @@ mod reply;
 mod report;
 mod sample;
 mod server;
+mod stalls;
 mod statistics;
 mod suite;
 mod template;
@@ -136,7 +137,13 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
         io_backend: args.io_backend.clone(),
         own_words,
         cpus: args.common.server_cpus.clone().unwrap_or_default(),
-        login: Login { user: args.user.clone(), password: args.password.clone(), database: args.db },
+        login: Login {
+            user: args.user.clone(),
+            password: args.password.clone(),
+            database: args.db,
+            resp3: false,
+        },
+        further_words: Vec::new(),
     };
     let mut report = new_report("Load");
     let mut fleet = Fleet::default();
@@ -214,6 +221,7 @@ fn run_suite(args: &SuiteArgs, own_words: Vec<String>) -> Result<(), BenchError>
             own_words,
             cpus: args.common.server_cpus.clone().unwrap_or_default(),
             login: Login::default(),
+            further_words: Vec::new(),
         },
         client_cpus: args.common.client_cpus.clone().unwrap_or_default(),
         shows_progress: !args.common.no_progress,

@@ -66,6 +66,10 @@ pub enum Findings {
     Collections(Vec<CollectionMemory>),
     /// Reads while the store grows.
     Growth(Vec<GrowthOutcome>),
+    /// Servers in several modes.
+    Modes(Vec<ModeOutcome>),
+    /// Reads beside something large.
+    Stalls(Vec<StallOutcome>),
 }
 
 /// All servers in one case.
@@ -164,6 +168,40 @@ impl CollectionMemory {
     pub const fn growth(&self) -> u64 {
         self.resident_size_after.saturating_sub(self.resident_size_before)
     }
+}
+
+/// All servers in one mode.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModeOutcome {
+    /// The figures.
+    pub case: CaseOutcome,
+    /// The highest ratio of CPU time a request that is wanted.
+    pub goal: f64,
+}
+
+/// Reads at a fixed rate while the server does something large.
+#[derive(Clone, Debug, Serialize)]
+pub struct StallOutcome {
+    /// The server's name.
+    pub server: String,
+    /// What it did meanwhile.
+    pub name: String,
+    /// Which repetition, from 1 on.
+    pub round: usize,
+    /// Reads in all.
+    pub read_count: u64,
+    /// Reads that took longer than 3 ms from their intended time.
+    pub slow_count: u64,
+    /// From the intended sending of a read to its reply.
+    pub latency: LatencySummary,
+    /// Reads that the load generator sent more than 3 ms late.
+    pub late_count: u64,
+    /// From the intended to the actual sending.
+    pub lag: LatencySummary,
+    /// How long the large request took, the longest of them.
+    pub disturbance_ns_max: Option<u64>,
+    /// Writes a second that were answered.
+    pub writes_per_second: Option<f64>,
 }
 
 /// Reads at a fixed rate while another connection fills the store.

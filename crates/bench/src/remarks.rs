@@ -18,11 +18,7 @@ const OTHERS_BUSY_MAX: f64 = 0.15;
 #[must_use]
 pub fn of(findings: &Findings) -> Vec<String> {
     match findings {
-        Findings::Comparison(cases) => {
-            let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
-            let single = contenders.flat_map(|(case, contender)| of_contender(case, contender));
-            disturbance(cases).into_iter().chain(single).collect()
-        }
+        Findings::Comparison(cases) => disturbance(cases).into_iter().chain(of_cases(cases)).collect(),
         Findings::Growth(outcomes) => {
             let failed = outcomes.iter().filter(|outcome| outcome.error_count + outcome.unanswered_count > 0);
             failed
@@ -34,8 +30,16 @@ pub fn of(findings: &Findings) -> Vec<String> {
                 })
                 .collect()
         }
-        Findings::Memory(_) | Findings::Collections(_) => Vec::new(),
+        Findings::Modes(outcomes) => {
+            outcomes.iter().flat_map(|outcome| of_cases(std::slice::from_ref(&outcome.case))).collect()
+        }
+        Findings::Memory(_) | Findings::Collections(_) | Findings::Stalls(_) => Vec::new(),
     }
+}
+
+fn of_cases(cases: &[CaseOutcome]) -> Vec<String> {
+    let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
+    contenders.flat_map(|(case, contender)| of_contender(case, contender)).collect()
 }
 
 /// Error replies in one part of a report.
@@ -46,7 +50,10 @@ pub fn error_count(findings: &Findings) -> u64 {
             cases.iter().flat_map(|case| &case.contenders).map(Contender::error_count).sum()
         }
         Findings::Growth(outcomes) => outcomes.iter().map(|outcome| outcome.error_count).sum(),
-        Findings::Memory(_) | Findings::Collections(_) => 0,
+        Findings::Modes(outcomes) => {
+            outcomes.iter().flat_map(|outcome| &outcome.case.contenders).map(Contender::error_count).sum()
+        }
+        Findings::Memory(_) | Findings::Collections(_) | Findings::Stalls(_) => 0,
     }
 }
 

@@ -23,15 +23,17 @@ pub const PLACEHOLDERS: &str = "  {key}        a key, drawn by --distribution
   {num:N}      a number below N with leading zeros, so that all have one length
   {+N}         the number drawn last by {int} or {int:A..B}, and N more
   {times:N WORDS }  the words N times; in them {nth} is 00, 01, ...
-  {{           a single {";
+  {{           a single {
+  ;            as a word of its own: another command begins, which is sent together with the one before";
 
 /// Most arguments that `{key*N}` may stand for.
 const REPETITION_COUNT_MAX: usize = 1_000_000;
 
-/// One compiled command.
+/// One compiled command, or several that are always sent together.
 #[derive(Clone, Debug)]
 pub struct Template {
     segments: Vec<Segment>,
+    command_count: u64,
 }
 
 /// Pre-rendered bytes with holes of fixed size, then at most one argument whose size is drawn.
@@ -87,15 +89,33 @@ impl Template {
         let words = shlex::split(command)
             .filter(|words| !words.is_empty())
             .ok_or_else(|| BenchError::usage(format!("no command, or an open quote, in '{command}'")))?;
+        let mut template = Self { segments: Vec::new(), command_count: 0 };
+        for words in repeat_groups(words)?.split(|word| word == ";").filter(|words| !words.is_empty()) {
+            template.append_command(words, keys, values)?;
+        }
+        Ok(template)
+    }
+
+    /// The number of commands in it.
+    #[must_use]
+    pub const fn command_count(&self) -> u64 {
+        self.command_count
+    }
+
+    fn append_command(
+        &mut self,
+        words: &[String],
+        keys: &KeyShape,
+        values: &ValueSource,
+    ) -> Result<(), BenchError> {
         let mut arguments: Vec<Vec<Part>> = Vec::new();
-        for word in &repeat_groups(words)? {
+        for word in words {
             match Repetition::parse(word)? {
                 Some(repetition) => repetition.expand(keys, &mut arguments),
                 None => arguments.push(parse_word(word, keys)?),
             }
         }
 
-        let mut segments = Vec::new();
         let mut open =
             Segment { text: format!("*{}\r\n", arguments.len()).into_bytes(), ..Segment::default() };
         for argument in arguments {
@@ -104,14 +124,15 @@ impl Template {
                 Some(sizes) => open.append_fixed(&argument, &sizes),
                 None => {
                     open.drawn = Some(argument);
-                    segments.push(std::mem::take(&mut open));
+                    self.segments.push(std::mem::take(&mut open));
                 }
             }
         }
         if !open.text.is_empty() {
-            segments.push(open);
+            self.segments.push(open);
         }
-        Ok(Self { segments })
+        self.command_count += 1;
+        Ok(())
     }
 
     /// Appends one request.
@@ -394,6 +415,18 @@ mod tests {
         let values = ValueSource::new("64".parse().unwrap());
         let template = Template::parse("SET {key} {value}", &keys, &values).unwrap();
         assert_eq!(template.segments.len(), 1);
+    }
+
+    #[test]
+    fn several_commands_go_together() {
+        assert_eq!(
+            render("MULTI ; {times:2 INCR {key} ; } EXEC", "64", 1),
+            "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$16\r\nkey:000000000000\r\n\
+             *2\r\n$4\r\nINCR\r\n$16\r\nkey:000000000001\r\n*1\r\n$4\r\nEXEC\r\n"
+        );
+        let keys = KeyShape::new("key:", 16, 10).unwrap();
+        let values = ValueSource::new("64".parse().unwrap());
+        assert_eq!(Template::parse("MULTI ; EXEC", &keys, &values).unwrap().command_count(), 2);
     }
 
     #[test]

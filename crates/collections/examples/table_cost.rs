@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::sync::Arc;
 
-use collections::{ExpiryChange, Heap, Hint, NewValue, PageHooks, Sighting, Table};
+use collections::{ChunkKeeper, ExpiryChange, Heap, Hint, NewValue, PageHooks, Sighting, Table};
 
 const SLOT_COUNT: usize = 16_384;
 const HEAP_COUNT: usize = 32;
@@ -65,16 +65,21 @@ fn page_hooks(wants_huge: bool) -> PageHooks {
         // SAFETY: the range is the slice's, whose contents may change. Failing is no harm.
         unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_DONTNEED) };
     };
-    let settle = |start: NonNull<u8>, size| {
+    let prepare = |memory: &mut [MaybeUninit<u8>]| {
         // SAFETY: changes no contents. Failing is no harm.
-        unsafe { madvise(start.as_ptr().cast(), size, MADV_HUGEPAGE) };
+        unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_HUGEPAGE) };
     };
-    PageHooks { purge: Some(purge), settle: wants_huge.then_some(settle) }
+    PageHooks {
+        prepare: wants_huge.then_some(prepare),
+        keep: Some(Arc::new(ChunkKeeper::prepare)),
+        purge: Some(purge),
+    }
 }
 
 impl Keyspace {
     fn new(hooks: PageHooks) -> Self {
-        let slot = |_| Slot { latch: 0, hint: Hint::new(), table: Table::new() };
+        // SAFETY: (1) it is published after each change; (2, 3) one thread does everything, and no prefetch goes over a change.
+        let slot = |_| Slot { latch: 0, hint: unsafe { Hint::new() }, table: Table::with_hint() };
         Self { slots: (0..SLOT_COUNT).map(slot).collect(), heaps: Heap::family_with(HEAP_COUNT, hooks) }
     }
 
@@ -83,7 +88,7 @@ impl Keyspace {
         let slot = &mut self.slots[slot_of(hash)];
         let heap = &self.heaps[slot_of(hash) / (SLOT_COUNT / HEAP_COUNT)];
         slot.table.upsert(heap, hash, &key, NewValue::Bytes(value), ExpiryChange::Clear);
-        slot.hint.publish(&slot.table);
+        slot.hint.publish(&mut slot.table);
     }
 
     fn remove(&mut self, index: u64) -> bool {
@@ -91,7 +96,7 @@ impl Keyspace {
         let slot = &mut self.slots[slot_of(hash)];
         let heap = &self.heaps[slot_of(hash) / (SLOT_COUNT / HEAP_COUNT)];
         let removed = slot.table.remove(heap, hash, &key);
-        slot.hint.publish(&slot.table);
+        slot.hint.publish(&mut slot.table);
         removed.is_some()
     }
 
@@ -151,7 +156,7 @@ impl Keyspace {
         for (index, slot) in self.slots.iter_mut().enumerate() {
             let heap = &self.heaps[index / (SLOT_COUNT / HEAP_COUNT)];
             slot.table.defragment(heap, 0, usize::MAX);
-            slot.hint.publish(&slot.table);
+            slot.hint.publish(&mut slot.table);
         }
         self.tidy(0);
     }
@@ -309,7 +314,7 @@ fn main() {
     keyspace.report("defragmented", key_count / 10, rss_before);
     for slot in &mut keyspace.slots {
         slot.table.clear();
-        slot.hint.publish(&slot.table);
+        slot.hint.publish(&mut slot.table);
     }
     keyspace.report("cleared", 1, rss_before);
     keyspace.heaps.iter().for_each(Heap::trim);

@@ -16,7 +16,8 @@
 //! All of it is atomic, accessed relaxed, because prefetches read buckets without the latch.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use sync::atomic::{AtomicU64, Ordering};
 
 /// What a key takes of its table on average, in bytes: a bucket holds seven, and is three quarters full.
 pub const TABLE_BYTES_A_KEY: usize = 12;
@@ -48,6 +49,12 @@ impl Position {
     #[inline]
     pub(crate) const fn get(self) -> u32 {
         self.0
+    }
+
+    /// The bits of a hash that make this position, the others zero.
+    #[inline]
+    pub(crate) const fn to_hash(self) -> u64 {
+        (self.0 as u64) << 26
     }
 }
 
@@ -130,6 +137,11 @@ impl Item {
         Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.0, ..self }
     }
 
+    /// Stands for no entry: its block can't be had.
+    pub(crate) const fn lost(position: Position) -> Self {
+        Self { position, tagged_address: 0 }
+    }
+
     /// The address of the entry's block.
     #[inline]
     pub(crate) fn address(self) -> usize {
@@ -140,7 +152,7 @@ impl Item {
     #[inline]
     pub(crate) fn block(self) -> NonNull<u8> {
         let block = std::ptr::with_exposed_provenance_mut(self.address());
-        NonNull::new(block).expect("a vacant word makes no item")
+        NonNull::new(block).expect("a vacant word makes no item, and nobody asks for a lost one")
     }
 }
 

@@ -5,7 +5,8 @@
 //! The words are atomics stored with release, because prefetches read them without the latch.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::bucket::{POSITION_BITS, Position};
 use crate::heap::Heap;
@@ -31,6 +32,7 @@ impl<'a> Directory<'a> {
     pub(crate) fn allocate(heap: &Heap, depth: u32) -> SegmentRef {
         let size = Self::size(depth);
         let memory: NonNull<u8> = heap.allocate(size);
+        sync::simulation::note_used(memory.addr().get(), size);
         // SAFETY: the block is at least `size` bytes, and this thread's.
         unsafe { memory.write_bytes(0, size) };
         SegmentRef::to_directory(memory, depth)

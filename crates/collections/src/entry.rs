@@ -17,7 +17,8 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use sync::atomic::{AtomicU32, Ordering};
 
 use crate::bucket::Volatility;
 use crate::number::{DecimalBuffer, decimal_len};
@@ -241,7 +242,8 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn key(self) -> &'a [u8] {
         let shape = self.shape();
-        self.bytes(shape.key_offset(), shape.key_len)
+        // SAFETY: (1) the key is there.
+        unsafe { self.bytes(shape.key_offset(), shape.key_len) }
     }
 
     /// Whether this is the entry of `key`.
@@ -255,7 +257,8 @@ impl<'a> Entry<'a> {
         }
         let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
         let shape = Shape { has_expiry, key_len: stored as usize, value_size: 0 };
-        stored as usize == key.len() && is_same(self.bytes(shape.key_offset(), key.len()), key)
+        // SAFETY: (1) the stored key, if it has this length.
+        stored as usize == key.len() && is_same(unsafe { self.bytes(shape.key_offset(), key.len()) }, key)
     }
 
     #[cold]
@@ -283,8 +286,10 @@ impl<'a> Entry<'a> {
         match self.form() {
             // SAFETY: the form says that an integer is there.
             Form::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
-            Form::Embstr | Form::Raw => ValueRef::Bytes(self.bytes(offset, shape.value_size)),
-            Form::Large => ValueRef::Bytes(self.large_text()),
+            // SAFETY: (1) the form says that the value is these bytes.
+            Form::Embstr | Form::Raw => ValueRef::Bytes(unsafe { self.bytes(offset, shape.value_size) }),
+            // SAFETY: (1) the form says so.
+            Form::Large => ValueRef::Bytes(unsafe { self.large_text() }),
             Form::Object => {
                 // SAFETY: the form says that an object is there, aligned, which the entry owns.
                 ValueRef::Object(unsafe { &*self.object_address() })
@@ -363,21 +368,33 @@ impl<'a> Entry<'a> {
         if self.form() != Form::Large {
             return None;
         }
+        // SAFETY: (1) the form was just seen.
+        let address = unsafe { self.large_address() };
         // SAFETY: it comes from `Arc::into_raw`, and the entry holds a count of it.
-        unsafe { Arc::increment_strong_count(self.large_address()) };
+        unsafe { Arc::increment_strong_count(address) };
         // SAFETY: likewise; the count is the one just added.
-        Some(unsafe { Arc::from_raw(self.large_address()) })
+        Some(unsafe { Arc::from_raw(address) })
     }
 
     /// Bytes of memory the key takes: the entry's block and what it owns outside, without its place in the table.
     #[must_use]
     pub fn allocated_bytes(self) -> usize {
         let outside = match (self.form(), self.value()) {
-            (Form::Large, _) => self.large_text().capacity(),
+            // SAFETY: (1) the form was just seen.
+            (Form::Large, _) => unsafe { self.large_text() }.capacity(),
             (_, ValueRef::Object(object)) => object.memory_bytes(),
             _ => 0,
         };
         self.shape().block_size() + outside
+    }
+
+    /// The same, of a large collection estimated from a few of its parts: it does not walk all of it.
+    #[must_use]
+    pub fn approximate_bytes(self) -> usize {
+        match self.value() {
+            ValueRef::Object(object) => self.shape().block_size() + object.approximate_bytes(),
+            _ => self.allocated_bytes(),
+        }
     }
 
     /// Whether the value has members with an expiry.
@@ -417,17 +434,27 @@ impl<'a> Entry<'a> {
     }
 
     /// Where a string longer than [`INLINE_SIZE_MAX`] is: made by `Arc::into_raw`.
-    pub(crate) fn large_address(self) -> *const Vec<u8> {
+    ///
+    /// # Safety
+    /// 1. The form is [`Form::Large`].
+    pub(crate) unsafe fn large_address(self) -> *const Vec<u8> {
         debug_assert_eq!(self.form(), Form::Large);
-        // SAFETY: every caller has seen the form `Large`, whose value this is.
+        // SAFETY: (1) the value is the address.
         unsafe { self.at(self.shape().value_offset()).cast::<*const Vec<u8>>().read_unaligned() }
     }
 
-    pub(crate) fn large_text(self) -> &'a Vec<u8> {
+    /// The string that [`Self::large_address`] leads to.
+    ///
+    /// # Safety
+    /// 1. The form is [`Form::Large`].
+    pub(crate) unsafe fn large_text(self) -> &'a Vec<u8> {
+        // SAFETY: (1) is the callee's condition, too.
+        let address = unsafe { self.large_address() };
         // SAFETY: the entry holds a count of it, and whoever changes the text has the entry alone.
-        unsafe { &*self.large_address() }
+        unsafe { &*address }
     }
 
+    /// Where the object is. Nothing is there unless the form is [`Form::Object`].
     pub(crate) fn object_address(self) -> *mut Object {
         debug_assert_eq!(self.form(), Form::Object);
         self.at(self.shape().object_offset()).cast::<Object>().cast_mut()
@@ -449,9 +476,11 @@ impl<'a> Entry<'a> {
         self.block.as_ptr().wrapping_add(offset)
     }
 
+    /// # Safety
+    /// 1. The entry has so many bytes at this offset, which are initialised and not changed through atomics.
     #[inline]
-    fn bytes(self, offset: usize, len: usize) -> &'a [u8] {
-        // SAFETY: every caller takes offset and length from the entry's own shape.
+    unsafe fn bytes(self, offset: usize, len: usize) -> &'a [u8] {
+        // SAFETY: (1), and the entry is there for the whole of `'a`.
         unsafe { std::slice::from_raw_parts(self.at(offset), len) }
     }
 }

@@ -9,6 +9,8 @@ use crate::segment::{Place, Segment};
 use crate::table::{NotAString, Table};
 
 /// One key of a table, under the write latch.
+///
+/// Invariant: `place` is one of the table's, in `segment`, and has the entry of `place.item`, or that is lost in a panic.
 pub struct EntryMut<'a> {
     table: &'a mut Table,
     heap: &'a Heap,
@@ -17,9 +19,16 @@ pub struct EntryMut<'a> {
 }
 
 impl<'a> EntryMut<'a> {
-    /// `place` is one of the table's, which must not replace segments before this is gone.
+    /// # Safety
+    /// 1. `segment` is one of the table's, and `place` is in it.
+    /// 2. The table has `place.item` there: nothing was changed since it was found.
     #[inline]
-    pub(crate) fn new(table: &'a mut Table, heap: &'a Heap, segment: Segment<'a>, place: Place<'a>) -> Self {
+    pub(crate) unsafe fn new(
+        table: &'a mut Table,
+        heap: &'a Heap,
+        segment: Segment<'a>,
+        place: Place<'a>,
+    ) -> Self {
         Self { table, heap, segment, place }
     }
 
@@ -27,14 +36,16 @@ impl<'a> EntryMut<'a> {
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
-        self.table.entry_of(self.place.item)
+        // SAFETY: (1) the invariant.
+        unsafe { self.table.entry_of(self.place.item) }
     }
 
     /// The same for as long as the table is borrowed.
     #[inline]
     #[must_use]
     pub fn into_entry(self) -> Entry<'a> {
-        self.table.entry_of(self.place.item)
+        // SAFETY: (1) the invariant.
+        unsafe { self.table.entry_of(self.place.item) }
     }
 
     /// Sets value and expiry. Returns the old entry where dropping it is costly.
@@ -42,7 +53,7 @@ impl<'a> EntryMut<'a> {
     pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
         if let NewValue::Auto(text) = value
             && expiry == ExpiryChange::Clear
-            // SAFETY: (1) the table owns the entry, and is borrowed mutably.
+            // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
             && unsafe { Removed::try_overwrite(self.place.item.block(), text) }
         {
             return None;
@@ -78,7 +89,7 @@ impl<'a> EntryMut<'a> {
     /// Overwrites a value that is an integer where it is. Whether it is one.
     #[inline]
     pub(crate) fn overwrite_int(&mut self, value: i64) -> bool {
-        // SAFETY: the table owns the entry, and is borrowed mutably.
+        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
         unsafe { Removed::overwrite_int_of_block(self.place.item.block(), value) }
     }
 
@@ -110,7 +121,7 @@ impl<'a> EntryMut<'a> {
 
     /// The bytes of a string that is not stored as an integer.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        // SAFETY: the table owns the entry, and is borrowed mutably as long as the bytes.
+        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the bytes.
         unsafe { Removed::bytes_of_block(self.place.item.block()) }
     }
 
@@ -137,13 +148,14 @@ impl<'a> EntryMut<'a> {
 
     /// The collection, if the value is one. Then [`Self::note_volatile_members`].
     pub fn object_mut(&mut self) -> Option<&mut Object> {
-        // SAFETY: the table owns the entry, and is borrowed mutably as long as the object.
+        // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the object.
         unsafe { Removed::object_of_block(self.place.item.block()) }
     }
 
     /// Takes the key out of the table.
     pub fn remove(self) -> Removed {
-        let removed = self.table.take_out(self.segment, self.place);
+        // SAFETY: (1, 2) the invariant, and this ends here.
+        let removed = unsafe { self.table.take_out(self.segment, self.place) };
         self.table.make_compact(self.heap, self.place.item.position);
         removed
     }
@@ -169,18 +181,18 @@ impl<'a> EntryMut<'a> {
 
     #[inline]
     fn update(&mut self, change: impl FnOnce(Removed, &Heap) -> Removed) {
-        let Item { position, .. } = self.place.item;
+        let item = self.place.item;
         // Vacant meanwhile, so that a panic in `change` loses the key instead of leaving its word behind.
         self.place.bucket.clear(self.place.index);
-        // SAFETY: the table owned the entry and has just forgotten it.
-        let old = unsafe { Removed::from_block(self.place.item.block()) };
-        let old_volatility = self.place.item.volatility();
+        self.place.item = Item::lost(item.position);
+        // SAFETY: (1) the invariant: the table owned the entry, and nobody else has it now.
+        let old = unsafe { Removed::from_block(item.block()) };
         let new = change(old, self.heap);
         let volatility = new.entry().volatility();
-        self.place.item = Item::new(position, new.into_block(), volatility);
+        self.place.item = Item::new(item.position, new.into_block(), volatility);
         self.place.bucket.store(self.place.index, self.place.item);
         self.table.note_volatility(volatility);
-        self.table.forget_volatility(old_volatility);
+        self.table.forget_volatility(item.volatility());
     }
 }
 

@@ -3,7 +3,7 @@
 //! Whoever uses it compares the key under the latch: the table may have changed since, and any guess, a wrong one too, is
 //! only a place to look at first.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use sync::atomic::{AtomicU32, Ordering};
 
 /// A bucket of a segment and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use fields::Fields;
 
 /// Bytes of elements up to which the packed form is kept: that of a hash of 50 fields with values of 70 bytes, twice. Where
 /// it had better end has not been measured. Less under Miri.
-const PACKED_SIZE_MAX: usize = if cfg!(miri) { 512 } else { 8 * 1024 };
+const PACKED_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 8 * 1024 };
 
 /// Allocations above which a hash is dropped in the background.
 const COSTLY_ALLOCATION_COUNT: usize = 64;
@@ -317,10 +317,10 @@ impl Hash {
         Self { form }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.memory_bytes(),
-            Form::Table(fields) => fields.memory_bytes(),
+            Form::Table(fields) => fields.estimated_bytes(sample_len),
         }
     }
 

@@ -24,15 +24,16 @@
 //! bytes for 160 after every size has changed       250         176           269            266
 //! ... and 167 here once `Table::defragment` has moved entries together
 //! ```
-//!
 //! Start reading at [`Heap::allocate`].
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod large;
 
-use crate::bucket::ADDRESS_BITS;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, PoisonError};
+
+use sync::atomic::{AtomicU64, Ordering};
+
+use crate::replaced::Retired;
 use crate::size_class::{
     BORROWER_END, CLASS_COUNT, LENDER_COUNT, LENDER_START, LINE_SIZE, class_of, class_size, is_large,
 };
@@ -62,7 +63,7 @@ pub(crate) struct HeapCore {
     /// Bytes of blocks and buffers from the global allocator.
     external_bytes: AtomicU64,
     /// Segments to be freed once no prefetch can be reading them; `None` after the heap was dropped.
-    retired: Mutex<Option<Vec<Retired>>>,
+    retired: sync::Mutex<Option<Vec<Retired>>>,
     /// Bytes of them: zero spares the mutex of whoever looks often.
     retired_bytes: AtomicU64,
     pool: Arc<SpanPool>,
@@ -134,8 +135,7 @@ impl Heap {
 
     /// Moves out what was retired since the last call.
     ///
-    /// The caller must keep it until every thread that may have read a [`crate::Hint`] before now has finished
-    /// that read (an epoch has passed), and then drop it, which frees it.
+    /// Dropping it frees it. Whoever has made a [`crate::Hint`] has promised to keep it long enough ([`crate::Hint::new`]).
     #[must_use]
     pub fn take_retired(&self) -> Vec<Retired> {
         if self.retired_bytes() == 0 {
@@ -152,9 +152,21 @@ impl Heap {
         self.core().pool.dirty_bytes()
     }
 
-    /// Gives memory back: this heap's empty spans to the family, and the family's vacant memory to the system.
+    /// Bytes of vacant memory that [`Self::trim`] keeps, for it may soon be wanted.
+    #[must_use]
+    pub fn family_reserve_bytes(&self) -> usize {
+        self.core().pool.reserve_bytes()
+    }
+
+    /// To be called once a second or so: what the family keeps for its growth follows how fast it grew in between.
+    pub fn note_time(&self) {
+        self.core().pool.note_time();
+    }
+
+    /// Gives memory back: this heap's empty spans to the family, and the family's vacant memory to the system, but for the
+    /// reserve.
     ///
-    /// Nothing else calls the system to give memory back, so the owner should, once a second or so.
+    /// Nothing else calls the system to give memory back, so the owner should, once a second or so. It may take long.
     pub fn trim(&self) {
         self.core().give_empty_spans();
         self.core().pool.trim();
@@ -171,9 +183,11 @@ impl Heap {
         let mut state = core.state.lock();
         while !state.has_room(class) && !state.borrow(core, class) {
             drop(state);
-            let span = core.new_span(class);
+            // SAFETY: a span's header stays until the span is given back, which is not before a block of it was freed.
+            let span = unsafe { core.new_span(class).as_ref() };
             state = core.state.lock();
-            state.link(class, span);
+            // SAFETY: (1) it was just taken for this class.
+            unsafe { state.link(class, span) };
         }
         state.live_count += 1;
         add_unshared(&core.block_bytes, class_size(class) as u64);
@@ -181,13 +195,10 @@ impl Heap {
     }
 
     /// Hands memory that prefetches may be reading to the owner, who frees it later.
-    ///
-    /// # Safety
-    /// As for [`free`].
-    pub(crate) unsafe fn retire(address: NonNull<u8>, size: usize) {
-        // SAFETY: the block is live, and of this size.
+    pub(crate) fn retire(retired: Retired) {
+        let (address, size) = (retired.address(), retired.size());
+        // SAFETY: (1) the block is live, and of this size.
         let core = unsafe { core_of(address, size) };
-        let retired = Retired { address, size };
         let mut list = core.retired.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = list.as_mut() {
             list.push(retired);
@@ -240,7 +251,7 @@ impl Heap {
             block_bytes: AtomicU64::new(0),
             carved_bytes: AtomicU64::new(0),
             external_bytes: AtomicU64::new(0),
-            retired: Mutex::new(Some(Vec::new())),
+            retired: sync::Mutex::new(Some(Vec::new())),
             retired_bytes: AtomicU64::new(0),
             pool,
         });
@@ -248,22 +259,6 @@ impl Heap {
         // Who frees the last block destroys the core, and knows it by its address only.
         core.as_ptr().expose_provenance();
         Self { core }
-    }
-
-    #[cold]
-    fn allocate_large(&self, size: usize) -> NonNull<u8> {
-        let layout = large_layout(size);
-        // SAFETY: the size is not zero.
-        let memory = unsafe { alloc(layout) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let end = memory.as_ptr().expose_provenance() + layout.size();
-        assert!(end <= 1 << ADDRESS_BITS, "an address does not fit a bucket's word");
-        // SAFETY: the layout leaves a line before the block for the owner's address.
-        unsafe { memory.cast::<*const HeapCore>().write(self.core.as_ptr()) };
-        self.core().state.lock().live_count += 1;
-        self.core().external_bytes.fetch_add(size as u64, Ordering::Relaxed);
-        // SAFETY: inside the allocation, whose size is more than a line.
-        unsafe { memory.add(LINE_SIZE) }
     }
 }
 
@@ -306,12 +301,11 @@ impl HeapCore {
 
     /// Takes a span from the pool and dresses it for `class`.
     #[cold]
-    fn new_span<'a>(&self, class: usize) -> &'a Span {
+    fn new_span(&self, class: usize) -> NonNull<Span> {
         let span = self.pool.take();
         // SAFETY: the span was just taken, so its header is this thread's.
         unsafe { span.write(Span::new(self, class)) };
-        // SAFETY: just written; a taken span's header stays until it is given back.
-        unsafe { span.as_ref() }
+        span
     }
 
     /// # Safety
@@ -325,10 +319,12 @@ impl HeapCore {
     }
 
     fn give_empty_spans(&self) {
-        let empty = self.state.lock().take_empty_spans(self);
-        for span in empty {
-            // SAFETY: the span was taken from this pool, has no live block, and is in no list any more.
-            unsafe { self.pool.give(span) };
+        for class in 0..CLASS_COUNT {
+            let empty = self.state.lock().take_empty_spans(self, class);
+            for span in empty {
+                // SAFETY: the span was taken from this pool, has no live block, and is in no list any more.
+                unsafe { self.pool.give(span) };
+            }
         }
     }
 }
@@ -344,14 +340,16 @@ impl State {
     fn pop(&mut self, core: &HeapCore, class: usize) -> NonNull<u8> {
         // SAFETY: spans in the list are taken by this heap.
         let span = unsafe { self.partial[class].as_ref() }.expect("callers have seen that there is room");
-        let (block, was_freed) = span.pop();
+        // SAFETY: (1) it is in the list (invariant 1), and (2) `self` is what the lock guards.
+        let (block, was_freed) = unsafe { span.pop() };
         if was_freed {
             self.note_freed(class, -1);
         } else if !span.is_lent() {
             add_unshared(&core.carved_bytes, class_size(class) as u64);
         }
         if !span.has_room() {
-            self.unlink(class, span);
+            // SAFETY: (1) it was the first of the list.
+            unsafe { self.unlink(class, span) };
         }
         block
     }
@@ -366,7 +364,8 @@ impl State {
         let span = unsafe { Span::of(block, class) };
         debug_assert_eq!(span.class(), class, "a block is freed with the size it was allocated with");
         if !span.has_room() {
-            self.link(class, span);
+            // SAFETY: (1) without room it is in no list (invariant 1).
+            unsafe { self.link(class, span) };
         }
         // SAFETY: (1)
         unsafe { span.push(block) };
@@ -376,34 +375,39 @@ impl State {
             return None;
         }
         if span.is_lent() {
-            self.unlink(class, span);
+            // SAFETY: (1) it has room, so it is in the list (invariant 1).
+            unsafe { self.unlink(class, span) };
             let lent = span.pointer().cast::<u8>();
             // SAFETY: (1) it came from `pop` in `borrow`.
             let lender_class = unsafe { Span::outer_of(lent) }.class();
             // SAFETY: (1) and none of its own blocks is live.
             return unsafe { self.push(core, lender_class, lent) };
         }
-        Some(self.detach(core, class, span))
+        // SAFETY: (1) it has room, so it is in the list (invariant 1), and was seen to be empty.
+        Some(unsafe { self.detach(core, class, span) })
     }
 
-    fn take_empty_spans(&mut self, core: &HeapCore) -> Vec<NonNull<Span>> {
+    fn take_empty_spans(&mut self, core: &HeapCore, class: usize) -> Vec<NonNull<Span>> {
         let mut empty = Vec::new();
-        for class in 0..CLASS_COUNT {
-            let mut next = self.partial[class];
-            // SAFETY: spans in the list are taken by this heap.
-            while let Some(span) = unsafe { next.as_ref() } {
-                next = span.next.get();
-                if span.is_empty() {
-                    empty.push(self.detach(core, class, span));
-                }
+        let mut next = self.partial[class];
+        // SAFETY: spans in the list are taken by this heap.
+        while let Some(span) = unsafe { next.as_ref() } {
+            next = span.next.get();
+            if span.is_empty() {
+                // SAFETY: (1) both were just seen.
+                empty.push(unsafe { self.detach(core, class, span) });
             }
         }
         empty
     }
 
     /// Takes an empty span of 32 KiB out of its list, to be given back once the lock is free.
-    fn detach(&mut self, core: &HeapCore, class: usize, span: &Span) -> NonNull<Span> {
-        self.unlink(class, span);
+    ///
+    /// # Safety
+    /// 1. The span is in the list of this class, and empty.
+    unsafe fn detach(&mut self, core: &HeapCore, class: usize, span: &Span) -> NonNull<Span> {
+        // SAFETY: (1) is the callee's condition, too.
+        unsafe { self.unlink(class, span) };
         let carved_count = span.carved_count();
         self.note_freed(class, -(carved_count as i32));
         add_unshared(&core.carved_bytes, ((carved_count * class_size(class)) as u64).wrapping_neg());
@@ -431,7 +435,9 @@ impl State {
         // SAFETY: the block was just taken, is aligned to a line, and larger than a header.
         unsafe { block.write(Span::new_lent(core, class, lender_class)) };
         // SAFETY: just written; it stays until the block is given back to its lender.
-        self.link(class, unsafe { block.as_ref() });
+        let span = unsafe { block.as_ref() };
+        // SAFETY: (1) it was made for this class, and is taken out of the list before the block is given back.
+        unsafe { self.link(class, span) };
         true
     }
 
@@ -442,8 +448,10 @@ impl State {
             // SAFETY: spans in the list are taken by this heap.
             let Some(span) = (unsafe { next.as_ref() }) else { return false };
             if span.has_freed_block() {
-                self.unlink(class, span);
-                self.link(class, span);
+                // SAFETY: (1) it was found in the list.
+                unsafe { self.unlink(class, span) };
+                // SAFETY: (1) it was just taken out.
+                unsafe { self.link(class, span) };
                 return true;
             }
             next = span.next.get();
@@ -459,7 +467,9 @@ impl State {
         }
     }
 
-    fn link(&mut self, class: usize, span: &Span) {
+    /// # Safety
+    /// 1. The span is of this class, taken by this heap, and in no list; it is taken out of this one before it is given back.
+    unsafe fn link(&mut self, class: usize, span: &Span) {
         let head = self.partial[class];
         span.next.set(head);
         span.previous.set(ptr::null());
@@ -470,7 +480,9 @@ impl State {
         self.partial[class] = span;
     }
 
-    fn unlink(&mut self, class: usize, span: &Span) {
+    /// # Safety
+    /// 1. The span is in the list of this class.
+    unsafe fn unlink(&mut self, class: usize, span: &Span) {
         let (next, previous) = (span.next.get(), span.previous.get());
         // SAFETY: spans in the list are taken by this heap.
         if let Some(next) = unsafe { next.as_ref() } {
@@ -486,33 +498,6 @@ impl State {
     }
 }
 
-/// A segment or directory that no table uses any more but a prefetch may still be reading. Dropping it frees it.
-#[derive(Debug)]
-pub struct Retired {
-    address: NonNull<u8>,
-    size: usize,
-}
-
-// SAFETY: it owns the memory, and memory may be freed by any thread.
-unsafe impl Send for Retired {}
-// SAFETY: it has no method that takes a shared reference.
-unsafe impl Sync for Retired {}
-
-impl Retired {
-    /// Bytes that dropping it frees.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.size
-    }
-}
-
-impl Drop for Retired {
-    fn drop(&mut self) {
-        // SAFETY: (1, 2) owned since `retire`, whose caller vouched for the size.
-        unsafe { free(self.address, self.size) };
-    }
-}
-
 /// Frees a block, on any thread.
 ///
 /// # Safety
@@ -522,7 +507,7 @@ impl Drop for Retired {
 pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
     if is_large(size) {
         // SAFETY: (1, 2) the caller's.
-        unsafe { free_large(block, size) };
+        unsafe { large::free(block, size) };
         return;
     }
     // SAFETY: (1) the block is live until `push`, and so is the core.
@@ -566,31 +551,6 @@ pub(crate) unsafe fn core_of<'a>(block: NonNull<u8>, size: usize) -> &'a HeapCor
     };
     // SAFETY: (1) a core outlives its blocks.
     unsafe { &*core }
-}
-
-/// # Safety
-/// As for [`free`], and the block is large.
-#[cold]
-unsafe fn free_large(block: NonNull<u8>, size: usize) {
-    // SAFETY: the block is live.
-    let core = unsafe { core_of(block, size) };
-    core.external_bytes.fetch_sub(size as u64, Ordering::Relaxed);
-    let is_last = {
-        let mut state = core.state.lock();
-        state.live_count -= 1;
-        state.is_orphaned && state.live_count == 0
-    };
-    let memory = block.as_ptr().wrapping_sub(LINE_SIZE);
-    // SAFETY: allocated with this layout, a line before the block.
-    unsafe { dealloc(memory, large_layout(size)) };
-    if is_last {
-        // SAFETY: (1) the heap is gone and this was the last block.
-        unsafe { HeapCore::destroy(core) };
-    }
-}
-
-fn large_layout(size: usize) -> Layout {
-    Layout::from_size_align(size + LINE_SIZE, LINE_SIZE).expect("sizes of values are far below isize::MAX")
 }
 
 /// Adds to a counter that is written under a lock only.

@@ -5,10 +5,12 @@
 //!
 //! A prefetch reads directories and buckets (atomics) that the table may be changing or may have replaced just now,
 //! so what it fetches may be wrong, which costs time only. What it reads must still be memory: a replaced segment
-//! goes to its heap's retired list, and **the owner of the heap must not drop it before every prefetch that may have
-//! begun earlier is over** (an epoch). That obligation is the only one that the types of this crate do not express.
+//! goes to its heap's retired list, once the hint leads to it no more, and is dropped when every prefetch that may have
+//! begun earlier is over (an epoch). The types of this crate don't express that: whoever makes a hint promises it
+//! ([`Hint::new`]).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use sync::atomic::{AtomicU64, Ordering};
+use sync::simulation::{self, Gap};
 
 use crate::bucket::{Bucket, Position};
 use crate::directory::Directory;
@@ -23,25 +25,44 @@ use crate::table::Table;
 const PREFETCHED_SIZE: usize = 88;
 
 /// Where a table's buckets are, as far as known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hint(AtomicU64);
 
 impl Hint {
     /// Knows nothing: prefetches do nothing.
+    ///
+    /// # Safety
+    /// As long as anybody has the hint:
+    /// 1. It is published for one table at a time, made by [`Table::with_hint`]. Before that table is dropped, or after it was
+    ///    taken, exchanged or cleared and before that, or what it was exchanged for, is dropped or changed, it is published
+    ///    for what is in its place.
+    /// 2. What [`Heap::take_retired`](crate::Heap::take_retired) gives, of any heap that the table's memory comes from, is
+    ///    dropped when every prefetch has ended that began before it was taken out; and no such heap is dropped before the
+    ///    last prefetch has ended.
+    /// 3. A prefetch is what one thread does from asking this hint for a bucket to the last use of the [`HomeBucket`] or
+    ///    [`Trail`] that it got; whoever keeps (2) knows of it.
     #[must_use]
-    pub const fn new() -> Self {
+    pub const unsafe fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Takes note of where the table's buckets are now. To be called under the write latch, after any change and
-    /// before the latch is released; also after the table was taken or cleared.
+    /// Takes note of where the table's buckets are now, and then retires what the table has replaced, of which it returns the
+    /// bytes. To be called under the write latch, after any change and before the latch is released; also after the table was
+    /// taken or cleared.
     #[inline]
-    pub fn publish(&self, table: &Table) {
+    pub fn publish(&self, table: &mut Table) -> usize {
         let bits = table.hint_bits();
         if self.0.load(Ordering::Relaxed) != bits {
             // Release pairs with the acquire in `root`: segments are initialised before they can be seen.
             self.0.store(bits, Ordering::Release);
         }
+        if table.replaced.is_empty() { 0 } else { table.retire_replaced() }
+    }
+
+    /// Loads the line that the hint itself lies in.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch::line((&raw const self.0).addr());
     }
 
     /// Loads the line of the directory that [`Self::prefetch_home`] will read, if the table has a directory.
@@ -92,7 +113,8 @@ impl Hint {
     fn segment(&self, position: Position) -> SegmentRef {
         let root = self.root();
         if root.is_directory() {
-            // SAFETY: directories are freed only when no prefetch that saw them is still running.
+            simulation::assert_not_freed(root.address());
+            // SAFETY: (1) `Hint::new` (1, 2): a directory is freed only when no prefetch that saw it is still running.
             unsafe { Directory::view(root) }.segment(position)
         } else {
             root
@@ -100,8 +122,7 @@ impl Hint {
     }
 }
 
-/// A bucket that was asked for, in which a key is at home. It must not be looked at after the prefetch is over in the sense
-/// of the file's header.
+/// A bucket that was asked for, in which a key is at home. Looking at it is part of the prefetch ([`Hint::new`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HomeBucket {
     /// 0 if the table has no buckets.
@@ -131,6 +152,7 @@ impl HomeBucket {
         let index = segment.home(position);
         let address = segment.bucket_address(index);
         prefetch::line(address);
+        simulation::pass(Gap::MemoryFound);
         Self { address, index: index as u32 }
     }
 
@@ -139,16 +161,17 @@ impl HomeBucket {
     #[inline(always)]
     #[must_use]
     pub fn prefetch_entry(self, hash: u64) -> Sighting {
+        simulation::assert_not_freed(self.address);
         let bucket = std::ptr::with_exposed_provenance::<Bucket>(self.address);
-        // SAFETY: null or the address of a bucket in a segment, all atomics; segments are freed only when no prefetch that saw
-        // them is still running (see the file's header).
+        // SAFETY: null or the address of a bucket in a segment, all atomics; by `Hint::new` (1, 2) segments are freed only when
+        // no prefetch that saw them is still running, and by (3) this is part of one.
         let Some(bucket) = (unsafe { bucket.as_ref() }) else { return Sighting::Missing };
         prefetch_entry_in(bucket, self.index, Position::of_hash(hash))
     }
 }
 
-/// The way to an entry that is not at home and is to be prefetched: the bucket that has been asked for. It must not be followed
-/// after the prefetch is over in the sense of the file's header.
+/// The way to an entry that is not at home and is to be prefetched: the bucket that has been asked for. Following it is part of
+/// the prefetch ([`Hint::new`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Trail {
     segment: SegmentRef,
@@ -161,7 +184,9 @@ impl Trail {
     /// loads the next bucket that it may be in: then the trail is to be followed again.
     #[must_use]
     pub fn follow(&mut self) -> Sighting {
-        // SAFETY: segments are freed only when no prefetch that saw them is still running (see the file's header).
+        simulation::assert_not_freed(self.segment.address());
+        // SAFETY: (1) `Hint::new` (1, 2): segments are freed only when no prefetch that saw them is still running, and by (3)
+        // this is part of one.
         let segment = unsafe { self.segment.view() };
         let index = self.path.bucket_index();
         let Some(bucket) = segment.buckets.get(index) else { return Sighting::Missing };

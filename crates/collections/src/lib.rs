@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
+mod bits;
 mod block;
 mod bucket;
 mod check;
@@ -17,6 +18,7 @@ mod defragment;
 mod directory;
 mod entry;
 mod entry_mut;
+mod estimate;
 mod guess;
 mod hash;
 mod hasher;
@@ -31,6 +33,8 @@ mod object;
 mod packed;
 mod prefetch;
 mod removed;
+mod replaced;
+mod sampling;
 mod segment;
 mod set;
 mod size_class;
@@ -42,6 +46,7 @@ pub mod stream;
 mod table;
 mod walk;
 
+pub use bits::count_ones;
 pub use bucket::TABLE_BYTES_A_KEY;
 pub use check::TableStats;
 pub use collection::{Collection, Home, Limits};
@@ -51,7 +56,7 @@ pub use entry_mut::EntryMut;
 pub use guess::{Guess, LastGuess};
 pub use hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use hasher::KeyHasher;
-pub use heap::{Heap, Retired};
+pub use heap::Heap;
 pub use hint::{Hint, HomeBucket, Sighting, Trail};
 pub use list::{End, List, ListLimits};
 pub use members::PrefetchStep;
@@ -59,8 +64,14 @@ pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
 pub use object::{Kind, Object};
 pub use packed::{Item, Iter as PackedIter, Packed};
 pub use removed::{ExpiryChange, NewValue, Removed};
+pub use replaced::Retired;
+pub use sampling::Run;
 pub use set::{Sampled, Set, SetLimits, SetPlace, Wanted};
 pub use sorted_set::{Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated};
-pub use span_pool::{AdviceHook, PageHook, PageHooks};
+pub use span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use table::{NotAString, Table, Upserted};
 pub use walk::ExpiryWalk;
+
+/// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures: for tests, under Miri
+/// and with the feature `tiny`.
+pub(crate) const IS_TINY: bool = cfg!(any(miri, feature = "tiny"));

@@ -29,7 +29,7 @@ use nodes::Nodes;
 type Elements = Packed<1, false>;
 
 /// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
-const SMALL_SIZE_MAX: usize = if cfg!(miri) { 512 } else { 4096 };
+const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
 
 /// Bytes of elements up to which something is added to a node.
 const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
@@ -226,9 +226,24 @@ impl List {
             }
             Repr::Large(nodes) => {
                 nodes.remove_range(index, count);
-                if let Some((elements, listpack_size, is_quicklist)) = nodes.take_small() {
-                    self.repr = Repr::Small { elements, listpack_size, is_quicklist };
-                }
+                self.become_small_if_few();
+            }
+        }
+    }
+
+    /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. One pass over the
+    /// elements. Returns how many were removed.
+    pub fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                let removed = remove_equal(elements, text, from, count_max);
+                *sum -= (removed * listpack_size(Item::of_text(text))) as u32;
+                removed
+            }
+            Repr::Large(nodes) => {
+                let removed = nodes.remove_equal(text, from, count_max);
+                self.become_small_if_few();
+                removed
             }
         }
     }
@@ -251,9 +266,13 @@ impl List {
     /// Bytes of memory beside the value itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.repr {
             Repr::Small { elements, .. } => elements.memory_bytes(),
-            Repr::Large(nodes) => nodes.memory_bytes(),
+            Repr::Large(nodes) => nodes.estimated_bytes(sample_len),
         }
     }
 
@@ -308,6 +327,14 @@ impl List {
         matches!(&self.repr, Repr::Large(nodes) if nodes.has_element_beyond(limits))
     }
 
+    fn become_small_if_few(&mut self) {
+        if let Repr::Large(nodes) = &mut self.repr
+            && let Some((elements, listpack_size, is_quicklist)) = nodes.take_small()
+        {
+            self.repr = Repr::Small { elements, listpack_size, is_quicklist };
+        }
+    }
+
     #[cold]
     fn make_large(&mut self) {
         if let Repr::Small { elements, listpack_size, is_quicklist } = &mut self.repr {
@@ -328,6 +355,26 @@ impl List {
             Repr::Large(nodes) => nodes.check(),
         }
     }
+}
+
+/// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
+fn remove_equal(elements: &mut Elements, text: &[u8], from: End, count_max: usize) -> usize {
+    let equal_count = elements.count_of(text);
+    let removed_count = equal_count.min(count_max);
+    if removed_count == 0 {
+        return 0;
+    }
+    let passed_count = if from == End::Left { 0 } else { equal_count - removed_count };
+    let removed = passed_count..passed_count + removed_count;
+    let mut nth = 0;
+    elements.retain(|[item]| {
+        if nth == removed.end || !item.is(text) {
+            return true;
+        }
+        nth += 1;
+        !removed.contains(&(nth - 1))
+    });
+    removed_count
 }
 
 impl Collection for List {

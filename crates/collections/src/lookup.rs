@@ -25,8 +25,10 @@ impl Table {
     #[must_use]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
         let position = Position::of_hash(hash);
-        let place = self.place_in(self.segment(position), position, key)?;
-        Some(self.entry_of(place.item))
+        // SAFETY: (1) the table was asked for it.
+        let place = unsafe { self.place_in(self.segment(position), position, key) }?;
+        // SAFETY: (1) the table has just been asked for it.
+        Some(unsafe { self.entry_of(place.item) })
     }
 
     /// The entry of a key, which is probably where it was seen.
@@ -34,7 +36,9 @@ impl Table {
     #[must_use]
     pub fn find_near(&self, guess: Guess, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
         let position = Position::of_hash(hash);
-        let guessed = self.segment(position).place_at(guess, position).map(|place| self.entry_of(place.item));
+        let place = self.segment(position).place_at(guess, position);
+        // SAFETY: (1) the table has just been asked for it.
+        let guessed = place.map(|place| unsafe { self.entry_of(place.item) });
         guessed.filter(|entry| entry.has_key(key)).or_else(|| self.find(hash, key))
     }
 
@@ -55,40 +59,52 @@ impl Table {
         hash: u64,
         key: &[u8],
     ) -> Option<EntryMut<'a>> {
-        let (segment, place) = self.find_place(guess, hash, key)?;
-        Some(EntryMut::new(self, heap, segment, place))
+        // SAFETY: (1) both are the new entry's, which borrows the table.
+        let (segment, place) = unsafe { self.find_place(guess, hash, key) }?;
+        // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+        Some(unsafe { EntryMut::new(self, heap, segment, place) })
     }
 
-    /// The place of a key. It is good until segments are replaced, which no borrow tells.
+    /// The place of a key.
+    ///
+    /// # Safety
+    /// 1. The table replaces no segment, and is not dropped, for the whole of `'a`: no borrow tells that.
     #[inline(always)]
-    pub(crate) fn find_place<'a>(
+    pub(crate) unsafe fn find_place<'a>(
         &mut self,
         guess: Guess,
         hash: u64,
         key: &[u8],
     ) -> Option<(Segment<'a>, Place<'a>)> {
         let position = Position::of_hash(hash);
-        // SAFETY: the table owns its segments; callers are done with the place before they replace any.
+        // SAFETY: (1) the table owns its segments, and keeps them.
         let segment: Segment<'a> = unsafe { self.segment_ref(position).view() };
         if let Some(place) = segment.place_at(guess, position)
-            && self.entry_of(place.item).has_key(key)
+            // SAFETY: (1) the table has just been asked for it.
+            && unsafe { self.entry_of(place.item) }.has_key(key)
         {
             return Some((segment, place));
         }
         // Not returned as it is: then a place that was guessed would be written to memory, too, and waited for there.
-        let Place { bucket, bucket_index, index, item } = self.place_in(segment, position, key)?;
+        // SAFETY: (1) the table was asked for it.
+        let found = unsafe { self.place_in(segment, position, key) };
+        let Place { bucket, bucket_index, index, item } = found?;
         Some((segment, Place { bucket, bucket_index, index, item }))
     }
 
     /// The place of a key in its segment. Ten keys in eleven are at home.
+    ///
+    /// # Safety
+    /// 1. The segment is one of this table's.
     #[inline(never)]
-    fn place_in<'a>(&self, segment: Segment<'a>, position: Position, key: &[u8]) -> Option<Place<'a>> {
+    unsafe fn place_in<'a>(&self, segment: Segment<'a>, position: Position, key: &[u8]) -> Option<Place<'a>> {
         let mut path = segment.path(position);
         loop {
             let bucket_index = path.bucket_index();
             let bucket = segment.buckets.get(bucket_index)?;
             let mut matches = bucket.matches(position);
-            let found = matches.find(|(_, item)| self.entry_of(*item).has_key(key));
+            // SAFETY: (1) the item is in a segment of this table.
+            let found = matches.find(|(_, item)| unsafe { self.entry_of(*item) }.has_key(key));
             if let Some((index, item)) = found {
                 return Some(Place { bucket, bucket_index, index, item });
             }
@@ -108,7 +124,9 @@ mod tests {
 
     #[test]
     fn what_a_prefetch_sees_is_where_the_key_is() {
-        let (heap, hint, mut table) = (Heap::new(), Hint::new(), Table::new());
+        // SAFETY: (1) published after each change, and the table is dropped last; (2, 3) nothing is taken out of the heap.
+        let hint = unsafe { Hint::new() };
+        let (heap, mut table) = (Heap::new(), Table::with_hint());
         let key_count: u64 = if cfg!(miri) { 150 } else { 1_000 };
         let hasher = KeyHasher::new([1, 2, 3, 4]);
         let hash_of = |number: u64| hasher.hash(&number.to_le_bytes());
@@ -116,7 +134,7 @@ mod tests {
             let value = NewValue::Int(number as i64);
             table.upsert(&heap, hash_of(number), &number.to_le_bytes(), value, ExpiryChange::Clear);
         }
-        hint.publish(&table);
+        hint.publish(&mut table);
         let mut stray_count = 0;
         for number in 0..key_count {
             let hash = hash_of(number);
@@ -127,7 +145,8 @@ mod tests {
             let Sighting::Seen(guess) = sighting else { panic!("{number}: {sighting:?}") };
             let position = Position::of_hash(hash);
             let place = table.segment(position).place_at(guess, position).expect("an entry is there");
-            assert!(table.entry_of(place.item).has_key(&number.to_le_bytes()));
+            // SAFETY: (1) the table has just been asked for it.
+            assert!(unsafe { table.entry_of(place.item) }.has_key(&number.to_le_bytes()));
             assert!(table.find_mut_near(guess, &heap, hash, &number.to_le_bytes()).is_some());
         }
         assert!((1..key_count / 2).contains(&stray_count), "{stray_count} are not at home");
@@ -136,7 +155,7 @@ mod tests {
             let Sighting::Seen(guess) = hint.prefetch_home(hash).prefetch_entry(hash) else { continue };
             let removed = table.find_mut_near(guess, &heap, hash, &key).map(|entry| entry.remove());
             assert!(removed.is_some_and(|removed| removed.entry().has_key(&key)));
-            hint.publish(&table);
+            hint.publish(&mut table);
         }
         table.check().unwrap();
     }

@@ -26,6 +26,7 @@ mod whole;
 
 use crate::Entry;
 use crate::collection::Home;
+use crate::estimate::estimated_sum;
 use crate::heap::Heap;
 use crate::prefetch;
 use crate::table::Table;
@@ -74,7 +75,7 @@ impl PrefetchStep {
 
 /// Members that a single leaf has before there is a row of them: so many that its tags are two cache lines, and that
 /// most sets have no row, on the way through which each step waits for memory. Few under Miri.
-const ONE_LEAF_LEN_MAX: usize = if cfg!(miri) { 16 } else { 128 };
+const ONE_LEAF_LEN_MAX: usize = if crate::IS_TINY { 16 } else { 128 };
 
 /// Bits of the hash that are the order of a scan; a position with the next higher bit is one in the table.
 const ORDER_BITS: u32 = 32;
@@ -135,11 +136,12 @@ impl<K: Keyed> Members<K> {
     }
 
     /// Bytes of memory behind it.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
             Self::One(single) => single.memory_bytes(),
             Self::Many(many) => {
-                let aside: usize = many.aside.iter().map(Entry::allocated_bytes).sum();
+                let entries = many.aside.iter().map(Entry::allocated_bytes);
+                let aside = estimated_sum(entries, many.aside.len(), sample_len);
                 size_of::<Many<K>>() + many.row.memory_bytes() + many.aside.memory_bytes() + aside
             }
         }

@@ -4,6 +4,7 @@
 //! objects and never looks inside.
 
 use crate::collection::Collection;
+use crate::estimate::SAMPLE_LEN;
 use crate::hash::Hash;
 use crate::heap::Heap;
 use crate::list::List;
@@ -183,12 +184,22 @@ impl Object {
     /// Bytes of memory beside the object itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    /// The same, estimated where it would take a walk through all of it.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
+    fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
-            Self::Set(set) => set.memory_bytes(),
-            Self::Hash(hash) => hash.memory_bytes(),
-            Self::List(list) => list.memory_bytes(),
-            Self::SortedSet(set) => set.memory_bytes(),
-            Self::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
+            Self::Set(set) => set.estimated_bytes(sample_len),
+            Self::Hash(hash) => hash.estimated_bytes(sample_len),
+            Self::List(list) => list.estimated_bytes(sample_len),
+            Self::SortedSet(set) => set.estimated_bytes(sample_len),
+            Self::Stream(stream) => size_of::<Stream>() + stream.estimated_bytes(sample_len),
             #[cfg(test)]
             Self::Probe(bytes) => bytes.capacity(),
         }

@@ -25,6 +25,7 @@ mod element;
 mod gap;
 mod groups;
 mod index;
+mod retain;
 mod traits;
 
 use std::ops::Range;

@@ -7,14 +7,18 @@
 //! Changes are written as "old owner in, new owner out" ([`Removed::with_value`] and its like): they reuse the
 //! block where the size class stays the same, and else move to a new one.
 
+mod content;
+
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::entry::{EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, Shape, ValueRef};
 use crate::heap::{self, Heap};
-use crate::number::{DecimalBuffer, may_be_canonical, parse_canonical};
+use crate::number::{DecimalBuffer, may_be_canonical};
 use crate::object::{Kind, Object};
+
+use self::content::Content;
 
 /// A value to be stored.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub enum NewValue<'v> {
     Bytes(&'v [u8]),
     /// A string whose encoding is `raw` whatever its length.
     Raw(&'v [u8]),
+    /// The same, in a buffer that is taken as it is if the string is long.
+    Buffer(&'v mut Vec<u8>),
     /// A string that is the decimal text of this integer.
     Int(i64),
     /// A collection. In a box, as every string set is handed on in this, too, and takes a third longer if it is larger.
@@ -50,59 +56,6 @@ impl ExpiryChange {
             Self::Keep => old,
             Self::Clear => None,
             Self::At(at) => Some(at),
-        }
-    }
-}
-
-/// A value in the form in which it is going to be stored.
-enum Content<'v> {
-    Int(i64),
-    Inline(Form, &'v [u8]),
-    Large(Vec<u8>),
-    Object(Object),
-}
-
-impl<'v> Content<'v> {
-    fn of(value: NewValue<'v>) -> Self {
-        match value {
-            NewValue::Int(value) => Self::Int(value),
-            NewValue::Object(object) => Self::Object(*object),
-            NewValue::Auto(text) => parse_canonical(text).map_or_else(|| Self::of_bytes(text), Self::Int),
-            NewValue::Bytes(bytes) => Self::of_bytes(bytes),
-            NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
-            NewValue::Raw(bytes) => Self::Large(bytes.to_vec()),
-        }
-    }
-
-    fn of_bytes(bytes: &'v [u8]) -> Self {
-        if bytes.len() <= EMBSTR_SIZE_MAX {
-            Self::Inline(Form::Embstr, bytes)
-        } else {
-            Self::of(NewValue::Raw(bytes))
-        }
-    }
-
-    /// The shape of an entry that holds it.
-    fn shape(&self, has_expiry: bool, key_len: usize) -> Shape {
-        let value_size = match self {
-            Self::Int(_) => size_of::<i64>(),
-            Self::Inline(_, bytes) => bytes.len(),
-            Self::Large(_) => size_of::<*const Vec<u8>>(),
-            Self::Object(_) => return Shape::of_object(has_expiry, key_len),
-        };
-        Shape { has_expiry, key_len, value_size }
-    }
-
-    fn kind(&self) -> Kind {
-        if let Self::Object(object) = self { object.kind() } else { Kind::String }
-    }
-
-    fn form(&self) -> Form {
-        match self {
-            Self::Int(_) => Form::Int,
-            Self::Inline(form, _) => *form,
-            Self::Large(_) => Form::Large,
-            Self::Object(_) => Form::Object,
         }
     }
 }
@@ -147,17 +100,19 @@ impl Removed {
     /// The same value, expiry and access clock under another key and in another heap.
     pub(crate) fn with_key(self, heap: &Heap, key: &[u8]) -> Self {
         let shape = self.entry().shape();
-        // SAFETY: the block is live and of this size.
+        // SAFETY: (1) the block is live and of this size.
         if self.entry().has_key(key) && unsafe { heap.owns(self.block, shape.size()) } {
             return self;
         }
-        self.moved(heap, Some(key), shape.has_expiry, shape.value_size)
+        // SAFETY: (1) the value keeps its size.
+        unsafe { self.moved(heap, Some(key), shape.has_expiry, shape.value_size) }
     }
 
     /// The same in another block.
     pub(crate) fn relocated(self, heap: &Heap) -> Self {
         let shape = self.entry().shape();
-        self.moved(heap, None, shape.has_expiry, shape.value_size)
+        // SAFETY: (1) the value keeps its size.
+        unsafe { self.moved(heap, None, shape.has_expiry, shape.value_size) }
     }
 
     /// The same key with another value and expiry. The access clock stays.
@@ -169,7 +124,7 @@ impl Removed {
             && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > INLINE_SIZE_MAX
         {
-            // SAFETY: `self` owns the entry and is not used meanwhile.
+            // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
             unsafe { Self::edit_large(self.block, |buffer| overwrite(buffer, bytes)) };
             return self.with_expiry(heap, expiry);
         }
@@ -179,9 +134,13 @@ impl Removed {
             let entry = self.entry();
             return Self::build(heap, entry.key(), content, expiry, entry.access());
         }
-        self.drop_value();
-        self.write_head(content.kind(), content.form(), self.entry().access(), shape);
-        self.write_content(heap, content, shape);
+        let (kind, form, access) = (content.kind(), content.form(), self.entry().access());
+        // SAFETY: (1) the new content overwrites them below.
+        unsafe { self.drop_value() };
+        // SAFETY: (1) the block has room for the shape, and (2) the new content follows.
+        unsafe { self.write_head(kind, form, access, shape) };
+        // SAFETY: (1) the block has room for the shape, which is the content's.
+        unsafe { self.write_content(heap, content, shape) };
         self.with_expiry(heap, expiry)
     }
 
@@ -189,10 +148,12 @@ impl Removed {
     pub(crate) fn with_expiry(mut self, heap: &Heap, expiry: Option<i64>) -> Self {
         let shape = self.entry().shape();
         if expiry.is_some() != shape.has_expiry {
-            self = self.moved(heap, None, expiry.is_some(), shape.value_size);
+            // SAFETY: (1) the value keeps its size.
+            self = unsafe { self.moved(heap, None, expiry.is_some(), shape.value_size) };
         }
         if let Some(at) = expiry {
-            self.write_expiry(at);
+            // SAFETY: (1) the entry has an expiry, since it was moved if not before.
+            unsafe { self.write_expiry(at) };
         }
         self
     }
@@ -209,7 +170,7 @@ impl Removed {
                     reserve_amortised(buffer, len);
                     buffer.resize(len, 0);
                 };
-                // SAFETY: `self` owns the entry and is not used meanwhile.
+                // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
                 unsafe { Self::edit_large(self.block, resize) };
                 self
             }
@@ -226,7 +187,8 @@ impl Removed {
                 let expiry = entry.expiry();
                 self.with_value(heap, NewValue::Raw(text), expiry).with_len(heap, len)
             }
-            Form::Embstr | Form::Raw => self.with_inline_len(heap, len),
+            // SAFETY: (1) the form was just seen.
+            Form::Embstr | Form::Raw => unsafe { self.with_inline_len(heap, len) },
         }
     }
 
@@ -238,14 +200,14 @@ impl Removed {
                 reserve_amortised(buffer, buffer.len() + bytes.len());
                 buffer.extend_from_slice(bytes);
             };
-            // SAFETY: `self` owns the entry and is not used meanwhile.
+            // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
             unsafe { Self::edit_large(self.block, append) };
             return self;
         }
         let old_len =
             self.entry().value().text_len().expect("callers have checked that the value is a string");
         self = self.with_len(heap, old_len + bytes.len());
-        // SAFETY: `self` owns the entry and is not used meanwhile.
+        // SAFETY: (1) `self` owns the entry and is not used meanwhile.
         let text = unsafe { Self::bytes_of_block(self.block) }.expect("a resized string is not an integer");
         text[old_len..].copy_from_slice(bytes);
         self
@@ -292,7 +254,7 @@ impl Removed {
                     let buffer = Arc::make_mut(text);
                     (buffer.as_mut_ptr(), buffer.len())
                 };
-                // SAFETY: (1) is the callee's condition, too.
+                // SAFETY: (1) the form was just seen.
                 unsafe { Self::edit_large(block, own) }
             }
             Form::Int | Form::Object => return None,
@@ -356,19 +318,28 @@ impl Removed {
 
     fn build(heap: &Heap, key: &[u8], content: Content<'_>, expiry: Option<i64>, access: u32) -> Self {
         let shape = content.shape(expiry.is_some(), key.len());
+        // Nothing panics before it is complete.
         let mut new = Self { block: heap.allocate(shape.size()) };
-        new.write_head(content.kind(), content.form(), access, shape);
+        // SAFETY: (1) the block was allocated for the shape, and (2) all that it says follows.
+        unsafe { new.write_head(content.kind(), content.form(), access, shape) };
         if let Some(at) = expiry {
-            new.write_expiry(at);
+            // SAFETY: (1) the shape has an expiry.
+            unsafe { new.write_expiry(at) };
         }
-        new.write_key(key, shape);
-        new.write_content(heap, content, shape);
+        // SAFETY: (1) the block was allocated for the shape, which has a key of this length.
+        unsafe { new.write_key(key, shape) };
+        // SAFETY: (1) the block was allocated for the shape, which is the content's.
+        unsafe { new.write_content(heap, content, shape) };
         new
     }
 
     /// Moves the value, of a string its first `value_size` stored bytes, to a block of another shape, under the same key
     /// unless there is a new one. The expiry is copied if there is one before and after.
-    fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
+    ///
+    /// # Safety
+    /// 1. `value_size` is the value's, unless that is a string's bytes; where it is larger, the caller writes the further
+    ///    bytes before anybody reads them.
+    unsafe fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
         let entry = self.entry();
         let old = entry.shape();
         let key = key.unwrap_or(entry.key());
@@ -379,11 +350,14 @@ impl Removed {
             Shape { has_expiry, key_len: key.len(), value_size }
         };
         let mut new = Self { block: heap.allocate(shape.size()) };
-        new.write_head(entry.kind(), entry.form(), entry.access(), shape);
+        // SAFETY: (1) the block was allocated for the shape, and (2) all that it says follows.
+        unsafe { new.write_head(entry.kind(), entry.form(), entry.access(), shape) };
         if has_expiry {
-            new.write_expiry(entry.expiry().unwrap_or_default());
+            // SAFETY: (1) the shape has an expiry.
+            unsafe { new.write_expiry(entry.expiry().unwrap_or_default()) };
         }
-        new.write_key(key, shape);
+        // SAFETY: (1) the block was allocated for the shape, which has a key of this length.
+        unsafe { new.write_key(key, shape) };
         let (source, target, size) = if is_object {
             (old.object_offset(), shape.object_offset(), size_of::<Object>())
         } else {
@@ -392,7 +366,8 @@ impl Removed {
         // SAFETY: both ranges lie inside their entries, which are two.
         unsafe { new.at(target).copy_from_nonoverlapping(self.at(source), size) };
         if entry.form() == Form::Large {
-            let capacity = entry.large_text().capacity() as isize;
+            // SAFETY: (1) the form was just seen.
+            let capacity = unsafe { entry.large_text() }.capacity() as isize;
             heap.core().note_external(capacity);
             self.core().note_external(-capacity);
         }
@@ -400,13 +375,18 @@ impl Removed {
         new
     }
 
-    fn with_inline_len(mut self, heap: &Heap, len: usize) -> Self {
+    /// # Safety
+    /// 1. The form is [`Form::Embstr`] or [`Form::Raw`].
+    unsafe fn with_inline_len(mut self, heap: &Heap, len: usize) -> Self {
         let old = self.entry().shape();
         let shape = Shape { value_size: len, ..old };
         if !shape.same_block(old) {
-            self = self.moved(heap, None, old.has_expiry, len);
+            // SAFETY: (1) the value is a string's bytes, of which further ones are written below.
+            self = unsafe { self.moved(heap, None, old.has_expiry, len) };
         }
-        self.write_head(Kind::String, Form::Raw, self.entry().access(), shape);
+        let access = self.entry().access();
+        // SAFETY: (1) the block has room for the shape, and (2) further bytes follow.
+        unsafe { self.write_head(Kind::String, Form::Raw, access, shape) };
         if len > old.value_size {
             let tail = self.at(shape.value_offset() + old.value_size);
             // SAFETY: the tail lies inside the entry, whose block holds the new shape.
@@ -424,75 +404,87 @@ impl Removed {
         let entry = unsafe { Entry::from_block(block) };
         let shape = entry.shape();
         let target = block.as_ptr().wrapping_add(shape.value_offset()).cast::<*const Vec<u8>>();
-        // SAFETY: (1) the entry's count of the text; the address is written back below, and nobody reads it before.
-        let mut text = unsafe { Arc::from_raw(entry.large_address()) };
-        let before = text.capacity() as isize;
-        let result = edit(&mut text);
-        let grown = text.capacity() as isize - before;
-        // SAFETY: (1) the block holds the shape, which has room for the address here.
-        unsafe { target.write_unaligned(Arc::into_raw(text)) };
+        // SAFETY: (1) the form says so.
+        let address = unsafe { entry.large_address() };
         // SAFETY: (1) the block is live and of this size.
-        unsafe { heap::core_of(block, shape.size()) }.note_external(grown);
-        result
+        let core = unsafe { heap::core_of(block, shape.size()) };
+        // SAFETY: (1) the entry's count of the text; the address is written back, and nobody reads it before.
+        let text = ManuallyDrop::new(unsafe { Arc::from_raw(address) });
+        let mut lent = LentText { size_before: text.capacity(), text, target, core };
+        edit(&mut lent.text)
     }
 
-    fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: Shape) {
+    /// # Safety
+    /// 1. The block has room for the shape, which is that of the content.
+    unsafe fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: Shape) {
         let target = self.at(shape.value_offset());
         match content {
             Content::Int(value) => {
-                // SAFETY: the block holds the shape, which has eight bytes here.
+                // SAFETY: (1) the shape has eight bytes here.
                 unsafe { target.cast::<i64>().write_unaligned(value) };
             }
             Content::Inline(_, bytes) => {
-                // SAFETY: the block holds the shape, which has room for these bytes here, and nobody else sees it.
+                // SAFETY: (1) the shape has room for these bytes here, and nobody else sees the block.
                 unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             }
             Content::Large(buffer) => {
                 heap.core().note_external(buffer.capacity() as isize);
-                // SAFETY: the block holds the shape, which has room for the address here.
+                // SAFETY: (1) the shape has room for the address here.
                 unsafe { target.cast::<*const Vec<u8>>().write_unaligned(Arc::into_raw(Arc::new(buffer))) };
             }
             Content::Object(object) => {
                 let target = self.at(shape.object_offset()).cast::<Object>();
-                // SAFETY: the block, which is aligned to 8, holds the shape, which has room for an object here.
+                // SAFETY: (1) the shape has room for an object here, and a block is aligned to 8.
                 unsafe { target.write(object) };
             }
         }
     }
 
-    fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: Shape) {
-        // SAFETY: a block is aligned to 8 and larger than a head.
+    /// # Safety
+    /// 1. The block has room for the shape.
+    /// 2. The caller sees to it that all that the head says is there, before anybody reads it.
+    unsafe fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: Shape) {
+        // SAFETY: (1) a block is aligned to 8, and every shape has a head.
         unsafe { self.block.cast::<Head>().write(Head::new(kind, form, access, shape)) };
     }
 
-    fn write_expiry(&mut self, at: i64) {
+    /// # Safety
+    /// 1. The entry has an expiry.
+    unsafe fn write_expiry(&mut self, at: i64) {
         let target = self.at(Shape::expiry_offset()).cast::<i64>();
-        // SAFETY: every caller has made sure that the shape has an expiry.
+        // SAFETY: (1) it is here.
         unsafe { target.write_unaligned(at) };
     }
 
-    fn write_key(&mut self, key: &[u8], shape: Shape) {
+    /// # Safety
+    /// 1. The block has room for the shape, which has a key of this length.
+    unsafe fn write_key(&mut self, key: &[u8], shape: Shape) {
         if let Some(offset) = shape.long_key_len_offset() {
             let target = self.at(offset).cast::<u32>();
-            // SAFETY: the block holds the shape, which has a long key length here.
+            // SAFETY: (1) the shape has a long key length here.
             unsafe { target.write_unaligned(key.len() as u32) };
         }
         let target = self.at(shape.key_offset());
-        // SAFETY: the block holds the shape, which has room for the key here, and nobody else sees it.
+        // SAFETY: (1) the shape has room for the key here, and nobody else sees the block.
         unsafe { target.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
     /// Frees what the value owns outside the block; its stored bytes are stale then.
-    fn drop_value(&mut self) {
+    ///
+    /// # Safety
+    /// 1. The caller overwrites or frees the stored bytes before anybody reads them.
+    unsafe fn drop_value(&mut self) {
         match self.entry().form() {
             Form::Int | Form::Embstr | Form::Raw => {}
             Form::Large => {
-                self.core().note_external(-(self.entry().large_text().capacity() as isize));
-                // SAFETY: made by `Arc::into_raw`, and every caller overwrites or frees the address next.
-                drop(unsafe { Arc::from_raw(self.entry().large_address()) });
+                // SAFETY: (1) of the callee: the form was just seen.
+                let address = unsafe { self.entry().large_address() };
+                // SAFETY: (1) made by `Arc::into_raw`; the address is not used again.
+                let text = unsafe { Arc::from_raw(address) };
+                self.core().note_external(-(text.capacity() as isize));
             }
             Form::Object => {
-                // SAFETY: the entry owns the object, and every caller overwrites or frees its bytes next.
+                // SAFETY: (1) the entry owns the object, whose bytes are not used again.
                 unsafe { self.entry().object_address().drop_in_place() };
             }
         }
@@ -522,10 +514,30 @@ const COSTLY_SIZE_MIN: usize = 64 * 1024;
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        self.drop_value();
         let size = self.entry().shape().size();
+        // SAFETY: (1) the block is freed below.
+        unsafe { self.drop_value() };
         // SAFETY: the block was allocated for an entry of the same class, and `self` was its only owner.
         unsafe { heap::free(self.block, size) };
+    }
+}
+
+/// A long string while it is changed. Its address goes back to the entry, and its bytes to the count, also in a panic.
+struct LentText<'a> {
+    text: ManuallyDrop<Arc<Vec<u8>>>,
+    size_before: usize,
+    /// Invariant: where the entry, of which nobody else has the use, keeps the address.
+    target: *mut *const Vec<u8>,
+    core: &'a heap::HeapCore,
+}
+
+impl Drop for LentText<'_> {
+    fn drop(&mut self) {
+        self.core.note_external(self.text.capacity() as isize - self.size_before as isize);
+        // SAFETY: taken once, here.
+        let text = unsafe { ManuallyDrop::take(&mut self.text) };
+        // SAFETY: the invariant.
+        unsafe { self.target.write_unaligned(Arc::into_raw(text)) };
     }
 }
 

@@ -27,7 +27,7 @@ use crate::heap::Heap;
 use crate::size_class::LINE_SIZE;
 
 /// Buckets of the largest segment that is not split: 4 KiB. Few under Miri, so that small tables have a directory.
-pub(crate) const BUCKET_COUNT_SPLIT: usize = if cfg!(miri) { 8 } else { 64 };
+pub(crate) const BUCKET_COUNT_SPLIT: usize = if crate::IS_TINY { 8 } else { 64 };
 
 /// Numbers of buckets up to there; from 16 on each fills a span of 32 KiB almost exactly.
 const BUCKET_COUNTS: [u8; 23] =
@@ -82,6 +82,7 @@ impl SegmentRef {
         debug_assert_eq!(bucket_count, Self::representable(bucket_count));
         let size = bucket_count * LINE_SIZE;
         let memory = heap.allocate(size);
+        sync::simulation::note_used(memory.addr().get(), size);
         // SAFETY: the block is at least `size` bytes, and this thread's.
         unsafe { memory.write_bytes(0, size) };
         let exponent = bucket_count.max(1).ilog2().saturating_sub(MANTISSA_BITS - 1);
@@ -149,6 +150,12 @@ impl SegmentRef {
         // As a fraction of the range, in 32 bits: those above the range fall off.
         let place = position.get() << (u32::BITS - POSITION_BITS) << self.depth();
         ((place as u64 * self.bucket_count() as u64) >> u32::BITS) as usize
+    }
+
+    /// The first position of the next segment's range, if this one's has `position`; that of the first behind the last.
+    pub(crate) const fn next_range(self, position: Position) -> Position {
+        let shift = POSITION_BITS - self.depth();
+        Position::new((((position.get() >> shift) + 1) << shift) & (Position::END - 1))
     }
 
     /// A view of the segment.

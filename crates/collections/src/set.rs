@@ -192,9 +192,13 @@ impl Set {
     /// Bytes of memory behind the set.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
             Form::Ints(ints) => ints.memory_bytes(),
-            Form::Listpack(members) | Form::Hashtable(members) => members.memory_bytes(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.estimated_bytes(sample_len),
         }
     }
 
@@ -219,6 +223,13 @@ impl Set {
                 members.contains(home.hasher.hash(member), member)
             }
         }
+    }
+
+    /// Whether an integer is there, of a set whose members are all kept as integers.
+    #[inline]
+    #[must_use]
+    pub fn has_int(&self, value: i64) -> bool {
+        matches!(&self.form, Form::Ints(ints) if ints.contains(value))
     }
 
     /// Whether a member is there that is looked for in several sets.
@@ -316,6 +327,17 @@ impl Set {
                 members.remove_member(home, place);
             }
             _ => unreachable!("the spot is of this set's form"),
+        }
+    }
+
+    /// Visits the members in the order of [`Self::iter`] until `visit` says no.
+    #[inline]
+    pub fn walk<'a>(&'a self, mut visit: impl FnMut(Item<'a>) -> bool) {
+        match &self.form {
+            Form::Ints(ints) => _ = (0..ints.len()).all(|index| visit(Item::Int(ints.at(index)))),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.walk(|member| visit(Item::Bytes(member)));
+            }
         }
     }
 

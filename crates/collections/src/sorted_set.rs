@@ -62,7 +62,7 @@ const _: () = assert!(size_of::<SortedSet>() == 16);
 const COSTLY_LEN_MIN: usize = 64;
 
 /// Elements up to which a set is filled one by one: they may fit into a small form.
-const FEW_LEN_MAX: usize = if cfg!(miri) { 20 } else { 200 };
+const FEW_LEN_MAX: usize = if crate::IS_TINY { 20 } else { 200 };
 
 /// What an update of a member came upon and left.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -355,10 +355,10 @@ impl SortedSet {
         Self { form }
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match &self.form {
             Form::Small(small) => small.memory_bytes(),
-            Form::Large(large) => large.memory_bytes(),
+            Form::Large(large) => large.estimated_bytes(sample_len),
         }
     }
 

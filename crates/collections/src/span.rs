@@ -135,9 +135,14 @@ impl Span {
         SPAN_SIZE / class_size(self.class()) - usize::from(self.uncarved_count.get())
     }
 
-    /// Takes a block; says whether it was freed before (else it is carved now). There must be room.
+    /// Takes a block; says whether it was freed before (else it is carved now).
+    ///
+    /// # Safety
+    /// 1. There is room.
+    /// 2. The span is taken, and the caller has the lock of the heap that took it.
     #[inline]
-    pub(crate) fn pop(&self) -> (NonNull<u8>, bool) {
+    pub(crate) unsafe fn pop(&self) -> (NonNull<u8>, bool) {
+        debug_assert!(self.has_room());
         self.used_count.set(self.used_count.get() + 1);
         let free = self.free.get();
         if free == 0 {
@@ -146,7 +151,7 @@ impl Span {
             return (self.at(usize::from(index) * class_size(self.class())), false);
         }
         let block = self.at((usize::from(free) - 1) * 8);
-        // SAFETY: a freed block holds the next one's place in its first bytes, and is aligned to 8.
+        // SAFETY: (1, 2) a freed block holds the next one's place in its first bytes, and is aligned to 8.
         let next = unsafe { block.cast::<u16>().read() };
         self.free.set(next);
         if next != 0 {

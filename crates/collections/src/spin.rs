@@ -1,15 +1,21 @@
 //! A lock for critical sections of about ten nanoseconds.
 //!
 //! Owns the value it guards. Held only inside this crate's allocator, never across a system call, another lock or
-//! a caller's code. A waiter pauses, and after a bounded number of pauses yields its time slice, so that a holder
-//! which the kernel has preempted can go on.
+//! a caller's code. A waiter pauses, and after a bounded number of pauses sleeps for a moment, so that a holder which
+//! the kernel has preempted can go on.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Pauses before a waiter gives its time slice away.
+use sync::atomic::{AtomicBool, Ordering};
+
+/// Pauses before a waiter sleeps.
 const PAUSE_COUNT_MAX: u32 = 128;
+
+/// How long it does. Yielding instead would cost it its time slice: Linux lets others run for milliseconds then, and not only
+/// the holder for the few nanoseconds that it needs.
+const SLEEP: Duration = Duration::from_micros(20);
 
 pub(crate) struct SpinLock<T> {
     is_locked: AtomicBool,
@@ -44,8 +50,10 @@ impl<T> SpinLock<T> {
             if pause_count < PAUSE_COUNT_MAX {
                 pause_count += 1;
                 std::hint::spin_loop();
+            } else if sync::simulation::is_simulated() {
+                sync::thread::yield_now();
             } else {
-                std::thread::yield_now();
+                sync::thread::sleep(SLEEP);
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Touches: memory of a [`Heap`], which the caller picks; the same one for the life of a table is fastest, but none
 //! is wrong. Segments that are replaced go to that heap's retired list, never straight back to the allocator:
-//! prefetches may be reading them ([`crate::Hint`]).
+//! prefetches may be reading them ([`crate::Hint`]). They go there once the hint leads to them no more (`replaced.rs`).
 //!
 //! Used under the slot's latch, which makes `&Table` and `&mut Table` true. Hashes are the caller's: 64 bits, seeded;
 //! the table looks at bits 49..26 only.
@@ -17,7 +17,7 @@
 //! 3. `len` is the number of entries; the directory's counter of a segment is the number of entries in it.
 //! 4. A word is volatile exactly if its entry has an expiry, and says likewise whether its value's members have;
 //!    `volatile_len` and `volatile_members_len` are their numbers.
-//! 5. `segment_count` and `deepest_count` are the numbers of segments, and of those as deep as the directory.
+//! 5. `deepest_count` is the number of segments as deep as the directory.
 //! 6. No segment has more entries than its capacity, which is six for each bucket and one more.
 //!
 //! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 385 words.
@@ -33,24 +33,28 @@ use crate::entry_mut::EntryMut;
 use crate::guess::Guess;
 use crate::heap::Heap;
 use crate::removed::{ExpiryChange, NewValue, Removed};
+use crate::replaced::{Replaced, retired_directory, retired_segment};
 use crate::segment::{
     BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
 };
 
 /// The map of one slot for one logical database.
 ///
-/// Dropping it frees its entries and retires its segments.
+/// Dropping it frees its entries and retires its segments: a hint of it has to be published before.
 pub struct Table {
     pub(crate) root: SegmentRef,
     pub(crate) len: usize,
     pub(crate) volatile_len: u32,
     pub(crate) volatile_members_len: u32,
-    pub(crate) segment_count: u32,
     pub(crate) deepest_count: u32,
+    /// Whether a hint may lead to it.
+    pub(crate) has_hint: bool,
+    /// What was replaced, and the hint may still lead to.
+    pub(crate) replaced: Replaced,
 }
 
-// With its latch, hint and flags a slot has to fit a cache line.
-const _: () = assert!(size_of::<Table>() <= 32);
+// With its latch, its hint and a pointer a slot has to fit a cache line.
+const _: () = assert!(size_of::<Table>() <= 40);
 
 // A table is Send and Sync because it looks like an integer; what it stands for has to be so too.
 const _: () = {
@@ -79,16 +83,28 @@ pub struct Upserted<'a> {
 pub struct NotAString;
 
 impl Table {
-    /// An empty table. Allocates nothing.
+    /// An empty table that no hint leads to. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
+        Self::empty(false)
+    }
+
+    /// An empty table that has a hint, which is to be published after every change: until then what the table has
+    /// replaced is kept.
+    #[must_use]
+    pub const fn with_hint() -> Self {
+        Self::empty(true)
+    }
+
+    pub(crate) const fn empty(has_hint: bool) -> Self {
         Self {
             root: SegmentRef::NONE,
             len: 0,
             volatile_len: 0,
             volatile_members_len: 0,
-            segment_count: 0,
             deepest_count: 0,
+            has_hint,
+            replaced: Replaced::NONE,
         }
     }
 
@@ -144,7 +160,8 @@ impl Table {
         value: NewValue<'_>,
         expiry: ExpiryChange,
     ) -> Upserted<'a> {
-        let Some((segment, place)) = self.find_place(guess, hash, key) else {
+        // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
+        let Some((segment, place)) = (unsafe { self.find_place(guess, hash, key) }) else {
             let entry = self.add_new(heap, hash, key, value, expiry.apply(None));
             return Upserted {
                 entry,
@@ -154,7 +171,8 @@ impl Table {
                 old: None,
             };
         };
-        let mut entry = EntryMut::new(self, heap, segment, place);
+        // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+        let mut entry = unsafe { EntryMut::new(self, heap, segment, place) };
         let old_expiry = entry.entry().expiry();
         let had_volatile_members = entry.has_volatile_members();
         let old = entry.set(value, expiry);
@@ -226,17 +244,6 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
-    /// Frees all entries and retires the segments; the table is as new.
-    pub fn clear(&mut self) {
-        drop(self.take());
-    }
-
-    /// Moves everything out, so that another thread can drop it.
-    #[must_use]
-    pub fn take(&mut self) -> Self {
-        std::mem::take(self)
-    }
-
     /// Bytes of memory of the segments and the directory; the entries' are counted by the heap.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -265,21 +272,29 @@ impl Table {
         unsafe { self.segment_ref(position).view() }
     }
 
+    /// The entry that an item stands for.
+    ///
+    /// # Safety
+    /// 1. The table has the item, and owns its entry as long as the view is borrowed.
     #[inline]
-    pub(crate) fn entry_of(&self, item: Item) -> Entry<'_> {
-        // SAFETY: the table owns the entries that its items stand for, and is borrowed as long as the view.
+    pub(crate) unsafe fn entry_of(&self, item: Item) -> Entry<'_> {
+        // SAFETY: (1) the block is the entry's, which changes only while the table is borrowed mutably.
         unsafe { Entry::from_block(item.block()) }
     }
 
-    /// Takes the entry at a place of this table out of it, without making it more compact.
-    pub(crate) fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> Removed {
+    /// Takes the entry at a place out of the table, without making it more compact.
+    ///
+    /// # Safety
+    /// 1. `segment` is one of the table's, and `place` is in it.
+    /// 2. The table has `place.item` there, and nobody uses the place afterwards.
+    pub(crate) unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> Removed {
         segment.remove(place);
         self.len -= 1;
         self.forget_volatility(place.item.volatility());
         if let Some(directory) = self.directory() {
             directory.set_len(place.item.position, directory.len(place.item.position) - 1);
         }
-        // SAFETY: the table owned the entry and has just forgotten it.
+        // SAFETY: (1) the table owned the entry, and has just forgotten it.
         unsafe { Removed::from_block(place.item.block()) }
     }
 
@@ -328,8 +343,13 @@ impl Table {
     }
 
     fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: Removed) -> Option<Removed> {
-        match self.find_place(Guess::NONE, hash, new.entry().key()) {
-            Some((segment, place)) => Some(EntryMut::new(self, heap, segment, place).replace(new)),
+        // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
+        match unsafe { self.find_place(Guess::NONE, hash, new.entry().key()) } {
+            Some((segment, place)) => {
+                // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+                let entry = unsafe { EntryMut::new(self, heap, segment, place) };
+                Some(entry.replace(new))
+            }
             None => {
                 self.add(heap, Position::of_hash(hash), new);
                 None
@@ -361,7 +381,8 @@ impl Table {
         if let Some(directory) = self.directory() {
             directory.set_len(position, directory.len(position) + 1);
         }
-        self.entry_of(item)
+        // SAFETY: (1) it has just been inserted.
+        unsafe { self.entry_of(item) }
     }
 
     /// Grows or splits segments until the one that has this position has room.
@@ -371,7 +392,6 @@ impl Table {
             let segment = self.segment_ref(position);
             if segment.is_none() {
                 self.root = SegmentRef::allocate(heap, 1, 0);
-                self.segment_count = 1;
                 return;
             }
             if self.segment_len(position) < capacity(segment.bucket_count()) {
@@ -417,7 +437,8 @@ impl Table {
             Some(directory) => directory.set(position, new),
             None => self.root = new,
         }
-        retire_segment(old);
+        // SAFETY: (1) the table has another one in its place.
+        self.give_up(unsafe { retired_segment(old) });
     }
 
     /// Splits the segment that has this position by one more bit. Its depth is below the directory's.
@@ -445,9 +466,9 @@ impl Table {
             directory.set(start, half);
             directory.set_len(start, len);
         }
-        self.segment_count += 1;
         self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
-        retire_segment(old);
+        // SAFETY: (1) the table has two others in its place.
+        self.give_up(unsafe { retired_segment(old) });
     }
 
     /// Merges the segment that has this position with the other half of what was split, if both are small.
@@ -474,10 +495,11 @@ impl Table {
         }
         directory.set(position, merged);
         directory.set_len(position, len);
-        self.segment_count -= 1;
         self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
-        retire_segment(left);
-        retire_segment(right);
+        // SAFETY: (1) the table has another one in their place.
+        self.give_up(unsafe { retired_segment(left) });
+        // SAFETY: (1) likewise.
+        self.give_up(unsafe { retired_segment(right) });
         if self.deepest_count == 0 {
             self.halve_directory(heap);
         }
@@ -497,7 +519,8 @@ impl Table {
         if depth == 0 {
             let directory = self.root;
             self.root = self.segment_ref(Position::new(0));
-            retire_directory(directory);
+            // SAFETY: (1) the table has none any more.
+            self.give_up(unsafe { retired_directory(directory) });
         } else {
             self.replace_directory(heap, depth);
             let is_deepest = |segment: &Segment<'_>| segment.reference.depth() == depth;
@@ -515,7 +538,19 @@ impl Table {
         }
         let old = std::mem::replace(&mut self.root, new);
         if old.is_directory() {
-            retire_directory(old);
+            // SAFETY: (1) the table has another one in its place.
+            self.give_up(unsafe { retired_directory(old) });
+        }
+    }
+
+    /// Frees the entries, and nothing else.
+    ///
+    /// # Safety
+    /// 1. Nothing but [`Self::take_memory`] is done with the table afterwards until that has been.
+    pub(crate) unsafe fn free_entries(&mut self) {
+        for item in self.segments().flat_map(|(_, segment)| segment.items()) {
+            // SAFETY: (1) the table owned the entry, and nobody asks the table again.
+            drop(unsafe { Removed::from_block(item.block()) });
         }
     }
 }
@@ -526,16 +561,6 @@ const SPLIT_LEN_MIN: usize = 2 * BUCKET_COUNT_SPLIT;
 /// Entries up to which two segments become one: well below what splits it again.
 const MERGED_LEN_MAX: usize = capacity(BUCKET_COUNT_SPLIT) * 5 / 8;
 
-fn retire_segment(segment: SegmentRef) {
-    // SAFETY: it is of this size, and the table that owned it has just let it go.
-    unsafe { Heap::retire(segment.memory(), segment.size()) };
-}
-
-fn retire_directory(directory: SegmentRef) {
-    // SAFETY: it is of this size, and the table that owned it has just let it go.
-    unsafe { Heap::retire(directory.memory(), Directory::size(directory.depth())) };
-}
-
 impl Default for Table {
     fn default() -> Self {
         Self::new()
@@ -544,16 +569,10 @@ impl Default for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        for (_, segment) in self.segments() {
-            for item in segment.items() {
-                // SAFETY: the table owned the entry, and nobody asks the table again.
-                drop(unsafe { Removed::from_block(item.block()) });
-            }
-            retire_segment(segment.reference);
-        }
-        if self.root.is_directory() {
-            retire_directory(self.root);
-        }
+        // SAFETY: (1) that follows.
+        unsafe { self.free_entries() };
+        self.take_memory().into_iter().for_each(Heap::retire);
+        self.replaced.retire();
     }
 }
 
@@ -563,7 +582,6 @@ impl std::fmt::Debug for Table {
             .field("len", &self.len)
             .field("volatile_len", &self.volatile_len)
             .field("volatile_members_len", &self.volatile_members_len)
-            .field("segment_count", &self.segment_count)
             .field("depth", &self.directory_depth())
             .finish()
     }

@@ -50,7 +50,8 @@ impl Table {
         let segment = self.segment(from);
         for place in segment.places_of_home(segment.reference.home(from)) {
             if place.item.position >= from {
-                visit(self.entry_of(place.item));
+                // SAFETY: (1) the segment is the table's.
+                visit(unsafe { self.entry_of(place.item) });
             }
         }
         next_position(segment, from)
@@ -58,7 +59,9 @@ impl Table {
 
     /// All entries, in the order in which they are stored.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.segments().flat_map(|(_, segment)| segment.items()).map(|item| self.entry_of(item))
+        let items = self.segments().flat_map(|(_, segment)| segment.items());
+        // SAFETY: (1) the segments are the table's.
+        items.map(|item| unsafe { self.entry_of(item) })
     }
 
     /// A random entry, close to uniformly chosen, given 64 random bits; `None` if the table is empty.
@@ -75,14 +78,16 @@ impl Table {
             let segment = self.segment(Position::new((random >> 40) as u32));
             let word = scale(random as u32, segment.buckets.len() * WIDTH);
             if let Some(item) = segment.buckets[word / WIDTH].item(word % WIDTH) {
-                return Some(self.entry_of(item));
+                // SAFETY: (1) the segment is the table's.
+                return Some(unsafe { self.entry_of(item) });
             }
         }
         // Nearly empty: the first entry from a random place on.
         let start = Position::new((mix(random) >> 40) as u32);
         let (before, after): (Vec<_>, Vec<_>) =
             self.segments().flat_map(|(_, segment)| segment.items()).partition(|item| item.position < start);
-        after.first().or(before.first()).map(|&item| self.entry_of(item))
+        // SAFETY: (1) the segments are the table's.
+        after.first().or(before.first()).map(|&item| unsafe { self.entry_of(item) })
     }
 
     /// An entry with an expiry from a random place on, found within `bucket_count_max` buckets, given 64 random bits.
@@ -98,7 +103,8 @@ impl Table {
                 .places_of_home(segment.reference.home(position))
                 .filter(|place| place.item.is_volatile());
             if let Some(place) = volatile.next() {
-                return Some(self.entry_of(place.item));
+                // SAFETY: (1) the segment is the table's.
+                return Some(unsafe { self.entry_of(place.item) });
             }
             position = Position::new(next_position(segment, position).unwrap_or(0));
         }
@@ -125,7 +131,8 @@ impl Table {
                 if !place.item.is_volatile() {
                     continue;
                 }
-                let entry = self.entry_of(place.item);
+                // SAFETY: (1) the segment is the table's.
+                let entry = unsafe { self.entry_of(place.item) };
                 if walk.is_over(entry, now) {
                     visit(entry);
                 }
@@ -150,14 +157,16 @@ impl Table {
         }
         for _ in 0..bucket_count_max {
             let Some(position) = walk.next.map(Position::new) else { break };
-            // SAFETY: segments are replaced at the end of the round, when the view is not used any more.
+            // SAFETY: (1) segments are replaced at the end of the round, when the view is not used any more.
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
                 if !place.item.is_volatile() {
                     continue;
                 }
-                if walk.is_over(self.entry_of(place.item), now) {
-                    expired(self.take_out(segment, place));
+                // SAFETY: (1) the segment is the table's, which was not changed at this place.
+                if walk.is_over(unsafe { self.entry_of(place.item) }, now) {
+                    // SAFETY: (1, 2) likewise, and each place is come to once.
+                    expired(unsafe { self.take_out(segment, place) });
                 }
             }
             walk.next = next_position(segment, position);
@@ -185,7 +194,8 @@ impl Table {
             let position = Position::new(next?);
             let segment = self.segment(position);
             for place in segment.places_of_home(segment.reference.home(position)) {
-                if place.item.has_volatile_members() && visit(self.entry_of(place.item)) {
+                // SAFETY: (1) the segment is the table's.
+                if place.item.has_volatile_members() && visit(unsafe { self.entry_of(place.item) }) {
                     return next;
                 }
             }

@@ -2,7 +2,7 @@
 
 mod random;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use collections::{
     Collection, DecimalBuffer, ExpiryChange, Field, FieldWas, Hash, Heap, Home, Item, KeyHasher, Limits,
@@ -24,7 +24,7 @@ struct Expected {
     expiry: Option<i64>,
 }
 
-type Model = HashMap<Vec<u8>, Expected>;
+type Model = BTreeMap<Vec<u8>, Expected>;
 
 fn text(item: Item<'_>) -> Vec<u8> {
     item.text(&mut DecimalBuffer::new()).to_vec()
@@ -167,14 +167,14 @@ impl Fixture {
         assert_eq!(found.as_ref(), self.model.get(field).filter(|_| self.is_live(field)));
         let has_volatile = self.model.values().any(|expected| expected.expiry.is_some());
         assert_eq!(self.hash.has_volatile_members(), has_volatile);
-        let live: HashMap<_, _> = (self.model.iter())
+        let live: BTreeMap<_, _> = (self.model.iter())
             .filter(|(field, _)| self.is_live(field))
             .map(|(field, expected)| (field.clone(), expected.value.clone()))
             .collect();
-        let mut visited = HashMap::new();
+        let mut visited = BTreeMap::new();
         self.hash.visit(self.now, |field, value| visited.insert(text(field), text(value)).is_none());
         assert_eq!(visited, live);
-        let mut scanned = HashMap::new();
+        let mut scanned = BTreeMap::new();
         let mut next = Some(0);
         while let Some(from) = next {
             next = self.hash.scan(home, from, self.now, |field, value| {
@@ -222,7 +222,7 @@ fn samples_are_fair() {
             hash.set(home, LIMITS, field.as_bytes(), &[b'v'; 30], ExpiryChange::Clear, 0);
         }
         let mut random = Random(7);
-        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let each = if cfg!(miri) { 1 } else { 100 };
         for _ in 0..field_count * each {
             let (field, _) = hash.sample(0, || random.bits()).expect("it is not empty");

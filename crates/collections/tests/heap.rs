@@ -1,4 +1,5 @@
 //! The heap by what its owner can see: nothing is lost, whoever frees and in whatever order things are dropped.
+#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -152,7 +153,8 @@ fn threads_may_free_what_others_allocated() {
 
 #[test]
 fn prefetches_may_run_while_a_table_changes() {
-    let (heap, hint) = (Heap::new(), Hint::new());
+    // SAFETY: (1 to 3) nobody prefetches.
+    let (heap, hint) = (Heap::new(), unsafe { Hint::new() });
     let key_count = scaled(3_000);
     let done = AtomicBool::new(false);
     // The writer keeps what is retired until the readers are gone, as an epoch would.
@@ -169,7 +171,7 @@ fn prefetches_may_run_while_a_table_changes() {
                 }
             });
         }
-        let mut table = Table::new();
+        let mut table = Table::with_hint();
         for round in 0..2 {
             for number in 0..key_count {
                 let (hash, key) = (hash_of(number), number.to_le_bytes());
@@ -178,13 +180,52 @@ fn prefetches_may_run_while_a_table_changes() {
                 } else {
                     table.remove(&heap, hash, &key);
                 }
-                hint.publish(&table);
+                hint.publish(&mut table);
             }
         }
         table.clear();
-        hint.publish(&table);
+        hint.publish(&mut table);
         done.store(true, Ordering::Relaxed);
     });
+    drop(heap.take_retired());
+    assert_eq!(heap.used_bytes(), 0);
+}
+
+/// Else an epoch could pass between, and a prefetch that begins after it would be led to what is freed.
+#[test]
+fn what_a_hint_leads_to_is_retired_after_the_hint_has_followed() {
+    // SAFETY: (1) it is published after each change; (2, 3) one thread does everything, and no prefetch goes over a change.
+    let hint = unsafe { Hint::new() };
+    let (heap, mut table) = (Heap::new(), Table::with_hint());
+    let mut retired_size = 0;
+    let mut follow = |table: &mut Table| {
+        assert_eq!(heap.retired_bytes(), retired_size, "retired while the hint may lead there");
+        hint.publish(table);
+        retired_size = heap.retired_bytes();
+    };
+    for number in 0..scaled(3_000) {
+        table.upsert_string(&heap, hash_of(number), &number.to_le_bytes(), b"value", ExpiryChange::Clear);
+        follow(&mut table);
+    }
+    for number in 0..scaled(2_900) {
+        table.remove(&heap, hash_of(number), &number.to_le_bytes());
+        follow(&mut table);
+    }
+    table.clear();
+    follow(&mut table);
+    for number in 0..100 {
+        table.upsert_string(&heap, hash_of(number), &number.to_le_bytes(), b"value", ExpiryChange::Clear);
+        follow(&mut table);
+    }
+    let (mut taken, mut other) = (table.take(), Table::new());
+    follow(&mut table);
+    assert!(retired_size > 0);
+    other.exchange(&mut taken);
+    drop((taken, table));
+    other.clear();
+    assert!(heap.retired_bytes() > retired_size, "a table without a hint retires at once");
+    drop(heap.take_retired());
+    drop(other);
     drop(heap.take_retired());
     assert_eq!(heap.used_bytes(), 0);
 }

@@ -84,6 +84,21 @@ fn run(seed: u64, steps: usize, bias: usize) {
                 list.shrunk(limits);
                 model.remove(index);
             }
+            9 if len > 0 => {
+                // One that occurs, in few or many places.
+                let element = model[random.below(len)].clone();
+                let from = [End::Left, End::Right][random.below(2)];
+                let count_max = [1, 1 + random.below(5), usize::MAX][random.below(3)];
+                let mut places: Vec<usize> = (0..len).filter(|index| model[*index] == element).collect();
+                let removed_count = count_max.min(places.len());
+                if from == End::Right {
+                    places.drain(..places.len() - removed_count);
+                }
+                assert_eq!(list.remove_equal(&element, from, count_max), removed_count);
+                list.shrunk(limits);
+                places.truncate(removed_count);
+                places.iter().rev().for_each(|index| drop(model.remove(*index)));
+            }
             7 => {
                 let copy = list.to_copy();
                 assert_same(&copy, &model);
@@ -115,6 +130,37 @@ fn behaves_as_a_deque() {
         run(seed, step_count, seed as usize % 5);
     }
     run(99, 8 * step_count, 20);
+}
+
+#[test]
+fn equal_elements_go_from_either_end() {
+    let count = if cfg!(miri) { 300 } else { 20_000 };
+    for from in [End::Left, End::Right] {
+        for count_max in [1, count / 4, count / 2, usize::MAX] {
+            let mut list = List::new();
+            let mut model = VecDeque::new();
+            for number in 0..count {
+                let element = if number % 2 == 0 { b"x".to_vec() } else { number.to_string().into_bytes() };
+                list.push(End::Right, &element);
+                model.push_back(element);
+            }
+            let expected = count_max.min(count / 2);
+            assert_eq!(list.remove_equal(b"x", from, count_max), expected);
+            let stays = count / 2 - expected;
+            let mut nth = 0;
+            model.retain(|element| {
+                nth += usize::from(element == b"x");
+                let is_removed = if from == End::Left { nth <= expected } else { nth > stays };
+                element != b"x" || !is_removed
+            });
+            assert_same(&list, &model);
+            assert_eq!(list.remove_equal(b"y", from, usize::MAX), 0);
+        }
+        let mut list = List::new();
+        (0..count).for_each(|_| list.push(from, b"x"));
+        assert_eq!(list.remove_equal(b"x", from, usize::MAX), count);
+        assert_same(&list, &VecDeque::new());
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const LIMITS: SetLimits = if cfg!(miri) {
 };
 
 /// How often everything is compared during one sequence of changes.
-const COMPARISON_COUNT: usize = if cfg!(miri) { 8 } else { 40 };
+const COMPARISON_COUNT: usize = if cfg!(miri) { 4 } else { 40 };
 
 /// What members look like.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +150,7 @@ fn a_scan_visits_what_stays_exactly_once() {
         let home = Home { heap: &heap, hasher: &hasher };
         let mut random = Random(seed);
         let mut set = Set::new_hashtable();
-        let stable_count = 20 + random.below(if cfg!(miri) { 40 } else { 2_000 });
+        let stable_count = 20 + random.below(if cfg!(miri) { 10 } else { 2_000 });
         let stable = |number: usize| format!("stays:{number}{}", "y".repeat(number % 5 * 80)).into_bytes();
         (0..stable_count).for_each(|number| assert!(set.add(home, &stable(number), LIMITS)));
         let mut visits: HashMap<Vec<u8>, usize> = HashMap::new();

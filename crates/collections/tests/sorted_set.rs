@@ -176,11 +176,11 @@ impl Driver {
 
 fn run(scores: Scores, member_count: usize, step_count: usize) {
     let mut driver = Driver::new(member_count as u64, scores, member_count);
-    let round = if cfg!(miri) { 40 } else { step_count / 20 };
+    let (round, comparison_count) = if cfg!(miri) { (30, 3) } else { (step_count / 20, 10) };
     for step in 0..step_count {
         // It grows and shrinks in turns.
         driver.step(if (step / (step_count / 4)).is_multiple_of(2) { 10 } else { 80 });
-        if step % (round / 10).max(1) == 0 {
+        if step % (round / comparison_count).max(1) == 0 {
             driver.compare_ranges();
         }
         if step % round == 0 {

@@ -186,6 +186,29 @@ fn many_deletions_within_a_node_give_its_memory_back() {
 }
 
 #[test]
+fn consumers_come_and_go() {
+    let mut random = Random(11);
+    let mut group = Group::new(StreamId::MIN, None);
+    let mut model: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+    for step in 0..STEP_COUNT as i64 {
+        let name = format!("c{}", random.below(60)).into_bytes();
+        if random.below(5) < 2 {
+            assert_eq!(group.remove_consumer(&name), model.remove(&name).map(|_| 0));
+        } else if let Some(added_at) = model.get(&name) {
+            let index = group.find_consumer(&name).expect("it was added");
+            assert_eq!(group.consumer(index).seen_at, *added_at);
+        } else {
+            group.add_consumer(&name, step);
+            model.insert(name, step);
+        }
+        group.check();
+        assert_eq!(group.consumer_count(), model.len());
+        let names = group.consumers().map(|(_, consumer)| (consumer.name.to_vec(), consumer.seen_at));
+        assert!(names.eq(model.iter().map(|(name, added_at)| (name.clone(), *added_at))));
+    }
+}
+
+#[test]
 fn deliveries_go_from_consumer_to_consumer() {
     let mut group = Group::new(StreamId::MIN, None);
     let (one, other) = (group.add_consumer(b"one", 1), group.add_consumer(b"other", 1));

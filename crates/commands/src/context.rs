@@ -3,6 +3,8 @@
 //!
 //! Never hands out a latch, a socket or a file. Start reading at [`Ctx`].
 
+use std::time::Duration;
+
 use base::{DbIndex, Millis};
 use collections::{Collection, Entry, ExpiryChange, Home, Kind, LastGuess, NewValue, Object, ValueRef};
 use config::{ClientClass, Config};
@@ -17,7 +19,7 @@ use crate::error::CommandError;
 use crate::host::Host;
 use crate::lending::{COPIED_SIZE_MAX, Lending, Portions};
 use crate::reply::{Replied, Reply};
-use crate::session::{BlockReason, Blocked, Session, SessionFlags};
+use crate::session::{BlockReason, Blocked, Queue, Session, SessionFlags};
 
 /// A key of the request, as the planner found it.
 #[derive(Clone, Debug)]
@@ -42,9 +44,7 @@ impl PlannedKey {
     #[must_use]
     #[inline(always)]
     pub fn key<'a>(&self, args: Args<'a>, db: DbIndex) -> Key<'a> {
-        let key = Key::with_hash(args.at(self.arg as usize), self.hash, db);
-        // Memory is asked for as if it were in database 0.
-        if db.0 == 0 { Key { guess: self.guess.get(), ..key } } else { key }
+        Key { guess: self.guess.get(), ..Key::with_hash(args.at(self.arg as usize), self.hash, db) }
     }
 }
 
@@ -78,8 +78,12 @@ pub struct Effects {
     /// Whether an edit has emptied a collection, and so removed its key. May be left from an earlier command: then it
     /// costs a look.
     pub has_emptied: bool,
+    /// Whether the command has begun a pause, which must hold for all threads before it is answered.
+    pub has_paused: bool,
     /// Long strings of the reply that are not copied into it.
     pub lending: Lending,
+    /// The empty queue of a transaction that is over, for the next one.
+    pub spare_queue: Option<Box<Queue>>,
 }
 
 impl<'a> Ctx<'a> {
@@ -305,6 +309,12 @@ impl<'a> Ctx<'a> {
         }
     }
 
+    /// Keeps the memory of a transaction that is over.
+    pub fn reuse_queue(&mut self, mut queue: Box<Queue>) {
+        queue.clear();
+        self.effects.spare_queue = Some(queue);
+    }
+
     /// Forgets what the session watches.
     pub fn unwatch(&mut self) {
         if let Some(watching) = self.session.watching.take() {
@@ -348,8 +358,8 @@ impl<'a> Ctx<'a> {
     /// how it came to be run. Meanwhile keys that the writer has not latched look as if they did not exist. A key that
     /// is only written (the destination of `BLMOVE`) is not named in [`KeyWait::keys`](crate::session::KeyWait), and is
     /// latched.
-    pub fn block(&mut self, until: Option<Millis>, reason: BlockReason) {
-        self.session.blocked = Some(Blocked { until, reason });
+    pub fn block(&mut self, timeout: Option<Duration>, reason: BlockReason) {
+        self.session.blocked = Some(Blocked { timeout, reason });
     }
 }
 

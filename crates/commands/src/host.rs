@@ -4,8 +4,10 @@
 //! a latch: counters and lists are read from what each thread publishes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Millis;
+use config::Config;
 use wire::reply::ReplyBuffer;
 
 pub use crate::connection::client::Criteria;
@@ -17,6 +19,8 @@ use crate::session::{Queued, Session};
 pub trait Host {
     /// Unix time in microseconds, read now (not the cached time of the batch).
     fn unix_micros(&self) -> i64;
+    /// Nanoseconds of a clock that is never set back, for durations.
+    fn uptime_ns(&self) -> u64;
     /// When the server started, Unix time.
     fn started_at(&self) -> Millis;
 
@@ -32,8 +36,8 @@ pub trait Host {
     /// `CONFIG RESETSTAT`
     fn reset_stats(&self);
 
-    /// `CLIENT LIST` lines (without line end) of the connections that the filter keeps, ascending by id.
-    fn client_list(&self, filter: &ClientFilter, own: &Session) -> Vec<String>;
+    /// `CLIENT LIST`: a line, with its end, for each connection that the filter keeps, ascending by id.
+    fn client_list(&self, filter: &ClientFilter, own: &Session) -> Vec<u8>;
     /// The line of one connection; `CLIENT INFO`.
     fn client_info(&self, session: &Session) -> String;
     /// Asks the threads to close the connections that the filter keeps. Returns their number, and whether the asking
@@ -42,7 +46,7 @@ pub trait Host {
     /// `CLIENT UNBLOCK`: whether it was blocked.
     fn client_unblock(&self, id: u64, with_error: bool) -> bool;
     /// `CLIENT PAUSE`
-    fn client_pause(&self, until: Millis, writes_only: bool);
+    fn client_pause(&self, time: Duration, writes_only: bool);
     /// `CLIENT UNPAUSE`
     fn client_unpause(&self);
     /// Whether keys stay when their time is over, because writes are paused.
@@ -76,7 +80,14 @@ pub trait Host {
     fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError>;
 
     /// A command of a transaction has run: it is counted and shown as if it had come by itself.
-    fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>);
+    fn ran_queued(
+        &self,
+        session: &Session,
+        config: &Config,
+        queued: Queued<'_>,
+        cost: QueuedCost,
+        error: Option<&CommandError>,
+    );
     /// Runs something that frees memory, where it disturbs nobody; `key_count` keys are in it.
     fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>);
 
@@ -146,14 +157,14 @@ pub enum Crash {
 /// What a command of a transaction cost.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedCost {
-    /// Its duration in microseconds.
-    pub micros: u64,
+    /// Its duration in nanoseconds.
+    pub ns: u64,
     /// The size of its reply in bytes.
     pub reply_size: usize,
 }
 
 /// Which connections `CLIENT LIST` or `CLIENT KILL` means: those that meet all of `keep` and none of `drop`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ClientFilter {
     pub keep: Criteria,

@@ -4,6 +4,7 @@
 //! Never holds a socket, a buffer or a latch: those belong to the server's connection around it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use base::{DbIndex, Millis};
 use bitflags::bitflags;
@@ -113,39 +114,109 @@ bitflags! {
     }
 }
 
-/// Commands queued by `MULTI`.
+/// Commands queued by `MULTI`, planned already.
 #[derive(Default)]
 pub struct Queue {
     /// In order.
-    pub requests: Vec<Queued>,
-    /// Bytes that the arguments take.
-    pub size: usize,
+    requests: Vec<Entry>,
+    /// The arguments of all requests. Several, so that those of a long queue are not copied again and again.
+    portions: Vec<ArgsBuf>,
+    /// The keys of all requests.
+    keys: Vec<PlannedKey>,
+    /// Bytes that all of it takes.
+    size: usize,
 }
 
-/// A request in a queue, planned already.
-pub struct Queued {
+/// Where the parts of a queued request are.
+struct Entry {
+    found: Found,
+    /// Which portion the arguments are in, and where in it.
+    portion: usize,
+    args: Range<usize>,
+    keys: Range<usize>,
+}
+
+/// A request in a queue.
+#[derive(Clone, Copy)]
+pub struct Queued<'a> {
     /// What is to be run.
     pub found: Found,
     /// With what.
-    pub args: ArgsBuf,
+    pub args: Args<'a>,
     /// Its keys.
-    pub keys: Vec<PlannedKey>,
+    pub keys: &'a [PlannedKey],
 }
+
+/// Bytes of arguments after which another portion begins.
+const PORTION_SIZE: usize = 16 << 10;
+
+/// Requests, and keys, that an empty queue keeps room for.
+const SPARE_COUNT_MAX: usize = 128;
 
 impl Queue {
     /// Adds a request.
     pub fn push(&mut self, found: Found, args: Args<'_>, keys: &[PlannedKey]) {
-        let args = ArgsBuf::from(args);
-        self.size += args.allocated_size() + size_of::<Queued>() + size_of_val(keys);
-        self.requests.push(Queued { found, args, keys: keys.to_vec() });
+        let is_full = |portion: &ArgsBuf| portion.allocated_size() > PORTION_SIZE;
+        if self.portions.last().is_none_or(is_full) {
+            self.portions.push(ArgsBuf::new());
+        }
+        let portion = self.portions.len() - 1;
+        let buffer = &mut self.portions[portion];
+        let (first_arg, first_key, size) = (buffer.args().len(), self.keys.len(), buffer.allocated_size());
+        buffer.extend(args);
+        self.keys.extend_from_slice(keys);
+        self.size += buffer.allocated_size() - size + size_of::<Entry>() + size_of_val(keys);
+        let (args, keys) = (first_arg..first_arg + args.len(), first_key..self.keys.len());
+        self.requests.push(Entry { found, portion, args, keys });
+    }
+
+    /// The requests, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Queued<'_>> {
+        self.requests.iter().map(|entry| Queued {
+            found: entry.found,
+            args: self.portions[entry.portion].args().range(entry.args.clone()),
+            keys: &self.keys[entry.keys.clone()],
+        })
+    }
+
+    /// Number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether nothing is queued.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Bytes of memory that the requests take.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Forgets the requests, and keeps the memory that a short queue needs.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.requests.shrink_to(SPARE_COUNT_MAX);
+        self.keys.clear();
+        self.keys.shrink_to(SPARE_COUNT_MAX);
+        self.portions.truncate(1);
+        self.portions.retain_mut(|portion| {
+            portion.clear();
+            portion.allocated_size() <= 2 * PORTION_SIZE
+        });
+        self.size = 0;
     }
 }
 
 /// Why a connection waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// When it stops waiting; `None`: never.
-    pub until: Option<Millis>,
+    /// How long it waits at most, from when it began; `None`: for ever. No moment of the wall clock, which may be set.
+    pub timeout: Option<Duration>,
     /// For what it waits.
     pub reason: BlockReason,
 }
@@ -154,7 +225,11 @@ impl Blocked {
     /// Answers that the time is over; nothing where the request itself is to be run then.
     pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
         match self.reason {
-            BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns | BlockReason::Shutdown => {}
+            BlockReason::Pause
+            | BlockReason::Congestion
+            | BlockReason::Turns
+            | BlockReason::Barrier
+            | BlockReason::Shutdown => {}
             BlockReason::Keys(_) => reply.null_array(),
             BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
             BlockReason::Disk => {
@@ -173,7 +248,7 @@ pub struct KeyWait {
     pub keys: Range<usize>,
     /// What must be there for the request to be run again.
     pub needs: Needs,
-    /// Arguments that are others when it is run again, by index: what `$` of `XREAD` means is settled now.
+    /// Arguments that are others when it is run again, by ascending index: what `$` of `XREAD` means is settled now.
     pub replaced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -205,6 +280,9 @@ pub enum BlockReason {
     Shutdown,
     /// The other threads' turns, before a command that looks at all connections.
     Turns,
+    /// The other threads' turns, after a command that must hold for all of them before it is answered. Its reply is
+    /// written already.
+    Barrier,
 }
 
 impl Session {

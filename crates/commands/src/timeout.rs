@@ -1,6 +1,7 @@
 //! How long a request waits at most, as its arguments say.
 
-use base::Millis;
+use std::time::Duration;
+
 use wire::extended::Extended;
 use wire::number::parse_i64_strict;
 
@@ -12,21 +13,23 @@ const NOT_AN_INTEGER: CommandError = CommandError::new("ERR timeout is not an in
 const NEGATIVE: CommandError = CommandError::new("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::new("ERR timeout is out of range");
 
-/// The end of a wait that is given in seconds, fractions included; `None`: there is none.
-pub fn parse_seconds(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Millis>, CommandError> {
+/// A wait that is given in seconds, fractions included; `None`: it has no end.
+pub fn parse_seconds(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     let seconds = Extended::parse(text).ok_or(NOT_A_FLOAT)?;
-    end(ctx, seconds.thousandfold_up().ok_or(OUT_OF_RANGE)?)
+    parse(ctx, seconds.thousandfold_up().ok_or(OUT_OF_RANGE)?)
 }
 
-/// The end of a wait that is given in milliseconds; `None`: there is none.
-pub fn parse_millis(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Millis>, CommandError> {
-    end(ctx, parse_i64_strict(text).ok_or(NOT_AN_INTEGER)?)
+/// A wait that is given in milliseconds; `None`: it has no end.
+pub fn parse_millis(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
+    parse(ctx, parse_i64_strict(text).ok_or(NOT_AN_INTEGER)?)
 }
 
-fn end(ctx: &Ctx<'_>, timeout_ms: i64) -> Result<Option<Millis>, CommandError> {
+/// The clock only says whether the end is out of range: a step of it changes no wait.
+fn parse(ctx: &Ctx<'_>, timeout_ms: i64) -> Result<Option<Duration>, CommandError> {
     match timeout_ms {
         ..0 => Err(NEGATIVE),
         0 => Ok(None),
-        _ => timeout_ms.checked_add(ctx.now().0).map(|until| Some(Millis(until))).ok_or(OUT_OF_RANGE),
+        _ if timeout_ms.checked_add(ctx.now().0).is_none() => Err(OUT_OF_RANGE),
+        _ => Ok(Some(Duration::from_millis(timeout_ms.unsigned_abs()))),
     }
 }

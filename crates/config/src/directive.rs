@@ -55,6 +55,8 @@ pub struct Directive {
     pub doc: &'static str,
     /// Why it has no effect here; `None` if it has.
     pub inert: Option<&'static str>,
+    /// Why it must not be ignored: the consequence, in sentences. Every value but the default is refused.
+    pub refused: Option<&'static str>,
     /// How it may be seen and changed.
     pub marks: Marks,
     /// What it accepts, beyond what its type says.
@@ -71,6 +73,19 @@ impl Directive {
     #[must_use]
     pub fn value(&self, config: &Config) -> Vec<u8> {
         (self.print)(config, &self.rule)
+    }
+
+    /// Why the value in this configuration is refused although it is valid; `None` if it is not.
+    pub(crate) fn refusal(&self, config: &Config) -> Option<String> {
+        let (consequence, reason) = (self.refused?, self.inert?);
+        let value = self.value(config);
+        (value != self.value(&Config::default())).then(|| {
+            let value = String::from_utf8_lossy(&value);
+            format!(
+                "'{} {value}' is not supported by this version of Broadloom: {reason}. {consequence}",
+                self.name
+            )
+        })
     }
 
     /// What it accepts, in words that follow "takes".

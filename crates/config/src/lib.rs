@@ -12,6 +12,7 @@ mod choices;
 mod command_line;
 mod directive;
 pub mod disk;
+mod durability;
 mod get;
 mod load;
 mod quote;

@@ -2,7 +2,7 @@
 //!
 //! Later lines win over earlier ones. Files are read through [`Files`], so that nothing here does I/O itself.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::{fmt, io};
 
 use crate::command_line::CommandLine;
@@ -96,7 +96,7 @@ pub struct Loaded {
     pub users: Vec<UserLine>,
     /// Directives that were given another value than their default and have no effect.
     pub inert: Vec<Id>,
-    /// Modules and their options that were asked for, and are not loaded.
+    /// Options of modules.
     pub modules: Vec<String>,
 }
 
@@ -186,7 +186,7 @@ pub fn load(command_line: &CommandLine, files: &mut dyn Files) -> Result<Loaded,
 
 /// The configuration that a text gives.
 pub fn load_text(text: &[u8], files: &mut dyn Files) -> Result<Loaded, LoadError> {
-    let mut loader = Loader { loaded: Loaded::default(), files, seen: HashSet::new() };
+    let mut loader = Loader { loaded: Loaded::default(), files, seen: HashMap::new() };
     loader.read_text(text, None, 0)?;
     loader.finish()
 }
@@ -216,8 +216,8 @@ impl Problem {
 struct Loader<'f> {
     loaded: Loaded,
     files: &'f mut dyn Files,
-    /// The directives that a line has given, here or in an included file.
-    seen: HashSet<Id>,
+    /// The directives that were given, each with its last line.
+    seen: HashMap<Id, Place>,
 }
 
 impl Loader<'_> {
@@ -272,15 +272,14 @@ impl Loader<'_> {
     fn read_line(&mut self, name: &[u8], arguments: Vec<Vec<u8>>, place: &Place) -> Result<(), Problem> {
         let text = String::from_utf8_lossy(name);
         if let Some(directive) = find(name) {
-            return self.set(directive, &arguments);
+            return self.set(directive, &arguments, place);
         }
         if OBSOLETE.contains(&&*text) && arguments.len() == 1 {
             return Ok(());
         }
         let counts = FILE_ONLY.iter().find(|(known, ..)| *known == text);
         if counts.is_some_and(|(_, min, max)| (min..=max).contains(&&arguments.len())) {
-            self.read_file_only(&text, arguments, place);
-            return Ok(());
+            return self.read_file_only(&text, arguments, place);
         }
         if text == "sentinel" {
             return Err(Problem::new("sentinel directive while not in sentinel mode"));
@@ -297,11 +296,16 @@ impl Loader<'_> {
         Err(Problem { reason: "Bad directive or wrong number of arguments".into(), help })
     }
 
-    fn set(&mut self, directive: &'static Directive, arguments: &[Vec<u8>]) -> Result<(), Problem> {
-        let turn = if self.seen.contains(&directive.id) { Turn::Further } else { Turn::First };
+    fn set(
+        &mut self,
+        directive: &'static Directive,
+        arguments: &[Vec<u8>],
+        place: &Place,
+    ) -> Result<(), Problem> {
+        let turn = if self.seen.contains_key(&directive.id) { Turn::Further } else { Turn::First };
         match directive.set_from_line(&mut self.loaded.config, arguments, turn) {
             Ok(_) => {
-                self.seen.insert(directive.id);
+                self.seen.insert(directive.id, place.clone());
                 Ok(())
             }
             Err(reason) => {
@@ -318,18 +322,30 @@ impl Loader<'_> {
         }
     }
 
-    /// Keeps a line whose number of arguments is right.
-    fn read_file_only(&mut self, name: &str, mut arguments: Vec<Vec<u8>>, place: &Place) {
+    /// Keeps a line whose number of arguments is right. Modules are refused: Redis does not start without one either.
+    fn read_file_only(
+        &mut self,
+        name: &str,
+        mut arguments: Vec<Vec<u8>>,
+        place: &Place,
+    ) -> Result<(), Problem> {
         let place = place.clone();
         match name {
             "user" => self.loaded.users.push(UserLine { arguments, place }),
-            "loadmodule" => self.loaded.modules.push(String::from_utf8_lossy(&arguments[0]).into_owned()),
+            "loadmodule" => {
+                let path = String::from_utf8_lossy(&arguments[0]);
+                return Err(Problem {
+                    reason: format!("Modules are not supported by Broadloom: '{path}' can't be loaded."),
+                    help: Some("Remove the line if the server may run without it.".to_owned()),
+                });
+            }
             _ => {
                 let to = arguments.swap_remove(1);
                 let from = arguments.swap_remove(0);
                 self.loaded.renames.push(CommandRename { from, to, place });
             }
         }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<Loaded, LoadError> {
@@ -340,11 +356,26 @@ impl Loader<'_> {
             let reason = "replicaof directive not allowed in cluster mode".into();
             return Err(LoadError::Contradiction { reason });
         }
+        // The last line counts: an option of the command line may take back what the file asks for.
+        let mut refused: Vec<(Id, String)> =
+            self.seen.keys().filter_map(|id| Some((*id, id.directive().refusal(config)?))).collect();
+        refused.sort_unstable_by_key(|(id, _)| *id);
+        if let Some((id, reason)) = refused.into_iter().next() {
+            let directive = id.directive();
+            let default = String::from_utf8_lossy(&directive.value(&default)).into_owned();
+            let default = if default.is_empty() { "\"\"".to_owned() } else { default };
+            let help = format!(
+                "The server does not start, because it can't do what this line asks for. Remove the line, or \
+                 give '{}' its default, {default}.",
+                directive.name
+            );
+            return Err(LoadError::Line { place: self.seen[&id].clone(), reason, help: Some(help) });
+        }
         let is_idle = |id: &Id| {
             let directive = id.directive();
             directive.inert.is_some() && directive.value(config) != directive.value(&default)
         };
-        self.loaded.inert = self.seen.iter().copied().filter(is_idle).collect();
+        self.loaded.inert = self.seen.keys().copied().filter(is_idle).collect();
         self.loaded.inert.sort_unstable();
         Ok(self.loaded)
     }

@@ -101,6 +101,9 @@ impl Config {
             if is_new && name.directive.marks.fixed {
                 return Err(refused(IMMUTABLE.into()));
             }
+            if let Some(reason) = name.directive.refusal(&config) {
+                return Err(refused(reason.into()));
+            }
             if is_new && !changed.contains(&name.directive.id) {
                 changed.push(name.directive.id);
             }

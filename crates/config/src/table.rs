@@ -6,7 +6,8 @@
 //!
 //! Two kinds of blocks: `honoured` ones, each with its meaning, and `inert` ones, whose directives are read, checked,
 //! answered and rewritten, but change nothing, for the reason given; start-up tells the operator. A directive that
-//! gains a meaning moves from one to the other and gets its doc line.
+//! gains a meaning moves from one to the other and gets its doc line. An inert line ends with `refused "consequence"`
+//! if ignoring the directive would make the server unsafe: every value but the default is then an error.
 //!
 //! Defaults are Redis's; where Valkey 8 chose otherwise, Valkey's.
 //!
@@ -38,6 +39,8 @@ use crate::values::{
 
 const ANY: Rule = Rule::ByType;
 const THREAD_COUNT_MAX: i128 = base::limits::THREAD_COUNT_MAX as i128;
+/// What `SELECT` can reach: a database's number has 16 bits.
+const DATABASE_COUNT_MAX: i128 = 1 << 16;
 const INT_MIN: i128 = i32::MIN as i128;
 const LONG_MIN: i128 = i64::MIN as i128;
 const UINT_MAX: i128 = u32::MAX as i128;
@@ -55,7 +58,7 @@ macro_rules! directives {
         )* }
         $( inert $reason:literal { $(
             $inert_field:ident: $inert_type:ty = $inert_default:expr, $inert_rule:expr
-            $(, [$($inert_mark:ident)+])? $(, alias $($inert_alias:literal)+)? ;
+            $(, [$($inert_mark:ident)+])? $(, alias $($inert_alias:literal)+)? $(, refused $refused:literal)? ;
         )* } )*
     ) => {
         /// Every directive's value. A snapshot: a change makes a new one.
@@ -85,19 +88,26 @@ macro_rules! directives {
         /// Every directive, in the order of [`Id`].
         pub static DIRECTIVES: &[Directive] = &[
             $( directive!(
-                $field, $type, concat!($($doc),+), None, $rule, [$($($mark)+)?], [$($($alias),+)?]
+                $field, $type, concat!($($doc),+), None, None, $rule, [$($($mark)+)?], [$($($alias),+)?]
             ), )*
             $($( directive!(
-                $inert_field, $inert_type, concat!("Has no effect: ", $reason, "."), Some($reason), $inert_rule,
-                [$($($inert_mark)+)?], [$($($inert_alias),+)?]
+                $inert_field, $inert_type, concat!("Has no effect: ", $reason, "."), Some($reason),
+                first_of!($(Some($refused),)? None), $inert_rule, [$($($inert_mark)+)?], [$($($inert_alias),+)?]
             ), )*)*
         ];
     };
 }
 
+macro_rules! first_of {
+    ($first:expr $(, $rest:expr)*) => {
+        $first
+    };
+}
+
 macro_rules! directive {
     (
-        $field:ident, $type:ty, $doc:expr, $inert:expr, $rule:expr, [$($mark:ident)*], [$($alias:literal),*]
+        $field:ident, $type:ty, $doc:expr, $inert:expr, $refused:expr, $rule:expr, [$($mark:ident)*],
+        [$($alias:literal),*]
     ) => {
         Directive {
             id: Id::$field,
@@ -108,6 +118,7 @@ macro_rules! directive {
             aliases: &[$($alias),*],
             doc: $doc,
             inert: $inert,
+            refused: $refused,
             marks: Marks { $($mark: true,)* ..Marks::NONE },
             rule: $rule,
             is_list: <$type as Setting>::IS_LIST,
@@ -162,13 +173,13 @@ directives! {
         /// Whether the process goes into the background.
         daemonize: bool = false, ANY, [immutable];
         /// Number of logical databases.
-        databases: u32 = 16, int(1, INT_MAX), [immutable];
+        databases: u32 = 16, int(1, DATABASE_COUNT_MAX), [immutable];
         /// A text that crash reports repeat.
         debug_context: String = String::new(), text(), [hidden];
         /// The working directory.
         dir: String = String::new(), text(), [protected deny_loading];
-        /// Whether transparent huge pages are turned off for the process.
-        disable_thp: bool = true, ANY, [immutable];
+        /// Whether transparent huge pages are turned off for the process, entries and tables included.
+        disable_thp: bool = false, ANY, [immutable];
         /// Whether `hz` follows the number of clients.
         dynamic_hz: bool = true, ANY;
         /// Who may use `DEBUG`.
@@ -335,7 +346,8 @@ directives! {
 
     inert "there are no ACL users yet" {
         acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
-        aclfile: String = String::new(), text(), [immutable];
+        aclfile: String = String::new(), text(), [immutable],
+            refused "Clients that its users keep out would be let in. Use requirepass, or a 'user default' line.";
         acllog_max_len: u64 = 128, int(0, LONG_MAX);
     }
 
@@ -349,7 +361,8 @@ directives! {
         appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
         appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
         appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
-        appendonly: bool = false, ANY, [deny_loading];
+        appendonly: bool = false, ANY, [deny_loading],
+            refused "All data would be lost when the process ends.";
         auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
@@ -395,7 +408,8 @@ directives! {
         replica_priority: u32 = 100, int(0, INT_MAX), alias "slave-priority";
         replica_read_only: bool = true, ANY, alias "slave-read-only";
         replica_serve_stale_data: bool = true, ANY, alias "slave-serve-stale-data";
-        replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof";
+        replicaof: PrimaryAddress = PrimaryAddress::default(), ANY, [immutable], alias "slaveof",
+            refused "The server would be an empty primary that takes writes.";
         shutdown_timeout: u32 = 10, seconds(0, INT_MAX);
     }
 
@@ -418,7 +432,8 @@ directives! {
         cluster_config_file: String = "nodes.conf".into(), checked_text(check_cluster_file_name), [immutable];
         cluster_config_save_behavior: ClusterConfigSaveBehavior = ClusterConfigSaveBehavior::Sync, ANY;
         cluster_databases: u32 = 1, int(1, INT_MAX), [immutable];
-        cluster_enabled: bool = false, ANY, [immutable];
+        cluster_enabled: bool = false, ANY, [immutable],
+            refused "The server would serve all slots by itself, beside the cluster.";
         cluster_link_sendbuf_limit: u64 = 0, memory(0, ULONG_MAX);
         cluster_manual_failover_timeout: u32 = 5000, milliseconds(1, INT_MAX);
         cluster_message_gossip_perc: u32 = 10, int(1, 100), [hidden];
@@ -455,7 +470,8 @@ directives! {
         tls_dh_params_file: String = String::new(), text_or_unset(), [volatile];
         tls_key_file: String = String::new(), text_or_unset(), [volatile];
         tls_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
-        tls_port: u16 = 0, int(0, 65_535);
+        tls_port: u16 = 0, int(0, 65_535),
+            refused "No client could connect with TLS, and clients of the plain port would be unencrypted.";
         tls_prefer_server_ciphers: bool = false, ANY;
         tls_protocols: String = String::new(), text_or_unset();
         tls_replication: bool = false, ANY;

@@ -175,6 +175,39 @@ fn errors_name_the_line_the_reason_and_the_remedy() {
 }
 
 #[test]
+fn what_must_not_be_ignored_is_refused() {
+    check_error(
+        "port 1\nappendonly yes\nport 2",
+        "Reading the configuration file, at line 2\n>>> 'appendonly yes'\n\
+         'appendonly yes' is not supported by this version of Broadloom: nothing is written to disk yet. All data would \
+         be lost when the process ends.\n\
+         The server does not start, because it can't do what this line asks for. Remove the line, or give \
+         'appendonly' its default, no.",
+    );
+    for (line, words) in [
+        ("replicaof h 1", "'replicaof h 1' is not supported"),
+        ("slaveof h 1", "'replicaof h 1' is not supported"),
+        ("cluster-enabled yes", "'cluster-enabled yes' is not supported"),
+        ("tls-port 6380", "'tls-port 6380' is not supported"),
+        ("aclfile users.acl", "'aclfile users.acl' is not supported"),
+        ("loadmodule /x.so a", "'/x.so' can't be loaded"),
+    ] {
+        let error = load_text(line.as_bytes(), &mut FakeFiles::default()).expect_err(line).to_string();
+        assert!(error.contains(words) && error.contains("at line 1\n"), "{error}");
+    }
+    for text in [
+        "appendonly yes\nappendonly no",
+        "replicaof no one",
+        "cluster-enabled no",
+        "tls-port 0",
+        "aclfile \"\"",
+        "save 3600 1",
+    ] {
+        read(text);
+    }
+}
+
+#[test]
 fn errors_keep_secrets() {
     check_error(
         "requirepass hush hush",
@@ -185,14 +218,13 @@ fn errors_keep_secrets() {
 
 #[test]
 fn what_has_no_effect_is_told_once() {
-    let loaded = read(
-        "appendonly yes\nport 1\nsave \"\"\nrdbcompression yes\ntls-port 7\nloadmodule /x.so a\nfoo.bar 1",
-    );
-    assert_eq!(loaded.inert, [Id::appendonly, Id::save, Id::tls_port]);
+    let loaded =
+        read("aof-load-truncated no\nport 1\nsave \"\"\nrdbcompression yes\ntls-cluster yes\nfoo.bar 1");
+    assert_eq!(loaded.inert, [Id::aof_load_truncated, Id::save, Id::tls_cluster]);
     assert_eq!(
         loaded.inert_notice().unwrap(),
-        "These settings are accepted but have no effect: appendonly, save (nothing is written to disk yet); \
-         tls-port (there is no TLS yet); /x.so, foo.bar (there are no modules)"
+        "These settings are accepted but have no effect: aof-load-truncated, save (nothing is written to disk yet); \
+         tls-cluster (there is no TLS yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);
 }

@@ -49,7 +49,7 @@ fn printed_forms() {
     check_value("bind", "127.0.0.1 -::1", "127.0.0.1 -::1");
     check_value("hz", "100000", "500");
     check_value("hz", "0", "1");
-    check_value("appendonly", "YES", "yes");
+    check_value("rdbcompression", "NO", "no");
     check_value("oom-score-adj", "relative", "yes");
     check_value("oom-score-adj-values", "1 2 3", "1 2 3");
     check_value("notify-keyspace-events", "KEA", "AKE");
@@ -218,6 +218,18 @@ fn protected_directives_follow_enable_protected_configs() {
     }
     let loading = SetCaller { is_local: false, is_loading: true };
     assert_eq!(config.with_changes(&[b"appendonly", b"yes"], loading), Err(SetError::Loading));
+}
+
+#[test]
+fn what_must_not_be_ignored_is_refused() {
+    check_error(
+        &["appendonly", "yes"],
+        "CONFIG SET failed (possibly related to argument 'appendonly') - 'appendonly yes' is not supported by this \
+         version of Broadloom: nothing is written to disk yet. All data would be lost when the process ends.",
+    );
+    let error = set(&Config::default(), &["timeout", "1", "tls-port", "6380"]).unwrap_err().to_string();
+    assert!(error.contains("'tls-port 6380' is not supported"), "{error}");
+    assert_eq!(set(&Config::default(), &["appendonly", "no", "tls-port", "0"]).unwrap().changed, []);
 }
 
 #[test]

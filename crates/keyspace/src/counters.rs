@@ -1,10 +1,13 @@
 //! What one thread counts of the keyspace: written by its thread only, read by everybody.
 //!
+//! A thread's counters are made when it first asks for them: with many databases they are large.
 //! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One thread's
 //! share may be negative: it may delete what another inserted.
 
 use base::limits::THREAD_COUNT_MAX;
 use collections::Entry;
+use sync::OnceLock;
+use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter as Counter};
 
 /// One thread's counters.
@@ -44,7 +47,10 @@ struct PerDb {
 
 /// The counters of every thread there can be.
 pub struct AllCounters {
-    threads: Box<[Padded<Counters>]>,
+    threads: Box<[OnceLock<Padded<Counters>>]>,
+    /// One more than the highest number of a thread that has counters: sums go no further.
+    seen: AtomicUsize,
+    db_count: usize,
 }
 
 /// Totals of one database.
@@ -110,20 +116,52 @@ impl Counters {
 
 impl AllCounters {
     pub(crate) fn new(db_count: usize) -> Self {
-        Self { threads: (0..THREAD_COUNT_MAX).map(|_| Padded(Counters::new(db_count))).collect() }
+        Self {
+            threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect(),
+            seen: AtomicUsize::new(0),
+            db_count,
+        }
     }
 
     /// The counters of one thread.
     #[must_use]
     pub fn thread(&self, index: usize) -> &Counters {
-        &self.threads[index]
+        let make = || {
+            self.seen.fetch_max(index + 1, Ordering::Release);
+            Padded(Counters::new(self.db_count))
+        };
+        self.threads[index].get_or_init(make)
+    }
+
+    /// The counters of all threads that have some.
+    fn all(&self) -> impl Iterator<Item = &Counters> {
+        let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
+        seen.iter().filter_map(|thread| thread.get().map(|counters| &**counters))
+    }
+
+    /// Entries of one database.
+    #[must_use]
+    pub fn key_count(&self, db: usize) -> u64 {
+        self.sum_of_db(db, |part| &part.keys)
+    }
+
+    /// Entries with an expiry of one database.
+    #[must_use]
+    pub fn volatile_count(&self, db: usize) -> u64 {
+        self.sum_of_db(db, |part| &part.volatile)
+    }
+
+    fn sum_of_db(&self, db: usize, of: impl Fn(&PerDb) -> &Counter) -> u64 {
+        let sum = self.all().map(|thread| of(&thread.per_db[db]).value()).fold(0, u64::wrapping_add);
+        // An entry may be seen to leave before it is seen to come.
+        if sum > i64::MAX as u64 { 0 } else { sum }
     }
 
     /// Totals of one database.
     #[must_use]
     pub fn population(&self, db: usize) -> Population {
         let mut total = Population::default();
-        for thread in &self.threads {
+        for thread in self.all() {
             let part = &thread.per_db[db];
             total.keys = total.keys.wrapping_add(part.keys.value());
             total.volatile = total.volatile.wrapping_add(part.volatile.value());
@@ -136,12 +174,12 @@ impl AllCounters {
     /// The sum of one counter over all threads.
     #[must_use]
     pub fn sum(&self, of: impl Fn(&Counters) -> &Counter) -> u64 {
-        self.threads.iter().map(|thread| of(thread).value()).fold(0, u64::wrapping_add)
+        self.all().map(|thread| of(thread).value()).fold(0, u64::wrapping_add)
     }
 
     /// Sets one counter to zero for all threads (`CONFIG RESETSTAT`); an increment at the same instant may survive.
     pub fn reset(&self, of: impl Fn(&Counters) -> &Counter) {
-        for thread in &self.threads {
+        for thread in self.all() {
             of(thread).set(0);
         }
     }

@@ -4,10 +4,13 @@
 //! ends the step early or is passed over, so that nobody waits inside a handler. Clearing and swapping run under all
 //! latches, which the planner has taken.
 
+use std::sync::Arc;
+
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Entry, Table};
+use collections::{Entry, Retired, Table};
 use sync::Mode;
+use sync::epoch::Domain;
 
 use crate::counters::Population;
 use crate::key::Key;
@@ -58,12 +61,24 @@ pub struct Cleared {
     tables: Vec<Table>,
     /// Number of entries in them.
     pub key_count: u64,
+    /// The epoch in which the last hint of them was replaced.
+    epoch: u64,
+    domain: Arc<Domain<Retired>>,
 }
 
 impl Cleared {
-    /// Frees the entries. O(number of entries).
+    /// Frees the entries, and the segments as well unless a prefetch may still be reading them: else the threads that look
+    /// for retired ones would have to, while they serve clients. O(number of entries).
     pub fn free(self) {
-        drop(self.tables);
+        let mut has_passed = false;
+        for table in self.tables {
+            has_passed = has_passed || self.domain.has_passed(self.epoch);
+            if has_passed {
+                drop(table.into_memory());
+            } else {
+                drop(table);
+            }
+        }
     }
 }
 
@@ -189,7 +204,8 @@ impl View<'_> {
     #[must_use]
     pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
         let keyspace = self.keyspace;
-        let mut cleared = Cleared { tables: Vec::new(), key_count: 0 };
+        // With room for all: all slots are held meanwhile, and growing would touch several times as many new pages.
+        let mut tables = Vec::with_capacity(SLOT_COUNT);
         let dbs = match db {
             Some(db) => db.0 as usize..db.0 as usize + 1,
             None => 0..keyspace.db_count(),
@@ -202,30 +218,40 @@ impl View<'_> {
             if data.has_readers() {
                 data.readers_or_new().clear(&keyspace.remembered);
             }
+            let mut has_empty = data.has_further_tables();
             for db in dbs.clone() {
                 match data.table(db) {
                     None if !data.has_further_tables() => break,
                     None => continue,
-                    Some(table) if table.is_empty() => continue,
+                    Some(table) if table.is_empty() => {
+                        has_empty |= table.memory_bytes() > 0;
+                        continue;
+                    }
                     Some(_) => {}
                 }
                 if data.is_attended() {
                     data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
                 }
-                cleared.tables.push(data.table_mut(db).take());
+                let table = data.table_mut(db);
+                tables.push(table.take());
+                keyspace.publish(slot, db, table);
             }
-            if data.has_further_tables() {
-                data.drop_empty_tables();
+            // What was taken has left nothing; to look for more in each slot takes as long as all the rest.
+            if has_empty {
+                data.drop_empty_tables(|db, table| {
+                    keyspace.publish(slot, db, table);
+                });
             }
-            keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
         }
         self.ready = ready;
+        let mut key_count = 0;
         for db in dbs {
             let gone = keyspace.counters.population(db);
-            cleared.key_count += gone.keys;
+            key_count += gone.keys;
             self.counters.cleared(db, gone);
         }
-        cleared
+        let domain = Arc::clone(&keyspace.segments);
+        Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
     }
 
     /// Exchanges two databases. All slots must be held for writing.
@@ -235,6 +261,7 @@ impl View<'_> {
             return;
         }
         let keyspace = self.keyspace;
+        keyspace.pair_hints([one, other]);
         let now = self.now.0;
         let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
@@ -247,10 +274,12 @@ impl View<'_> {
                 data.note_replacement(one, Some(other), now, &mut ready);
                 data.note_replacement(other, Some(one), now, &mut ready);
             }
-            let first = data.table_mut(one).take();
-            let second = std::mem::replace(data.table_mut(other), first);
-            *data.table_mut(one) = second;
-            keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
+            let mut first = data.table_mut(one).take();
+            data.table_mut(other).exchange(&mut first);
+            data.table_mut(one).exchange(&mut first);
+            for db in [one, other] {
+                keyspace.publish(slot, db, data.table_mut(db));
+            }
         }
         self.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));

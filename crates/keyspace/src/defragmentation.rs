@@ -83,14 +83,13 @@ impl DefragmentationCycle {
         if db != self.db {
             (self.db, self.position) = (db, 0);
         }
-        let heap = keyspace.heap(Slot::new(self.slot as u16));
+        let slot = Slot::new(self.slot as u16);
+        let heap = keyspace.heap(slot);
         let table = guard.table_mut(db);
         let step = table.defragment(heap, self.position, STEP_BUCKET_COUNT);
         done.moved_count += step.moved_count;
         done.seen_count += step.seen_count;
-        if db == 0 {
-            guard.shared().publish(guard.table_mut(0));
-        }
+        keyspace.publish(slot, db, guard.table_mut(db));
         match step.next {
             Some(next) => self.position = next,
             None => (self.db, self.position) = (db + 1, 0),

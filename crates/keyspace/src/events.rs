@@ -77,12 +77,13 @@ impl WantedEvents {
     }
 }
 
-/// Hears of events under the latch of the key's slot; it must not wait for anything, nor touch the keyspace.
+/// Hears of events under the latch of the key's slot; it must not wait for anything, nor touch the keyspace. `thread` is
+/// the number of the thread on which it happens.
 pub trait Observer: Send + Sync {
     /// Something happened to a key.
-    fn event(&self, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
+    fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
     /// What these clients have read of a key is not valid any more; `by` is the client who changed it, or 0.
-    fn stale(&self, key: &[u8], readers: &BTreeSet<u64>, by: u64);
+    fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64);
 }
 
 impl View<'_> {
@@ -97,7 +98,7 @@ impl View<'_> {
     #[cold]
     fn tell(&self, event: &str, db: DbIndex, key: &[u8]) {
         if let Some(observer) = self.keyspace.observer() {
-            observer.event(self.wanted, event, db, key);
+            observer.event(self.thread, self.wanted, event, db, key);
         }
     }
 

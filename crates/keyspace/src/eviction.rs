@@ -1,24 +1,43 @@
 //! Eviction: which key goes when memory is used up, by Redis's policies. Candidates are sampled, and the best of
 //! several rounds are kept in a small pool, so that a few samples come near the true order.
+//!
+//! Keys are evicted in groups: most of the time of an eviction is waiting for memory, and the slots, buckets and entries that
+//! a group samples are waited for side by side, as are those of its victims. A round samples neighbours of one slot.
+//!
+//! Invariants
+//! 1. What a candidate was when it was sampled is no reason to evict it: under its slot's write latch it is looked at again,
+//!    and stays if it has no expiry any more (`volatile-*`) or was used since.
+//! 2. All scores in the pool have one meaning: a change of the policy empties it.
 
-use base::DbIndex;
-use base::Slot;
-use base::limits::SLOT_COUNT;
-use collections::{Entry, Removed, Table};
+use std::iter::zip;
+use std::mem;
+use std::ops::ControlFlow;
+
+use base::limits::{SLOT_BITS, SLOT_COUNT};
+use base::{DbIndex, Slot};
+use collections::{Entry, Removed, Run, Table};
+use sync::Mode;
 
 use crate::aging::Aging;
 use crate::events::EventClass;
-use crate::key::Key;
-use crate::view::View;
+use crate::hints::AskedBucket;
+use crate::key::{Key, slot_of_hash};
+use crate::view::{Random, View};
 
-/// Candidates kept from one eviction to the next.
-const POOL_SIZE: usize = 16;
+/// Keys that are evicted together at most.
+pub const EVICTION_GROUP_SIZE_MAX: usize = 16;
 
-/// Buckets looked at for a key with an expiry.
+/// Candidates kept from one group to the next, beside a group's own.
+const POOL_SIZE: usize = 64;
+
+/// Buckets of a slot looked at for keys with an expiry.
 const VOLATILE_BUCKET_COUNT: usize = 32;
 
-/// Slots tried for one sample before giving up.
-const SLOT_TRY_COUNT: usize = 4 * SLOT_COUNT;
+/// Groups after which the victims of each database are counted again.
+const GROUPS_BETWEEN_COUNTS: u32 = 16;
+
+/// How often a group is sampled when all of its candidates turn out to be gone.
+const ATTEMPT_COUNT_MAX: usize = 4;
 
 /// Who may be evicted, and who first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +59,12 @@ pub enum EvictionOrder {
     Ttl,
 }
 
+#[derive(Clone, Copy)]
 struct Candidate {
     score: u64,
     db: DbIndex,
-    key: Box<[u8]>,
+    /// What its slot and its table know of its hash.
+    hash: u64,
 }
 
 /// Finds victims. One a thread.
@@ -51,6 +72,12 @@ struct Candidate {
 pub struct Evictor {
     /// Ascending by score: the best victim last.
     pool: Vec<Candidate>,
+    /// What the scores mean.
+    meaning: Option<(EvictionPolicy, mem::Discriminant<Aging>)>,
+    /// Databases with victims, each with the number of victims in it and in those before it.
+    dbs: Vec<(DbIndex, u64)>,
+    /// Groups until they are counted again.
+    groups_left: u32,
 }
 
 /// A key that was evicted.
@@ -61,124 +88,270 @@ pub struct Evicted {
     pub removed: Removed,
 }
 
+/// Where one round of sampling begins.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    db: DbIndex,
+    slot: usize,
+    run: Run,
+}
+
+/// What became of a candidate.
+enum Taken {
+    Evicted(Evicted),
+    /// It is there, but not so good a victim as it was.
+    Younger(u64),
+    /// It is not there, is no victim any more, or its slot is held.
+    Missed,
+}
+
 impl Evictor {
-    /// Takes one key out by the policy, looking at `sample_count` keys. `None`: there is nobody to evict (or whoever
-    /// might be is in use just now). Holds no latch before and after.
+    /// Takes keys out by the policy, up to `count_max` of them and [`EVICTION_GROUP_SIZE_MAX`], until `each` breaks off;
+    /// looks at `sample_count` keys for each. Returns how many; 0: there is nobody to evict (or whoever might be is in
+    /// use just now). Holds no latch before and after, nor when `each` runs.
     pub fn evict(
         &mut self,
         view: &mut View<'_>,
         policy: EvictionPolicy,
         sample_count: usize,
-    ) -> Option<Evicted> {
-        let dbs = populated(view, policy);
-        if dbs.is_empty() {
-            return None;
+        count_max: usize,
+        mut each: impl FnMut(Evicted) -> ControlFlow<()>,
+    ) -> usize {
+        let meaning = Some((policy, mem::discriminant(&view.aging)));
+        if self.meaning != meaning {
+            self.meaning = meaning;
+            self.pool.clear();
+            self.groups_left = 0;
         }
-        if policy.order == EvictionOrder::Random {
-            // Another thread may be at the same slot, or be faster.
-            for _ in 0..POOL_SIZE {
-                let (db, key) = self.sample(view, policy, &dbs, |entry| entry.key().to_vec())?;
-                if let Some(evicted) = take(view, db, &key) {
-                    return Some(evicted);
+        // Neighbours are no better than one another at random.
+        let sample_count = if policy.order == EvictionOrder::Random { 1 } else { sample_count.max(1) };
+        for _ in 0..ATTEMPT_COUNT_MAX {
+            let Some(victim_count) = self.victim_count(view, policy) else { break };
+            let wanted = count_max.clamp(1, EVICTION_GROUP_SIZE_MAX);
+            let round_count = wanted.min((victim_count as usize).div_ceil(sample_count));
+            self.sample(view, policy, sample_count, round_count);
+            let count = self.take_best(view, policy, wanted, &mut each);
+            if count > 0 {
+                return count;
+            }
+            self.groups_left = 0;
+        }
+        self.pool.clear();
+        0
+    }
+
+    /// How many keys may be evicted, as of a short while ago; `None`: none.
+    fn victim_count(&mut self, view: &View<'_>, policy: EvictionPolicy) -> Option<u64> {
+        if self.groups_left == 0 {
+            self.groups_left = GROUPS_BETWEEN_COUNTS;
+            self.dbs.clear();
+            let counters = &view.keyspace.counters;
+            let mut sum = 0;
+            for db in 0..view.keyspace.db_count() {
+                let count =
+                    if policy.volatile_only { counters.volatile_count(db) } else { counters.key_count(db) };
+                if count > 0 {
+                    sum += count;
+                    self.dbs.push((DbIndex(db as u16), sum));
                 }
             }
-            return None;
         }
-        for _ in 0..POOL_SIZE {
-            for _ in 0..sample_count.max(1) {
-                let aging = view.aging;
-                let sampled = self
-                    .sample(view, policy, &dbs, |entry| (score(entry, policy, aging), entry.key().into()));
-                let Some((db, (score, key))) = sampled else { break };
-                self.offer(Candidate { score, db, key });
-            }
-            while let Some(best) = self.pool.pop() {
-                if let Some(evicted) = take(view, best.db, &best.key) {
-                    return Some(evicted);
-                }
+        self.groups_left -= 1;
+        self.dbs.last().map(|(_, sum)| *sum)
+    }
+
+    /// A database, the more probable the more victims it has.
+    fn choose_db(&self, random: &Random) -> DbIndex {
+        let [.., (last, sum)] = self.dbs[..] else { return DbIndex(0) };
+        if self.dbs.len() == 1 {
+            return last;
+        }
+        let nth = random.below(sum);
+        self.dbs[self.dbs.partition_point(|(_, end)| *end <= nth)].0
+    }
+
+    /// Adds the best of `round_count` rounds to the pool.
+    fn sample(&mut self, view: &View<'_>, policy: EvictionPolicy, sample_count: usize, round_count: usize) {
+        let (slots, random) = (view.keyspace.slots(), view.random());
+        let mut rounds = [Round::default(); EVICTION_GROUP_SIZE_MAX];
+        let rounds = &mut rounds[..round_count];
+        let bucket_count_max = if policy.volatile_only { VOLATILE_BUCKET_COUNT } else { usize::MAX };
+        for round in &mut *rounds {
+            let run = Run {
+                random: random.next_u64(),
+                volatile_only: policy.volatile_only,
+                len_max: sample_count,
+                bucket_count_max,
+            };
+            *round =
+                Round { db: self.choose_db(random), slot: random.below(SLOT_COUNT as u64) as usize, run };
+            slots.prefetch(round.slot);
+        }
+        let mut guards = [const { None }; EVICTION_GROUP_SIZE_MAX];
+        for (guard, round) in zip(&mut guards, &*rounds) {
+            *guard = slots.try_read_now(round.slot);
+            if let Some(table) = guard.as_ref().and_then(|slot| slot.table(usize::from(round.db.0))) {
+                table.prefetch_run(round.run);
             }
         }
-        None
+        let mut tables = [None; EVICTION_GROUP_SIZE_MAX];
+        for (table, (guard, round)) in zip(&mut tables, zip(&guards, &*rounds)) {
+            *table = guard.as_ref().and_then(|slot| slot.table(usize::from(round.db.0)));
+            if let Some(table) = table {
+                table.prefetch_run_entries(round.run);
+            }
+        }
+        for (table, round) in zip(tables, &mut *rounds) {
+            let seen = table.map_or(0, |table| self.look_at(table, round, policy, view.aging));
+            round.run.len_max -= seen;
+        }
+        drop(guards);
+        for round in rounds.iter_mut().filter(|round| round.run.len_max > 0) {
+            if !self.sample_elsewhere(view, policy, round) {
+                break;
+            }
+        }
+    }
+
+    /// Goes on with a round whose slot had not enough, in other slots: in an order of its own, so that no key is likelier to
+    /// be met than others because the slots before its own are empty. Whether there was anything.
+    fn sample_elsewhere(&mut self, view: &View<'_>, policy: EvictionPolicy, round: &mut Round) -> bool {
+        let (slots, random) = (view.keyspace.slots(), view.random());
+        let stride = random.next_u64() as usize | 1;
+        let (mut tries_left, mut has_seen) = (SLOT_COUNT, false);
+        while tries_left > 0 && round.run.len_max > 0 {
+            tries_left -= 1;
+            round.slot = round.slot.wrapping_add(stride) % SLOT_COUNT;
+            let Some(guard) = slots.try_read_now(round.slot) else { continue };
+            let Some(table) = guard.table(usize::from(round.db.0)) else { continue };
+            if table.is_empty() || (policy.volatile_only && table.volatile_len() == 0) {
+                continue;
+            }
+            round.run.random = random.next_u64();
+            let seen = self.look_at(table, round, policy, view.aging);
+            round.run.len_max -= seen;
+            has_seen |= seen > 0;
+        }
+        has_seen
+    }
+
+    /// Offers a run of a table to the pool. Returns its length.
+    fn look_at(&mut self, table: &Table, round: &Round, policy: EvictionPolicy, aging: Aging) -> usize {
+        let slot_bits = (round.slot as u64) << (u64::BITS - SLOT_BITS);
+        table.visit_run(round.run, |name, entry| {
+            self.offer(Candidate {
+                score: score(entry, policy, aging),
+                db: round.db,
+                hash: slot_bits | name,
+            });
+        })
     }
 
     fn offer(&mut self, candidate: Candidate) {
-        if self.pool.iter().any(|known| known.db == candidate.db && known.key == candidate.key) {
+        let is_full = self.pool.len() >= POOL_SIZE;
+        if is_full && self.pool[0].score >= candidate.score {
+            return;
+        }
+        if self.pool.iter().any(|known| known.hash == candidate.hash && known.db == candidate.db) {
             return;
         }
         let place = self.pool.partition_point(|known| known.score < candidate.score);
-        if self.pool.len() < POOL_SIZE {
+        if is_full {
+            self.pool[..place].rotate_left(1);
+            self.pool[place - 1] = candidate;
+        } else {
             self.pool.insert(place, candidate);
-        } else if place > 0 {
-            self.pool.remove(0);
-            self.pool.insert(place - 1, candidate);
         }
     }
 
-    fn sample<R>(
-        &self,
-        view: &View<'_>,
+    /// Evicts up to `count_max` of the pool's candidates, the best first.
+    fn take_best(
+        &mut self,
+        view: &mut View<'_>,
         policy: EvictionPolicy,
-        dbs: &[DbIndex],
-        see: impl FnOnce(Entry<'_>) -> R,
-    ) -> Option<(DbIndex, R)> {
-        let random = view.random();
-        let start = random.below(SLOT_COUNT as u64) as usize;
-        let db = dbs[random.below(dbs.len() as u64) as usize];
-        for tries in 0..SLOT_TRY_COUNT.min(SLOT_COUNT) {
-            let slot = (start + tries) % SLOT_COUNT;
-            let Some(guard) = view.keyspace.slots().try_read_now(slot) else { continue };
-            let Some(table) = guard.table(db.0 as usize) else { continue };
-            if let Some(entry) = sample_table(table, policy, random.next_u64()) {
-                return Some((db, see(entry)));
+        count_max: usize,
+        each: &mut impl FnMut(Evicted) -> ControlFlow<()>,
+    ) -> usize {
+        let best = &self.pool[self.pool.len().saturating_sub(count_max)..];
+        prefetch(view, best);
+        let mut count = 0;
+        while count < count_max
+            && let Some(best) = self.pool.pop()
+        {
+            match take(view, best, policy) {
+                Taken::Evicted(evicted) => {
+                    count += 1;
+                    if each(evicted).is_break() {
+                        break;
+                    }
+                }
+                Taken::Younger(score) => self.offer(Candidate { score, ..best }),
+                Taken::Missed => {}
             }
         }
-        None
+        count
     }
 }
 
-fn sample_table(table: &Table, policy: EvictionPolicy, random: u64) -> Option<Entry<'_>> {
-    if table.is_empty() {
-        None
-    } else if policy.volatile_only {
-        table.sample_volatile(random, VOLATILE_BUCKET_COUNT)
-    } else {
-        table.sample(random)
+/// Asks for the slots, buckets and entries of candidates. What is in no hint is not.
+fn prefetch(view: &View<'_>, candidates: &[Candidate]) {
+    let mut homes = [AskedBucket::default(); EVICTION_GROUP_SIZE_MAX];
+    for candidate in candidates {
+        view.keyspace.hints(candidate.db).prefetch_slot(candidate.hash);
     }
-}
-
-/// Databases that have somebody to evict.
-fn populated(view: &View<'_>, policy: EvictionPolicy) -> Vec<DbIndex> {
-    let has_some = |db: &usize| {
-        let population = view.keyspace.counters.population(*db);
-        if policy.volatile_only { population.volatile > 0 } else { population.keys > 0 }
-    };
-    (0..view.keyspace.db_count()).filter(has_some).map(|db| DbIndex(db as u16)).collect()
+    for (home, candidate) in zip(&mut homes, candidates) {
+        *home = view.prefetcher(candidate.db).prefetch_home(candidate.hash);
+    }
+    for (home, candidate) in zip(homes, candidates) {
+        // Nothing is to be done with it but to have it near.
+        let _ = view.prefetcher(candidate.db).prefetch_entry(home, candidate.hash);
+    }
 }
 
 fn score(entry: Entry<'_>, policy: EvictionPolicy, aging: Aging) -> u64 {
     match policy.order {
         EvictionOrder::Ttl => u64::MAX - entry.expiry().map_or(u64::MAX, |at| at.max(0) as u64),
-        EvictionOrder::Aging | EvictionOrder::Random => aging.victim_score(entry.access()),
+        EvictionOrder::Aging => aging.victim_score(entry.access()),
+        EvictionOrder::Random => 0,
     }
 }
 
-/// Takes a key out, if it is still there and its slot is free.
-fn take(view: &mut View<'_>, db: DbIndex, key: &[u8]) -> Option<Evicted> {
-    let key: Key<'_> = Key::new(view.keyspace.hasher(), key, db);
-    let slot: Slot = key.slot;
-    view.latch(slot, sync::Mode::Write).ok()?;
-    let removed = view.remove(key);
-    if removed.is_some() {
-        view.announce(EventClass::Evicted, "evicted", key);
+/// Takes a candidate out, if it is still there and as good a victim as it was, and its slot is free.
+fn take(view: &mut View<'_>, candidate: Candidate, policy: EvictionPolicy) -> Taken {
+    let Candidate { hash, db, .. } = candidate;
+    let slot: Slot = slot_of_hash(hash);
+    if view.latch(slot, Mode::Write).is_err() {
+        return Taken::Missed;
     }
-    view.note_change(key);
+    let (counters, aging) = (view.counters, view.aging);
+    let mut younger = None;
+    let removed = view.change(Key::with_hash(&[], hash, db), |table, heap| {
+        let removed = table.remove_named(heap, hash, |entry| {
+            let score = score(entry, policy, aging);
+            younger = (score < candidate.score).then_some(score);
+            younger.is_none() && (entry.expiry().is_some() || !policy.volatile_only)
+        })?;
+        counters.population(usize::from(db.0), -1, removed.entry());
+        Some(removed)
+    });
+    if let Some(removed) = &removed {
+        let key = Key::new(view.keyspace.hasher(), removed.entry().key(), db);
+        view.announce(EventClass::Evicted, "evicted", key);
+        view.note_change(key);
+        view.counters.evicted_keys.add(1);
+    }
     // The last key of a slot takes the table with it: in a small database the tables are most of the memory.
     let keyspace = view.keyspace;
     let data = view.slot_data_mut(slot);
-    data.drop_empty_tables();
-    keyspace.slots().shared(slot.index()).publish(data.table_mut(0));
+    if data.table(usize::from(db.0)).is_none_or(Table::is_empty) {
+        data.drop_empty_tables(|db, table| {
+            keyspace.publish(slot, db, table);
+        });
+    }
     view.release();
-    let removed = removed?;
-    view.counters.evicted_keys.add(1);
-    Some(Evicted { db, removed })
+    match (removed, younger) {
+        (Some(removed), _) => Taken::Evicted(Evicted { db, removed }),
+        (None, Some(score)) => Taken::Younger(score),
+        (None, None) => Taken::Missed,
+    }
 }

@@ -114,9 +114,7 @@ impl ExpiryCycle {
         for bytes in &watched {
             view.note_change_in(&mut guard, Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
         }
-        if db == 0 {
-            guard.shared().publish(guard.table_mut(0));
-        }
+        keyspace.publish(slot, db, guard.table_mut(db));
         self.position = walk.next.unwrap_or(0);
         walk.next.is_some()
     }

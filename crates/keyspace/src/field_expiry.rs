@@ -136,9 +136,7 @@ impl FieldExpiryCycle {
             view.announce(EventClass::Generic, "del", key);
             entry.remove()
         });
-        if self.db == 0 {
-            guard.shared().publish(guard.table_mut(0));
-        }
+        keyspace.publish(key.slot, self.db, guard.table_mut(self.db));
         view.note_change_in(&mut guard, key, now);
         expired(FieldsExpired { key, count, removed });
         true

@@ -4,26 +4,31 @@
 //! no socket, no clock.
 //! Invariants:
 //! 1. A key's entry is in the slot of its hash and nowhere else.
-//! 2. The hint of a slot describes its table of database 0 whenever nobody holds the slot for writing.
+//! 2. The hint of a slot describes its table of database 0 whenever nobody holds the slot for writing; those of the other
+//!    databases are in `hints.rs`.
 //! 3. Latches are taken in ascending slot order.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Heap, Hint, HomeBucket, KeyHasher, Retired, Table, Trail};
+use collections::{Heap, Hint, KeyHasher, Retired, Table};
 use sync::LatchTable;
+use sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch::Domain;
 
 use crate::counters::AllCounters;
 use crate::events::Observer;
-use crate::key::slot_of_hash;
+use crate::hints::{FurtherHints, new_hint};
 use crate::readers::{Readers, Remembered};
 use crate::waiting::Waits;
 use crate::watching::Watches;
 
 /// Number of heaps that the slots share if the caller does not bring any.
 const HEAP_COUNT: usize = 4;
+
+/// Most segments that are freed in one go: about a tenth of a millisecond.
+const FREED_COUNT_MAX: usize = 1024;
 
 /// Vacant memory that is kept in any case, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
@@ -36,11 +41,19 @@ pub struct SlotData {
     more: Option<Box<More>>,
 }
 
+/// The tables of further databases, with their numbers. The first one needs no further step to be found.
+struct Further {
+    /// The database that came first.
+    first: (usize, Table),
+    /// The others, ascending.
+    others: Vec<(usize, Table)>,
+}
+
 /// The rarer parts of a slot.
 #[derive(Default)]
 struct More {
-    /// Further databases that were written here, by their numbers.
-    tables: Vec<(usize, Table)>,
+    /// Further databases that were written here.
+    further: Option<Further>,
     watches: Watches,
     waits: Waits,
     readers: Readers,
@@ -49,7 +62,7 @@ struct More {
 /// The tables of a slot.
 pub(crate) struct Tables<'a> {
     first: &'a Table,
-    others: &'a [(usize, Table)],
+    further: Option<&'a Further>,
 }
 
 /// The slots' latches and data.
@@ -61,8 +74,9 @@ pub struct Keyspace {
     heaps: Box<[Heap]>,
     hasher: KeyHasher,
     db_count: usize,
+    pub(crate) further_hints: FurtherHints,
     /// Table segments that prefetchers may still look at.
-    pub segments: Domain<Retired>,
+    pub(crate) segments: Arc<Domain<Retired>>,
     /// Bytes of what is in `segments`.
     waiting_bytes: AtomicUsize,
     /// What each thread counts.
@@ -75,36 +89,50 @@ pub struct Keyspace {
 
 impl SlotData {
     fn new() -> Self {
-        Self { first: Table::new(), more: None }
+        Self { first: Table::with_hint(), more: None }
     }
 
     /// The table of a database; `None`: empty, not made yet.
     #[inline]
     pub(crate) fn table(&self, db: usize) -> Option<&Table> {
-        if db == 0 { Some(&self.first) } else { table_of(&self.more.as_ref()?.tables, db) }
+        if db == 0 { Some(&self.first) } else { self.more.as_ref()?.further.as_ref()?.table(db) }
     }
 
     /// Whether there are tables of databases other than 0.
     pub(crate) fn has_further_tables(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.tables.is_empty())
+        self.more.as_ref().is_some_and(|more| more.further.is_some())
     }
 
     /// Gives up the memory of tables that hold nothing.
-    pub(crate) fn drop_empty_tables(&mut self) {
-        if self.first.is_empty() {
-            self.first.clear();
+    /// `publish` is called with each of them when it leads to no segments any more.
+    pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(usize, &mut Table)) {
+        let mut empty = |db, table: &mut Table| {
+            if table.is_empty() {
+                table.clear();
+                publish(db, table);
+            }
+        };
+        empty(0, &mut self.first);
+        let Some(more) = &mut self.more else { return };
+        let Some(further) = &mut more.further else { return };
+        further.others.iter_mut().chain([&mut further.first]).for_each(|(db, table)| empty(*db, table));
+        further.others.retain(|(_, table)| !table.is_empty());
+        further.others.shrink_to_fit();
+        if !further.first.1.is_empty() {
+            return;
         }
-        if let Some(more) = &mut self.more {
-            more.tables.retain(|(_, table)| !table.is_empty());
-            more.tables.shrink_to_fit();
+        if further.others.is_empty() {
+            more.further = None;
             self.drop_empty_lists();
+        } else {
+            further.first = further.others.remove(0);
         }
     }
 
     /// Gives up the memory of the rarer parts if there is nothing in them.
     pub(crate) fn drop_empty_lists(&mut self) {
         let is_idle = |more: &More| {
-            more.tables.is_empty()
+            more.further.is_none()
                 && more.watches.is_empty()
                 && more.waits.is_empty()
                 && more.readers.is_empty()
@@ -122,13 +150,18 @@ impl SlotData {
 
     #[inline(never)]
     fn further_table_mut(&mut self, db: usize) -> &mut Table {
-        let tables = &mut self.more.get_or_insert_default().tables;
-        let place = tables.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
-            tables.reserve_exact(1);
-            tables.insert(place, (db, Table::new()));
+        let make = || Further { first: (db, Table::with_hint()), others: Vec::new() };
+        let further = self.more.get_or_insert_default().further.get_or_insert_with(make);
+        if further.first.0 == db {
+            return &mut further.first.1;
+        }
+        let others = &mut further.others;
+        let place = others.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
+            others.reserve_exact(1);
+            others.insert(place, (db, Table::with_hint()));
             place
         });
-        &mut tables[place].1
+        &mut others[place].1
     }
 
     /// Whether anybody watches a key of this slot, waits for one, or has read one and may have kept it.
@@ -165,7 +198,7 @@ impl SlotData {
 
     pub(crate) fn watches_and_tables(&mut self) -> Option<(&mut Watches, Tables<'_>)> {
         let more = self.more.as_mut()?;
-        Some((&mut more.watches, Tables { first: &self.first, others: &more.tables }))
+        Some((&mut more.watches, Tables { first: &self.first, further: more.further.as_ref() }))
     }
 }
 
@@ -174,14 +207,20 @@ impl Tables<'_> {
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
         match db.0 {
             0 => Some(self.first),
-            db => table_of(self.others, usize::from(db)),
+            db => self.further?.table(usize::from(db)),
         }
     }
 }
 
-fn table_of(tables: &[(usize, Table)], db: usize) -> Option<&Table> {
-    let place = tables.binary_search_by_key(&db, |(number, _)| *number).ok()?;
-    Some(&tables[place].1)
+impl Further {
+    #[inline]
+    fn table(&self, db: usize) -> Option<&Table> {
+        if self.first.0 == db {
+            return Some(&self.first.1);
+        }
+        let place = self.others.binary_search_by_key(&db, |(number, _)| *number).ok()?;
+        Some(&self.others[place].1)
+    }
 }
 
 impl Keyspace {
@@ -199,11 +238,12 @@ impl Keyspace {
         wake: impl Fn(u64) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            slots: LatchTable::new(SLOT_COUNT, |_| (Hint::new(), SlotData::new()), Box::new(wake)),
+            slots: LatchTable::new(SLOT_COUNT, |_| (new_hint(), SlotData::new()), Box::new(wake)),
             heaps: heaps.into(),
             hasher: KeyHasher::new(seed),
             db_count,
-            segments: Domain::new(),
+            further_hints: FurtherHints::new(db_count),
+            segments: Arc::default(),
             waiting_bytes: AtomicUsize::new(0),
             counters: AllCounters::new(db_count),
             remembered: Remembered::default(),
@@ -259,26 +299,6 @@ impl Keyspace {
         &self.heaps
     }
 
-    /// First pass of a batch: asks for the cache line of the key's slot.
-    #[inline(always)]
-    pub fn prefetch_slot(&self, hash: u64) {
-        self.slots.prefetch(slot_of_hash(hash).index());
-    }
-
-    /// Second pass: asks for the bucket in which the key is at home, whose entry is asked for in the third. It is good until the
-    /// thread is next quiescent. Only database 0 has hints.
-    #[inline(always)]
-    #[must_use]
-    pub fn prefetch_home(&self, hash: u64) -> HomeBucket {
-        self.slots.shared(slot_of_hash(hash).index()).prefetch_home(hash)
-    }
-
-    /// For a key that is not at home: asks for the next bucket. Each further pass follows the trail, which is good for as long.
-    #[must_use]
-    pub fn trail_beyond_home(&self, hash: u64) -> Option<Trail> {
-        self.slots.shared(slot_of_hash(hash).index()).trail_beyond_home(hash)
-    }
-
     /// Bytes of entries and table segments.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
@@ -291,17 +311,21 @@ impl Keyspace {
         self.heaps[0].family_mapped_bytes()
     }
 
-    /// Gives vacant memory back to the system if it is much: more than an eighth of what is mapped.
-    pub fn trim(&self) {
-        if self.heaps[0].family_vacant_bytes() > VACANT_SIZE_MIN.max(self.mapped_bytes() / 8) {
-            self.heaps.iter().for_each(Heap::trim);
-        }
+    /// To be called once a second or so: what is kept for the growth of the data follows how fast it grew.
+    pub fn note_time(&self) {
+        self.heaps[0].note_time();
     }
 
-    /// Whether nearly all of the memory mapped for entries and tables has been in use.
+    /// Whether much memory is vacant: more than an eighth of what is mapped, beside what is kept for growth.
     #[must_use]
-    pub fn is_dense(&self) -> bool {
-        self.used_bytes() + self.wasted_bytes() as usize >= self.mapped_bytes() / 8 * 7
+    pub fn has_surplus(&self) -> bool {
+        let kept = VACANT_SIZE_MIN.max(self.mapped_bytes() / 8) + self.heaps[0].family_reserve_bytes();
+        self.heaps[0].family_vacant_bytes() > kept
+    }
+
+    /// Gives vacant memory back to the system. Takes a fraction of a second for a gigabyte.
+    pub fn trim(&self) {
+        self.heaps.iter().for_each(Heap::trim);
     }
 
     /// Bytes of segments that nobody uses any more, and that are freed as soon as every thread has turned round once.
@@ -312,17 +336,19 @@ impl Keyspace {
     }
 
     /// Hands segments that tables gave up to the epoch domain, and frees those that no thread can still see.
-    /// Each thread calls it in its turns: what it frees is what growing tables and entries take next.
+    /// Each thread calls it in its turns: what it frees is what growing tables and entries take next. Frees a bounded number
+    /// of them; the others stay in `scratch` for the next call.
     pub fn reclaim(&self, scratch: &mut Vec<Retired>) {
         for heap in &self.heaps {
-            for segment in heap.take_retired() {
-                self.waiting_bytes.fetch_add(segment.size(), Ordering::Relaxed);
-                self.segments.retire(segment);
+            let retired = heap.take_retired();
+            if !retired.is_empty() {
+                self.waiting_bytes.fetch_add(retired.iter().map(Retired::size).sum(), Ordering::Relaxed);
+                self.segments.retire_all(retired);
             }
         }
         self.segments.collect(scratch);
-        let freed: usize = scratch.iter().map(Retired::size).sum();
-        scratch.clear();
+        let kept = scratch.len().saturating_sub(FREED_COUNT_MAX);
+        let freed: usize = scratch.drain(kept..).map(|segment| segment.size()).sum();
         self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
     }
 }
@@ -340,15 +366,21 @@ mod tests {
             data.table_mut(db);
         }
         let numbers = |data: &SlotData| -> Vec<usize> {
-            data.more.iter().flat_map(|more| &more.tables).map(|(number, _)| *number).collect()
+            let further = data.more.iter().filter_map(|more| more.further.as_ref());
+            further
+                .flat_map(|further| further.others.iter().chain([&further.first]))
+                .map(|(db, _)| *db)
+                .collect()
         };
-        assert_eq!(numbers(&data), [3, 9, 15]);
+        assert_eq!(numbers(&data), [3, 15, 9]);
         assert!(data.table(3).is_some() && data.table(4).is_none() && data.table(16).is_none());
-        data.table_mut(9).set_int(&heap, 7, b"key", 1);
-        data.drop_empty_tables();
-        assert_eq!(numbers(&data), [9]);
-        data.table_mut(9).clear();
-        data.drop_empty_tables();
+        data.table_mut(15).set_int(&heap, 7, b"key", 1);
+        let mut unlinked = Vec::new();
+        data.drop_empty_tables(|db, table| unlinked.push((db, table.memory_bytes())));
+        assert_eq!((numbers(&data), unlinked), (vec![15], vec![(0, 0), (3, 0), (9, 0)]));
+        assert_eq!(data.table(15).map(Table::len), Some(1));
+        data.table_mut(15).clear();
+        data.drop_empty_tables(|_, _| {});
         assert!(data.more.is_none());
     }
 }

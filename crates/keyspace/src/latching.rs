@@ -1,7 +1,8 @@
 //! Taking and letting go the latches of a command.
 //!
 //! Invariant: latches are waited for in ascending order of slots, so that there is no circle of waiting. One that can't be had
-//! is waited for with the lower ones kept; nobody sleeps meanwhile.
+//! is waited for with the lower ones kept; nobody sleeps meanwhile. A command that needs several first tries: it lets go all that
+//! it has and waits for the one alone, so that nobody waits for it behind that one. After [`TRY_COUNT_MAX`] of these it keeps them.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
@@ -12,6 +13,18 @@ use crate::view::{FEW, Held, SlotGuard, View};
 
 /// Latches for which room is kept from one command to the next, so that those of a few keys allocate nothing.
 const SPARE_GUARD_COUNT_MAX: usize = 512;
+
+/// How often a command lets its latches go when it can't have another one: then it waits in ascending order, which ends whatever the others do.
+pub const TRY_COUNT_MAX: u8 = 8;
+
+/// How far a command has got with latching several slots.
+#[derive(Debug, Default)]
+pub struct Tries {
+    /// How often it has let its latches go.
+    count: u8,
+    /// It waits for one latch, or has waited for it, and has let go all others.
+    is_alone: bool,
+}
 
 /// A slot that could not be latched now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +123,16 @@ impl<'k> View<'k> {
             self.places.note(slot, guards.len());
             guards.push((slot, guard.ok_or(Busy(slot))?));
         }
+        if guards.len() > FEW && guards.len() < SLOT_COUNT {
+            self.places.note_many(guards);
+        }
         Ok(())
     }
 
     /// Latches every slot, going on behind those that are held already.
     pub fn latch_all(&mut self, mode: Mode) -> Result<(), Busy> {
+        let guards = several(&mut self.held, &mut self.spare_guards);
+        guards.reserve_exact(SLOT_COUNT - guards.len());
         self.latch_several((0..SLOT_COUNT as u16).map(Slot::new), mode)
     }
 
@@ -128,6 +146,37 @@ impl<'k> View<'k> {
             }
             Parked::Waiting => false,
         }
+    }
+
+    /// Begins to latch what a command needs, or goes on behind the latch that it has waited for. If it was waited for alone, it is let go:
+    /// lower ones come first.
+    #[inline]
+    pub fn begin_latching(&mut self, tries: &mut Tries) {
+        if std::mem::take(&mut tries.is_alone) {
+            self.release();
+        }
+    }
+
+    /// Waits for a latch that a command could not have: as [`Self::park`] does, but without the lower ones as long as there are tries
+    /// left. `true`: it need not wait, and goes on latching.
+    #[must_use]
+    pub fn wait_for(&mut self, busy: Busy, mode: Mode, token: u64, tries: &mut Tries) -> bool {
+        let has_others = match &self.held {
+            Held::Nothing => false,
+            Held::Several(guards) => !guards.is_empty(),
+            Held::Read(..) | Held::Write(..) => true,
+        };
+        if !has_others || tries.count == TRY_COUNT_MAX {
+            return self.park(busy, mode, token);
+        }
+        tries.count += 1;
+        self.release();
+        let is_held = self.park(busy, mode, token);
+        if is_held {
+            self.release();
+        }
+        tries.is_alone = !is_held;
+        is_held
     }
 
     /// Takes the latch that the session with this token was woken for. `false`: it must wait on.
@@ -157,6 +206,21 @@ impl<'k> View<'k> {
         let place = guards.partition_point(|(held, _)| *held < slot);
         guards.insert(place, (slot, Guard::Write(guard)));
         true
+    }
+
+    /// Latches of some more slots (ascending, distinct) those for writing that are free just now.
+    pub fn latch_free_too(&mut self, wanted: &[Slot]) {
+        let slots = self.keyspace.slots();
+        let guards = ascending(several(&mut self.held, &mut self.spare_guards));
+        let held_before = guards.len();
+        for slot in wanted {
+            if guards[..held_before].binary_search_by_key(slot, |(held, _)| *held).is_err()
+                && let Some(guard) = slots.try_write(slot.index())
+            {
+                guards.push((*slot, Guard::Write(guard)));
+            }
+        }
+        guards.sort_unstable_by_key(|(slot, _)| *slot);
     }
 
     /// Whether no latch is held.

@@ -6,6 +6,7 @@
 //! Start reading at `keyspace.rs`, then `view.rs`, `latching.rs`, `reading.rs`, `writing.rs`.
 
 mod aging;
+mod asked;
 mod counters;
 mod databases;
 mod defragmentation;
@@ -13,6 +14,7 @@ mod events;
 mod eviction;
 mod expiry;
 mod field_expiry;
+mod hints;
 mod key;
 mod keyspace;
 mod latching;
@@ -25,17 +27,19 @@ mod watching;
 mod writing;
 
 pub use aging::{Aging, LFU_INITIAL};
+pub use asked::{AskedKey, AskedKeys};
 pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
 pub use databases::{Cleared, Life, ScanPosition};
 pub use defragmentation::{Defragmentation, DefragmentationCycle};
 pub use events::{EventClass, Observer, WantedEvents};
-pub use eviction::{Evicted, EvictionOrder, EvictionPolicy, Evictor};
+pub use eviction::{EVICTION_GROUP_SIZE_MAX, Evicted, EvictionOrder, EvictionPolicy, Evictor};
 pub use expiry::{Expired, ExpiryCycle};
 pub use field_expiry::{FieldExpiryCycle, FieldsExpired};
+pub use hints::{AskedBucket, AskedTrail, Hints, Prefetcher};
 pub use key::{Key, slot_of_hash};
 pub use keyspace::{Keyspace, SlotData, Slots};
-pub use latching::{Busy, Kept};
+pub use latching::{Busy, Kept, TRY_COUNT_MAX, Tries};
 pub use preloading::{PRELOADED_KEY_COUNT_MAX, Preloaded};
 pub use readers::{ChangedKey, Remembered};
 pub use view::{Held, Random, View};

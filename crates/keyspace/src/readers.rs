@@ -9,11 +9,12 @@
 //!
 //! Invariant: the numbers in [`Remembered`] are those of the keys and clients in all lists.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
+use sync::HashMap;
+use sync::atomic::{AtomicUsize, Ordering};
 
 use crate::key::Key;
 use crate::view::View;
@@ -101,7 +102,7 @@ impl View<'_> {
     #[cold]
     pub(crate) fn tell_readers(&self, key: &[u8], readers: &BTreeSet<u64>) {
         if let Some(observer) = self.keyspace.observer().filter(|_| !readers.is_empty()) {
-            observer.stale(key, readers, self.client);
+            observer.stale(self.thread, key, readers, self.client);
         }
     }
 

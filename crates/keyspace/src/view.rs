@@ -14,12 +14,15 @@ use std::sync::Arc;
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Millis, Slot};
-use collections::{Entry, Heap, Hint, Home, Removed, Table};
+use collections::{Entry, Heap, Hint, Home, Removed, Retired, Table};
+use sync::atomic::{AtomicU64, Ordering};
+use sync::epoch::Participant;
 use sync::{Guard, ReadGuard, WriteGuard};
 
 use crate::aging::Aging;
 use crate::counters::Counters;
 use crate::events::WantedEvents;
+use crate::hints::NO_PASS;
 use crate::key::Key;
 use crate::keyspace::{Keyspace, SlotData};
 use crate::readers::ChangedKey;
@@ -45,44 +48,68 @@ pub enum Held<'k> {
 /// So many latches may be held in any order.
 pub(crate) const FEW: usize = 64;
 
-/// Where the guards of several slots probably stand: each where the last one of the same low bits was put.
-pub(crate) struct Places([u8; Self::COUNT]);
+/// Where the guards of several slots probably stand: each where the last one of the same low bits was put. Of more than [`FEW`]
+/// guards there is an exact table, too: a binary search for each of thousands of keys would take most of the time.
+pub(crate) struct Places {
+    few: [u8; Self::COUNT],
+    /// By slot; empty until it is needed.
+    many: Vec<u16>,
+}
 
 impl Places {
     const COUNT: usize = 128;
 
+    pub(crate) const fn new() -> Self {
+        Self { few: [0; Self::COUNT], many: Vec::new() }
+    }
+
+    /// Takes note of more than a few.
+    #[cold]
+    pub(crate) fn note_many(&mut self, guards: &[(Slot, SlotGuard<'_>)]) {
+        self.many.resize(SLOT_COUNT, 0);
+        for (place, (slot, _)) in guards.iter().enumerate() {
+            self.many[slot.index()] = place as u16;
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn note(&mut self, slot: Slot, place: usize) {
         // Of a place beyond 255 that makes a wrong one, which is looked for anyway.
-        self.0[slot.index() % Self::COUNT] = place as u8;
+        self.few[slot.index() % Self::COUNT] = place as u8;
     }
 
     /// Where the guard of a slot stands, if it is where it probably is.
     #[inline(always)]
     pub(crate) fn guess(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-        let place = usize::from(self.0[slot.index() % Self::COUNT]);
+        let place = usize::from(self.few[slot.index() % Self::COUNT]);
         guards.get(place).filter(|(held, _)| *held == slot).map(|_| place)
     }
 
     /// Where the guard of a slot stands, if it is held.
     #[inline(always)]
     fn place_of(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-        self.guess(slot, guards).or_else(|| search_place(slot, guards))
+        self.guess(slot, guards).or_else(|| self.search(slot, guards))
     }
-}
 
-#[inline(never)]
-fn search_place(slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
-    match guards.len() {
-        ..=FEW => guards.iter().position(|(held, _)| *held == slot),
-        SLOT_COUNT => Some(slot.index()),
-        _ => guards.binary_search_by_key(&slot, |(held, _)| *held).ok(),
+    #[inline(never)]
+    fn search(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
+        match guards.len() {
+            ..=FEW => return guards.iter().position(|(held, _)| *held == slot),
+            SLOT_COUNT => return Some(slot.index()),
+            _ => {}
+        }
+        let noted = self.many.get(slot.index()).map(|place| usize::from(*place));
+        noted
+            .filter(|place| guards.get(*place).is_some_and(|(held, _)| *held == slot))
+            .or_else(|| guards.binary_search_by_key(&slot, |(held, _)| *held).ok())
     }
 }
 
 /// A command's sight of the keyspace.
 pub struct View<'k> {
     pub(crate) keyspace: &'k Keyspace,
+    /// Number of the thread that uses it.
+    pub(crate) thread: usize,
     pub(crate) held: Held<'k>,
     /// Empty: memory for the next `Held::Several`.
     pub(crate) spare_guards: Vec<(Slot, SlotGuard<'k>)>,
@@ -120,7 +147,27 @@ pub struct View<'k> {
     /// Keys that somebody waits for, and that changed.
     pub(crate) ready: VecDeque<Arc<OwnedKey>>,
     pub(crate) random: Random,
+    /// The thread as one that prefetches, if it does.
+    participant: Option<Participant<'k, Retired>>,
+    /// The number of the pass, see [`Self::pass`].
+    pass: u64,
+    /// The number of the last one, also while there is none.
+    last_pass: u64,
+    /// Bytes retired since then.
+    retired_size: usize,
+    /// What may be freed, and is not yet.
+    retired: Vec<Retired>,
 }
+
+/// Participants of the process so far: what one has prefetched is not for another.
+static PARTICIPANT_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Bits of a pass's number that count the passes of one participant: enough for years, a turn each 10 us. Above them is the
+/// participant's number.
+const PASS_BITS: u32 = 44;
+
+/// Bytes of segments that one thread replaces before it frees some.
+const RETIRED_SIZE_MAX: usize = 1 << 20;
 
 /// A small generator of random numbers (xorshift64*), one a thread: sampling needs speed, not secrecy.
 #[derive(Clone, Debug)]
@@ -163,9 +210,10 @@ impl<'k> View<'k> {
     pub fn new(keyspace: &'k Keyspace, thread: usize, seed: u64) -> Self {
         Self {
             keyspace,
+            thread,
             held: Held::Nothing,
             spare_guards: Vec::new(),
-            places: Places([0; Places::COUNT]),
+            places: Places::new(),
             counters: keyspace.counters.thread(thread),
             now: Millis(0),
             sees_expired: false,
@@ -182,6 +230,11 @@ impl<'k> View<'k> {
             hides_unheld: false,
             ready: VecDeque::new(),
             random: Random::new(seed),
+            participant: None,
+            pass: NO_PASS,
+            last_pass: NO_PASS,
+            retired_size: 0,
+            retired: Vec::new(),
         }
     }
 
@@ -265,10 +318,84 @@ impl<'k> View<'k> {
         let db = key.db.0 as usize;
         let table = self.slot_data_mut(key.slot).table_mut(db);
         let result = change(table, keyspace.heap(key.slot));
-        if db == 0 {
-            keyspace.slots().shared(key.slot.index()).publish(table);
+        let retired_size = keyspace.publish(key.slot, db, table);
+        if retired_size != 0 {
+            self.note_retired(retired_size);
         }
         result
+    }
+
+    /// From here on this thread takes part in the keyspace's epochs, and may prefetch. False: all seats are taken.
+    pub fn take_part(&mut self) -> bool {
+        let number = PARTICIPANT_COUNT.fetch_add(1, Ordering::Relaxed);
+        assert!(number < 1 << (u64::BITS - PASS_BITS), "threads start now and then only");
+        self.participant = self.keyspace.segments.register();
+        self.last_pass = number << PASS_BITS;
+        self.begin_pass();
+        self.participant.is_some()
+    }
+
+    /// A number that stands for what may still be looked at of what this thread has prefetched; 0 while it may not prefetch.
+    #[inline]
+    #[must_use]
+    pub fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    #[inline]
+    fn begin_pass(&mut self) {
+        if self.participant.is_some() {
+            self.last_pass += 1;
+            self.pass = self.last_pass;
+        }
+    }
+
+    /// Lets segments go that were replaced up to now: nothing is looked at any more that was prefetched before.
+    #[inline]
+    pub fn quiescent(&mut self) {
+        if self.pass != NO_PASS {
+            self.begin_pass();
+        }
+        if let Some(participant) = &self.participant {
+            participant.quiescent();
+        }
+    }
+
+    /// The thread sleeps: it prefetches nothing until it is [`Self::online`].
+    pub fn offline(&mut self) {
+        self.pass = NO_PASS;
+        if let Some(participant) = &self.participant {
+            participant.offline();
+        }
+    }
+
+    /// The thread is awake.
+    pub fn online(&mut self) {
+        if let Some(participant) = &self.participant {
+            participant.online();
+        }
+        self.begin_pass();
+    }
+
+    /// Where a command, or a turn, replaces much, this thread is quiescent in its midst: else nothing of it could be freed
+    /// before the end. From here on it must not look at what it has prefetched earlier.
+    #[cold]
+    fn note_retired(&mut self, size: usize) {
+        self.retired_size += size;
+        if self.retired_size < RETIRED_SIZE_MAX {
+            return;
+        }
+        self.retired_size = 0;
+        if self.participant.is_some() {
+            self.quiescent();
+            // All of it: it is no more than this thread has just made.
+            loop {
+                self.keyspace.reclaim(&mut self.retired);
+                if self.retired.is_empty() {
+                    break;
+                }
+            }
+        }
     }
 
     /// Whether an entry's time is over.

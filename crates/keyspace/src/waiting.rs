@@ -15,11 +15,12 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::{DbIndex, Slot};
 use collections::Kind;
+use sync::OnceLock;
 use sync::Wait;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::counters::Counters;
 use crate::key::{Key, slot_of_hash};
@@ -28,6 +29,9 @@ use crate::view::View;
 
 /// Queues shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
+
+/// So many of the keys noted last are compared with one that is to be noted. A key that is noted twice is looked at twice, no more.
+const NOTED_LATELY_COUNT: usize = 8;
 
 /// A key that outlives its request.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +76,10 @@ pub struct Waiter {
     needs: Needs,
     /// Where its thread finds it: a number that this crate does not understand.
     address: AtomicU64,
-    keys: Box<[Arc<OwnedKey>]>,
+    /// Each once. Set before the latches go under which it is entered into the queues.
+    keys: OnceLock<Box<[Arc<OwnedKey>]>>,
+    /// One of its keys has come to hold a value that it can't be served with.
+    has_met_other: AtomicBool,
 }
 
 /// What must be there for a waiter to be served.
@@ -91,18 +98,22 @@ impl Needs {
 }
 
 impl Waiter {
-    /// A client that waits for no key (`WAIT`).
-    #[must_use]
-    pub fn without_keys(client: u64, address: u64) -> Arc<Self> {
-        let needs = Needs { kind: Kind::String, or_none: false };
+    fn new(client: u64, address: u64, needs: Needs, request: Box<dyn Any + Send + Sync>) -> Arc<Self> {
         Arc::new(Self {
             wait: Wait::new(),
             client,
-            request: Box::new(()),
+            request,
             needs,
             address: AtomicU64::new(address),
-            keys: Box::default(),
+            keys: OnceLock::new(),
+            has_met_other: AtomicBool::new(false),
         })
+    }
+
+    /// A client that waits for no key (`WAIT`).
+    #[must_use]
+    pub fn without_keys(client: u64, address: u64) -> Arc<Self> {
+        Self::new(client, address, Needs { kind: Kind::String, or_none: false }, Box::new(()))
     }
 
     /// Where its thread finds it.
@@ -119,7 +130,14 @@ impl Waiter {
     /// The keys it waits for.
     #[must_use]
     pub fn keys(&self) -> &[Arc<OwnedKey>] {
-        &self.keys
+        self.keys.get().map_or(&[], |keys| keys)
+    }
+
+    /// Whether one of its keys has held a value of another type at some time since the wait began: then its request may fail
+    /// though another key has what it needs. Exact under the latch of the key that has it.
+    #[must_use]
+    pub fn has_met_other(&self) -> bool {
+        self.has_met_other.load(Ordering::Acquire)
     }
 }
 
@@ -131,6 +149,8 @@ pub(crate) struct Waits {
 }
 
 struct Queue {
+    /// That of the key, which is elsewhere.
+    hash: u64,
     key: Arc<OwnedKey>,
     /// In the order of their coming.
     waiters: VecDeque<Arc<Waiter>>,
@@ -171,8 +191,8 @@ impl Waits {
     }
 
     fn place(&self, key: Key<'_>) -> Result<usize, usize> {
-        let first = self.queues.partition_point(|queue| queue.key.hash < key.hash);
-        let same_hash = self.queues[first..].iter().take_while(|queue| queue.key.hash == key.hash);
+        let first = self.queues.partition_point(|queue| queue.hash < key.hash);
+        let same_hash = self.queues[first..].iter().take_while(|queue| queue.hash == key.hash);
         same_hash.enumerate().find(|(_, queue)| queue.key.is(key)).map_or(Err(first), |(i, _)| Ok(first + i))
     }
 
@@ -186,7 +206,7 @@ impl Waits {
             counters.waited_keys.add(1);
             let key = Arc::new(OwnedKey::from(key));
             let waiters = VecDeque::with_capacity(1);
-            self.queues.insert(place, Queue { key, waiters, or_none_count: 0, sweep_at: 0 });
+            self.queues.insert(place, Queue { hash: key.hash, key, waiters, or_none_count: 0, sweep_at: 0 });
             place
         });
         &mut self.queues[place]
@@ -204,10 +224,8 @@ impl Waits {
 
     /// Notes a key that somebody waits for as ready, unless it is noted already.
     pub(crate) fn note_ready(&mut self, key: Key<'_>, ready: &mut VecDeque<Arc<OwnedKey>>) {
-        if let Some(queue) = self.queue(key)
-            && !ready.iter().any(|noted| Arc::ptr_eq(noted, &queue.key))
-        {
-            ready.push_back(Arc::clone(&queue.key));
+        if let Some(queue) = self.queue(key) {
+            note(&queue.key, ready);
         }
     }
 
@@ -234,20 +252,18 @@ impl View<'_> {
         request: Box<dyn Any + Send + Sync>,
     ) -> Arc<Waiter> {
         let counters = self.counters;
+        let waiter = Waiter::new(client, address, needs, request);
         let mut owned: Vec<Arc<OwnedKey>> = Vec::with_capacity(keys.size_hint().0);
         for key in keys {
-            if !owned.iter().any(|known| known.is(key)) {
-                let waits = self.slot_data_mut(key.slot).waits_or_new();
-                owned.push(Arc::clone(&waits.queue_or_new(key, counters).key));
+            let queue = self.slot_data_mut(key.slot).waits_or_new().queue_or_new(key, counters);
+            // Nobody comes in between: of a key that is named again it is the last in the queue.
+            if !queue.waiters.back().is_some_and(|last| Arc::ptr_eq(last, &waiter)) {
+                queue.push(Arc::clone(&waiter), counters);
+                owned.push(Arc::clone(&queue.key));
             }
         }
-        let address = AtomicU64::new(address);
-        let waiter =
-            Arc::new(Waiter { wait: Wait::new(), client, request, needs, address, keys: owned.into() });
-        for key in waiter.keys() {
-            let waits = self.slot_data_mut(key.slot()).waits_or_new();
-            waits.queue_or_new(key.key(), counters).push(Arc::clone(&waiter), counters);
-        }
+        let set = waiter.keys.set(owned.into());
+        debug_assert!(set.is_ok(), "its keys are set here only");
         waiter
     }
 
@@ -289,9 +305,7 @@ impl View<'_> {
 
     /// Notes a key as ready, unless it is noted already.
     pub fn note_ready(&mut self, key: &Arc<OwnedKey>) {
-        if !self.ready.iter().any(|noted| Arc::ptr_eq(noted, key)) {
-            self.ready.push_back(Arc::clone(key));
-        }
+        note(key, &mut self.ready);
     }
 
     /// The next key that has become ready, in the order of the changes.
@@ -314,6 +328,10 @@ impl View<'_> {
                     found = Some(Arc::clone(waiter));
                     break;
                 } else {
+                    if present.is_some() {
+                        // Pairs with `has_met_other`, which is asked under the latch of another key.
+                        waiter.has_met_other.store(true, Ordering::Release);
+                    }
                     *place += 1;
                 }
             }
@@ -336,6 +354,13 @@ impl View<'_> {
             }
         }
         all
+    }
+}
+
+/// Notes a key as ready, unless it was noted just before.
+fn note(key: &Arc<OwnedKey>, ready: &mut VecDeque<Arc<OwnedKey>>) {
+    if !ready.iter().rev().take(NOTED_LATELY_COUNT).any(|noted| Arc::ptr_eq(noted, key)) {
+        ready.push_back(Arc::clone(key));
     }
 }
 

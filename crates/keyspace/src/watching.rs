@@ -11,8 +11,7 @@
 //! 1. As long as a [`Watching`] lives and its mark is not set, each of its keys is in the list of the key's slot.
 //! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
 
-use std::collections::{HashSet, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use base::{DbIndex, Slot};
@@ -32,22 +31,16 @@ const SWEEP_LEN_MIN: usize = 8;
 pub struct Watching {
     /// Set when any of them has changed.
     mark: Arc<Mark>,
-    keys: HashSet<WatchedKey>,
+    /// Each once.
+    keys: Vec<WatchedKey>,
     /// Bytes of the keys' names.
     names_size: usize,
 }
 
-#[derive(PartialEq, Eq)]
 struct WatchedKey {
     hash: u64,
     db: DbIndex,
-    bytes: Box<[u8]>,
-}
-
-impl Hash for WatchedKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
+    bytes: Arc<[u8]>,
 }
 
 impl WatchedKey {
@@ -67,7 +60,7 @@ pub(crate) struct Watches {
 struct Watch {
     db: DbIndex,
     hash: u64,
-    bytes: Box<[u8]>,
+    bytes: Arc<[u8]>,
     mark: Weak<Mark>,
     /// The key's time was over already when it was watched: that its entry goes is no change.
     was_expired: bool,
@@ -96,7 +89,7 @@ impl Watching {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let a_key = size_of::<WatchedKey>() + size_of::<Watch>();
-        size_of::<Self>() + self.keys.len() * a_key + 2 * self.names_size
+        size_of::<Self>() + self.keys.len() * a_key + self.names_size
     }
 
     /// The slots of the keys, in no order.
@@ -111,6 +104,10 @@ impl Watches {
     }
 
     fn push(&mut self, watch: Watch) {
+        if self.list.capacity() == 0 {
+            // Mostly there is one.
+            self.list.reserve_exact(1);
+        }
         if self.list.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
             self.list.retain(|watch| watch.mark.strong_count() > 0);
             self.sweep_at = 2 * self.list.len();
@@ -135,7 +132,7 @@ impl Watches {
     }
 
     fn remove(&mut self, mark: &Arc<Mark>) {
-        self.list.retain(|watch| watch.mark.as_ptr() != Arc::as_ptr(mark));
+        self.list.retain(|watch| !watch.is_by(mark));
         if self.list.is_empty() {
             *self = Self::default();
         }
@@ -143,6 +140,10 @@ impl Watches {
 }
 
 impl Watch {
+    fn is_by(&self, mark: &Arc<Mark>) -> bool {
+        self.mark.as_ptr() == Arc::as_ptr(mark)
+    }
+
     fn is_of(&self, key: Key<'_>) -> bool {
         self.hash == key.hash && self.db == key.db && *self.bytes == *key.bytes
     }
@@ -167,13 +168,17 @@ enum State {
 impl View<'_> {
     /// Watches a key that is held for writing.
     pub fn watch(&mut self, key: Key<'_>, watching: &mut Watching) {
-        if !watching.keys.insert(WatchedKey { hash: key.hash, db: key.db, bytes: key.bytes.into() }) {
+        // As long as no mark is set, what is watched is in the slot's list.
+        let watches = self.slot_data_mut(key.slot).watches_or_new();
+        if watches.list.iter().any(|watch| watch.is_by(&watching.mark) && watch.is_of(key)) {
             return;
         }
         watching.names_size += key.bytes.len();
         let was_expired = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
+        let bytes: Arc<[u8]> = key.bytes.into();
+        watching.keys.push(WatchedKey { hash: key.hash, db: key.db, bytes: Arc::clone(&bytes) });
         let mark = Arc::downgrade(&watching.mark);
-        let watch = Watch { db: key.db, hash: key.hash, bytes: key.bytes.into(), mark, was_expired };
+        let watch = Watch { db: key.db, hash: key.hash, bytes, mark, was_expired };
         self.slot_data_mut(key.slot).watches_or_new().push(watch);
     }
 
@@ -185,13 +190,15 @@ impl View<'_> {
 
     fn has_expired_since(&self, key: &WatchedKey, mark: &Arc<Mark>) -> bool {
         let data = self.slot_data(key.slot());
-        let Some(watches) = data.watches() else { return false };
+        let table = data.table(key.db.0 as usize).filter(|table| table.volatile_len() > 0);
+        let Some((watches, table)) = data.watches().zip(table) else { return false };
         watches.list.iter().any(|watch| {
-            watch.mark.as_ptr() == Arc::as_ptr(mark)
+            watch.is_by(mark)
                 && watch.db == key.db
+                && watch.hash == key.hash
                 && watch.bytes == key.bytes
                 && !watch.was_expired
-                && watch.state_in(data.table(watch.db.0 as usize), self.due()) == State::Expired
+                && watch.state_in(Some(table), self.due()) == State::Expired
         })
     }
 

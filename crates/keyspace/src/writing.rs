@@ -148,17 +148,27 @@ impl View<'_> {
         len_min: usize,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, NotAString> {
+        self.edit_string_of(key, len_min, |bytes, _| change(bytes))
+    }
+
+    /// The same where `change` is told the string's length before, too; `None`: there was no such key.
+    pub fn edit_string_of<R>(
+        &mut self,
+        key: Key<'_>,
+        len_min: usize,
+        change: impl FnOnce(&mut [u8], Option<usize>) -> R,
+    ) -> Result<R, NotAString> {
         let mut change = Some(change);
-        let mut edit = |entry: &mut EntryMut<'_>| {
+        let mut edit = |entry: &mut EntryMut<'_>, was_there: bool| {
             let len = entry.entry().value().text_len().ok_or(NotAString)?;
             let bytes = entry.resize(len.max(len_min))?;
-            Ok(change.take().expect("an entry is edited once")(bytes))
+            Ok(change.take().expect("an entry is edited once")(bytes, was_there.then_some(len)))
         };
-        if let Some(result) = self.edit(key, &mut edit) {
+        if let Some(result) = self.edit(key, |entry| edit(entry, true)) {
             return result;
         }
         self.set(key, NewValue::Raw(&[]), ExpiryChange::Clear);
-        self.edit(key, edit).expect("set just now, without expiry")
+        self.edit(key, |entry| edit(entry, false)).expect("set just now, without expiry")
     }
 
     /// Changes a collection in place, and records the access; a key whose collection is empty afterwards is removed.

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use base::{DbIndex, Slot};
 use collections::{ExpiryChange, NewValue};
-use keyspace::{Busy, Key, Keyspace, View};
+use keyspace::{Busy, Key, Keyspace, TRY_COUNT_MAX, Tries, View};
 use sync::Mode;
 
 const FIRST: Slot = Slot::new(7);
@@ -82,5 +82,106 @@ fn every_key_is_found_in_whatever_order_its_slot_was_latched() {
             assert_eq!(view.find(key).and_then(|entry| entry.value().text_len()), Some(name.len()));
         }
         view.release();
+    }
+}
+
+/// A command that wants all slots of `wanted`, as the executor latches them. `true`: it has them.
+fn goes_on(view: &mut View<'_>, wanted: &[Slot], token: u64, tries: &mut Tries) -> Result<(), Busy> {
+    view.begin_latching(tries);
+    while let Err(busy) = view.latch_several(wanted.iter().copied(), Mode::Write) {
+        if !view.wait_for(busy, Mode::Write, token, tries) {
+            return Err(busy);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
+    let (sender, woken) = mpsc::channel();
+    let wake = move |token| sender.send(token).expect("the test listens");
+    let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
+    let [mut wide, mut slow, mut other] = [0, 1, 2].map(|thread| View::new(&keyspace, thread, 2));
+    let wanted: Vec<_> = (0..100).map(Slot::new).collect();
+    let mut tries = Tries::default();
+    // Each time another slot is taken when it tries again.
+    slow.latch(wanted[50], Mode::Write).expect("free");
+    let mut busy = goes_on(&mut wide, &wanted, 7, &mut tries).expect_err("one is taken");
+    for count in 1..=u16::from(TRY_COUNT_MAX) {
+        assert!(wide.holds_nothing());
+        let kept = wide.keep();
+        // Nobody waits behind it, below and above.
+        assert!(other.latch_at_once([0, 20, 99].map(Slot::new).into_iter(), Mode::Write));
+        other.release();
+        let next = wanted[50 + usize::from(count)];
+        let mut later = View::new(&keyspace, 3, 3);
+        later.latch(next, Mode::Write).expect("free");
+        slow.release();
+        assert_eq!(woken.try_recv(), Ok(7));
+        wide.restore(kept);
+        assert!(wide.claim(busy, 7));
+        busy = goes_on(&mut wide, &wanted, 7, &mut tries).expect_err("another one is taken");
+        assert_eq!(busy, Busy(next));
+        slow = later;
+    }
+    // The last one is waited for with the lower ones kept.
+    assert!(!wide.holds_nothing());
+    assert_eq!(other.latch(wanted[20], Mode::Write), Err(Busy(wanted[20])));
+    assert_eq!(other.latch(wanted[99], Mode::Write), Ok(()));
+    other.release();
+    slow.release();
+    assert_eq!(woken.try_recv(), Ok(7));
+    assert!(wide.claim(busy, 7));
+    assert_eq!(goes_on(&mut wide, &wanted, 7, &mut tries), Ok(()));
+    assert_eq!(other.latch(wanted[99], Mode::Write), Err(Busy(wanted[99])));
+    wide.release();
+}
+
+/// Commands on overlapping slots, in turns of a random order: each has all of its slots in the end, however the others come in between.
+#[test]
+fn commands_that_try_do_not_keep_each_other_from_ending() {
+    const COMMAND_COUNT: usize = 12;
+    for seed in 1..=200 {
+        let (sender, woken) = mpsc::channel();
+        let wake = move |token| sender.send(token).expect("the test listens");
+        let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
+        let random = keyspace::Random::new(seed * 0x9E37_79B9);
+        let mut views: Vec<_> = (0..COMMAND_COUNT).map(|_| View::new(&keyspace, 0, 1)).collect();
+        let mut wants: Vec<Vec<Slot>> = Vec::new();
+        for _ in 0..COMMAND_COUNT {
+            let slots: BTreeSet<_> =
+                (0..=random.below(6)).map(|_| Slot::new(random.below(8) as u16)).collect();
+            wants.push(slots.into_iter().collect());
+        }
+        let mut tries: Vec<_> = (0..COMMAND_COUNT).map(|_| Tries::default()).collect();
+        // How often each has still to run; where it waits; whether it holds all that it wants.
+        let (mut left, mut waits, mut runs) =
+            ([5; COMMAND_COUNT], [None; COMMAND_COUNT], [false; COMMAND_COUNT]);
+        for step in 0.. {
+            assert!(step < 100_000, "seed {seed}: nobody goes on");
+            for token in woken.try_iter().map(|token| token as usize) {
+                let busy = waits[token].take().expect("only those who wait are woken");
+                if !views[token].claim(busy, token as u64) {
+                    waits[token] = Some(busy);
+                    continue;
+                }
+                waits[token] =
+                    goes_on(&mut views[token], &wants[token], token as u64, &mut tries[token]).err();
+                runs[token] = waits[token].is_none();
+            }
+            let number = random.below(COMMAND_COUNT as u64) as usize;
+            if runs[number] {
+                views[number].release();
+                (tries[number], runs[number]) = (Tries::default(), false);
+                left[number] -= 1;
+            } else if waits[number].is_none() && left[number] > 0 {
+                waits[number] =
+                    goes_on(&mut views[number], &wants[number], number as u64, &mut tries[number]).err();
+                runs[number] = waits[number].is_none();
+            }
+            if left == [0; COMMAND_COUNT] {
+                break;
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Keys that go by themselves: the expiry cycle and eviction; and who is told of it.
 
+use std::ops::ControlFlow;
+
 use base::{DbIndex, Millis};
 use collections::{ExpiryChange, NewValue};
 use keyspace::{Aging, EvictionOrder, EvictionPolicy, Evictor, ExpiryCycle, Key, Keyspace, View, Watching};
@@ -98,7 +100,12 @@ fn eviction_follows_its_policy() {
     };
     let evict = |view: &mut View<'_>, volatile_only, order| {
         let policy = EvictionPolicy { volatile_only, order };
-        Evictor::default().evict(view, policy, 64).map(number_of)
+        let mut victim = None;
+        Evictor::default().evict(view, policy, 64, 1, |evicted| {
+            victim = Some(number_of(evicted));
+            ControlFlow::Continue(())
+        });
+        victim
     };
     for _ in 0..10 {
         let victim = evict(&mut view, true, EvictionOrder::Ttl).expect("there are volatile ones");
@@ -158,7 +165,7 @@ fn watchers_are_told() {
 
     let by_eviction = watch(&mut view, "k");
     let policy = EvictionPolicy { volatile_only: false, order: EvictionOrder::Random };
-    assert!(Evictor::default().evict(&mut view, policy, 5).is_some());
+    assert_eq!(Evictor::default().evict(&mut view, policy, 5, 1, |_| ControlFlow::Continue(())), 1);
     assert!(by_eviction.has_changed());
     assert!(!elsewhere.has_changed());
 }
@@ -180,4 +187,31 @@ fn many_watchers_come_and_go() {
     assert!(!staying.has_changed());
     held(&mut view, "k", DB, |view, key| view.note_change(key));
     assert!(staying.has_changed());
+}
+
+#[test]
+fn a_flush_leaves_no_memory_whatever_was_in_the_tables() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace, 0);
+    for db in [0, 1].map(DbIndex) {
+        for number in 0..200 {
+            let name = number.to_string();
+            set(&mut view, &name, db, None);
+            // Of some slots nothing is left but a table that was used.
+            if number % 2 == 0 {
+                held(&mut view, &name, db, |view, key| drop(view.remove(key)));
+            }
+        }
+    }
+    view.latch_all(Mode::Write).expect("nobody else is there");
+    let cleared = view.clear(None);
+    view.release();
+    assert_eq!(cleared.key_count, 200);
+    cleared.free();
+    let mut scratch = Vec::new();
+    while keyspace.waiting_bytes() > 0 {
+        keyspace.reclaim(&mut scratch);
+    }
+    drop(scratch);
+    assert_eq!(keyspace.used_bytes(), 0);
 }

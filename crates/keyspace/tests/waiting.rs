@@ -174,3 +174,43 @@ fn a_slot_taken_keeps_who_leaves() {
     assert!(view.leave(&waiter));
     assert_eq!(waited(&view), (0, 0));
 }
+
+#[test]
+fn keys_named_again_and_again_are_waited_for_once() {
+    let mut view = view();
+    let names: Vec<&'static str> = ["a", "b", "c"].into_iter().cycle().take(100_000).collect();
+    let waiter = enlist(&mut view, &names, STRINGS, 1);
+    assert_eq!(waiter.keys().len(), 3);
+    assert_eq!(waited(&view), (3, 0));
+    assert!(view.leave(&waiter));
+    assert_eq!(waited(&view), (0, 0));
+}
+
+#[test]
+fn a_waiter_that_met_another_type_is_marked() {
+    let mut view = view();
+    let lists = Needs { kind: Kind::List, or_none: false };
+    let (met, other) = (enlist(&mut view, &["k", "j"], lists, 1), enlist(&mut view, &["j"], lists, 2));
+    held(&mut view, &["k"], |view| {
+        set(view, "k");
+        assert!(serve(view).is_empty());
+    });
+    assert!(met.has_met_other() && !other.has_met_other());
+}
+
+#[test]
+fn slots_that_are_free_are_latched_too() {
+    let mut view = view();
+    let mut other = View::new(view.keyspace(), 1, 2);
+    let mut slots: Vec<_> = (0..300).map(base::Slot::new).collect();
+    other.latch(slots[7], Mode::Read).unwrap();
+    view.latch(slots[100], Mode::Write).unwrap();
+    view.latch_free_too(&slots);
+    other.release();
+    // What is held can't be had by others, all but one.
+    slots.remove(7);
+    assert!(slots.iter().all(|slot| other.latch(*slot, Mode::Read).is_err()));
+    view.release();
+    other.latch_several(slots.into_iter(), Mode::Write).unwrap();
+    other.release();
+}

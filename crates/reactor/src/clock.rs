@@ -7,6 +7,10 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use sync::simulation;
+
+/// The first [`Uptime`], so that none is 0.
+const UPTIME_MIN_MS: i64 = 1;
 /// How long the counter is compared with the monotonic clock.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
@@ -40,6 +44,27 @@ impl Ticks {
         Self(self.0.saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX)))
     }
 
+    /// Nanoseconds of the monotonic clock.
+    #[inline]
+    #[must_use]
+    pub fn uptime_ns(self) -> u64 {
+        self.ns_since(Self(0))
+    }
+
+    /// Microseconds of the monotonic clock.
+    #[inline]
+    #[must_use]
+    pub fn uptime_us(self) -> i64 {
+        (self.uptime_ns() / 1000) as i64
+    }
+
+    /// The millisecond of the monotonic clock that this is in.
+    #[inline]
+    #[must_use]
+    pub fn uptime(self) -> Uptime {
+        Uptime(UPTIME_MIN_MS + self.uptime_us() / 1000)
+    }
+
     /// The bare count, for storing in an atomic.
     #[must_use]
     pub fn to_raw(self) -> u64 {
@@ -53,15 +78,71 @@ impl Ticks {
     }
 }
 
+/// A millisecond of the monotonic clock: timers go by it, since the wall clock may be set. It says nothing about the date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uptime(i64);
+
+impl Uptime {
+    /// The present millisecond.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Self {
+        Ticks::now().uptime()
+    }
+
+    /// So many milliseconds later.
+    #[must_use]
+    pub fn plus_ms(self, ms: i64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// So much later, in whole milliseconds.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Self {
+        self.plus_ms(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Milliseconds from `earlier` to this; negative if it is later.
+    #[must_use]
+    pub fn ms_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Microseconds from a moment to the begin of this millisecond; 0 if it is past.
+    #[must_use]
+    pub fn us_since(self, moment: Ticks) -> u64 {
+        let us = (self.0 - UPTIME_MIN_MS).saturating_mul(1000);
+        u64::try_from(us.saturating_sub(moment.uptime_us())).unwrap_or(0)
+    }
+
+    /// The bare count, for storing in an atomic. Never 0 for a moment of this process.
+    #[must_use]
+    pub fn to_raw(self) -> i64 {
+        self.0
+    }
+
+    /// The inverse of [`Self::to_raw`].
+    #[must_use]
+    pub fn from_raw(raw: i64) -> Self {
+        Self(raw)
+    }
+}
+
 /// Milliseconds since the Unix epoch, by the wall clock, which may be set back; 0 before 1970.
 #[must_use]
 pub fn unix_millis() -> i64 {
+    if let Some(micros) = simulation::unix_micros() {
+        return micros / 1000;
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Microseconds since the Unix epoch.
 #[must_use]
 pub fn unix_micros() -> i64 {
+    if let Some(micros) = simulation::unix_micros() {
+        return micros;
+    }
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
 
@@ -93,13 +174,17 @@ static SCALE: OnceLock<Scale> = OnceLock::new();
 
 #[inline]
 fn scale() -> Scale {
+    if simulation::is_simulated() {
+        return MONOTONIC;
+    }
     *SCALE.get_or_init(measure)
 }
 
+const MONOTONIC: Scale = Scale { source: Source::Monotonic, ns_per_tick_32: 1 << 32 };
+
 fn measure() -> Scale {
-    let monotonic = Scale { source: Source::Monotonic, ns_per_tick_32: 1 << 32 };
     if !counter::is_trusted() {
-        return monotonic;
+        return MONOTONIC;
     }
     let (first_ns, first) = read_both();
     let end = Instant::now() + CALIBRATION;
@@ -113,7 +198,7 @@ fn measure() -> Scale {
     if (1 << 32 >> 4..100 << 32).contains(&ns_per_tick_32) {
         Scale { source: Source::Counter, ns_per_tick_32 }
     } else {
-        monotonic
+        MONOTONIC
     }
 }
 
@@ -134,6 +219,9 @@ fn read_both() -> (u64, u64) {
 }
 
 fn monotonic_ns() -> u64 {
+    if let Some(ns) = simulation::monotonic_ns() {
+        return ns;
+    }
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
@@ -188,6 +276,16 @@ mod tests {
         assert!(later.ns_since(start).abs_diff(1_000_000_000) < 10);
         assert_eq!(start.ns_since(later), 0);
         assert_eq!(Ticks::from_raw(later.to_raw()), later);
+    }
+
+    #[test]
+    fn uptime_is_monotonic_time_in_milliseconds() {
+        let start = Ticks::now();
+        let later = start.plus_ns(5_000_000_000);
+        let passed_ms = later.uptime().ms_since(start.uptime());
+        assert!((4999..=5001).contains(&passed_ms), "{passed_ms}");
+        assert!(start.uptime() >= Ticks::from_raw(0).uptime() && Ticks::from_raw(0).uptime().to_raw() > 0);
+        assert_eq!(start.uptime().plus_ms(7).ms_since(start.uptime()), 7);
     }
 
     #[test]

@@ -113,11 +113,14 @@ impl Capture {
         }
     }
 
-    /// Notes where the calling thread is. The caller has claimed this capture.
-    fn fill(&self) {
+    /// Notes where the calling thread is.
+    ///
+    /// # Safety
+    /// 1. The calling thread has claimed this capture, and not filled it since.
+    unsafe fn fill(&self) {
         // SAFETY: takes no pointers.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
-        // SAFETY: nobody else writes it, and nobody reads it before `is_done`.
+        // SAFETY: (1) nobody else writes it, and nobody reads it before `is_done`.
         let frames = unsafe { &mut *self.frames.get() };
         let mut count = 0;
         let note = |frame: &backtrace::Frame| {
@@ -137,18 +140,25 @@ impl Capture {
     }
 
     /// Lets another thread claim it, if the one that did is done.
-    fn set_free(&self) {
+    ///
+    /// # Safety
+    /// 1. Nobody calls [`Self::read`] meanwhile.
+    unsafe fn set_free(&self) {
         if self.is_done.load(Ordering::Acquire) {
             self.is_done.store(false, Ordering::Relaxed);
             self.is_claimed.store(false, Ordering::Release);
         }
     }
 
-    fn read(&self) -> Option<Stack> {
+    /// What was noted.
+    ///
+    /// # Safety
+    /// 1. Nobody calls [`Self::set_free`] meanwhile.
+    unsafe fn read(&self) -> Option<Stack> {
         if !self.is_done.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: it is done, so nobody writes it.
+        // SAFETY: it is done, and (1) nobody can claim it anew, so nobody writes it.
         let frames = unsafe { &*self.frames.get() };
         let count = self.frame_count.load(Ordering::Relaxed);
         Some(Stack { thread: self.thread.load(Ordering::Relaxed), frames: frames[..count].to_vec() })
@@ -162,21 +172,25 @@ pub fn install() -> io::Result<()> {
     WAKE.store(std::os::fd::OwnedFd::from(writer).into_raw_fd(), Ordering::Release);
     for signal in FATAL {
         // Not blocked meanwhile: a fault of the handler's own is reported too.
-        handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER)?;
+        // SAFETY: (1) it does only what the file's header says.
+        unsafe { handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER) }?;
     }
-    handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART)
+    // SAFETY: (1) likewise.
+    unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }
 }
 
 static READER: AtomicI32 = AtomicI32::new(-1);
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
-fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> io::Result<()> {
+/// # Safety
+/// 1. The handler may run at any moment, on any thread.
+unsafe fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: all-zero is a valid action: the default one, with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | flags;
-    // SAFETY: the action is whole, and its handler has the form that SA_SIGINFO asks for.
+    // SAFETY: (1) the action is whole, and its handler has the form that SA_SIGINFO asks for.
     check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }).map(drop)
 }
 
@@ -191,19 +205,23 @@ pub struct HandlerStack {
 /// Gives the calling thread a stack for handlers; `None`: there is no memory for it.
 pub fn prepare_thread() -> Option<HandlerStack> {
     let memory = Mapping::new(STACK_SIZE).ok()?;
-    set_handler_stack(memory.start().as_ptr(), 0);
+    // SAFETY: (1) the mapping is of this size, and dropping the stack gives it up before it goes.
+    unsafe { set_handler_stack(memory.start().as_ptr(), 0) };
     Some(HandlerStack { _memory: memory, _stays_in_thread: PhantomData })
 }
 
 impl Drop for HandlerStack {
     fn drop(&mut self) {
-        set_handler_stack(std::ptr::null_mut(), libc::SS_DISABLE);
+        // SAFETY: (1) there is no memory.
+        unsafe { set_handler_stack(std::ptr::null_mut(), libc::SS_DISABLE) };
     }
 }
 
-fn set_handler_stack(start: *mut u8, flags: libc::c_int) {
+/// # Safety
+/// 1. Unless the stack is given up, [`STACK_SIZE`] bytes from `start` on are nobody else's until this thread gives it up.
+unsafe fn set_handler_stack(start: *mut u8, flags: libc::c_int) {
     let stack = libc::stack_t { ss_sp: start.cast(), ss_flags: flags, ss_size: STACK_SIZE };
-    // SAFETY: the memory is of this size, and stays until the stack is given up.
+    // SAFETY: (1) the memory is of this size, and stays.
     let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
     debug_assert_eq!(result, 0, "it can only fail for a small or bad stack");
 }
@@ -236,7 +254,8 @@ fn fault() -> Fault {
         address: NOTE.address.load(Ordering::Relaxed),
         instruction: NOTE.instruction.load(Ordering::Relaxed),
         sender: load(&NOTE.sender),
-        stack: CAPTURES[0].read().unwrap_or(Stack { thread: 0, frames: Vec::new() }),
+        // SAFETY: (1) the first capture is never set free.
+        stack: unsafe { CAPTURES[0].read() }.unwrap_or(Stack { thread: 0, frames: Vec::new() }),
     }
 }
 
@@ -245,8 +264,27 @@ pub fn done() {
     STATE.store(REPORTED, Ordering::Release);
 }
 
-/// Where the process's other threads are, those that say so in time. One caller at a time.
+/// Whether a thread is in [`stacks`].
+static IS_ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Where the process's other threads are, those that say so in time. None if another thread goes on asking.
 pub fn stacks() -> Vec<Stack> {
+    let started = Instant::now();
+    // No mutex: a fault may have stopped the thread that asks.
+    while IS_ASKING.swap(true, Ordering::Acquire) {
+        if started.elapsed() > 2 * ASK_TIME {
+            return Vec::new();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let stacks = ask_for_stacks();
+    // Pairs with the swap above.
+    IS_ASKING.store(false, Ordering::Release);
+    stacks
+}
+
+/// The body of [`stacks`], which one thread at a time is in.
+fn ask_for_stacks() -> Vec<Stack> {
     // SAFETY: takes no pointers.
     let own = unsafe { libc::gettid() };
     let faulty = CAPTURES[0].thread.load(Ordering::Relaxed);
@@ -258,7 +296,8 @@ pub fn stacks() -> Vec<Stack> {
         .take(THREAD_COUNT_MAX - 1)
         .collect();
     // What came too late for whoever asked before.
-    CAPTURES[1..].iter().for_each(Capture::set_free);
+    // SAFETY: (1) only this thread reads those captures.
+    CAPTURES[1..].iter().for_each(|capture| unsafe { capture.set_free() });
     for thread in &threads {
         // SAFETY: takes no pointers; a thread that has ended meanwhile is an error that changes nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), *thread, ASK) };
@@ -268,7 +307,8 @@ pub fn stacks() -> Vec<Stack> {
     while started.elapsed() < ASK_TIME && done().count() < threads.len() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    done().filter_map(Capture::read).collect()
+    // SAFETY: (1) only this thread sets those captures free.
+    done().filter_map(|capture| unsafe { capture.read() }).collect()
 }
 
 /// Where the calling thread is.
@@ -319,7 +359,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
             NOTE.sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
         }
         NOTE.instruction.store(instruction(context), Ordering::Relaxed);
-        CAPTURES[0].fill();
+        // SAFETY: (1) the first fault's handler comes here, and only once.
+        unsafe { CAPTURES[0].fill() };
     }
     // Also where this interrupts the notes on the first fault: then the report has no stack.
     // SAFETY: one byte that is alive; the pipe is never closed.
@@ -340,7 +381,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
 
 extern "C" fn on_ask(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     if let Some(capture) = CAPTURES[1..].iter().find(|capture| capture.claim()) {
-        capture.fill();
+        // SAFETY: (1) just claimed.
+        unsafe { capture.fill() };
     }
 }
 
@@ -363,7 +405,8 @@ mod tests {
 
     #[test]
     fn threads_say_where_they_are() {
-        handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART).unwrap();
+        // SAFETY: (1) it does only what the file's header says.
+        unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {

@@ -17,10 +17,13 @@ pub mod echo;
 pub mod fault;
 mod give_way;
 pub mod process;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 
 mod accept_error;
 mod address;
 mod connection_table;
+mod descriptor;
 mod epoll;
 mod event;
 mod listener;

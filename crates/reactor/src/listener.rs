@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
+use crate::descriptor::Descriptor;
 use crate::socket::{set_keepalive, set_nodelay};
 use crate::{PeerAddress, sys};
 
@@ -20,12 +21,16 @@ pub enum ReusePort {
 
 /// A listening socket, non-blocking and closed on exec.
 #[derive(Debug)]
-pub struct Listener(OwnedFd);
+pub struct Listener(Descriptor);
 
 impl Listener {
     /// Listens on an address, with `SO_REUSEADDR`. An IPv6 socket takes no IPv4 connections, so that both families
     /// can be bound to one port. The kernel clips `backlog` to `net.core.somaxconn`.
     pub fn tcp(address: SocketAddr, backlog: u32, reuse_port: ReusePort) -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = crate::simulated::Network::current() {
+            return network.listen(address).map(|descriptor| Self(Descriptor::Simulated(descriptor)));
+        }
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let socket = sys::stream_socket(family)?;
         let fd = socket.as_raw_fd();
@@ -38,7 +43,7 @@ impl Listener {
         }
         bind_tcp(fd, address)?;
         sys::listen(fd, backlog_of(backlog))?;
-        Ok(Self(socket))
+        Ok(Self(Descriptor::Kernel(socket)))
     }
 
     /// Listens on a path, after removing a socket that an earlier server left there. Another kind of file there is
@@ -54,36 +59,36 @@ impl Listener {
         if let Some(mode) = mode {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         }
-        Ok(Self(listener.into()))
+        Ok(Self(Descriptor::Kernel(listener.into())))
     }
 
     /// Sets `TCP_NODELAY` and keepalive (see [`Socket::set_keepalive`](crate::Socket::set_keepalive)) for all
     /// connections to come: Linux lets them inherit it, which saves five system calls each.
     pub fn set_inherited_options(&self, keepalive_seconds: u32) -> io::Result<()> {
-        set_nodelay(self.0.as_raw_fd())?;
-        set_keepalive(self.0.as_raw_fd(), keepalive_seconds)
+        set_nodelay(&self.0)?;
+        set_keepalive(&self.0, keepalive_seconds)
     }
 
     /// Marks the packets of this socket and of the connections to come (`SO_MARK`). Wants `CAP_NET_ADMIN`.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
-        sys::set_option(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
+        self.0.set_option(libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
     }
 
     /// The bound address, with the port that the kernel chose if 0 was asked for.
     pub fn local_address(&self) -> io::Result<PeerAddress> {
-        sys::local_name(self.0.as_raw_fd())
+        self.0.local_name()
     }
 
     /// Stops listening at once, whoever else has a handle of the socket; the address can be bound again.
     pub fn hang_up(&self) {
         // Fails only if it does not listen, which is what is wanted.
-        let _ = sys::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR);
+        let _ = self.0.shut_down(libc::SHUT_RDWR);
     }
 
     /// Whether it listens no more.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
-        !sys::is_listening(self.0.as_raw_fd())
+        !self.0.is_listening()
     }
 
     /// Another handle of the same listening socket, for another reactor.
@@ -94,7 +99,7 @@ impl Listener {
 
 impl AsRawFd for Listener {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.number()
     }
 }
 

@@ -2,19 +2,28 @@
 //!
 //! Touches: process-wide state. [`daemonize`] and [`set_umask`] belong to start-up, before any thread is made.
 
+mod time_slice;
+
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::sys::check;
 
+pub use self::time_slice::lengthen_time_slice;
+
 /// Number of processors that this process may use: its affinity mask and its cgroup's quota are respected. Found out by the
 /// first call, which belongs to start-up: a thread that is bound to some processors would count only those.
 #[must_use]
 pub fn cpu_count() -> usize {
+    if sync::simulation::is_simulated() {
+        // The same on every machine.
+        return 4;
+    }
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
@@ -117,20 +126,32 @@ pub fn set_thread_name(name: &str) {
     debug_assert_eq!(result, 0, "it can only fail for a bad address");
 }
 
-/// Has the kernel put memory, which may be in use, into huge pages: far fewer address translations miss. Changes no
-/// contents, whatever is there. Where the kernel (before 6.1) can't do so at once, it does it by and by, if at all.
-pub fn make_huge_pages(address: usize, size: usize) {
-    let start: *mut libc::c_void = std::ptr::without_provenance_mut(address);
-    // SAFETY: the advice changes no contents.
+/// Makes memory resident that is a multiple of 2 MiB and so aligned, in huge pages if there are any: far fewer address
+/// translations miss. The caller waits until the kernel has wiped them, and nobody else does. Later the kernel is not to make
+/// huge pages there by itself, which would hold up those who use the memory.
+pub fn populate_huge_pages(memory: &mut [MaybeUninit<u8>]) {
+    const HUGE_PAGE_SIZE: usize = 2 << 20;
+    let (start, size) = (memory.as_mut_ptr().cast(), memory.len());
+    // SAFETY: the range is this slice's, and the advice changes no contents.
     let _ = unsafe { libc::madvise(start, size, libc::MADV_HUGEPAGE) };
+    // The first touch of each. Without the process-wide lock, which a call that fills the range would hold.
+    for page in memory.chunks_mut(HUGE_PAGE_SIZE) {
+        page[0].write(0);
+        std::hint::black_box(&page[0]);
+    }
     // SAFETY: likewise.
-    let _ = unsafe { libc::madvise(start, size, libc::MADV_COLLAPSE) };
+    let _ = unsafe { libc::madvise(start, size, libc::MADV_NOHUGEPAGE) };
 }
 
-/// Gives the whole pages of memory back to the kernel; they read as zeros when they are next touched.
+/// Gives the pages that lie in this memory as a whole back to the kernel; they read as zeros when they are next touched.
 pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
-    // SAFETY: (1) the range is this slice's, which holds nothing: its bytes may be uninitialised, and so may change.
-    let _ = unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
+    let page_size = page_size() as usize;
+    // The kernel would round the end up, into what others have.
+    let before = memory.as_ptr().addr().next_multiple_of(page_size) - memory.as_ptr().addr();
+    let size = memory.len().saturating_sub(before) / page_size * page_size;
+    let Some(pages) = memory.get_mut(before..before + size).filter(|pages| !pages.is_empty()) else { return };
+    // SAFETY: the pages are this slice's, which holds nothing: its bytes may be uninitialised, and so may change.
+    let _ = unsafe { libc::madvise(pages.as_mut_ptr().cast(), size, libc::MADV_DONTNEED) };
 }
 
 /// Has the allocator give back what it keeps free: what the calling thread keeps, and what no thread does. Takes longer the
@@ -140,7 +161,14 @@ pub fn release_free_memory() {
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// Turns transparent huge pages off for this process, but where they are asked for ([`make_huge_pages`]). Fails on
+/// Turns transparent huge pages off for this process.
+pub fn refuse_huge_pages() -> io::Result<()> {
+    let none: libc::c_ulong = 0;
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, none, none, none) }).map(drop)
+}
+
+/// Turns transparent huge pages off for this process, but where they are asked for ([`populate_huge_pages`]). Fails on
 /// kernels before 6.18.
 pub fn refuse_unasked_huge_pages() -> io::Result<()> {
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
@@ -250,11 +278,47 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Bytes of memory resident now, from `/proc/self/statm`.
+/// Bytes of the process's memory that are resident.
 pub fn resident_size() -> io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok());
-    Ok(pages.ok_or(io::ErrorKind::InvalidData)? * page_size())
+    ResidentSize::default().size()
+}
+
+/// Tells again and again how many bytes of the process's memory are resident: the file stays open, as opening it costs more
+/// than reading it.
+#[derive(Debug)]
+pub struct ResidentSize(io::Result<File>);
+
+impl Default for ResidentSize {
+    fn default() -> Self {
+        Self(File::open("/proc/self/statm"))
+    }
+}
+
+impl ResidentSize {
+    /// The bytes.
+    pub fn size(&self) -> io::Result<u64> {
+        let file = self.0.as_ref().map_err(|error| io::Error::from(error.kind()))?;
+        let mut text = [0; 128];
+        let size = file.read_at(&mut text, 0)?;
+        let text = std::str::from_utf8(&text[..size]).map_err(|_| io::ErrorKind::InvalidData)?;
+        let pages: Option<u64> = text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok());
+        Ok(pages.ok_or(io::ErrorKind::InvalidData)? * page_size())
+    }
+}
+
+/// The operating system, with its version and the kind of processor.
+#[must_use]
+pub fn system_name() -> String {
+    let version = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {} {}", version.trim(), std::env::consts::ARCH)
+}
+
+/// Bytes of memory of the machine; 0: that can't be told.
+#[must_use]
+pub fn system_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 /// Bytes in a page of memory.
@@ -439,10 +503,13 @@ pub fn id() -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use super::{
-        Scheduling, Signal, UsageOf, cpu_count, fill_with_secrets, hold_signals, open_file_limit,
-        raise_open_file_limit, resident_size, set_thread_affinity, set_thread_name, set_thread_scheduling,
-        this_thread, thread_affinity, thread_scheduling, usage, wait_for_signal,
+        Scheduling, Signal, UsageOf, cpu_count, discard_pages, fill_with_secrets, hold_signals,
+        open_file_limit, page_size, raise_open_file_limit, resident_size, set_thread_affinity,
+        set_thread_name, set_thread_scheduling, this_thread, thread_affinity, thread_scheduling, usage,
+        wait_for_signal,
     };
 
     #[test]
@@ -473,6 +540,20 @@ mod tests {
             assert_eq!(wait_for_signal(&signals).unwrap(), Signal::User1);
         });
         worker.join().unwrap();
+    }
+
+    #[test]
+    fn only_whole_pages_are_discarded() {
+        let page_size = page_size() as usize;
+        let mut memory = vec![MaybeUninit::new(7_u8); 4 * page_size];
+        let first = memory.as_ptr().addr().next_multiple_of(page_size) - memory.as_ptr().addr();
+        discard_pages(&mut memory[first..first + page_size + 100]);
+        // SAFETY: all of it was written, and the kernel writes zeros.
+        let byte = |place: usize| unsafe { memory[place].assume_init() };
+        assert_eq!([first, first + page_size - 1].map(byte), [0, 0]);
+        assert_eq!([first + page_size, first + page_size + 99, first + page_size + 100].map(byte), [7, 7, 7]);
+        discard_pages(&mut memory[first + 1..first + page_size]);
+        discard_pages(&mut []);
     }
 
     #[test]

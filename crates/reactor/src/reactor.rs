@@ -54,8 +54,11 @@ macro_rules! dispatch {
 }
 
 impl Reactor {
-    /// Makes a reactor for the calling thread, and the handle by which other threads wake it.
+    /// Makes a reactor for the calling thread, and the handle by which other threads wake it. In a simulation it runs on
+    /// the simulated network, whatever the choice.
     pub fn new(choice: BackendChoice, options: Options) -> Result<(Self, Waker), ReactorError> {
+        #[cfg(feature = "simulation")]
+        let choice = crate::simulated::Network::current().map_or(choice, |_| BackendChoice::Uring);
         let wake = WakeState::new().map_err(ReactorError::system("eventfd"))?;
         let waker = wake.waker();
         let (backend, fallback_reason) = match choice {

@@ -34,7 +34,8 @@ impl RecvBuffer {
     /// # Safety
     ///
     /// 1. `size` bytes at `start` are initialised and lie in memory that lives as long as `pool`.
-    /// 2. Nobody else reads or writes them until the buffer `id` is given back to the pool, which only this does.
+    /// 2. Nobody else reads or writes them until the buffer is given back to the pool, which only this does.
+    /// 3. The buffer was taken from the pool: it starts at `start`, and is the one that the pool calls `id`.
     pub(crate) unsafe fn new(pool: Rc<Pool>, start: NonNull<u8>, size: u32, id: u32) -> Self {
         Self { pool, start, size, id }
     }
@@ -43,7 +44,8 @@ impl RecvBuffer {
     pub(crate) fn of_bytes(mut bytes: Vec<u8>) -> Self {
         let size = u32::try_from(bytes.len()).expect("receives are held up long before 4 GiB");
         let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector's pointer is not null");
-        // SAFETY: (1) moving the vector does not move its bytes; the pool owns it; (2) the pool never touches it.
+        // SAFETY: (1) moving the vector does not move its bytes; the pool owns it; (2) the pool never touches it; (3) and
+        // has no other buffer.
         unsafe { Self::new(Rc::new(Pool::Single { _bytes: bytes }), start, size, 0) }
     }
 }
@@ -71,8 +73,10 @@ impl Drop for RecvBuffer {
     #[inline]
     fn drop(&mut self) {
         match &*self.pool {
-            Pool::Shared(pool) => pool.give_back(self.start),
-            Pool::Ring(buffers) => buffers.give_back(self.id as u16),
+            // SAFETY: (1) `new` (3), and nobody uses it after this.
+            Pool::Shared(pool) => unsafe { pool.give_back(self.start) },
+            // SAFETY: (1) `new` (3), and nobody uses it after this.
+            Pool::Ring(buffers) => unsafe { buffers.give_back(self.id as u16) },
             Pool::Single { .. } => {}
         }
     }
@@ -112,19 +116,27 @@ impl SharedPool {
         NonNull::from(Box::leak(buffer)).cast()
     }
 
-    /// Gives back what [`Self::take`] returned.
-    pub(crate) fn give_back(&self, start: NonNull<u8>) {
+    /// Gives a buffer back.
+    ///
+    /// # Safety
+    ///
+    /// 1. It came from [`Self::take`] of this pool, was not given back since, and nobody uses it any more.
+    pub(crate) unsafe fn give_back(&self, start: NonNull<u8>) {
         let mut free = self.free.borrow_mut();
         if free.len() < FREE_COUNT_MAX {
             free.push(start);
         } else {
-            self.release(start);
+            // SAFETY: (1) is the callee's condition, too.
+            unsafe { self.release(start) };
         }
     }
 
-    fn release(&self, start: NonNull<u8>) {
+    /// # Safety
+    ///
+    /// 1. It came from [`Self::take`] of this pool, and nobody has it any more.
+    unsafe fn release(&self, start: NonNull<u8>) {
         let buffer = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.buffer_size as usize);
-        // SAFETY: `take` leaked a box of exactly this size here, and the caller gives it up.
+        // SAFETY: (1) `take` leaked a box of exactly this size here.
         drop(unsafe { Box::from_raw(buffer) });
     }
 }
@@ -132,7 +144,8 @@ impl SharedPool {
 impl Drop for SharedPool {
     fn drop(&mut self) {
         for start in std::mem::take(self.free.get_mut()) {
-            self.release(start);
+            // SAFETY: (1) it was given back.
+            unsafe { self.release(start) };
         }
     }
 }

@@ -5,54 +5,60 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use crate::{PeerAddress, sys};
+use crate::PeerAddress;
+use crate::descriptor::Descriptor;
 
 /// A connected stream socket: non-blocking, closed on exec, hung up when dropped.
 #[derive(Debug)]
-pub struct Socket(OwnedFd);
+pub struct Socket(Descriptor);
 
 impl Socket {
     /// Wraps a descriptor that is already non-blocking.
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self(fd)
+    pub(crate) fn new(descriptor: Descriptor) -> Self {
+        Self(descriptor)
     }
 
     /// Its descriptor's number, as `CLIENT LIST` shows it.
     #[must_use]
     pub fn number(&self) -> i32 {
-        self.0.as_raw_fd()
+        self.0.number()
     }
 
     /// Sends small segments at once (`TCP_NODELAY`). An error on a unix socket.
     pub fn set_nodelay(&self) -> io::Result<()> {
-        set_nodelay(self.number())
+        set_nodelay(&self.0)
     }
 
     /// Lets the kernel probe an idle peer after `idle_seconds`, and give it up after three probes a third of that
     /// apart: what Redis does with `tcp-keepalive`. 0 turns it off.
     pub fn set_keepalive(&self, idle_seconds: u32) -> io::Result<()> {
-        set_keepalive(self.number(), idle_seconds)
+        set_keepalive(&self.0, idle_seconds)
     }
 
     /// Size of the kernel's send buffer, in bytes; the kernel doubles it. For tests and bulk transfers.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
-        sys::set_option(self.number(), libc::SOL_SOCKET, libc::SO_SNDBUF, clamp(size))
+        self.0.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, clamp(size))
     }
 
     /// The address of the other end. Fails if the peer has already gone.
     pub fn peer_address(&self) -> io::Result<PeerAddress> {
-        sys::peer_name(self.number())
+        self.0.peer_name()
     }
 
     /// The address of this end.
     pub fn local_address(&self) -> io::Result<PeerAddress> {
-        sys::local_name(self.number())
+        self.0.local_name()
+    }
+
+    /// Half-closes: the peer reads end of file.
+    pub(crate) fn shut_down_write(&self) -> io::Result<()> {
+        self.0.shut_down(libc::SHUT_WR)
     }
 }
 
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.0.number()
     }
 }
 
@@ -61,7 +67,7 @@ impl TryFrom<TcpStream> for Socket {
 
     fn try_from(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self(stream.into()))
+        Ok(Self(Descriptor::Kernel(stream.into())))
     }
 }
 
@@ -70,27 +76,27 @@ impl TryFrom<UnixStream> for Socket {
 
     fn try_from(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self(stream.into()))
+        Ok(Self(Descriptor::Kernel(stream.into())))
     }
 }
 
 impl From<Socket> for OwnedFd {
-    /// Still non-blocking.
+    /// Still non-blocking. Panics in a simulation.
     fn from(socket: Socket) -> Self {
-        socket.0
+        socket.0.into_fd()
     }
 }
 
-pub(crate) fn set_nodelay(fd: RawFd) -> io::Result<()> {
-    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
+pub(crate) fn set_nodelay(socket: &Descriptor) -> io::Result<()> {
+    socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
 }
 
-pub(crate) fn set_keepalive(fd: RawFd, idle_seconds: u32) -> io::Result<()> {
-    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, (idle_seconds > 0).into())?;
+pub(crate) fn set_keepalive(socket: &Descriptor, idle_seconds: u32) -> io::Result<()> {
+    socket.set_option(libc::SOL_SOCKET, libc::SO_KEEPALIVE, (idle_seconds > 0).into())?;
     if idle_seconds > 0 {
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, clamp(idle_seconds))?;
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, clamp((idle_seconds / 3).max(1)))?;
-        sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
+        socket.set_option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, clamp(idle_seconds))?;
+        socket.set_option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, clamp((idle_seconds / 3).max(1)))?;
+        socket.set_option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
     }
     Ok(())
 }

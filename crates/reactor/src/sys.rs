@@ -24,24 +24,32 @@ fn check_size(result: libc::ssize_t) -> io::Result<usize> {
 }
 
 /// Takes ownership of a descriptor that a system call has just returned.
-pub(crate) fn own(result: c_int) -> io::Result<OwnedFd> {
+///
+/// # Safety
+/// 1. A system call that makes a descriptor returned it, and nobody else owns that.
+unsafe fn own(result: c_int) -> io::Result<OwnedFd> {
     let fd = check(result)?;
-    // SAFETY: callers pass the result of a system call that makes a descriptor, which nobody else knows of.
+    // SAFETY: (1) it is open, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Takes ownership of a descriptor that a completion has just brought; negative numbers are errors.
-pub(crate) fn own_result(result: c_int) -> io::Result<OwnedFd> {
+///
+/// # Safety
+/// 1. It is the result of a completed accept, and nobody else owns the descriptor.
+pub(crate) unsafe fn own_result(result: c_int) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::from_raw_os_error(-result));
     }
-    // SAFETY: callers pass the result of a completed accept, whose descriptor nobody else knows of.
+    // SAFETY: (1) it is open, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
-    own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+    let result = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    // SAFETY: (1) just made.
+    unsafe { own(result) }
 }
 
 /// Adds one to an eventfd. It can't fail short of 2^64 - 2 calls.
@@ -54,7 +62,9 @@ pub(crate) fn signal_eventfd(fd: &OwnedFd) {
 
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
-    own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+    let result = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    // SAFETY: (1) just made.
+    unsafe { own(result) }
 }
 
 /// `operation` is one of `EPOLL_CTL_*`.
@@ -173,27 +183,32 @@ pub(crate) fn accept(listener: RawFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: `address` has room for `size` bytes, both live through the call.
     let accepted = unsafe { libc::accept4(listener, address.as_mut_ptr().cast(), &raw mut size, flags) };
-    let fd = own(accepted)?;
+    // SAFETY: (1) just made.
+    let fd = unsafe { own(accepted) }?;
     // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
     Ok((fd, decode_address(unsafe { &*address.as_ptr() })))
 }
 
 /// The address of the other end of a socket.
 pub(crate) fn peer_name(fd: RawFd) -> io::Result<PeerAddress> {
-    name_of(fd, libc::getpeername)
+    // SAFETY: (1) it is such a call.
+    unsafe { name_of(fd, libc::getpeername) }
 }
 
 /// The address of this end of a socket.
 pub(crate) fn local_name(fd: RawFd) -> io::Result<PeerAddress> {
-    name_of(fd, libc::getsockname)
+    // SAFETY: (1) it is such a call.
+    unsafe { name_of(fd, libc::getsockname) }
 }
 
 type AskName = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
 
-fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
+/// # Safety
+/// 1. `ask` writes at most as many bytes of an address as it is told that there is room for.
+unsafe fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
     let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: `address` has room for `size` bytes, both live through the call.
+    // SAFETY: (1) `address` has room for `size` bytes, both live through the call.
     check(unsafe { ask(fd, address.as_mut_ptr().cast(), &raw mut size) })?;
     // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
     Ok(decode_address(unsafe { &*address.as_ptr() }))
@@ -222,7 +237,9 @@ fn decode_address(address: &libc::sockaddr_storage) -> PeerAddress {
 pub(crate) fn stream_socket(family: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
-    own(unsafe { libc::socket(family, kind, 0) })
+    let result = unsafe { libc::socket(family, kind, 0) };
+    // SAFETY: (1) just made.
+    unsafe { own(result) }
 }
 
 /// Lets whoever else is to run on this CPU do so.

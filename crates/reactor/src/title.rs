@@ -5,6 +5,10 @@
 use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Held by whoever writes a title.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// Whether nothing refers to the memory any more in which the kernel put the environment.
 static ENVIRONMENT_HAS_MOVED: AtomicBool = AtomicBool::new(false);
@@ -68,7 +72,8 @@ pub fn set_title(title: &str) -> io::Result<()> {
     let room = end - start;
     let kept = title.len().min(room - 1);
     let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the kernel put the arguments and the environment there, writable, and nothing else uses that memory.
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the kernel put the arguments and the environment there, writable; only this writes there, one thread at a time.
     unsafe { area.write_bytes(0, room) };
     // SAFETY: `kept` bytes fit, and the title lies elsewhere.
     unsafe { area.copy_from_nonoverlapping(title.as_ptr(), kept) };

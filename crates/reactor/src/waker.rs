@@ -14,12 +14,13 @@
 //!
 //! The eventfd is never read: both backends watch it for edges, and each write is one.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, io};
 
-use crate::sys;
+use sync::atomic::{AtomicU32, Ordering};
+
+use crate::descriptor::Descriptor;
 
 const RUNNING: u32 = 0;
 const SLEEPING: u32 = 1;
@@ -36,7 +37,7 @@ impl Waker {
     pub fn wake(&self) {
         // AcqRel: pairs with `finish_wait`.
         if self.0.state.swap(WOKEN, Ordering::AcqRel) == SLEEPING {
-            sys::signal_eventfd(&self.0.eventfd);
+            self.0.eventfd.signal();
         }
     }
 }
@@ -50,12 +51,12 @@ impl fmt::Debug for Waker {
 /// The reactor's side of a [`Waker`].
 pub(crate) struct WakeState {
     state: AtomicU32,
-    eventfd: OwnedFd,
+    eventfd: Descriptor,
 }
 
 impl WakeState {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { state: AtomicU32::new(RUNNING), eventfd: sys::eventfd()? }))
+        Ok(Arc::new(Self { state: AtomicU32::new(RUNNING), eventfd: Descriptor::event()? }))
     }
 
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
@@ -63,7 +64,7 @@ impl WakeState {
     }
 
     pub(crate) fn eventfd(&self) -> RawFd {
-        self.eventfd.as_raw_fd()
+        self.eventfd.number()
     }
 
     /// Announces that the reactor is about to block. `false` if it was woken and must not.

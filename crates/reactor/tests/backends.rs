@@ -1,4 +1,4 @@
-//! Every behaviour of a reactor, on both backends: one function a behaviour, one line in the table at the end.
+//! Every behaviour of a reactor on each backend: one function a behaviour, one line in the table at the end.
 //!
 //! Peers are plain blocking sockets, on their own threads where both sides must run at once. Nothing sleeps: each wait
 //! ends with an event, or fails the test at [`PATIENCE`].
@@ -13,15 +13,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use reactor::process::{UsageOf, usage};
-use reactor::{
-    BackendChoice, CloseMode, CloseReason, Event, Listener, ListenerToken, Options, PeerAddress, ReusePort,
-};
+use reactor::{CloseMode, CloseReason, Event, Listener, ListenerToken, Options, PeerAddress, ReusePort};
 use support::juggling::juggle;
 use support::mixer::Mixer;
-use support::{Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
+use support::{Backend, Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
 
-fn accepts_and_echoes(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn accepts_and_echoes(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let mut client = fixture.connect();
     let (socket, peer) = fixture.accepted();
     assert_eq!(peer, PeerAddress::Tcp(client.local_addr().unwrap()));
@@ -56,8 +54,8 @@ fn accepts_and_echoes(choice: BackendChoice) {
     assert_eq!(read_some(&mut client, 7), b"+PONG\r\n");
 }
 
-fn many_sends_of_a_turn_arrive_in_order(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn many_sends_of_a_turn_arrive_in_order(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     let mut expected = Vec::new();
     for round in 0..3_u32 {
@@ -72,8 +70,8 @@ fn many_sends_of_a_turn_arrive_in_order(choice: BackendChoice) {
     assert_eq!(read_some(&mut client, expected.len()), expected);
 }
 
-fn a_half_closed_peer_still_gets_its_reply(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_half_closed_peer_still_gets_its_reply(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     client.write_all(b"last words").unwrap();
     client.shutdown(Shutdown::Write).unwrap();
@@ -96,8 +94,8 @@ fn a_half_closed_peer_still_gets_its_reply(choice: BackendChoice) {
     assert_eq!(read_all(&mut client), b"heard");
 }
 
-fn shutdown_write_leaves_the_other_way_open(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn shutdown_write_leaves_the_other_way_open(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     fixture.reactor.send(connection, b"over".to_vec());
     fixture.reactor.shutdown_write(connection);
@@ -114,9 +112,9 @@ fn shutdown_write_leaves_the_other_way_open(choice: BackendChoice) {
     });
 }
 
-fn large_transfers_both_ways_stay_bounded(choice: BackendChoice) {
+fn large_transfers_both_ways_stay_bounded(backend: Backend) {
     const SIZE: usize = 48 << 20;
-    let mut fixture = Fixture::new(choice);
+    let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
     let mut reader = client.try_clone().unwrap();
     let writing = std::thread::spawn(move || {
@@ -151,8 +149,8 @@ fn large_transfers_both_ways_stay_bounded(choice: BackendChoice) {
     }
 }
 
-fn a_slow_reader_costs_bounded_memory(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_slow_reader_costs_bounded_memory(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
     // The client writes until nobody takes any more, and reads nothing.
     client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -198,8 +196,8 @@ fn a_slow_reader_costs_bounded_memory(choice: BackendChoice) {
     assert!(echoed.chunks(chunk.len()).all(|part| part == &chunk[..part.len()]));
 }
 
-fn paused_connections_deliver_nothing(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn paused_connections_deliver_nothing(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     let (mut other, _) = fixture.pair(2);
     fixture.reactor.pause_receive(connection);
@@ -232,8 +230,8 @@ fn paused_connections_deliver_nothing(choice: BackendChoice) {
     assert_eq!(received, b"onetwo");
 }
 
-fn close_flushes_what_is_queued(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn close_flushes_what_is_queued(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     let reading = std::thread::spawn(move || read_all(&mut client));
     let bytes = Mixer::new(3).bytes(16 << 20);
@@ -247,8 +245,8 @@ fn close_flushes_what_is_queued(choice: BackendChoice) {
     assert_eq!(fixture.reactor.connection_count(), 0);
 }
 
-fn close_now_does_not_wait_for_a_peer(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn close_now_does_not_wait_for_a_peer(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     fixture.reactor.send(connection, vec![b'x'; 32 << 20]);
     fixture.reactor.close(connection, CloseMode::AfterSends);
@@ -262,8 +260,8 @@ fn close_now_does_not_wait_for_a_peer(choice: BackendChoice) {
     assert!(rest.len() < 32 << 20);
 }
 
-fn a_reset_by_the_peer_is_reported(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_reset_by_the_peer_is_reported(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
     fixture.reactor.send(connection, b"unread".to_vec());
     fixture.expect_sent(1);
@@ -284,8 +282,8 @@ fn a_reset_by_the_peer_is_reported(choice: BackendChoice) {
     assert_eq!(fixture.reactor.connection_count(), 0);
 }
 
-fn sends_to_a_peer_that_left_end_the_connection(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn sends_to_a_peer_that_left_end_the_connection(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
     drop(client);
     fixture.until(|event| matches!(event, Event::Eof { .. }).then_some(()));
@@ -302,8 +300,8 @@ fn sends_to_a_peer_that_left_end_the_connection(choice: BackendChoice) {
     });
 }
 
-fn old_ids_name_nothing(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn old_ids_name_nothing(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (_first_client, first) = fixture.pair(1);
     fixture.reactor.close(first, CloseMode::Now);
     fixture.expect_closed(first);
@@ -330,8 +328,8 @@ fn old_ids_name_nothing(choice: BackendChoice) {
 }
 
 /// Connections are closed with bytes on their way, and their places taken by new ones at once.
-fn late_bytes_reach_no_successor(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn late_bytes_reach_no_successor(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     for round in 0..200_u64 {
         let (mut client, connection) = fixture.pair(round);
         client.write_all(&round.to_le_bytes()).unwrap();
@@ -353,8 +351,8 @@ fn late_bytes_reach_no_successor(choice: BackendChoice) {
     }
 }
 
-fn a_detached_connection_goes_on_elsewhere(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_detached_connection_goes_on_elsewhere(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(5);
     fixture.reactor.send(connection, vec![b'a'; 8 << 20]);
     fixture.turn();
@@ -371,7 +369,7 @@ fn a_detached_connection_goes_on_elsewhere(choice: BackendChoice) {
     });
     assert_eq!(fixture.reactor.connection_count(), 0);
 
-    let mut other = Fixture::new(choice);
+    let mut other = Fixture::new(backend);
     let moved = other.reactor.adopt(socket, 6);
     for bytes in unsent {
         other.reactor.send(moved, bytes);
@@ -395,13 +393,13 @@ fn a_detached_connection_goes_on_elsewhere(choice: BackendChoice) {
 }
 
 /// Two threads throw connections at each other while clients talk through them.
-fn connections_move_under_load(choice: BackendChoice) {
-    juggle([choice, choice], 1_000);
+fn connections_move_under_load(backend: Backend) {
+    juggle([backend, backend], 1_000);
 }
 
-fn a_storm_of_connects_is_weathered(choice: BackendChoice) {
+fn a_storm_of_connects_is_weathered(backend: Backend) {
     const COUNT: usize = 2_000;
-    let mut fixture = Fixture::new(choice);
+    let mut fixture = Fixture::new(backend);
     let address = fixture.address;
     let clients = std::thread::spawn(move || {
         let mut clients: Vec<TcpStream> = (0..COUNT).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -430,9 +428,9 @@ fn a_storm_of_connects_is_weathered(choice: BackendChoice) {
     assert_eq!((accepted_count, fixture.reactor.connection_count()), (COUNT as u64, 0));
 }
 
-fn unix_sockets_work_alike(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
-    let path = std::env::temp_dir().join(format!("reactor-{choice:?}-{}.sock", std::process::id()));
+fn unix_sockets_work_alike(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
+    let path = std::env::temp_dir().join(format!("reactor-{backend:?}-{}.sock", std::process::id()));
     let listener = Listener::unix(&path, Some(0o600), 16).unwrap();
     fixture.reactor.listen(listener, ListenerToken(9)).unwrap();
     let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
@@ -460,8 +458,8 @@ fn unix_sockets_work_alike(choice: BackendChoice) {
     std::fs::remove_file(path).unwrap();
 }
 
-fn another_thread_wakes_it(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn another_thread_wakes_it(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     // While it runs: one event, however many calls.
     fixture.waker.wake();
     fixture.waker.wake();
@@ -484,8 +482,8 @@ fn another_thread_wakes_it(choice: BackendChoice) {
     thread.join().unwrap();
 }
 
-fn a_wait_ends_at_its_timeout(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_wait_ends_at_its_timeout(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     for timeout_ms in [0, 1, 20] {
         let timeout = Duration::from_millis(timeout_ms);
         let start = Instant::now();
@@ -495,8 +493,8 @@ fn a_wait_ends_at_its_timeout(choice: BackendChoice) {
     }
 }
 
-fn idle_connections_cost_nothing(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn idle_connections_cost_nothing(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let clients: Vec<_> = (0..500).map(|token| fixture.pair(token)).collect();
     fixture.settle();
     let before = usage(UsageOf::Thread);
@@ -511,8 +509,8 @@ fn idle_connections_cost_nothing(choice: BackendChoice) {
     drop(clients);
 }
 
-fn accepting_can_be_paused(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn accepting_can_be_paused(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut probe, _) = fixture.pair(1);
     fixture.reactor.pause_accept(Fixture::LISTENER);
     fixture.settle();
@@ -530,10 +528,10 @@ fn accepting_can_be_paused(choice: BackendChoice) {
 }
 
 /// With all buffers of io_uring on loan, others wait; given back, everyone is served.
-fn exhausted_buffers_delay_but_lose_nothing(choice: BackendChoice) {
+fn exhausted_buffers_delay_but_lose_nothing(backend: Backend) {
     let options =
         Options { recv_buffer_count: 4, recv_buffer_size: 64, shared_buffer_size: 64, ..Options::default() };
-    let mut fixture = Fixture::with_options(choice, options);
+    let mut fixture = Fixture::with_options(backend, options);
     let mut clients: Vec<_> = (0..20).map(|token| fixture.pair(token).0).collect();
     let message = Mixer::new(5).bytes(1_000);
     for client in &mut clients {
@@ -560,8 +558,8 @@ fn exhausted_buffers_delay_but_lose_nothing(choice: BackendChoice) {
     assert!(received.iter().all(|bytes| *bytes == message));
 }
 
-fn buffers_and_wakers_outlive_the_reactor(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn buffers_and_wakers_outlive_the_reactor(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, _) = fixture.pair(1);
     client.write_all(b"keepsake").unwrap();
     let data = fixture.until(|event| match event {
@@ -579,15 +577,15 @@ fn buffers_and_wakers_outlive_the_reactor(choice: BackendChoice) {
 /// A server may run on both backends at once, thread by thread.
 #[test]
 fn connections_move_between_backends() {
-    if is_available(BackendChoice::Uring) {
-        juggle([BackendChoice::Uring, BackendChoice::Epoll], 1_000);
+    if is_available(Backend::Uring) {
+        juggle([Backend::Uring, Backend::Epoll], 1_000);
     }
 }
 
 /// Small sends cost no turn of their own; large ones report at once.
-fn only_large_sends_end_a_wait(choice: BackendChoice) {
+fn only_large_sends_end_a_wait(backend: Backend) {
     const TIMEOUT: Duration = Duration::from_millis(30);
-    let mut fixture = Fixture::new(choice);
+    let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
     fixture.settle();
     for (size, ends_wait) in [(100, false), (16 << 10, false), (17 << 10, true)] {
@@ -605,9 +603,9 @@ fn only_large_sends_end_a_wait(choice: BackendChoice) {
     drop(client);
 }
 
-fn reactors_can_share_a_listening_socket(choice: BackendChoice) {
-    let mut one = Fixture::new(choice);
-    let mut other = Fixture::new(choice);
+fn reactors_can_share_a_listening_socket(backend: Backend) {
+    let mut one = Fixture::new(backend);
+    let mut other = Fixture::new(backend);
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
     let address = listener.local_address().unwrap().tcp().unwrap();
     one.reactor.listen(listener.try_clone().unwrap(), ListenerToken(8)).unwrap();
@@ -621,8 +619,8 @@ fn reactors_can_share_a_listening_socket(choice: BackendChoice) {
     one.settle();
 }
 
-fn a_reactor_with_work_under_way_can_be_dropped(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn a_reactor_with_work_under_way_can_be_dropped(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (mut client, connection) = fixture.pair(1);
     let _idle = fixture.pair(2);
     fixture.reactor.send(connection, vec![b'x'; 32 << 20]);
@@ -636,28 +634,78 @@ fn a_reactor_with_work_under_way_can_be_dropped(choice: BackendChoice) {
     assert!(rest.len() < 32 << 20);
 }
 
-macro_rules! on_both_backends {
+/// In one turn, every one of many sockets takes only a part of what is offered: each request completes, far more of them
+/// than completion queues of 8 requests hold.
+fn many_full_sockets_lose_nothing(backend: Backend) {
+    const COUNT: usize = 100;
+    let mut fixture = Fixture::new(backend);
+    let mut clients = Vec::new();
+    for token in 0..COUNT as u64 {
+        let client = fixture.connect();
+        let (socket, _) = fixture.accepted();
+        socket.set_send_buffer_size(4096).unwrap();
+        clients.push((client, fixture.reactor.adopt(socket, token)));
+    }
+    let mut mixer = Mixer::new(7);
+    let mut sent = Vec::new();
+    // Until nobody takes all of a small buffer any more.
+    while clients.iter().any(|(_, connection)| fixture.reactor.pending_send_bytes(*connection) == 0) {
+        let part = mixer.bytes(8 << 10);
+        clients.iter().for_each(|(_, connection)| fixture.reactor.send(*connection, part.clone()));
+        sent.extend(part);
+        fixture.turn();
+    }
+    for (_, connection) in &clients {
+        fixture.reactor.close(*connection, CloseMode::AfterSends);
+    }
+    let reading = std::thread::spawn(move || {
+        clients.iter_mut().all(|(client, _)| {
+            let received = read_all(client);
+            assert_eq!(received.len(), sent.len());
+            received == sent
+        })
+    });
+    let mut closed_count = 0;
+    fixture.until(|event| {
+        if let Event::Closed { reason, .. } = event {
+            assert!(matches!(reason, CloseReason::Requested), "{reason:?}");
+            closed_count += 1;
+        }
+        (closed_count == COUNT).then_some(())
+    });
+    assert!(reading.join().unwrap(), "bytes differ");
+}
+
+macro_rules! on_each_backend {
     ($($behaviour:ident,)*) => {
         mod on_epoll {
-            $(#[test] fn $behaviour() { super::$behaviour(reactor::BackendChoice::Epoll); })*
+            $(#[test] fn $behaviour() { super::$behaviour(super::Backend::Epoll); })*
         }
         mod on_uring {
             $(#[test] fn $behaviour() {
-                if super::is_available(reactor::BackendChoice::Uring) {
-                    super::$behaviour(reactor::BackendChoice::Uring);
+                if super::is_available(super::Backend::Uring) {
+                    super::$behaviour(super::Backend::Uring);
+                }
+            })*
+        }
+        mod on_small_uring {
+            $(#[test] fn $behaviour() {
+                if super::is_available(super::Backend::SmallUring) {
+                    super::$behaviour(super::Backend::SmallUring);
                 }
             })*
         }
     };
 }
 
-on_both_backends! {
+on_each_backend! {
     accepts_and_echoes,
     many_sends_of_a_turn_arrive_in_order,
     a_half_closed_peer_still_gets_its_reply,
     shutdown_write_leaves_the_other_way_open,
     large_transfers_both_ways_stay_bounded,
     a_slow_reader_costs_bounded_memory,
+    many_full_sockets_lose_nothing,
     paused_connections_deliver_nothing,
     close_flushes_what_is_queued,
     close_now_does_not_wait_for_a_peer,

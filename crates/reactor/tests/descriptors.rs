@@ -7,20 +7,20 @@ mod support;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use reactor::{BackendChoice, CloseMode, Event};
-use support::{Fixture, PATIENCE, is_available};
+use reactor::{CloseMode, Event};
+use support::{Backend, Fixture, PATIENCE, is_available};
 
 #[test]
 fn accepting_goes_on_once_there_are_descriptors_again() {
-    for choice in [BackendChoice::Epoll, BackendChoice::Uring] {
-        if is_available(choice) {
-            runs_out_and_recovers(choice);
+    for backend in [Backend::Epoll, Backend::Uring, Backend::SmallUring] {
+        if is_available(backend) {
+            runs_out_and_recovers(backend);
         }
     }
 }
 
-fn runs_out_and_recovers(choice: BackendChoice) {
-    let mut fixture = Fixture::new(choice);
+fn runs_out_and_recovers(backend: Backend) {
+    let mut fixture = Fixture::new(backend);
     let (_first_client, first) = fixture.pair(1);
     let (_second_client, second) = fixture.pair(2);
     let client = fixture.connect();

@@ -2,9 +2,11 @@
 //!
 //! The queue is bounded by what it frees: whoever adds to it has just taken as much out of the keyspace.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use sync::Mutex;
+use sync::atomic::{AtomicU64, Ordering};
+use sync::mpsc::{self, Sender};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -15,6 +17,7 @@ pub struct Background {
     counts: Arc<Counts>,
     /// The CPUs it may run on; empty: all.
     cpus: Vec<usize>,
+    name: &'static str,
 }
 
 /// Keys on their way, and keys freed.
@@ -26,9 +29,9 @@ struct Counts {
 }
 
 impl Background {
-    /// A background thread that is to run on these CPUs; none: on all.
-    pub fn on_cpus(cpus: Vec<usize>) -> Self {
-        Self { cpus, ..Self::default() }
+    /// A background thread of this name that is to run on these CPUs; none: on all.
+    pub fn on_cpus(name: &'static str, cpus: Vec<usize>) -> Self {
+        Self { cpus, name, ..Self::default() }
     }
 
     /// Frees something that holds so many keys.
@@ -57,6 +60,12 @@ impl Background {
             counts.evicted_bytes.fetch_sub(size, Ordering::Relaxed);
         };
         self.free(1, Box::new(freed));
+    }
+
+    /// Ends the thread once it has done what it was given. What comes later starts another one.
+    pub fn end(&self) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(sender);
     }
 
     /// Bytes of evicted keys that are still to be freed.
@@ -93,9 +102,13 @@ impl Background {
             {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }
+            // Else a data thread that wakes beside it may wait for the rest of its time slice: 3 ms.
+            if let Err(error) = reactor::process::lengthen_time_slice() {
+                log::debug!("The background thread has an ordinary time slice: {error}");
+            }
             receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));
         };
-        match std::thread::Builder::new().name("background".to_owned()).spawn(run) {
+        match sync::thread::Builder::new().name(self.name.to_owned()).spawn(run) {
             Ok(_) => Some(sender),
             Err(error) => {
                 log::warn!("Can't start the background thread: {error}");

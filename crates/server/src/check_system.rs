@@ -4,7 +4,7 @@ use std::fmt;
 
 use reactor::{BackendChoice, Options, Reactor, clock, process};
 
-use crate::start::OWN_DESCRIPTORS;
+use crate::start::own_descriptors;
 
 /// What a check came to.
 enum Outcome {
@@ -65,7 +65,9 @@ fn backlog() -> Outcome {
 }
 
 fn open_files() -> Outcome {
-    let wanted = u64::from(config::Config::default().maxclients) + OWN_DESCRIPTORS;
+    let mut config = config::Config::default();
+    config.io_threads.resolve(process::cpu_count());
+    let wanted = u64::from(config.maxclients) + own_descriptors(&config);
     match process::raise_open_file_limit(wanted) {
         Ok(limit) if limit.soft >= wanted => Outcome::Fine,
         Ok(limit) => Outcome::Warning(format!(

@@ -1,13 +1,14 @@
 //! Connections as `CLIENT` shows and treats them, read from their records without stopping any thread.
 
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use base::Millis;
 use commands::host::{ClientFacts, ClientFilter, ClientKind};
 use commands::listening::{TOPICS, Topic};
 use commands::session::{BlockReason, Blocked, Session, SessionFlags};
 use commands::table::NUMBERED;
-use reactor::clock;
+use reactor::clock::{self, Uptime};
+use sync::atomic::Ordering;
+use wire::number::{write_i64, write_u64};
 use wire::reply::Protocol;
 
 use crate::connection::Token;
@@ -16,18 +17,29 @@ use crate::registry::{
     BLOCKED_BY_PAUSE, BLOCKED_BY_SHUTDOWN, BLOCKED_FOR_KEYS, BLOCKED_FOR_REPLICAS, BLOCKED_WITH_TIMEOUT,
     ClientRecord,
 };
-use crate::shared::{Attention, Shared};
+use crate::shared::Shared;
 
 impl Shared {
     /// The lines of the connections that the filter keeps, ascending by id.
-    pub fn client_lines(&self, filter: &ClientFilter) -> Vec<String> {
+    pub fn client_lines(&self, filter: &ClientFilter) -> Vec<u8> {
         let now = clock::unix_millis();
-        self.clients
-            .all()
-            .iter()
-            .filter(|record| filter.keeps(&facts(record, now)))
-            .map(|record| line(record, now))
-            .collect()
+        let all = self.clients.all();
+        let keeps_all = filter.keeps_all();
+        let mut text = Vec::with_capacity(if keeps_all { all.len() * LINE_SIZE_USUAL } else { 0 });
+        for record in all {
+            if keeps_all || filter.keeps(&facts(&record, now)) {
+                write_line(&mut text, &record, now);
+                text.push(b'\n');
+            }
+        }
+        text
+    }
+
+    /// The line of a connection, without an end; `None`: there is none of this number.
+    pub fn client_line(&self, id: u64) -> Option<String> {
+        let mut text = Vec::new();
+        write_line(&mut text, &*self.clients.find(id)?, clock::unix_millis());
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Asks the threads to close the connections that the filter keeps. Their number, and whether `own` is one.
@@ -71,12 +83,9 @@ impl Shared {
 
     /// Pauses clients until then, or longer if they are paused for longer already; likewise for all rather than for
     /// those that write.
-    pub fn pause_clients(&self, until: Millis, writes_only: bool) {
-        if self.pause_until.load(Ordering::Acquire) <= clock::unix_millis() {
-            self.attention.set(Attention::ANY_PAUSE, false);
-        }
-        self.pause_until.fetch_max(until.0, Ordering::AcqRel);
-        self.attention.set(if writes_only { Attention::PAUSED_WRITES } else { Attention::PAUSED }, true);
+    pub fn pause_clients(&self, time: Duration, writes_only: bool) {
+        let now = Uptime::now();
+        self.pause.begin(&self.attention, now, now.plus(time), writes_only);
     }
 
     /// Publishes what a command changed of its connection.
@@ -102,8 +111,8 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.follows_redirects.set(u64::from(session.follows_redirects));
     record.is_import_source.set(u64::from(session.is_import_source));
     record.resp.set(if session.protocol == Protocol::Resp3 { 3 } else { 2 });
-    record.multi.set(session.multi.as_ref().map_or(0, |queue| queue.requests.len() as u64 + 1));
-    record.multi_bytes.set(session.multi.as_ref().map_or(0, |queue| queue.size as u64));
+    record.multi.set(session.multi.as_ref().map_or(0, |queue| queue.len() as u64 + 1));
+    record.multi_bytes.set(session.multi.as_ref().map_or(0, |queue| queue.size() as u64));
     record.last_command.set(session.last_command.map_or(0, |id| u64::from(id.0) + 1));
     record.command_count.set(session.command_count);
     record.watch_count.set(session.watching.as_ref().map_or(0, |watching| watching.len() as u64));
@@ -117,14 +126,19 @@ pub fn publish(record: &ClientRecord, session: &Session) {
 fn blocked_number(blocked: &Blocked) -> u64 {
     let reason = match blocked.reason {
         // It is not blocked by anything that a client could know of.
-        BlockReason::Congestion | BlockReason::Turns => return 0,
+        BlockReason::Congestion | BlockReason::Turns | BlockReason::Barrier => return 0,
         BlockReason::Pause => BLOCKED_BY_PAUSE,
         BlockReason::Replicas { .. } | BlockReason::Disk => BLOCKED_FOR_REPLICAS,
         BlockReason::Shutdown => BLOCKED_BY_SHUTDOWN,
         BlockReason::Keys(_) => BLOCKED_FOR_KEYS,
     };
-    let has_end = blocked.until.is_some() && blocked.reason != BlockReason::Pause;
+    let has_end = blocked.timeout.is_some() && blocked.reason != BlockReason::Pause;
     reason + if has_end { BLOCKED_WITH_TIMEOUT } else { 0 }
+}
+
+fn idle_seconds(record: &ClientRecord) -> u64 {
+    let active_at = Uptime::from_raw(record.active_at.load(Ordering::Relaxed));
+    u64::try_from(Uptime::now().ms_since(active_at)).unwrap_or(0) / 1000
 }
 
 fn seconds_since(now: i64, then: i64) -> u64 {
@@ -145,7 +159,7 @@ fn facts(record: &ClientRecord, now: i64) -> ClientFacts {
         db: record.db.value() as u16,
         flags: flags(record),
         capa: capa(record).to_owned(),
-        idle_seconds: seconds_since(now, record.active_at.load(Ordering::Relaxed)),
+        idle_seconds: idle_seconds(record),
         age_seconds: seconds_since(now, record.connected_at),
     }
 }
@@ -176,52 +190,72 @@ fn flags(record: &ClientRecord) -> String {
     if shown.is_empty() { "N".to_owned() } else { shown }
 }
 
-/// The line of `CLIENT LIST`, with the fields of Valkey 9 in their order.
-fn line(record: &ClientRecord, now: i64) -> String {
-    let texts = record.texts().clone();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+/// Bytes of a line, about.
+const LINE_SIZE_USUAL: usize = 400;
+
+/// Writes the line of `CLIENT LIST`, with the fields of Valkey 9 in their order.
+fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
+    let texts = record.texts();
     let pending = record.output_bytes.value();
     let command = match (record.last_command.value() as usize).checked_sub(1) {
         Some(number) => NUMBERED.get(number).map_or("NULL", |(name, _)| name.as_str()),
         None => "NULL",
     };
-    format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} ssub={} multi={} \
-         watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={pending} tot-mem={} \
-         events={} cmd={command} user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} \
-         tot-cmds={}",
-        record.id,
-        record.peer,
-        record.local,
-        record.fd,
-        text(&texts.name),
-        seconds_since(now, record.connected_at),
-        seconds_since(now, record.active_at.load(Ordering::Relaxed)),
-        flags(record),
-        capa(record),
-        record.db.value(),
-        record.name_counts[Topic::Channel as usize].value(),
-        record.name_counts[Topic::Pattern as usize].value(),
-        record.name_counts[Topic::ShardChannel as usize].value(),
-        record.multi.value() as i64 - 1,
-        record.watch_count.value(),
-        record.query_bytes.value(),
-        record.query_free_bytes.value(),
-        record.multi_bytes.value(),
-        record.reply_buffer_bytes.value(),
-        record.reply_buffer_peak.value(),
-        u8::from(pending > 0),
-        record.memory_bytes.value(),
-        if pending > 0 { "rw" } else { "r" },
-        texts.user,
-        record.redirect_shown(),
-        record.resp.value(),
-        text(&texts.lib_name),
-        text(&texts.lib_version),
-        record.received_bytes.value(),
-        record.sent_bytes.value(),
-        record.command_count.value(),
-    )
+    let count_of = |topic: Topic| record.name_counts[topic as usize].value();
+    let mut line = Line(out);
+    line.number("id=", record.id);
+    line.text(" addr=", record.peer.as_bytes());
+    line.text(" laddr=", record.local.as_bytes());
+    line.signed(" fd=", record.fd.into());
+    line.text(" name=", &texts.name);
+    line.number(" age=", seconds_since(now, record.connected_at));
+    line.number(" idle=", idle_seconds(record));
+    line.text(" flags=", flags(record).as_bytes());
+    line.text(" capa=", capa(record).as_bytes());
+    line.number(" db=", record.db.value());
+    line.number(" sub=", count_of(Topic::Channel));
+    line.number(" psub=", count_of(Topic::Pattern));
+    line.number(" ssub=", count_of(Topic::ShardChannel));
+    line.signed(" multi=", record.multi.value() as i64 - 1);
+    line.number(" watch=", record.watch_count.value());
+    line.number(" qbuf=", record.query_bytes.value());
+    line.number(" qbuf-free=", record.query_free_bytes.value());
+    line.number(" argv-mem=0 multi-mem=", record.multi_bytes.value());
+    line.number(" rbs=", record.reply_buffer_bytes.value());
+    line.number(" rbp=", record.reply_buffer_peak.value());
+    line.number(" obl=0 oll=", u64::from(pending > 0));
+    line.number(" omem=", pending);
+    line.number(" tot-mem=", record.memory_bytes.value());
+    line.text(" events=", if pending > 0 { b"rw" } else { b"r" });
+    line.text(" cmd=", command.as_bytes());
+    line.text(" user=", texts.user.as_bytes());
+    line.signed(" redir=", record.redirect_shown());
+    line.number(" resp=", record.resp.value());
+    line.text(" lib-name=", &texts.lib_name);
+    line.text(" lib-ver=", &texts.lib_version);
+    line.number(" tot-net-in=", record.received_bytes.value());
+    line.number(" tot-net-out=", record.sent_bytes.value());
+    line.number(" tot-cmds=", record.command_count.value());
+}
+
+/// A line of fields. There may be very many lines, so it does without the standard formatter.
+struct Line<'a>(&'a mut Vec<u8>);
+
+impl Line<'_> {
+    fn text(&mut self, name: &str, text: &[u8]) {
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(text);
+    }
+
+    fn number(&mut self, name: &str, number: u64) {
+        self.0.extend_from_slice(name.as_bytes());
+        write_u64(self.0, number);
+    }
+
+    fn signed(&mut self, name: &str, number: i64) {
+        self.0.extend_from_slice(name.as_bytes());
+        write_i64(self.0, number);
+    }
 }
 
 impl ClientRecord {

@@ -1,13 +1,13 @@
 //! The three command logs: slow commands, large requests, large replies. Written seldom, so one lock each will do.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 
 use commands::command::Flags;
 use commands::host::{CommandLog, LoggedCommand};
 use commands::session::Session;
 use commands::table::Found;
 use config::Config;
+use sync::{Mutex, MutexGuard};
 use wire::request::Args;
 
 use crate::secrets::{REDACTED, is_secret};

@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use commands::lending::LentTexts;
-use commands::session::{Session, SessionFlags};
-use keyspace::{Busy, Kept, Waiter};
+use commands::session::{BlockReason, Session, SessionFlags};
+use keyspace::{Busy, Kept, Tries, Waiter};
 use reactor::ConnectionId;
+use reactor::clock::Uptime;
 use wire::request::Parser;
 
 use crate::mail::UnblockReply;
+use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
 
@@ -97,7 +99,7 @@ pub struct Connection {
     /// The parser's place in an incomplete request.
     pub parser: Parser,
     /// Input that is not executed yet.
-    pub query: Vec<u8>,
+    pub query: QueryBuffer,
     /// Most input that waited since the buffer was last looked at, in bytes.
     pub query_peak: usize,
     /// Nothing has come for a while.
@@ -112,10 +114,14 @@ pub struct Connection {
     pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
+    /// How far the request in hand has got with latching several slots.
+    pub tries: Tries,
     /// Its place in the queues of the keys that it waits for, or of nobody's where it waits for something else.
     pub waiter: Option<Arc<Waiter>>,
     /// How its wait is to end if whoever serves it just now does not end it.
     pub end_asked: Option<UnblockReply>,
+    /// When its wait ends by time.
+    pub deadline: Option<Uptime>,
     /// How long the request that waits has run, in nanoseconds.
     pub waited_ns: u64,
     /// What it waits for is not to be answered (`CLIENT REPLY`).
@@ -125,9 +131,13 @@ pub struct Connection {
     /// What other threads can read of it.
     pub record: Arc<ClientRecord>,
     /// Since when its pending output has been over the soft limit, in Unix milliseconds.
-    pub soft_limit_since: Option<i64>,
+    pub soft_limit_since: Option<Uptime>,
     /// Commands run since the last look at all connections.
     pub recent_commands: u64,
+    /// From which stamp on it listens on this thread, if it came from another one.
+    pub listening_since: u64,
+    /// A congested thread that its requests have sent to: those that may send more wait until it is not congested.
+    pub overran: Option<usize>,
     /// The other threads' turns that its command waits for.
     pub turns: Turns,
     /// The peer will send no more.
@@ -140,7 +150,7 @@ pub struct Connection {
     pub receive_paused: bool,
     /// What it weighed when it began to be closed at once, in bytes.
     pub leaving: u64,
-    /// It has complete requests left, which wait for their turn, or for output to leave.
+    /// It has complete requests left, which wait for their turn (then it is among the thread's ready ones), or for output to leave.
     pub has_more: bool,
 }
 
@@ -150,7 +160,7 @@ pub struct Turns {
     /// How often it asked; answers to earlier questions count no more.
     pub asked: u64,
     /// Threads that have not answered.
-    pub awaited_count: usize,
+    pub awaited: Vec<usize>,
     /// All have, or they took too long: the command may run.
     pub are_over: bool,
 }
@@ -170,6 +180,19 @@ impl Connection {
         self.parked.is_some() || self.session.blocked.is_some() || self.closing || self.moving_to.is_some()
     }
 
+    /// Whether it waits for other threads' turns: answers name its token, so that it must keep it.
+    #[must_use]
+    pub fn awaits_turns(&self) -> bool {
+        let blocked = self.session.blocked.as_ref();
+        blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Turns | BlockReason::Barrier))
+    }
+
+    /// Whether its replies are written, but must not leave yet.
+    #[must_use]
+    pub fn holds_output(&self) -> bool {
+        self.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Barrier)
+    }
+
     /// Whether `timeout` applies to it now.
     #[must_use]
     pub fn may_time_out(&self) -> bool {
@@ -177,13 +200,13 @@ impl Connection {
             && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
     }
 
-    /// Puts the unexecuted rest of the taken query buffer back, before what arrived meanwhile.
-    pub fn take_query_back(&mut self, query: &mut Vec<u8>, done: usize) {
-        query.drain(..done);
-        query.append(&mut self.query);
+    /// Puts the unexecuted rest of the taken query buffer back. Nothing arrives while it is away.
+    pub fn take_query_back(&mut self, mut query: QueryBuffer, done: usize) {
+        debug_assert!(self.query.is_empty());
+        query.consume(done);
         // What a very large request took is not kept for one that may never come.
         if !query.is_empty() || query.capacity() <= QUERY_BUFFER_KEPT_MAX {
-            self.query = std::mem::take(query);
+            self.query = query;
         }
     }
 
@@ -210,7 +233,7 @@ impl Connection {
     /// Gives memory back that a quiet connection does not need.
     pub fn shrink(&mut self) {
         self.is_quiet = true;
-        self.query.shrink_to(self.query.len());
+        self.query.shrink_to(0);
         self.out.shrink_to(self.out.len());
     }
 
@@ -233,9 +256,11 @@ impl Connection {
             let announced = self.parser.announced().end;
             let room =
                 if announced < needed { doubled } else { doubled.min(announced.max(QUERY_BUFFER_SIZE_MIN)) };
-            self.query.reserve_exact(room - self.query.len());
+            self.query.make_room(data.len(), room);
+        } else {
+            self.query.make_room(data.len(), 0);
         }
-        self.query.extend_from_slice(data);
+        self.query.push(data);
     }
 
     /// Bytes of its input buffer. An argument that was announced counts as if all of it were there, unless nothing comes:
@@ -249,7 +274,7 @@ impl Connection {
     fn memory_bytes(&self) -> u64 {
         let session = &self.session;
         let fixed = size_of::<Self>() + size_of::<ClientRecord>() + session.name.len();
-        let queued = session.multi.as_ref().map_or(0, |queue| queue.size);
+        let queued = session.multi.as_ref().map_or(0, |queue| queue.size());
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
         let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
         (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)

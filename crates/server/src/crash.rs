@@ -147,10 +147,9 @@ fn last_command(shared: &Shared, thread: &str) -> String {
         let statistics = shared.statistics.thread(index);
         let number = (statistics.current_command.value() as usize).checked_sub(1)?;
         let (name, _) = commands::table::NUMBERED.get(number)?;
-        let mut filter = commands::host::ClientFilter::default();
-        filter.keep.ids = Some(vec![statistics.current_client.value()]);
-        let client =
-            shared.client_lines(&filter).pop().unwrap_or_else(|| "its connection is gone".to_owned());
+        let client = shared
+            .client_line(statistics.current_client.value())
+            .unwrap_or_else(|| "its connection is gone".to_owned());
         Some(format!("broadloom-io-{index}: {name}\n{client}"))
     };
     let threads: Vec<usize> = match index {

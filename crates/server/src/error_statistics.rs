@@ -1,7 +1,8 @@
 //! Errors answered, counted by their code, for `INFO errorstats`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+
+use sync::{Mutex, MutexGuard};
 
 /// Most codes counted; more come only from a client that makes them up, as a script can.
 const CODE_COUNT_MAX: usize = 128;

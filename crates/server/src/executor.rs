@@ -15,25 +15,28 @@ mod plain;
 mod plan;
 mod refusals;
 mod serving;
+mod transaction;
 
 pub use eviction::ExceededTime;
 pub use plan::Planned;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use base::Slot;
-use commands::command::{Access, Command, Flags};
+use commands::command::{Access, Flags};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
 use commands::index::Found;
 use commands::reply::Reply;
 use commands::session::SessionFlags;
+use commands::table::CommandId;
 use config::Config;
-use keyspace::{Evictor, View, WantedEvents};
+use keyspace::{Evictor, Tries, View, WantedEvents};
 use reactor::clock::Ticks;
+use sync::atomic::Ordering;
+use sync::simulation::{self, Gap};
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, Limits, Parser, Peer};
 
@@ -44,12 +47,14 @@ use crate::connection::{Connection, ParkedCommand};
 use crate::listening::Ears;
 use crate::shared::{Attention, Shared};
 use crate::statistics::ThreadStatistics;
-pub use serving::Errand;
+pub use attention::TURNS_TIME_MAX;
 use serving::{BeginWait, StandIn};
+pub use serving::{Errand, ErrandStep};
 
 /// Runs the requests of one thread's connections.
 pub struct Executor {
     shared: &'static Shared,
+    thread: usize,
     statistics: &'static ThreadStatistics,
     ears: Rc<Ears>,
     /// The data, as the command that runs may see it.
@@ -66,10 +71,22 @@ pub struct Executor {
     /// Which configuration `config` is.
     config_generation: u64,
     evictor: Evictor,
+    /// The number of `MULTI`.
+    multi_id: CommandId,
     /// Whether the last eviction ran out of time.
     pub is_evicting: bool,
-    /// Whether this batch's plain requests can't use up the memory there is.
+    /// What was in use beyond the limit when eviction ran out of time in this turn; `None`: it has not.
+    excess_left: Option<u64>,
+    /// When the requests of the connection began to run that are run now.
+    stretch_began: Option<Ticks>,
+    /// Whether the plain requests at hand can't use up the memory there is.
     has_room: bool,
+    /// Bytes that plain requests may use before it is looked at again how much is in use.
+    granted: u64,
+    /// What [`sync::allocator::allocated_here`] may come to while the plain requests at hand run.
+    allocated_max: isize,
+    /// What evicted keys weighed lately, in bytes.
+    victim_size: u64,
     /// Memory for the batches to come.
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
@@ -108,8 +125,12 @@ pub enum Processed {
 /// Output after which a connection's replies leave before more of its requests are run, in bytes.
 const OUTPUT_YIELD_SIZE: usize = 1 << 20;
 
-/// Memory kept free for what a batch of small requests may add, in bytes.
-const ROOM_SIZE: usize = 64 << 10;
+/// Plans of batches that are kept for later ones: more than can be made ahead of a turn.
+const SPARE_PLAN_COUNT_MAX: usize = 32;
+
+/// Time after which a connection lets the others have a turn, in nanoseconds: some thousand brief commands. It may be exceeded by one
+/// command, or by one batch of plain ones.
+const STRETCH_NS_MAX: u64 = 500_000;
 
 /// What became of one request.
 enum Step {
@@ -127,6 +148,7 @@ impl Executor {
     pub fn new(shared: &'static Shared, thread: usize, seed: u64, ears: Rc<Ears>) -> Self {
         let mut executor = Self {
             shared,
+            thread,
             statistics: shared.statistics.thread(thread),
             ears,
             view: View::new(&shared.keyspace, thread, seed),
@@ -137,8 +159,14 @@ impl Executor {
             client_memory_max: u64::MAX,
             config_generation: 0,
             evictor: Evictor::default(),
+            multi_id: transaction::multi_id(),
             is_evicting: false,
+            excess_left: None,
+            stretch_began: None,
             has_room: false,
+            granted: 0,
+            allocated_max: isize::MAX,
+            victim_size: 0,
             spare_plans: Vec::new(),
             found: Vec::new(),
             approach: Box::default(),
@@ -156,6 +184,7 @@ impl Executor {
     pub fn take_config_over(&mut self) {
         self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
         self.config = self.shared.config.load_full();
+        self.granted = 0;
         self.view.wanted = WantedEvents::from_bits(self.config.notify_keyspace_events.bits())
             .with_every_change(self.shared.hub.wants_every_change());
         self.client_memory_max =
@@ -189,16 +218,23 @@ impl Executor {
         self.ears.listen_to_speaker(connection.token);
         self.view.client = connection.session.id;
         let mut done = 0;
+        self.stretch_began = None;
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], foreseen.take(), host);
             done += parsed;
             if let Some(ended) = ended {
                 return (done, ended);
             }
-            if connection.output_size() > OUTPUT_YIELD_SIZE {
+            if connection.output_size() > OUTPUT_YIELD_SIZE || self.is_stretch_over(Ticks::now()) {
                 return (done, Processed::Yielded);
             }
         }
+    }
+
+    /// Whether the connection whose requests run has had its time.
+    #[inline]
+    fn is_stretch_over(&self, now: Ticks) -> bool {
+        self.stretch_began.is_some_and(|began| now.ns_since(began) > STRETCH_NS_MAX)
     }
 
     /// One batch. Returns the bytes done with, and how processing ended, if it did.
@@ -219,7 +255,7 @@ impl Executor {
             }
             None => {
                 std::mem::swap(&mut self.approach, &mut self.approach_aside);
-                self.plan(&mut connection.parser, bytes, limits)
+                self.plan(&mut connection.parser, bytes, limits, connection.session.db)
             }
         };
         self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
@@ -230,14 +266,24 @@ impl Executor {
             self.approach.clear();
             std::mem::swap(&mut self.approach, &mut self.approach_aside);
         }
-        self.spare_plans.push(planned);
+        self.keep_for_later(planned);
         result
+    }
+
+    /// Keeps the memory of a batch for another one, but not that of a rare large one, nor of very many.
+    fn keep_for_later(&mut self, mut planned: Box<Planned>) {
+        if self.spare_plans.len() < SPARE_PLAN_COUNT_MAX {
+            planned.trim();
+            self.spare_plans.push(planned);
+        }
+        self.slots.clear();
+        self.slots.shrink_to(plan::KEPT_COUNT_MAX);
     }
 
     /// What input of this connection must keep to.
     fn limits_of(&self, connection: &Connection) -> Limits {
         Limits {
-            peer: if connection.session.authenticated { Peer::Client } else { Peer::Unauthenticated },
+            peer: if self.is_stranger(connection) { Peer::Unauthenticated } else { Peer::Client },
             bulk_size_max: self.config.proto_max_bulk_len,
         }
     }
@@ -250,18 +296,33 @@ impl Executor {
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
         let Planned { batch, plans, parsed, .. } = planned;
-        self.has_room = self.has_room_for(bytes.len());
         let mut started = Ticks::now();
+        self.stretch_began.get_or_insert(started);
         let mut place = Place::default();
         loop {
-            if self.is_plain(connection) {
+            if let Some(plan) = plans.get(place.plan)
+                && plan.is_plain
+                && self.is_plain(connection)
+            {
+                self.has_room = self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
                 place = self.run_plain(connection, planned, bytes, place, &mut started, host);
             }
             let Some(plan) = plans.get(place.plan) else { break };
             let range = plan.requests.range_of(place.nth);
-            if connection.output_size() > OUTPUT_YIELD_SIZE && place != Place::default() {
+            let is_enough = connection.output_size() > OUTPUT_YIELD_SIZE || self.is_stretch_over(started);
+            if is_enough && place != Place::default() {
                 connection.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
+            }
+            if plan.id == self.multi_id
+                && plan.command.is_some()
+                && plan.refusal == Refusal::None
+                && self.is_plain(connection)
+                && let Some(behind) =
+                    self.run_transaction(connection, planned, bytes, place, &mut started, host)
+            {
+                place = behind;
+                continue;
             }
             match self.execute(connection, planned, bytes, place, &mut started, host) {
                 Step::Done => {}
@@ -291,15 +352,8 @@ impl Executor {
         (parsed.consumed, (!more).then_some(Processed::Everything))
     }
 
-    /// Whether memory is far enough from its limit that plain requests of this size need not look at it one by one:
-    /// what they add is proportional to what they bring.
-    fn has_room_for(&self, input_size: usize) -> bool {
-        let limit = self.config.maxmemory as usize;
-        limit == 0 || self.shared.used_memory() + 4 * input_size + ROOM_SIZE <= limit
-    }
-
     /// Whether the connection has to authenticate first.
-    fn is_stranger(&self, connection: &Connection) -> bool {
+    pub(super) fn is_stranger(&self, connection: &Connection) -> bool {
         !connection.session.authenticated && self.config.requirepass.reveal().is_some()
     }
 
@@ -320,7 +374,7 @@ impl Executor {
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
         let first_key = planned.first_announced_of(plan, nth);
-        self.approach.reach(&self.shared.keyspace, first_key, plan.key_count);
+        self.approach.reach(&self.view, first_key, plan.key_count);
         self.approach.tell(keys, first_key);
         if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
@@ -329,13 +383,15 @@ impl Executor {
         self.view.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
         // With a latch in hand it has been here before, and waited for another one.
         if self.view.holds_nothing() {
-            if self.shared.hub.is_congested() && may_publish(command) {
+            if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
             }
             // Whatever the command is: who looks at the data finds no more than may be there.
             if self.config.maxmemory > 0 {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
-                if !self.make_room() && needs_memory(command, connection) {
+                let needs_memory = attention::needs_memory(command, connection);
+                let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
+                if !self.make_room(need) && needs_memory {
                     self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
                     return Step::Done;
                 }
@@ -346,7 +402,12 @@ impl Executor {
             if special && let Some(step) = self.attend(connection, found, keys, args) {
                 return step;
             }
+        } else if self.shared.attention.load() != 0
+            && let Some(step) = self.attend_to_pause(connection, found)
+        {
+            return step;
         }
+        simulation::pass(Gap::LetThrough);
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;
         }
@@ -354,8 +415,9 @@ impl Executor {
         loop {
             if command.access != Access::None {
                 let access = command.access.of_request(args);
+                self.view.begin_latching(&mut connection.tries);
                 while let Err((busy, mode)) = self.latch(access, keys, connection) {
-                    if !self.view.park(busy, mode, connection.token.0) {
+                    if !self.view.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
                         return Step::Again;
@@ -363,6 +425,7 @@ impl Executor {
                 }
             }
             let step = self.run(connection, asked, started, host);
+            connection.tries = Tries::default();
             connection.latches_for_writing = matches!(step, Step::ForWriting);
             if !connection.latches_for_writing {
                 return step;
@@ -406,6 +469,9 @@ impl Executor {
         if self.view.has_ready() {
             self.serve_ready(host);
         }
+        if std::mem::take(&mut self.effects.has_paused) {
+            self.begin_barrier(connection);
+        }
         if connection.session.blocked.is_some()
             && let BeginWait::NeedsWriting = self.begin_wait(connection, asked)
         {
@@ -444,7 +510,7 @@ impl Executor {
         let ns = now.ns_since(*started);
         *started = now;
         // What waits is counted and logged when its wait is over.
-        let waits = connection.session.blocked.is_some();
+        let waits = connection.session.blocked.is_some() && !connection.holds_output();
         let statistics = self.statistics.command(found.id);
         if waits {
             connection.waited_ns = ns;
@@ -455,12 +521,7 @@ impl Executor {
         }
         // What CONFIG SET and CLIENT TRACKING have asked for holds for the next request already.
         self.follow_config();
-        if self.effects.dirty > 0 {
-            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
-        }
-        if !self.view.garbage.is_empty() {
-            self.free_garbage();
-        }
+        self.account_changes(connection);
         if failed {
             statistics.failed.add(1);
             self.statistics.errors.add(1);
@@ -476,7 +537,7 @@ impl Executor {
         if is_notable && !waits {
             self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
         }
-        if connection.session.flags.is_empty() && !waits {
+        if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
             return Step::Done;
         }
         if connection.session.tracking.is_some() {
@@ -525,17 +586,4 @@ fn end_caching(connection: &mut Connection, found: Found) {
     {
         tracking.caching = false;
     }
-}
-
-/// Whether a command may send something to other threads, be it a message or that it changed a key.
-fn may_publish(command: &Command) -> bool {
-    command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
-}
-
-/// Whether a command, or one of the transaction that it runs, may need more memory.
-fn needs_memory(command: &Command, connection: &Connection) -> bool {
-    let denied = |command: &Command| command.flags.contains(Flags::DENYOOM);
-    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
-    denied(command)
-        || queue.is_some_and(|queue| queue.requests.iter().any(|queued| denied(queued.found.command)))
 }

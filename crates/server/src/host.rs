@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::Millis;
@@ -15,7 +14,10 @@ use commands::host::{
 use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
 use commands::table::NUMBERED;
+use config::Config;
+use reactor::clock::Ticks;
 use reactor::{clock, process};
+use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 
 use crate::command_log::{self, Cost};
@@ -52,6 +54,10 @@ impl Host for ThreadHost {
         clock::unix_micros()
     }
 
+    fn uptime_ns(&self) -> u64 {
+        Ticks::now().uptime_ns()
+    }
+
     fn started_at(&self) -> Millis {
         Millis(self.shared.identity.started_at)
     }
@@ -77,15 +83,13 @@ impl Host for ThreadHost {
         self.shared.reset_statistics();
     }
 
-    fn client_list(&self, filter: &ClientFilter, _own: &Session) -> Vec<String> {
+    fn client_list(&self, filter: &ClientFilter, _own: &Session) -> Vec<u8> {
         self.shared.client_lines(filter)
     }
 
     fn client_info(&self, session: &Session) -> String {
         self.publish(session);
-        let mut filter = ClientFilter::default();
-        filter.keep.ids = Some(vec![session.id]);
-        self.shared.client_lines(&filter).pop().unwrap_or_default()
+        self.shared.client_line(session.id).unwrap_or_default()
     }
 
     fn client_kill(&self, filter: &ClientFilter, own: &Session) -> (u64, bool) {
@@ -96,8 +100,8 @@ impl Host for ThreadHost {
         self.shared.unblock_client(id, with_error)
     }
 
-    fn client_pause(&self, until: Millis, writes_only: bool) {
-        self.shared.pause_clients(until, writes_only);
+    fn client_pause(&self, time: Duration, writes_only: bool) {
+        self.shared.pause_clients(time, writes_only);
     }
 
     fn client_unpause(&self) {
@@ -151,7 +155,7 @@ impl Host for ThreadHost {
     }
 
     fn memory_purge(&self) {
-        self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
+        self.shared.give_memory_back();
         self.shared.post_all(|| Mail::ReleaseFreeMemory);
     }
 
@@ -160,26 +164,34 @@ impl Host for ThreadHost {
             .map_err(|error| CommandError::owned(format!("ERR No random numbers from the system: {error}")))
     }
 
-    fn ran_queued(&self, session: &Session, queued: &Queued, cost: QueuedCost, error: Option<&CommandError>) {
+    fn ran_queued(
+        &self,
+        session: &Session,
+        config: &Config,
+        queued: Queued<'_>,
+        cost: QueuedCost,
+        error: Option<&CommandError>,
+    ) {
         let command = queued.found.command;
         let statistics = self.shared.statistics.thread(self.thread);
         let of_command = statistics.command(queued.found.id);
-        statistics.ran(queued.found.id, 1, cost.micros * 1000);
+        statistics.ran(queued.found.id, 1, cost.ns);
         statistics.commands_processed.add(1);
         if let Some(error) = error {
             of_command.failed.add(1);
             statistics.errors.add(1);
             self.shared.errors.count(error.code());
         }
-        let args = queued.args.args();
-        let cost =
-            Cost { ns: cost.micros * 1000, reply_size: cost.reply_size, request_size: args.wire_size() };
-        command_log::log(self.shared, &self.shared.config.load(), session, queued.found, args, cost);
+        let args = queued.args;
+        let cost = Cost { ns: cost.ns, reply_size: cost.reply_size, request_size: args.wire_size() };
+        if command_log::is_wanted(config, cost) {
+            command_log::log(self.shared, config, session, queued.found, args, cost);
+        }
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
         if self.shared.attention.is_set(Attention::MONITORED) && !command.flags.intersects(unshown) {
-            let line = crate::monitor::line(session, queued.found, queued.args.args(), clock::unix_micros());
+            let line = crate::monitor::line(session, queued.found, args, clock::unix_micros());
             let line: Arc<[u8]> = line.into();
-            self.shared.post_all(|| Mail::Monitor(Arc::clone(&line)));
+            self.shared.post_to_monitors(self.thread, &line);
         }
     }
 
@@ -213,7 +225,7 @@ impl Host for ThreadHost {
     }
 
     fn sleep(&self, micros: u64) {
-        std::thread::sleep(Duration::from_micros(micros));
+        sync::thread::sleep(Duration::from_micros(micros));
     }
 
     fn log(&self, text: &str) {
@@ -256,7 +268,7 @@ impl Host for ThreadHost {
     }
 
     fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64 {
-        self.shared.hub.publish(topic, channel, message)
+        self.shared.hub.publish(self.thread, topic, channel, message)
     }
 
     fn names(&self, topic: Topic) -> Vec<Arc<[u8]>> {

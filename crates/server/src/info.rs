@@ -3,47 +3,19 @@
 //! Start reading at [`text`]; `info/figures.rs` has the sections that are mostly counters.
 
 mod figures;
+mod text;
 
 pub use figures::histogram;
 
-use std::fmt::{Display, Write};
-use std::sync::atomic::Ordering;
-
 use commands::identity;
+use commands::session::SessionFlags;
 use commands::word::Word;
+use reactor::clock::Uptime;
 use reactor::{clock, process};
 
 use crate::registry::BLOCKED_WITH_TIMEOUT;
 use crate::shared::{Attention, Shared};
-
-/// A text of sections.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn section(&mut self, title: &str) {
-        if !self.0.is_empty() {
-            self.0.push_str("\r\n");
-        }
-        let _ = write!(self.0, "# {title}\r\n");
-    }
-
-    fn line(&mut self, name: &str, value: impl Display) {
-        let _ = write!(self.0, "{name}:{value}\r\n");
-    }
-
-    fn lines(&mut self, lines: &[(&str, &dyn Display)]) {
-        for (name, value) in lines {
-            self.line(name, value);
-        }
-    }
-
-    /// The same number under two names, once as people read it.
-    fn size(&mut self, name: &str, size: u64) {
-        self.line(name, size);
-        self.line(&format!("{name}_human"), human(size));
-    }
-}
+use text::{Figure, Human, Hundredths, Text};
 
 type Write1 = fn(&mut Text, &Shared);
 
@@ -74,7 +46,7 @@ pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
     let is_named = |wanted: &str| names.iter().any(|name| name.says(wanted));
     let all = is_named("everything") || is_named("all");
     let default = names.is_empty() || is_named("default");
-    let mut text = Text::default();
+    let mut text = Text::new();
     for (name, in_default, in_all, write) in SECTIONS {
         let shown = is_named(name)
             || (*name == "modules" && is_named("module_list"))
@@ -84,18 +56,7 @@ pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
             write(&mut text, shared);
         }
     }
-    text.0
-}
-
-/// A number of bytes as people read it.
-fn human(size: u64) -> String {
-    let size_f = size as f64;
-    match size {
-        0..1024 => format!("{size}B"),
-        1024..0x10_0000 => format!("{:.2}K", size_f / 1024.0),
-        0x10_0000..0x4000_0000 => format!("{:.2}M", size_f / f64::from(1 << 20)),
-        _ => format!("{:.2}G", size_f / f64::from(1 << 30)),
-    }
+    text.into_string()
 }
 
 fn server(text: &mut Text, shared: &Shared) {
@@ -104,7 +65,6 @@ fn server(text: &mut Text, shared: &Shared) {
     let now_us = clock::unix_micros();
     let uptime = (now_us / 1000 - identity.started_at) / 1000;
     let file = identity.config_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.section("Server");
     text.lines(&[
         ("redis_version", &identity::REDIS_VERSION),
@@ -122,13 +82,13 @@ fn server(text: &mut Text, shared: &Shared) {
     let modes = [("redis_mode", !as_valkey), ("server_mode", !as_redis)];
     modes.iter().filter(|(_, is_shown)| *is_shown).for_each(|(name, _)| text.line(name, "standalone"));
     text.lines(&[
-        ("os", &format!("Linux {} {}", system.trim(), std::env::consts::ARCH)),
+        ("os", &identity.system),
         ("arch_bits", &usize::BITS),
         (
             "monotonic_clock",
             &if clock::uses_counter() { "processor's counter" } else { "POSIX clock_gettime" },
         ),
-        ("multiplexing_api", &shared.statistics.thread(0).backend.get().unwrap_or(&"none")),
+        ("multiplexing_api", &shared.statistics.thread(0).backend.get().copied().unwrap_or("none")),
         ("atomicvar_api", &"rust-builtin"),
         ("gcc_version", &"0.0.0"),
         ("process_id", &process::id()),
@@ -158,18 +118,45 @@ fn server(text: &mut Text, shared: &Shared) {
     }
 }
 
+/// What `INFO` shows of all connections together.
+#[derive(Default)]
+struct ClientFigures {
+    count: u64,
+    input_bytes_max: u64,
+    output_bytes_max: u64,
+    blocked: u64,
+    tracking: u64,
+    listening: u64,
+    watching: u64,
+    with_timeout: u64,
+    watched_keys: u64,
+}
+
+impl ClientFigures {
+    fn of(shared: &Shared) -> Self {
+        let mut all = Self::default();
+        shared.clients.for_each(|record| {
+            let flags = record.session_flags();
+            let (blocked, watched) = (record.blocked.value(), record.watch_count.value());
+            all.count += 1;
+            all.input_bytes_max = all.input_bytes_max.max(record.query_bytes.value());
+            all.output_bytes_max = all.output_bytes_max.max(record.output_bytes.value());
+            all.blocked += u64::from(blocked != 0);
+            all.tracking += u64::from(flags.contains(SessionFlags::TRACKING));
+            all.listening += u64::from(flags.contains(SessionFlags::LISTENING));
+            all.watching += u64::from(watched != 0);
+            all.with_timeout += u64::from(blocked & BLOCKED_WITH_TIMEOUT != 0);
+            all.watched_keys += watched;
+        });
+        all
+    }
+}
+
 fn clients(text: &mut Text, shared: &Shared) {
     let config = shared.config.load();
-    let records = shared.clients.all();
-    let count = |is: &dyn Fn(&crate::registry::ClientRecord) -> bool| {
-        records.iter().filter(|record| is(record)).count()
-    };
-    let most = |of: &dyn Fn(&crate::registry::ClientRecord) -> u64| {
-        records.iter().map(|record| of(record)).max().unwrap_or(0)
-    };
-    let watched: u64 = records.iter().map(|record| record.watch_count.value()).sum();
+    let clients = ClientFigures::of(shared);
     let attention = shared.attention.load();
-    let left_ms = shared.pause_until.load(Ordering::Acquire) - clock::unix_millis();
+    let left_ms = shared.pause.until().ms_since(Uptime::now());
     let actions = match attention {
         _ if left_ms <= 0 => "none",
         attention if attention & Attention::PAUSED != 0 => "all",
@@ -179,20 +166,17 @@ fn clients(text: &mut Text, shared: &Shared) {
     let is_paused = actions != "none";
     text.section("Clients");
     text.lines(&[
-        ("connected_clients", &records.len()),
+        ("connected_clients", &clients.count),
         ("cluster_connections", &0),
         ("maxclients", &config.maxclients),
-        ("client_recent_max_input_buffer", &most(&|record| record.query_bytes.value())),
-        ("client_recent_max_output_buffer", &most(&|record| record.output_bytes.value())),
-        ("blocked_clients", &count(&|record| record.blocked.value() != 0)),
-        (
-            "tracking_clients",
-            &count(&|record| record.session_flags().contains(commands::session::SessionFlags::TRACKING)),
-        ),
-        ("pubsub_clients", &count(&|record| record.is_listener())),
-        ("watching_clients", &count(&|record| record.watch_count.value() != 0)),
-        ("clients_in_timeout_table", &count(&|record| record.blocked.value() & BLOCKED_WITH_TIMEOUT != 0)),
-        ("total_watched_keys", &watched),
+        ("client_recent_max_input_buffer", &clients.input_bytes_max),
+        ("client_recent_max_output_buffer", &clients.output_bytes_max),
+        ("blocked_clients", &clients.blocked),
+        ("tracking_clients", &clients.tracking),
+        ("pubsub_clients", &clients.listening),
+        ("watching_clients", &clients.watching),
+        ("clients_in_timeout_table", &clients.with_timeout),
+        ("total_watched_keys", &clients.watched_keys),
         ("total_blocking_keys", &shared.keyspace.counters.sum(|counters| &counters.waited_keys)),
         (
             "total_blocking_keys_on_nokey",
@@ -204,12 +188,21 @@ fn clients(text: &mut Text, shared: &Shared) {
     ]);
 }
 
+/// A number of hundredths of something, with two decimals.
+struct Percent(f64);
+
+impl Figure for Percent {
+    fn write(&self, out: &mut Vec<u8>) {
+        Hundredths(self.0).write(out);
+        out.push(b'%');
+    }
+}
+
 fn memory(text: &mut Text, shared: &Shared) {
     let config = shared.config.load();
-    let memory = shared.memory_use();
-    let total = total_system_memory();
+    let memory = shared.memory_use(text.allocated_size());
     let net = memory.used.saturating_sub(memory.startup).max(1);
-    let percent = |part: u64, of: u64| format!("{:.2}%", 100.0 * part as f64 / of.max(1) as f64);
+    let percent = |part: u64, of: u64| Percent(100.0 * part as f64 / of.max(1) as f64);
     let running = shared.statistics.threads().map(|(_, thread)| thread.defrag_percent.value());
     let defrag_percent = running.max().unwrap_or(0);
     let gaps = &memory.gaps();
@@ -228,7 +221,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("allocator_resident", &memory.resident),
         ("allocator_muzzy", &0),
     ]);
-    text.size("total_system_memory", total);
+    text.size("total_system_memory", shared.identity.system_memory);
     text.size("used_memory_lua", 0);
     text.size("used_memory_scripts", 0);
     text.lines(&[
@@ -239,19 +232,19 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("number_of_libraries", &0),
         ("used_memory_vm_functions", &0),
         ("used_memory_vm_total", &0),
-        ("used_memory_vm_total_human", &human(0)),
+        ("used_memory_vm_total_human", &Human(0)),
         ("used_memory_functions", &0),
     ]);
     text.size("maxmemory", config.maxmemory);
     text.lines(&[
         ("maxmemory_policy", &config.maxmemory_policy.word()),
-        ("allocator_frag_ratio", &format!("{:.2}", gaps.fragmentation_ratio)),
+        ("allocator_frag_ratio", &Hundredths(gaps.fragmentation_ratio)),
         ("allocator_frag_bytes", &gaps.fragmentation),
-        ("allocator_rss_ratio", &format!("{:.2}", gaps.resident_ratio)),
+        ("allocator_rss_ratio", &Hundredths(gaps.resident_ratio)),
         ("allocator_rss_bytes", &gaps.resident),
         ("rss_overhead_ratio", &"1.00"),
         ("rss_overhead_bytes", &0),
-        ("mem_fragmentation_ratio", &format!("{:.2}", memory.fragmentation())),
+        ("mem_fragmentation_ratio", &Hundredths(memory.fragmentation())),
         ("mem_fragmentation_bytes", &(memory.resident as i64 - memory.used as i64)),
         ("mem_not_counted_for_evict", &0),
         ("mem_replication_backlog", &0),
@@ -270,11 +263,4 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("lazyfree_pending_objects", &shared.background.pending_key_count()),
         ("lazyfreed_objects", &shared.background.freed_key_count()),
     ]);
-}
-
-/// Bytes of memory of the machine.
-fn total_system_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }

@@ -1,9 +1,9 @@
 //! The latency monitor: for each kind of event its last 160 seconds that had one, as `LATENCY` shows them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard};
 
 use commands::host::LatencyEvent;
+use sync::{Mutex, MutexGuard};
 
 /// Samples kept of an event: one a second at most.
 const SAMPLE_COUNT_MAX: usize = 160;

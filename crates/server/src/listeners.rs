@@ -7,10 +7,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Mutex;
 
 use config::Config;
 use reactor::{Listener, ListenerToken, PeerAddress, Reactor, ReusePort, Socket};
+use sync::Mutex;
 
 use crate::mail::Mail;
 use crate::shared::Shared;

@@ -3,7 +3,13 @@
 //!
 //! Levels of the `log` facade stand for Redis's: warnings and errors are `#`, info is notice `*`, debug is verbose `-`,
 //! trace is debug `.`. The file is opened for each line, so that it may be moved away at any time.
+//!
+//! A thread of its own writes (`logging/queue.rs`). At the end of the process [`flush`] waits for it; while a fault is being reported, what
+//! is still to be written is written by the thread that reports.
 
+mod queue;
+
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,22 +17,29 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use chrono::{DateTime, Local};
 use config::{Config, LogFormat, LogLevel, LogTimestampFormat};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
+use self::queue::{Batch, Entry, Queue};
 use crate::syslog::Syslog;
 
 /// How long the lines of a report wait for one before them: a thread that a fault stopped while it wrote never ends.
 const TURN_TIME: Duration = Duration::from_millis(500);
 
+/// How long the end of the process waits for its last lines.
+const FLUSH_TIME: Duration = Duration::from_secs(2);
+
 /// The process's log.
 struct Logger {
     output: Output,
     form: ArcSwap<Form>,
+    queue: Queue,
+    /// Whether there is a thread that writes what is queued.
+    has_writer: AtomicBool,
     /// Held while a line is written, so that lines keep whole. `None`: the system log is not wanted.
     turn: Mutex<Option<Syslog>>,
     /// Whether one waited for its turn in vain.
@@ -63,9 +76,18 @@ pub fn start(config: &Config) -> io::Result<()> {
     let logger = LOGGER.get_or_init(|| Logger {
         output,
         form: ArcSwap::new(Arc::new(Form::new(config))),
+        queue: Queue::default(),
+        has_writer: AtomicBool::new(false),
         turn: Mutex::new(syslog),
         is_stuck: AtomicBool::new(false),
     });
+    let writer = std::thread::Builder::new().name("broadloom-log".to_owned());
+    let write = move || {
+        let _handler_stack = reactor::fault::prepare_thread();
+        logger.write_queued();
+    };
+    // Without one, lines are written where they are logged.
+    logger.has_writer.store(writer.spawn(write).is_ok(), Ordering::Release);
     // Fails if something has set a logger before, which nothing in this process does.
     let _ = log::set_logger(logger);
     set_level(config.loglevel);
@@ -93,8 +115,14 @@ pub fn set_format(config: &Config) {
 /// Writes text to the log as it is, whatever the level.
 pub fn write_raw(text: &str) {
     if let Some(logger) = LOGGER.get() {
-        let _turn = logger.turn();
-        logger.output.write(text.as_bytes());
+        logger.add(Entry::Raw(text.to_owned()));
+    }
+}
+
+/// Waits until everything that was logged is written.
+pub fn flush() {
+    if let Some(logger) = LOGGER.get() {
+        logger.flush();
     }
 }
 
@@ -104,21 +132,63 @@ impl Log for Logger {
     }
 
     fn log(&self, record: &Record<'_>) {
-        let text = record.args().to_string();
-        let form = self.form.load();
-        let mut turn = self.turn();
-        let now = Local::now();
-        let line = line(form.format, form.timestamp_format, record.level(), now, &text);
-        self.output.write(line.as_bytes());
-        if let Some(syslog) = turn.as_mut().and_then(|turn| turn.as_mut()) {
-            syslog.send(record.level(), now, &text);
-        }
+        self.add(Entry::Line(record.level(), SystemTime::now(), record.args().to_string()));
     }
 
-    fn flush(&self) {}
+    fn flush(&self) {
+        if self.has_writer.load(Ordering::Acquire) {
+            self.queue.wait_until_written(FLUSH_TIME);
+        }
+    }
 }
 
 impl Logger {
+    /// Has an entry written: by the thread for that, or here if there is none, or if a fault is being reported.
+    fn add(&self, entry: Entry) {
+        if crate::crash::is_reporting() {
+            let turn = self.turn();
+            let before = self.queue.take_within(TURN_TIME);
+            self.write_batch(before, turn);
+            self.write_batch(Batch { entries: [entry].into(), dropped_count: 0 }, self.turn());
+        } else if self.has_writer.load(Ordering::Acquire) {
+            self.queue.push(entry);
+        } else {
+            self.write_batch(Batch { entries: [entry].into(), dropped_count: 0 }, self.turn());
+        }
+    }
+
+    /// Writes what is queued, to the end of the process.
+    fn write_queued(&self) -> ! {
+        loop {
+            let batch = self.queue.take();
+            self.write_batch(batch, self.turn());
+            self.queue.done();
+        }
+    }
+
+    fn write_batch(&self, batch: Batch, mut turn: Option<MutexGuard<'_, Option<Syslog>>>) {
+        let form = self.form.load();
+        let mut write = |entry| match entry {
+            Entry::Raw(text) => self.output.write(text.as_bytes()),
+            Entry::Line(level, at, text) => {
+                let at = DateTime::<Local>::from(at);
+                let line = line(form.format, form.timestamp_format, level, at, &text);
+                self.output.write(line.as_bytes());
+                if let Some(syslog) = turn.as_mut().and_then(|turn| turn.as_mut()) {
+                    syslog.send(level, at, &text);
+                }
+            }
+        };
+        batch.entries.into_iter().for_each(&mut write);
+        if batch.dropped_count > 0 {
+            let text = format!(
+                "{} lines are missing here: more was logged than could be written.",
+                batch.dropped_count
+            );
+            write(Entry::Line(Level::Warn, SystemTime::now(), text));
+        }
+    }
+
     /// Waits for the turn to write. Once a fault is being reported it may never come: then lines are written without.
     fn turn(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
         if crate::crash::is_reporting() {
@@ -188,7 +258,7 @@ fn line(
         Level::Trace => ('.', "debug"),
     };
     match format {
-        LogFormat::Legacy => format!("{pid}:M {time} {mark} {text}\n"),
+        LogFormat::Legacy => format!("{pid}:M {time} {mark} {}\n", on_one_line(text)),
         LogFormat::Logfmt => {
             let text = text.replace('"', "'").replace(['\r', '\n'], " ");
             format!("pid={pid} role=primary timestamp=\"{time}\" level={word} message=\"{text}\"\n")
@@ -200,6 +270,19 @@ fn line(
             )
         }
     }
+}
+
+/// Text without control characters, so that no client can make what it sends look like a line of its own.
+fn on_one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(|char: char| char.is_control() && char != '\t') {
+        return Cow::Borrowed(text);
+    }
+    let shown = |char: char| match char {
+        '\t' => '\t'.to_string(),
+        char if char.is_control() => char.escape_default().to_string(),
+        char => char.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// Text as it stands between the quotes of a JSON string.
@@ -237,7 +320,11 @@ mod tests {
     #[test]
     fn lines_of_each_form() {
         let millis = LogTimestampFormat::Milliseconds;
-        assert_eq!(shown(LogFormat::Legacy, millis, "a \"b\""), "PID:M 1795231680123 * a \"b\"\n");
+        assert_eq!(shown(LogFormat::Legacy, millis, "a \"b\"\tc"), "PID:M 1795231680123 * a \"b\"\tc\n");
+        assert_eq!(
+            shown(LogFormat::Legacy, millis, "\u{e4}\r\n1:M 1 # \u{1b}[0m"),
+            "PID:M 1795231680123 * \u{e4}\\r\\n1:M 1 # \\u{1b}[0m\n"
+        );
         assert_eq!(
             shown(LogFormat::Logfmt, millis, "a \"b\"\nc"),
             "pid=PID role=primary timestamp=\"1795231680123\" level=notice message=\"a 'b' c\"\n"
@@ -253,7 +340,8 @@ mod tests {
         let form = Form::new(&Config::default());
         let form = ArcSwap::new(Arc::new(form));
         let (output, turn, is_stuck) = (Output::Standard(None), Mutex::new(None), AtomicBool::new(false));
-        let logger = Logger { output, form, turn, is_stuck };
+        let (queue, has_writer) = (Queue::default(), AtomicBool::new(false));
+        let logger = Logger { output, form, queue, has_writer, turn, is_stuck };
         let stopped = logger.turn_within(Duration::ZERO);
         assert!(stopped.is_some());
         assert!(logger.turn_within(Duration::from_millis(1)).is_none());

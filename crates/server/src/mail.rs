@@ -1,13 +1,18 @@
 //! What one server thread tells another, and the seats through which they find each other.
 //!
-//! Invariant: a seat's mailbox outlives the thread in it, so mail to a thread that is gone is never lost in transit:
-//! it is read by the next thread in that seat, which drops what names none of its connections.
+//! Invariants:
+//! 1. Mail that a seat accepts is handled by the thread in it: the thread ends by closing the seat, which fails as long as
+//!    there is mail or a connection is on its way.
+//! 2. Mail for a closed seat goes to a thread that can handle it, or is dropped if it is for connections that only the closed
+//!    seat could have, see [`Seats::post`].
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use base::limits::THREAD_COUNT_MAX;
 use reactor::{Socket, Waker};
+use sync::RwLock;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::simulation::{self, Fault, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::{Connection, Token};
@@ -36,8 +41,8 @@ pub enum Mail {
     Evict(Token, u64, u64),
     /// This connection wants to know when what has arrived here by now is done; and which of its questions it is.
     AskTurn(Token, u64),
-    /// The answer, from one thread.
-    TurnEnded(Token, u64),
+    /// The answer, from this thread.
+    TurnEnded(Token, u64, usize),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.
@@ -84,7 +89,6 @@ pub struct MovedConnection {
 }
 
 /// Where a thread can be reached.
-#[derive(Default)]
 pub struct Seat {
     mailbox: Mailbox<Mail>,
     waker: RwLock<Option<Waker>>,
@@ -92,9 +96,26 @@ pub struct Seat {
     pub connection_count: ThreadCounter,
     /// Connections on their way here.
     expected: AtomicU64,
-    /// Nothing may be sent here any more.
+    /// No connection may be sent here.
     closed: AtomicBool,
     busy_permille: ThreadCounter,
+}
+
+impl Default for Seat {
+    /// A closed seat.
+    fn default() -> Self {
+        let mailbox = Mailbox::new();
+        let is_closed = mailbox.close();
+        debug_assert!(is_closed, "it is new");
+        Self {
+            mailbox,
+            waker: RwLock::default(),
+            connection_count: ThreadCounter::default(),
+            expected: AtomicU64::default(),
+            closed: AtomicBool::new(true),
+            busy_permille: ThreadCounter::default(),
+        }
+    }
 }
 
 /// All seats there can be.
@@ -107,6 +128,14 @@ impl Seats {
     #[must_use]
     pub fn new() -> Self {
         Self { seats: (0..THREAD_COUNT_MAX).map(|_| Seat::default()).collect() }
+    }
+
+    /// Seats that accept mail, without threads.
+    #[cfg(test)]
+    pub fn all_open() -> Self {
+        let seats = Self::new();
+        seats.seats.iter().for_each(Seat::open);
+        seats
     }
 
     /// The seat of a thread.
@@ -126,14 +155,49 @@ impl Seats {
         if self.seats[thread].expect_connection() {
             return thread;
         }
-        let first_is_open = self.seats[0].expect_connection();
-        debug_assert!(first_is_open, "the first thread ends last");
+        // It is open as long as the server does not end.
+        let _ = self.seats[0].expect_connection();
         0
     }
 
-    /// Sends a message, and wakes the thread if it sleeps.
+    /// Sends a message, and wakes the thread if it sleeps. If the thread has ended, the message goes where it can be handled.
     pub fn post(&self, thread: usize, mail: Mail) {
-        self.seats[thread].post(mail);
+        if let Err(mail) = self.try_post(thread, mail) {
+            self.reroute(thread, mail);
+        }
+    }
+
+    /// Sends a message, and wakes the thread if it sleeps.
+    ///
+    /// # Errors
+    /// The thread has ended; the message is returned.
+    pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
+        simulation::pass(Gap::ReceiverChosen);
+        self.seats[thread].post(mail)
+    }
+
+    #[cold]
+    fn reroute(&self, from: usize, mail: Mail) {
+        match mail {
+            // Any thread finds out where the connection is now. The first one ends with the server only.
+            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Evict(..) if from != 0 => {
+                self.post(0, mail);
+            }
+            // What had arrived there is done.
+            Mail::AskTurn(token, question) => {
+                self.post(token.thread(), Mail::TurnEnded(token, question, from));
+            }
+            // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
+            Mail::Accepted(..) | Mail::Moved(_) => {}
+            // The connection is closed, or has been taken out of the registry, where its next thread finds that.
+            Mail::Kill(..) => {}
+            // No session of that thread waits for a latch, or for turns.
+            Mail::Resume(_) | Mail::TurnEnded(..) => {}
+            // Its sender looks for the connection again, see `Hub::forward`.
+            Mail::Invalidated(_) => {}
+            // For the thread itself, or for those of its connections that are there.
+            _ => {}
+        }
     }
 }
 
@@ -144,9 +208,10 @@ impl Default for Seats {
 }
 
 impl Seat {
-    /// A thread takes the seat.
+    /// A thread takes the seat, which is open from now on.
     pub fn occupy(&self, waker: Waker) {
         *self.waker.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(waker);
+        self.open();
     }
 
     /// The thread leaves it.
@@ -154,7 +219,9 @@ impl Seat {
         *self.waker.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
 
-    fn is_occupied(&self) -> bool {
+    /// Whether a thread is in it.
+    #[must_use]
+    pub fn is_occupied(&self) -> bool {
         self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
     }
 
@@ -176,11 +243,12 @@ impl Seat {
         is_open
     }
 
-    /// Lets nothing be sent here any more, unless something is on its way.
+    /// Lets nothing be sent here any more, unless something is on its way or has not been read.
     #[must_use]
     pub fn try_close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
-        let is_free = self.expected.load(Ordering::SeqCst) == 0;
+        let is_free = self.expected.load(Ordering::SeqCst) == 0
+            && (planted(Fault::MailToClosedSeat) || self.mailbox.close());
         if !is_free {
             self.closed.store(false, Ordering::SeqCst);
         }
@@ -189,6 +257,7 @@ impl Seat {
 
     /// Undoes [`Self::try_close`], for a new thread.
     pub fn open(&self) {
+        self.mailbox.open();
         self.closed.store(false, Ordering::SeqCst);
     }
 
@@ -208,18 +277,64 @@ impl Seat {
         self.busy_permille.set(permille.min(1000));
     }
 
-    fn post(&self, mail: Mail) {
-        if self.mailbox.post(mail) {
+    fn post(&self, mail: Mail) -> Result<(), Mail> {
+        if self.mailbox.post(mail)? {
             let waker = self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if let Some(waker) = &*waker {
                 waker.wake();
             }
         }
+        Ok(())
     }
 
     /// The mailbox, for the thread in the seat.
     #[must_use]
     pub fn mailbox(&self) -> &Mailbox<Mail> {
         &self.mailbox
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mail_of(seats: &Seats, thread: usize) -> Vec<Mail> {
+        let mut mail = Vec::new();
+        seats.seat(thread).mailbox().drain(&mut mail);
+        mail
+    }
+
+    #[test]
+    fn a_seat_closes_when_nothing_is_on_its_way() {
+        let seats = Seats::new();
+        assert!(seats.try_post(1, Mail::Nothing).is_err() && !seats.seat(1).expect_connection());
+        seats.seat(1).open();
+        assert!(seats.try_post(1, Mail::Nothing).is_ok());
+        assert!(!seats.seat(1).try_close(), "there is mail");
+        assert_eq!(mail_of(&seats, 1).len(), 1);
+        assert!(seats.seat(1).expect_connection());
+        assert!(!seats.seat(1).try_close(), "a connection is on its way");
+        seats.seat(1).connection_arrived();
+        assert!(seats.seat(1).try_close());
+        assert!(seats.try_post(1, Mail::Nothing).is_err() && !seats.seat(1).expect_connection());
+    }
+
+    #[test]
+    fn mail_for_a_closed_seat_goes_on() {
+        let seats = Seats::new();
+        [0, 2].iter().for_each(|thread| seats.seat(*thread).open());
+        let (gone, asker) = (Token::new(1, 5, 3), Token::new(2, 6, 4));
+        seats.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec()));
+        seats.post(1, Mail::Missed(gone, 9));
+        seats.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
+        seats.post(1, Mail::Evict(gone, 9, 100));
+        seats.post(1, Mail::AskTurn(asker, 7));
+        seats.post(1, Mail::Kill(gone, 9));
+        let mail = mail_of(&seats, 0);
+        assert!(matches!(
+            &mail[..],
+            [Mail::Served(_, 9, _), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
+        ));
+        assert!(matches!(&mail_of(&seats, 2)[..], [Mail::TurnEnded(token, 7, 1)] if *token == asker));
     }
 }

@@ -1,11 +1,11 @@
 //! What memory is used for: `MEMORY STATS`, and the figures of `INFO memory`.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 use collections::TABLE_BYTES_A_KEY;
 use commands::host::MemoryStat;
 use reactor::process;
+use sync::atomic::Ordering;
 
 use crate::shared::Shared;
 
@@ -73,21 +73,25 @@ impl MemoryUse {
 }
 
 /// Bytes resident and not allocated: what the allocator keeps free, gaps between what it doesn't, and the program itself.
+/// None in a simulation: they are the process's.
 pub fn unused_bytes() -> usize {
+    if sync::simulation::is_simulated() {
+        return 0;
+    }
     (process::resident_size().unwrap_or(0) as usize).saturating_sub(sync::allocator::allocated_bytes())
 }
 
 impl Shared {
-    /// The figures as of now.
-    pub fn memory_use(&self) -> MemoryUse {
-        let used = self.used_memory() as u64;
+    /// The figures as of now, without the `report_size` bytes of the report that they are for.
+    pub fn memory_use(&self, report_size: usize) -> MemoryUse {
+        let used = self.used_memory().saturating_sub(report_size) as u64;
         let peak = self.memory_peak.fetch_max(used, Ordering::Relaxed).max(used);
         let key_count = self.keyspace.key_count();
         MemoryUse {
             used,
             peak,
             startup: self.startup_memory.load(Ordering::Relaxed).min(used),
-            resident: process::resident_size().unwrap_or(0),
+            resident: self.resident.size().unwrap_or(0),
             // Arguments that were announced and are not there count for connections, but are not used.
             clients: self.client_memory().min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
@@ -118,7 +122,7 @@ impl Shared {
 
     /// `MEMORY STATS`
     pub fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
-        let memory = self.memory_use();
+        let memory = self.memory_use(0);
         let gaps = memory.gaps();
         let whole = |number: u64| MemoryStat::Integer(number as i64);
         let mut stats = vec![

@@ -1,6 +1,6 @@
 //! Rates over the last second and a half, sampled ten times a second by the first thread.
 
-use std::sync::Mutex;
+use sync::Mutex;
 
 use crate::statistics::Statistics;
 

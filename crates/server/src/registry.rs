@@ -4,11 +4,13 @@
 //! under the record's lock when they change; readers see each number whole, if not all from one instant.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use commands::listening::TOPIC_COUNT;
 use keyspace::Waiter;
+use reactor::clock::Uptime;
+use sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use sync::{Mutex, MutexGuard};
 use sync::{ThreadCounter, Weight};
 
 use crate::connection::Token;
@@ -48,7 +50,7 @@ pub struct ClientRecord {
     pub connected_at: i64,
     /// Thread and place.
     pub token: ThreadCounter,
-    /// Unix time of the last command, in milliseconds.
+    /// The millisecond of the monotonic clock of the last command.
     pub active_at: AtomicI64,
     /// Database.
     pub db: ThreadCounter,
@@ -124,7 +126,7 @@ impl ClientRecord {
             fd,
             connected_at: now,
             token: ThreadCounter::default(),
-            active_at: AtomicI64::new(now),
+            active_at: AtomicI64::new(Uptime::now().to_raw()),
             db: ThreadCounter::default(),
             flags: ThreadCounter::default(),
             is_unix: false,
@@ -218,6 +220,13 @@ impl Registry {
             .collect();
         all.sort_unstable_by_key(|record| record.id);
         all
+    }
+
+    /// Calls `look` with each connection, in no order. Others can't come or go meanwhile, so it is to be brief.
+    pub fn for_each(&self, mut look: impl FnMut(&ClientRecord)) {
+        for shard in 0..SHARD_COUNT as u64 {
+            self.shard(shard).values().for_each(|record| look(record));
+        }
     }
 
     fn shard(&self, id: u64) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {

@@ -5,7 +5,7 @@
 //!
 //! Invariant: the size lies between [`SIZE_MIN`] and [`SIZE_MAX`].
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 /// What an idle connection is shown to have, and the most that any is, in bytes: longer replies leave in pieces.
 const SIZE_MIN: usize = 1 << 10;

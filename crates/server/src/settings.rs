@@ -3,13 +3,14 @@
 //! A change is made in full or not at all: each directive's hook runs with the new configuration, and when one fails,
 //! those that ran before it run again with the old one. Then the new configuration is published.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use commands::error::CommandError;
 use commands::session::Session;
 use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
 use reactor::process;
+use sync::Mutex;
+use sync::atomic::Ordering;
 
 use crate::listeners::RelistenError;
 use crate::logging;
@@ -72,9 +73,7 @@ impl Shared {
                 (Id::port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
-            Id::io_threads => {
-                self.set_thread_count(config.io_threads.count()).map_err(|error| error.to_string())
-            }
+            Id::io_threads => self.change_thread_count(config),
             Id::loglevel => {
                 logging::set_level(config.loglevel);
                 Ok(())
@@ -88,10 +87,16 @@ impl Shared {
                 Ok(())
             }
             Id::dir => enter_directory(config),
-            Id::maxclients => raise_descriptor_limit(config.maxclients),
+            Id::maxclients => raise_descriptor_limit(config),
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
             Id::proc_title_template => {
                 set_title(config, self);
+                Ok(())
+            }
+            Id::save => {
+                if let Some(warning) = config.save_points_warning() {
+                    log::warn!("{warning}");
+                }
                 Ok(())
             }
             Id::locale_collate if !process::is_locale(&config.locale_collate) => {
@@ -100,6 +105,21 @@ impl Shared {
             Id::rdma_bind | Id::rdma_port => Err("No RDMA building support.".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    fn change_thread_count(&'static self, config: &Config) -> Result<(), Refusal> {
+        let count = config.io_threads.count();
+        if count > self.config.load().io_threads.count() {
+            let missing = missing_descriptors(config)?;
+            if missing > 0 {
+                return Err(format!(
+                    "{missing} open files more than the operating system allows would be needed for {count} threads and \
+                     {} clients: lower maxclients or raise 'ulimit -n'",
+                    config.maxclients
+                ));
+            }
+        }
+        self.set_thread_count(count).map_err(|error| error.to_string())
     }
 
     /// `CONFIG REWRITE`
@@ -140,16 +160,21 @@ fn enter_directory(config: &mut Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn raise_descriptor_limit(maxclients: u32) -> Result<(), Refusal> {
-    let wanted = u64::from(maxclients) + crate::start::OWN_DESCRIPTORS;
-    let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
-    if limit.soft >= wanted {
-        return Ok(());
+fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
+    match missing_descriptors(config)? {
+        0 => Ok(()),
+        missing => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {}",
+            u64::from(config.maxclients).saturating_sub(missing)
+        )),
     }
-    Err(format!(
-        "The operating system is not able to handle the specified number of clients, try with {}",
-        limit.soft.saturating_sub(crate::start::OWN_DESCRIPTORS)
-    ))
+}
+
+/// Makes room for the descriptors of all clients and threads. Returns how many too few may be open.
+fn missing_descriptors(config: &Config) -> Result<u64, Refusal> {
+    let wanted = u64::from(config.maxclients) + crate::start::own_descriptors(config);
+    let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
+    Ok(wanted.saturating_sub(limit.soft))
 }
 
 /// Sets the process's out-of-memory score as the configuration asks for it: that of a primary.

@@ -1,28 +1,30 @@
 //! What all threads of the server share. Made once, never freed: everything may refer to it for ever.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base::Millis;
-use collections::{Heap, PageHooks};
+use collections::{ChunkKeeper, Heap, PageHooks};
 use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
+use reactor::clock::Uptime;
+use reactor::process::ResidentSize;
 use reactor::{clock, process};
 use sync::ThreadCounter;
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sync::{Mutex, OnceLock};
 
 use crate::background::Background;
 use crate::command_log::CommandLogs;
 use crate::connection::Token;
 use crate::error_statistics::ErrorStatistics;
 use crate::executor::ExceededTime;
-use crate::huge_pages;
 use crate::latency::LatencyMonitor;
 use crate::listeners::{Doors, Origin};
 use crate::listening::{EventPublisher, Hub};
 use crate::mail::{Mail, Seats};
 use crate::metrics::Metrics;
+use crate::pause::Pause;
 use crate::registry::Registry;
 use crate::reply_buffers::ReplyBufferRules;
 use crate::statistics::{Statistics, ThreadStatistics};
@@ -85,16 +87,20 @@ pub struct Shared {
     pub startup_memory: AtomicU64,
     /// Number of threads wanted; those with a higher index retire.
     pub thread_count: AtomicU32,
-    /// Unix time in milliseconds until which clients are paused.
-    pub pause_until: AtomicI64,
+    /// `CLIENT PAUSE`.
+    pub pause: Pause,
     /// Whether the active expiry cycle runs.
     pub active_expire: AtomicBool,
     /// How large reply buffers are shown to be.
     pub reply_buffers: ReplyBufferRules,
     /// Frees memory where it disturbs nobody.
     pub background: Background,
+    /// What prepares memory and gives it back.
+    pub pages: Arc<Background>,
     /// Highest memory use seen, in bytes.
     pub memory_peak: AtomicU64,
+    /// Tells how many bytes are resident.
+    pub resident: ResidentSize,
     /// Connections refused because there were `maxclients`.
     pub rejected_connections: AtomicU64,
     /// Connections closed because of their output buffer.
@@ -121,6 +127,10 @@ pub struct Identity {
     pub pid_file: Option<std::path::PathBuf>,
     /// What replicas know this data set by: 40 hexadecimal digits.
     pub replication_id: String,
+    /// The operating system, with its version.
+    pub system: String,
+    /// Bytes of memory of the machine.
+    pub system_memory: u64,
 }
 
 impl Identity {
@@ -138,6 +148,8 @@ impl Identity {
             executable,
             pid_file,
             replication_id: random_id(),
+            system: process::system_name(),
+            system_memory: process::system_memory(),
         }
     }
 }
@@ -167,8 +179,8 @@ fn seed_of(text: &str) -> [u64; 4] {
 
 /// Random numbers: as good as the standard library's.
 fn seed() -> [u64; 4] {
-    use std::hash::{BuildHasher, RandomState};
-    [(); 4].map(|()| RandomState::new().hash_one(clock::unix_micros()))
+    use std::hash::BuildHasher;
+    [(); 4].map(|()| sync::RandomState::new().hash_one(clock::unix_micros()))
 }
 
 /// Heaps beyond which more would not spare anyone a meeting.
@@ -232,14 +244,29 @@ impl Shared {
     #[must_use]
     pub fn several_threads_work(&self) -> bool {
         let is_working = |thread: &usize| self.seats.seat(*thread).busy_permille() >= WORKING_PERMILLE;
-        let always = self.config.load().io_threads_always_active;
-        self.wanted_threads() > 1 && (always || self.seats.occupied().filter(is_working).count() > 1)
+        if self.wanted_threads() <= 1 {
+            return false;
+        }
+        let occupied = self
+            .statistics
+            .threads()
+            .map(|(thread, _)| thread)
+            .filter(|thread| self.seats.seat(*thread).is_occupied());
+        self.config.load().io_threads_always_active || occupied.filter(is_working).count() > 1
     }
 
     /// Sends a message to every thread that runs.
     pub fn post_all(&self, mail: impl Fn() -> Mail) {
         for thread in self.seats.occupied() {
             self.seats.post(thread, mail());
+        }
+    }
+
+    /// Sends a line from a thread to those who monitor.
+    pub fn post_to_monitors(&self, sender: usize, line: &Arc<[u8]>) {
+        for thread in self.seats.occupied() {
+            self.hub.expect(Some(sender), thread, line.len() as u64);
+            self.seats.post(thread, Mail::Monitor(Arc::clone(line)));
         }
     }
 
@@ -301,13 +328,15 @@ impl Shared {
     ) -> &'static Self {
         let seats: &'static Seats = Box::leak(Box::default());
         let wake = |token| seats.post(Token(token).thread(), Mail::Resume(Token(token)));
-        let pages = PageHooks { settle: Some(huge_pages::note_full), purge: Some(huge_pages::discard) };
+        let background_cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
+        let pages = Arc::new(Background::on_cpus("pages", background_cpus.clone()));
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(seats)));
-        let heaps = Heap::family_with(heap_count(config.io_threads.count() as usize), pages);
+        let heaps =
+            Heap::family_with(heap_count(config.io_threads.count() as usize), page_hooks(&config, &pages));
         let keyspace = Keyspace::with_heaps(config.databases as usize, seed, heaps, wake)
             .observed_by(Box::new(EventPublisher::new(hub)));
-        let background = Background::on_cpus(config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default());
+        let background = Background::on_cpus("background", background_cpus);
         let cpus = Cpus::new(&config);
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         let shared: &'static Self = Box::leak(Box::new(Self {
@@ -338,11 +367,13 @@ impl Shared {
             is_short_of_memory: AtomicBool::new(false),
             exceeded_time: ExceededTime::default(),
             startup_memory: AtomicU64::new(0),
-            pause_until: AtomicI64::new(0),
+            pause: Pause::default(),
             active_expire: AtomicBool::new(true),
             reply_buffers: ReplyBufferRules::default(),
             background,
+            pages,
             memory_peak: AtomicU64::new(0),
+            resident: ResidentSize::default(),
             rejected_connections: AtomicU64::new(0),
             output_limit_disconnections: AtomicU64::new(0),
             query_limit_disconnections: AtomicU64::new(0),
@@ -355,9 +386,21 @@ impl Shared {
 
     /// Ends `CLIENT PAUSE`.
     pub fn end_pause(&self) {
-        self.pause_until.store(0, Ordering::Release);
-        self.attention.set(Attention::ANY_PAUSE, false);
+        self.pause.end(&self.attention);
         self.post_all(|| Mail::PauseChanged);
+    }
+
+    /// Ends it if its time is over.
+    pub fn end_pause_if_over(&self, now: Uptime) {
+        if self.pause.end_if_over(&self.attention, now) {
+            self.post_all(|| Mail::PauseChanged);
+        }
+    }
+
+    /// Whether writes are paused, all or for some clients.
+    #[must_use]
+    pub fn pauses_writes(&self) -> bool {
+        self.attention.is_set(Attention::ANY_PAUSE) && Uptime::now() < self.pause.until()
     }
 
     /// Why a new connection is not served, as the bytes it is told; `None`: it is.
@@ -377,14 +420,49 @@ impl Shared {
     #[must_use]
     pub fn used_memory(&self) -> usize {
         let data = self.keyspace.used_bytes();
-        let unused = self.keyspace.mapped_bytes() + self.keyspace.waiting_bytes();
-        (sync::allocator::allocated_bytes() + data).saturating_sub(unused)
+        if sync::simulation::is_simulated() {
+            // The process has more than this server, and its threads free memory when they like.
+            return (data + self.client_memory() as usize).saturating_sub(self.keyspace.waiting_bytes());
+        }
+        // A chunk that is mapped or unmapped between the readings would count as used; so it counts as unused.
+        let mapped_before = self.keyspace.mapped_bytes();
+        let allocated = sync::allocator::allocated_bytes();
+        let mapped = self.keyspace.mapped_bytes().max(mapped_before);
+        (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
+    }
+
+    /// Gives vacant memory back where nobody waits for it, if it is much.
+    pub fn trim(&'static self) {
+        self.keyspace.note_time();
+        if self.keyspace.has_surplus() {
+            self.give_memory_back();
+        }
+    }
+
+    /// Gives vacant memory back where nobody waits for it.
+    pub fn give_memory_back(&'static self) {
+        self.pages.free(0, Box::new(|| self.keyspace.trim()));
     }
 
     /// Takes note of what is looked at over time.
-    pub fn sample(&self, now: Millis) {
-        self.metrics.sample(&self.statistics, now.0);
+    pub fn sample(&self, now: Uptime) {
+        self.metrics.sample(&self.statistics, now.to_raw());
         self.memory_peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
+    }
+}
+
+/// How the heaps ask for huge pages, and give memory back.
+fn page_hooks(config: &Config, pages: &Arc<Background>) -> PageHooks {
+    if sync::simulation::is_simulated() {
+        // What pages are made of changes no behaviour, and their addresses differ from run to run.
+        return PageHooks::default();
+    }
+    let pages = Arc::clone(pages);
+    let keep = move |keeper: ChunkKeeper| pages.free(0, Box::new(move || keeper.prepare()));
+    PageHooks {
+        prepare: (!config.disable_thp).then_some(process::populate_huge_pages),
+        keep: Some(Arc::new(keep)),
+        purge: Some(process::discard_pages),
     }
 }
 

@@ -1,11 +1,10 @@
 //! The end of the server: on a signal or by `SHUTDOWN`, every thread sends what it has, closes its connections and
 //! ends; the last one wakes the process's first thread, which cleans up.
 
-use std::sync::atomic::Ordering;
-
 use commands::error::CommandError;
 use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
+use sync::atomic::Ordering;
 
 use crate::shared::Shared;
 

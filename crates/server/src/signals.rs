@@ -42,6 +42,7 @@ impl Waiter {
             if shared.is_stopping() && signal == SIGINT {
                 log::warn!("You insist... exiting now.");
                 crate::shutdown::clean_up(shared);
+                crate::logging::flush();
                 std::process::exit(1);
             }
             log::warn!("Received {name} scheduling shutdown...");

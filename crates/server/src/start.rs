@@ -15,8 +15,11 @@ use crate::{crash, logging, shutdown, supervisor, threads, users};
 
 /// Where Redis puts the pid file of a background process that is told nothing else.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
-/// Descriptors that the server needs besides those of its clients.
-pub const OWN_DESCRIPTORS: u64 = 32;
+/// Descriptors that the server needs besides those of its clients and threads: streams, listeners with their second
+/// handles, signals and faults, and those that are open for a moment only.
+const OWN_DESCRIPTORS: u64 = 24;
+/// Descriptors of a thread: its event loop's and that by which it is woken.
+const THREAD_DESCRIPTORS: u64 = 2;
 
 /// Runs the server that the command line asks for. Returns when it has ended.
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
@@ -55,7 +58,9 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let config_file = command_line.config_path.as_deref().and_then(|path| std::path::absolute(path).ok());
-    match run(loaded, config_file, &program) {
+    let ended = run(loaded, config_file, &program);
+    logging::flush();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(Fatal) => ExitCode::FAILURE,
     }
@@ -134,14 +139,15 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
         log::info!("{notice}");
     }
     enter_directory(&mut config)?;
+    warn_about_durability(&config);
     raise_descriptor_limit(&mut config);
     if let Err(reason) = crate::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
     }
-    if config.disable_thp
-        && let Err(error) = process::refuse_unasked_huge_pages()
-    {
-        log::debug!("Huge pages can't be turned off where they were not asked for: {error}");
+    let refuse =
+        if config.disable_thp { process::refuse_huge_pages } else { process::refuse_unasked_huge_pages };
+    if let Err(error) = refuse() {
+        log::debug!("Huge pages can't be turned off where they are not wanted: {error}");
     }
     clock::calibrate();
     let executable = absolute_program(program);
@@ -156,7 +162,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     crate::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
     shared.ended.get_or_init(|| Box::new(move || handle.close()));
-    shared.startup_memory.store(shared.used_memory() as u64, std::sync::atomic::Ordering::Relaxed);
+    shared.startup_memory.store(shared.used_memory() as u64, sync::atomic::Ordering::Relaxed);
     shared.guard_writes(&shared.config.load());
     log::info!("Server initialized");
     let ready = listeners.ready_texts();
@@ -216,9 +222,27 @@ fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
     Ok(())
 }
 
+/// Descriptors that must be left for clients to have theirs.
+pub fn own_descriptors(config: &Config) -> u64 {
+    OWN_DESCRIPTORS + THREAD_DESCRIPTORS * u64::from(config.io_threads.count())
+}
+
+/// Warns where Redis with this configuration would keep its data on disk, or load it from there.
+fn warn_about_durability(config: &Config) {
+    if let Some(warning) = config.save_points_warning() {
+        log::warn!("{warning}");
+    }
+    for path in config.data_paths().iter().filter(|path| Path::new(path).exists()) {
+        log::warn!(
+            "{}/{path} exists, but this version of Broadloom does not load it: the server starts empty. It will not change it.",
+            config.dir.trim_end_matches('/')
+        );
+    }
+}
+
 /// Makes room for `maxclients` descriptors, or lowers `maxclients` to what there is room for.
 fn raise_descriptor_limit(config: &mut Config) {
-    let wanted = u64::from(config.maxclients) + OWN_DESCRIPTORS;
+    let wanted = u64::from(config.maxclients) + own_descriptors(config);
     let limit = match process::raise_open_file_limit(wanted) {
         Ok(limit) if limit.soft >= wanted => return,
         Ok(limit) => limit.soft,
@@ -227,7 +251,7 @@ fn raise_descriptor_limit(config: &mut Config) {
             return;
         }
     };
-    let possible = u32::try_from(limit.saturating_sub(OWN_DESCRIPTORS).max(1)).unwrap_or(u32::MAX);
+    let possible = u32::try_from(limit.saturating_sub(own_descriptors(config)).max(1)).unwrap_or(u32::MAX);
     log::warn!(
         "maxclients of {} needs {wanted} open files, but the system allows {limit}: maxclients is {possible}. \
          Raise 'ulimit -n' for more.",

@@ -2,7 +2,8 @@
 
 use base::limits::THREAD_COUNT_MAX;
 use commands::table::{CommandId, NUMBERED};
-use std::sync::OnceLock;
+use sync::OnceLock;
+use sync::atomic::{AtomicUsize, Ordering};
 use sync::{Padded, ThreadCounter};
 
 /// Sub-buckets of a doubling in a latency histogram: quantiles are within 1/16.
@@ -50,7 +51,7 @@ pub struct ThreadStatistics {
     pub defrag_ns: ThreadCounter,
     /// How much of the thread's time it may take at present, in percent.
     pub defrag_percent: ThreadCounter,
-    /// Unix time in milliseconds since when it runs; 0: it does not.
+    /// The millisecond of the monotonic clock since when it runs; 0: it does not.
     pub defrag_since_ms: ThreadCounter,
     /// Errors answered.
     pub errors: ThreadCounter,
@@ -58,7 +59,7 @@ pub struct ThreadStatistics {
     pub current_command: ThreadCounter,
     /// The connection that it runs or ran for, by its number.
     pub current_client: ThreadCounter,
-    /// Unix time in milliseconds since when the thread is busy; 0: it waits.
+    /// The millisecond of the monotonic clock since when the thread is busy; 0: it waits.
     pub turn_since_ms: ThreadCounter,
     /// The I/O backend.
     pub backend: OnceLock<&'static str>,
@@ -185,6 +186,12 @@ impl ThreadStatistics {
         self.commands[id.0 as usize].get().map(|statistics| &**statistics)
     }
 
+    /// Time of all executions here, in nanoseconds.
+    #[must_use]
+    pub fn command_ns(&self) -> u64 {
+        self.commands.iter().filter_map(|command| Some(command.get()?.ns.value())).sum()
+    }
+
     /// So many more executions of a command that took so many nanoseconds together.
     #[inline]
     pub fn ran(&self, id: CommandId, calls: u64, ns: u64) {
@@ -200,23 +207,30 @@ impl ThreadStatistics {
 /// The counters of every thread there can be; a thread's are made when it first runs.
 pub struct Statistics {
     threads: Box<[OnceLock<Padded<ThreadStatistics>>]>,
+    /// One more than the highest number of a thread that ever ran: sums go no further.
+    seen: AtomicUsize,
 }
 
 impl Statistics {
     /// All zero.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect() }
+        Self { threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect(), seen: AtomicUsize::new(0) }
     }
 
     /// The counters of a thread.
     pub fn thread(&self, index: usize) -> &ThreadStatistics {
-        &self.threads[index].get_or_init(|| Padded(ThreadStatistics::new())).0
+        let make = || {
+            self.seen.fetch_max(index + 1, Ordering::Release);
+            Padded(ThreadStatistics::new())
+        };
+        &self.threads[index].get_or_init(make).0
     }
 
     /// The counters of all threads that ever ran, with the number of each.
     pub fn threads(&self) -> impl Iterator<Item = (usize, &ThreadStatistics)> {
-        self.threads.iter().enumerate().filter_map(|(index, thread)| Some((index, &thread.get()?.0)))
+        let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
+        seen.iter().enumerate().filter_map(|(index, thread)| Some((index, &thread.get()?.0)))
     }
 
     /// Sets the counters to zero, those of the processor time apart; an increment at the same instant may survive.

@@ -10,28 +10,31 @@
 mod caching;
 mod cron;
 mod defragment;
+mod ending;
 mod memory;
 mod moving;
 mod output;
+mod ready;
 mod upcoming;
 mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base::Millis;
 use collections::Retired;
 use commands::lending::LentTexts;
-use commands::session::{BlockReason, Session};
+use commands::session::Session;
 use config::MaxmemoryPolicy;
-use keyspace::{Aging, Waiter};
-use reactor::clock::{self, Ticks};
+use keyspace::{Aging, Tries, Waiter};
+use reactor::clock::{self, Ticks, Uptime};
 use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
 use slab::Slab;
-use sync::epoch::Participant;
+use sync::atomic::Ordering;
+use sync::simulation::{Fault, planted};
 use wire::request::Parser;
 
 use crate::connection::{Connection, Token, Turns};
@@ -40,14 +43,15 @@ use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
 use crate::listening::{Ears, Invalidation};
 use crate::mail::{Mail, Seat, UnblockReply};
+use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 use upcoming::Upcoming;
 
-/// Longest time a thread waits without looking at its timers, in milliseconds.
-const WAIT_MS_MAX: i64 = 1000;
+/// Longest time a thread waits without looking at its timers, in microseconds.
+const WAIT_US_MAX: u64 = 1_000_000;
 
 /// A server thread.
 pub struct Thread {
@@ -63,14 +67,16 @@ pub struct Thread {
     executor: Executor,
     host: ThreadHost,
     ears: Rc<Ears>,
-    participant: Participant<'static, Retired>,
+    /// Unix time.
     now: Millis,
-    next_tick: Millis,
+    /// Monotonic time: all timers go by it.
+    uptime: Uptime,
+    next_tick: Uptime,
     /// When memory that others may have been reading was last freed: once a millisecond, as what grows needs it, and
     /// a little each time.
-    reclaimed_at: Millis,
+    reclaimed_at: Uptime,
     /// Connections that wait with a time limit, by its end.
-    deadlines: BTreeSet<(Millis, Token)>,
+    deadlines: BTreeSet<(Uptime, Token)>,
     /// Connections that yielded: they have requests left to run.
     ready: Vec<Token>,
     /// Connections that wait for the end of a pause.
@@ -83,6 +89,8 @@ pub struct Thread {
     early: Vec<Mail>,
     /// What waits for latches without being a connection.
     errands: Slab<Errand>,
+    /// Errands that wait for the end of a pause, without latches.
+    paused_errands: Vec<Errand>,
     /// Connections with output of this turn.
     dirty: Vec<Token>,
     /// Messages that are to be sent.
@@ -97,7 +105,7 @@ pub struct Thread {
     retiring: bool,
     stopping: bool,
     /// When slow readers are given up while the thread is stopping.
-    stop_at: Millis,
+    stop_at: Uptime,
 }
 
 impl Thread {
@@ -106,6 +114,8 @@ impl Thread {
         let seat = shared.seats.seat(index);
         let ears = Rc::new(Ears::new(index, shared.hub, seat));
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
+        let mut executor = Executor::new(shared, index, seed, Rc::clone(&ears));
+        assert!(executor.view.take_part(), "a seat for each thread");
         Self {
             index,
             shared,
@@ -116,13 +126,13 @@ impl Thread {
             listeners,
             connections: Slab::new(),
             generation: 0,
-            executor: Executor::new(shared, index, seed, Rc::clone(&ears)),
+            executor,
             host: ThreadHost::new(shared, index, Rc::clone(&ears)),
             ears,
-            participant: shared.keyspace.segments.register().expect("a seat for each thread"),
             now: Millis(clock::unix_millis()),
-            next_tick: Millis(0),
-            reclaimed_at: Millis(0),
+            uptime: Uptime::now(),
+            next_tick: Uptime::default(),
+            reclaimed_at: Uptime::default(),
             deadlines: BTreeSet::new(),
             ready: Vec::new(),
             paused: Vec::new(),
@@ -130,6 +140,7 @@ impl Thread {
             after_reply: Vec::new(),
             early: Vec::new(),
             errands: Slab::new(),
+            paused_errands: Vec::new(),
             dirty: Vec::new(),
             delivery: output::Delivery::default(),
             arrivals: VecDeque::new(),
@@ -139,70 +150,70 @@ impl Thread {
             cron: cron::Cron::new(index),
             retiring: false,
             stopping: false,
-            stop_at: Millis(0),
+            stop_at: Uptime::default(),
         }
     }
 
     /// Serves until the thread is told to retire or to stop, and nothing is left to be sent.
     pub fn run(mut self) {
         self.listeners.listen(&mut self.reactor);
-        self.tell_time();
+        self.tell_time(Ticks::now());
         // Told before this seat was taken.
         if self.shared.is_stopping() {
             self.stop();
         }
-        while !self.may_end() {
-            self.statistics.turn_since_ms.set(0);
-            self.wait();
-            let started = Ticks::now();
-            self.tell_time();
-            self.statistics.turn_since_ms.set(self.now.0 as u64);
-            self.read_mail();
-            // Who asks later asks about events that this turn has not seen.
-            let asker_count = self.turn_askers.len();
-            while let Some((event, foreseen)) = self.next_event() {
-                // What was published before these bytes were sent comes before the answer to them.
-                self.read_mail();
-                self.handle(event, foreseen);
-            }
-            self.accept_arrivals();
-            self.executor.go_on_evicting();
-            if self.cron.defragmenter.has_time() {
-                self.defragment();
-            }
-            self.run_ready();
-            self.end_waits();
-            if self.now > self.reclaimed_at {
-                self.reclaimed_at = self.now;
-                self.shared.keyspace.reclaim(&mut self.retired);
-            }
-            if self.now >= self.next_tick {
-                self.next_tick = Millis(self.now.0 + self.tick_ms());
-                let before = Ticks::now();
-                self.tick();
-                self.statistics.cron_ns.add(Ticks::now().ns_since(before));
-            }
-            if self.executor.has_errands() {
-                self.run_errands();
-            }
-            // Who was served by this thread is answered in the same turn.
-            self.broadcast();
-            self.flush_dirty();
-            for (token, question) in self.turn_askers.drain(..asker_count) {
-                self.shared.seats.post(token.thread(), Mail::TurnEnded(token, question));
-            }
-            self.statistics.turns.add(1);
-            self.statistics.busy_ns.add(Ticks::now().ns_since(started));
-            self.participant.quiescent();
-        }
+        while self.turn().is_continue() {}
     }
 
-    /// Whether nothing is left to do here, for good.
-    fn may_end(&self) -> bool {
-        (self.retiring || self.stopping)
-            && self.connections.is_empty()
-            && self.errands.is_empty()
-            && self.shared.let_go(self.index)
+    /// Waits for something to do and does it; or ends, if nothing is left to do here for good.
+    fn turn(&mut self) -> ControlFlow<()> {
+        if self.may_end() {
+            return ControlFlow::Break(());
+        }
+        self.statistics.turn_since_ms.set(0);
+        self.wait();
+        let started = Ticks::now();
+        self.tell_time(started);
+        self.statistics.turn_since_ms.set(self.uptime.to_raw() as u64);
+        self.executor.begin_turn();
+        self.read_mail();
+        // Who asks later asks about events that this turn has not seen.
+        let asker_count = self.turn_askers.len();
+        while let Some((event, foreseen)) = self.next_event() {
+            // What was published before these bytes were sent comes before the answer to them.
+            self.read_mail();
+            self.handle(event, foreseen);
+        }
+        self.accept_arrivals();
+        self.executor.go_on_evicting();
+        if self.cron.defragmenter.has_time() {
+            self.defragment();
+        }
+        self.run_ready();
+        self.end_waits();
+        if self.uptime > self.reclaimed_at {
+            self.reclaimed_at = self.uptime;
+            self.shared.keyspace.reclaim(&mut self.retired);
+        }
+        if self.uptime >= self.next_tick {
+            self.next_tick = self.uptime.plus_ms(self.tick_ms());
+            let before = Ticks::now();
+            self.tick();
+            self.statistics.cron_ns.add(Ticks::now().ns_since(before));
+        }
+        if self.executor.has_errands() {
+            self.run_errands();
+        }
+        // Who was served by this thread is answered in the same turn.
+        self.broadcast();
+        self.flush_dirty();
+        for (token, question) in self.turn_askers.drain(..asker_count) {
+            self.shared.seats.post(token.thread(), Mail::TurnEnded(token, question, self.index));
+        }
+        self.statistics.turns.add(1);
+        self.statistics.busy_ns.add(Ticks::now().ns_since(started));
+        self.executor.view.quiescent();
+        ControlFlow::Continue(())
     }
 
     /// Waits for something to do: events, mail, the next timer.
@@ -218,15 +229,15 @@ impl Thread {
             && !self.executor.has_errands()
             && self.seat.mailbox().prepare_sleep();
         if sleeps {
-            let next =
-                self.deadlines.first().map_or(self.next_tick, |(at, _)| Millis(at.0 + 1).min(self.next_tick));
-            let left_us = next.0.saturating_mul(1000).saturating_sub(clock::unix_micros());
-            timeout = Some(Duration::from_micros(left_us.clamp(0, WAIT_MS_MAX * 1000) as u64));
-            self.participant.offline();
+            let deadline = self.deadlines.first().map(|(at, _)| at.plus_ms(1));
+            let next = deadline.map_or(self.next_tick, |at| at.min(self.next_tick));
+            let left_us = next.us_since(Ticks::now());
+            timeout = Some(Duration::from_micros(left_us.min(WAIT_US_MAX)));
+            self.executor.view.offline();
         }
         let waited = self.reactor.wait(timeout);
         if sleeps {
-            self.participant.online();
+            self.executor.view.online();
             self.seat.mailbox().awake();
         }
         if let Err(error) = waited {
@@ -234,8 +245,10 @@ impl Thread {
         }
     }
 
-    fn tell_time(&mut self) {
+    fn tell_time(&mut self, started: Ticks) {
         self.now = Millis(clock::unix_millis());
+        self.uptime =
+            if planted(Fault::WallClockTimers) { Uptime::from_raw(self.now.0) } else { started.uptime() };
         let config = &self.executor.config;
         let view = &mut self.executor.view;
         view.now = self.now;
@@ -274,7 +287,7 @@ impl Thread {
             Mail::Evict(token, id, weight) => self.evict(token, id, weight),
             Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
             Mail::AskTurn(token, question) => self.turn_askers.push((token, question)),
-            Mail::TurnEnded(token, question) => self.turn_ended(token, question),
+            Mail::TurnEnded(token, question, thread) => self.turn_ended(token, question, thread),
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
@@ -347,6 +360,9 @@ impl Thread {
             self.reactor.close(id, CloseMode::AfterSends);
             return;
         }
+        if self.stopping {
+            return;
+        }
         if !origin.is_unix() {
             // A socket that does not know these options serves all the same.
             let _ = socket.set_nodelay();
@@ -363,13 +379,13 @@ impl Thread {
         record.is_unix = origin.is_unix();
         let record = Arc::new(record);
         self.shared.clients.insert(&record);
-        let now = self.now.0;
+        let now = self.uptime.to_raw();
         self.place(socket, |token, reactor_id| Connection {
             token,
             id: reactor_id,
             session,
             parser: Parser::new(),
-            query: Vec::new(),
+            query: QueryBuffer::default(),
             query_peak: 0,
             is_quiet: false,
             out: Vec::new(),
@@ -377,14 +393,18 @@ impl Thread {
             reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
             parked: None,
+            tries: Tries::default(),
             waiter: None,
             end_asked: None,
+            deadline: None,
             waited_ns: 0,
             is_muted: false,
             latches_for_writing: false,
             record,
             soft_limit_since: None,
             recent_commands: 0,
+            listening_since: 0,
+            overran: None,
             turns: Turns::default(),
             at_eof: false,
             closing: false,
@@ -417,7 +437,8 @@ impl Thread {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
-        if connection.receive_paused {
+        // Those that have yielded wait for their turn.
+        if connection.receive_paused || connection.has_more {
             connection.keep_input(data);
             connection.has_more = true;
             self.check_query_size(token);
@@ -444,9 +465,9 @@ impl Thread {
             self.check_query_size(token);
             return;
         }
-        let mut query = std::mem::take(&mut connection.query);
+        let query = std::mem::take(&mut connection.query);
         let (done, processed) = self.executor.process(connection, &query, None, &self.host);
-        connection.take_query_back(&mut query, done);
+        connection.take_query_back(query, done);
         self.settle(token, processed);
     }
 
@@ -455,7 +476,7 @@ impl Thread {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
-        connection.record.active_at.store(self.now.0, Ordering::Relaxed);
+        connection.record.active_at.store(self.uptime.to_raw(), Ordering::Relaxed);
         self.statistics.unsent_bytes.add(connection.passing_output_bytes());
         self.statistics.in_hand_bytes.set(0);
         connection.has_more = processed == Processed::Yielded;
@@ -475,15 +496,6 @@ impl Thread {
         }
         self.take_note(token);
         self.dirty.push(token);
-    }
-
-    /// Connections that yielded go on, but for those whose output is far behind: they wait until it is out.
-    fn run_ready(&mut self) {
-        for token in std::mem::take(&mut self.ready) {
-            if self.connection(token).is_some_and(|connection| !connection.receive_paused) {
-                self.run_query(token);
-            }
-        }
     }
 
     /// The latch a session waits for is worth a try.
@@ -508,15 +520,13 @@ impl Thread {
     }
 
     /// A thread has done what had arrived there when a connection here asked.
-    fn turn_ended(&mut self, token: Token, question: u64) {
+    fn turn_ended(&mut self, token: Token, question: u64, thread: usize) {
         let Some(connection) = self.connection(token) else { return };
-        let awaits_turns =
-            connection.session.blocked.as_ref().is_some_and(|wait| wait.reason == BlockReason::Turns);
-        if !awaits_turns || connection.turns.asked != question {
+        if !connection.awaits_turns() || connection.turns.asked != question {
             return;
         }
-        connection.turns.awaited_count -= 1;
-        if connection.turns.awaited_count == 0 {
+        connection.turns.awaited.retain(|awaited| *awaited != thread);
+        if connection.turns.awaited.is_empty() {
             self.end_wait(token, UnblockReply::Timeout);
         }
     }
@@ -530,21 +540,13 @@ impl Thread {
         };
         connection.at_eof = true;
         // What was sent is done first: these waits end soon.
-        let awaits_turns =
-            connection.session.blocked.as_ref().is_some_and(|wait| wait.reason == BlockReason::Turns);
-        if connection.parked.is_some() || awaits_turns || connection.has_more {
+        if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
             return;
         }
         self.abandon_wait(token);
         let Some(connection) = self.connection(token) else { return };
         connection.closing = true;
         self.dirty.push(token);
-    }
-
-    fn kill(&mut self, token: Token, id: u64) {
-        if self.connection(token).is_some_and(|connection| connection.session.id == id) {
-            self.abandon(token);
-        }
     }
 
     /// The connection is gone: nothing of it stays.
@@ -583,6 +585,6 @@ impl Thread {
 
     fn take_config_over(&mut self) {
         self.executor.take_config_over();
-        self.tell_time();
+        self.tell_time(Ticks::now());
     }
 }

@@ -3,14 +3,14 @@
 //! Invariants: thread 0 runs as long as the server. A seat has at most one thread: whoever starts one, and a thread
 //! that ends, holds the lock of [`Roster`]. Threads that outnumber their CPUs don't take them from each other.
 
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, IoBackend, parse_cpu_list};
 use reactor::process::Scheduling;
 use reactor::{BackendChoice, Options, Reactor, process};
+use sync::Mutex;
+use sync::atomic::Ordering;
+use sync::mpsc;
+use sync::simulation::{self, Gap};
 
 use crate::listeners::Listeners;
 use crate::mail::Mail;
@@ -40,7 +40,8 @@ impl Cpus {
     pub fn new(config: &Config) -> Self {
         let listed = parse_cpu_list(&config.server_cpulist).map_or(0, |listed| listed.len());
         let count = if listed == 0 { process::cpu_count() } else { listed.min(process::cpu_count()) };
-        Self { count, may_schedule: process::thread_scheduling() == Some(Scheduling::Normal) }
+        let is_ours = !simulation::is_simulated() && process::thread_scheduling() == Some(Scheduling::Normal);
+        Self { count, may_schedule: is_ours }
     }
 }
 
@@ -60,7 +61,8 @@ impl Shared {
     }
 
     /// Makes this the number of threads: starts those that are missing, and tells all, new ones too, that it changed: those
-    /// that are too many retire. If one can't be started, the number stays as it was.
+    /// that are too many retire. If one can't be started or can't serve, the number stays as it was. Waits until those
+    /// that are new are ready.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = self.thread_count.swap(count, Ordering::SeqCst);
@@ -76,22 +78,40 @@ impl Shared {
         started
     }
 
+    /// Starts a thread in each seat that is not taken. On an error some of them are: those that serve.
     fn start_missing(&'static self, taken: &mut [bool]) -> std::io::Result<()> {
-        for (index, is_taken) in taken.iter_mut().enumerate().filter(|(_, is_taken)| !**is_taken) {
-            self.seats.seat(index).open();
-            spawn(self, index, Listeners::default())?;
-            *is_taken = true;
+        let mut starting = Vec::new();
+        let mut result = Ok(());
+        for index in (0..taken.len()).filter(|index| !taken[*index]) {
+            match spawn(self, index, Listeners::default()) {
+                Ok(ready) => starting.push((index, ready)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
         }
-        Ok(())
+        // They are made at the same time, so that all together take hardly longer than one.
+        for (index, ready) in starting {
+            match ready.recv().unwrap_or_else(|_| Err("it ended at once".to_owned())) {
+                Ok(()) => taken[index] = true,
+                Err(error) => {
+                    log::warn!("Thread {index} can't serve: {error}");
+                    result = Err(std::io::Error::other(error));
+                }
+            }
+        }
+        result
     }
 
     /// Whether the thread of a seat may end: it is still not wanted, and nothing is on its way to it. After a `true`
     /// the seat is free.
     #[must_use]
     pub fn let_go(&self, index: usize) -> bool {
+        simulation::pass(Gap::LastLook);
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let may_end =
-            self.is_stopping() || (index >= self.wanted_threads() && self.seats.seat(index).try_close());
+            (self.is_stopping() || index >= self.wanted_threads()) && self.seats.seat(index).try_close();
         if may_end {
             self.seats.seat(index).vacate();
             taken[index] = false;
@@ -130,65 +150,59 @@ fn choice(config: &Config) -> BackendChoice {
 
 type Ready = Result<(), String>;
 
-/// Starts the first thread. What it has to say about its event loop is told, and goes for all.
+/// Starts the first thread. What it has to say about its event loop is logged, and goes for all.
 fn spawn_first(shared: &'static Shared, listeners: Listeners) -> mpsc::Receiver<Ready> {
-    let (tell, told) = mpsc::channel();
-    let started = spawn_with(shared, 0, move |made| match made {
-        Ok(reactor) => {
-            match reactor.fallback_reason() {
-                Some(reason) => log::info!("I/O backend: {}; not io_uring: {reason}", reactor.backend_name()),
-                None => log::info!("I/O backend: {}", reactor.backend_name()),
-            }
-            // The receiver waits.
-            let _ = tell.send(Ok(()));
-            Some(listeners)
-        }
-        Err(error) => {
-            let _ = tell.send(Err(error.to_string()));
-            None
-        }
-    });
-    if let Err(error) = started {
-        log::error!("Can't start a thread: {error}");
-    }
-    told
-}
-
-fn spawn(shared: &'static Shared, index: usize, listeners: Listeners) -> std::io::Result<()> {
-    spawn_with(shared, index, move |made| match made {
-        Ok(_) => Some(listeners),
-        Err(error) => panic!("thread {index} has no event loop: {error}"),
+    spawn(shared, 0, listeners).unwrap_or_else(|error| {
+        let (tell, told) = mpsc::channel();
+        // The receiver is at hand.
+        let _ = tell.send(Err(format!("Can't start a thread: {error}")));
+        told
     })
 }
 
-/// Starts the thread of a seat; `begin` sees its reactor and gives it its listeners, or none to end at once.
-fn spawn_with(
+/// Starts the thread of a seat, which tells whether it has an event loop, and ends at once if it has none.
+fn spawn(
     shared: &'static Shared,
     index: usize,
-    begin: impl FnOnce(&Result<Reactor, reactor::ReactorError>) -> Option<Listeners> + Send + 'static,
-) -> std::io::Result<()> {
+    listeners: Listeners,
+) -> std::io::Result<mpsc::Receiver<Ready>> {
     shared.running_threads.fetch_add(1, Ordering::AcqRel);
+    let (tell, told) = mpsc::channel();
     let body = move || {
         let _handler_stack = reactor::fault::prepare_thread();
-        pin(&shared.config.load(), index);
-        let made = Reactor::new(choice(&shared.config.load()), Options::default());
-        let (made, waker) = match made {
-            Ok((reactor, waker)) => (Ok(reactor), Some(waker)),
-            Err(error) => (Err(error), None),
-        };
-        if let (Some(listeners), Ok(reactor), Some(waker)) = (begin(&made), made, waker) {
-            shared.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
-            shared.seats.seat(index).occupy(waker);
-            Thread::new(index, shared, reactor, listeners).run();
-            shared.statistics.thread(index).turn_since_ms.set(0);
+        if !simulation::is_simulated() {
+            pin(&shared.config.load(), index);
+        }
+        match Reactor::new(choice(&shared.config.load()), Options::default()) {
+            Ok((reactor, waker)) => {
+                if index == 0 {
+                    announce_backend(&reactor);
+                }
+                shared.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
+                shared.seats.seat(index).occupy(waker);
+                // The receiver waits.
+                let _ = tell.send(Ok(()));
+                Thread::new(index, shared, reactor, listeners).run();
+                shared.statistics.thread(index).turn_since_ms.set(0);
+            }
+            Err(error) => {
+                let _ = tell.send(Err(error.to_string()));
+            }
         }
         shared.thread_ended();
     };
-    let started = std::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body);
+    let started = sync::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body);
     if started.is_err() {
         shared.running_threads.fetch_sub(1, Ordering::AcqRel);
     }
-    started.map(drop)
+    started.map(|_| told)
+}
+
+fn announce_backend(reactor: &Reactor) {
+    match reactor.fallback_reason() {
+        Some(reason) => log::info!("I/O backend: {}; not io_uring: {reason}", reactor.backend_name()),
+        None => log::info!("I/O backend: {}", reactor.backend_name()),
+    }
 }
 
 /// Binds the calling thread to the CPUs it is to use.

@@ -1,4 +1,4 @@
-//! `user` lines and `aclfile`, while there are no users but the default one: a `user default` line that says what
+//! `user` lines, while there are no users but the default one: a `user default` line that says what
 //! `requirepass` could say too is honoured, and anything else is refused. A server that somebody has protected by users must not
 //! start open.
 
@@ -6,14 +6,6 @@ use config::{LoadError, Loaded, Secret, UserLine};
 
 /// Makes the configuration say what its `user` lines say.
 pub fn honour(loaded: &mut Loaded) -> Result<(), LoadError> {
-    if !loaded.config.aclfile.is_empty() {
-        let reason = format!(
-            "aclfile {}: there are no ACL users in this version of Broadloom but the default one, and a server \
-             that should have them must not start without. Use requirepass, or a 'user default' line.",
-            loaded.config.aclfile
-        );
-        return Err(LoadError::Contradiction { reason });
-    }
     for line in std::mem::take(&mut loaded.users) {
         let refuse = |reason: String| LoadError::at(line.place.clone(), reason);
         let password = password_of(&line).map_err(refuse)?;
@@ -122,7 +114,6 @@ mod tests {
             ("user default on nopass ~* &*", "'+@all'"),
             ("user default nopass ~* &* +@all", "'on'"),
             ("requirepass hush\nuser default on nopass ~* &* +@all", "requirepass"),
-            ("aclfile users.acl", "aclfile users.acl"),
         ] {
             let error = honoured(text).expect_err(text);
             assert!(error.contains(words), "{error}");

@@ -1,11 +1,12 @@
 //! The watchdog: with `watchdog-period`, a thread that does not come round for so long has the stacks of all threads
 //! logged. It is for debugging, and started with the first period that is set.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use reactor::clock;
+use reactor::clock::Uptime;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::{Condvar, Mutex};
 
 use crate::shared::Shared;
 
@@ -16,6 +17,7 @@ const PERIOD_MS_MIN: u64 = 200;
 #[derive(Default)]
 pub struct Watchdog {
     period_ms: AtomicU64,
+    has_ended: AtomicBool,
     is_started: Mutex<bool>,
     changed: Condvar,
 }
@@ -29,7 +31,7 @@ impl Shared {
         watchdog.period_ms.store(period_ms, Ordering::Relaxed);
         watchdog.changed.notify_all();
         if period_ms > 0 && !*is_started {
-            let thread = std::thread::Builder::new().name("watchdog".to_owned());
+            let thread = sync::thread::Builder::new().name("watchdog".to_owned());
             match thread.spawn(|| self.watch()) {
                 Ok(_) => *is_started = true,
                 Err(error) => log::warn!("Can't start the watchdog: {error}"),
@@ -39,9 +41,8 @@ impl Shared {
 
     fn watch(&self) {
         let mut reported_turn = None;
-        loop {
-            let period_ms = self.watchdog.wait();
-            let now = clock::unix_millis() as u64;
+        while let Some(period_ms) = self.watchdog.wait() {
+            let now = Uptime::now().to_raw() as u64;
             let late = self.statistics.threads().find(|(_, thread)| {
                 let since = thread.turn_since_ms.value();
                 since != 0 && now.saturating_sub(since) >= period_ms
@@ -52,7 +53,10 @@ impl Shared {
                 log::warn!(
                     "--- WATCHDOG TIMER EXPIRED --- broadloom-io-{index} has not come round for {period_ms} ms"
                 );
-                crate::crash::log_stacks();
+                // A simulation has one thread that runs, and no handlers.
+                if !sync::simulation::is_simulated() {
+                    crate::crash::log_stacks();
+                }
             }
             reported_turn = turn;
         }
@@ -60,18 +64,28 @@ impl Shared {
 }
 
 impl Watchdog {
-    /// Waits for half of the period, or until there is one. Returns it.
-    fn wait(&self) -> u64 {
+    /// Ends its thread.
+    pub fn end(&self) {
+        let _guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+
+    /// Waits for half of the period, or until there is one. Returns it; `None`: the thread is to end.
+    fn wait(&self) -> Option<u64> {
         let mut guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_waited = false;
         loop {
+            if self.has_ended.load(Ordering::Relaxed) {
+                return None;
+            }
             let period_ms = self.period_ms.load(Ordering::Relaxed);
             if period_ms == 0 {
                 guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             if has_waited {
-                return period_ms;
+                return Some(period_ms);
             }
             let half = Duration::from_millis(period_ms / 2);
             let waited = self.changed.wait_timeout(guard, half).unwrap_or_else(PoisonError::into_inner);

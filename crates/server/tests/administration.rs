@@ -100,6 +100,20 @@ fn a_stranger_does_not_learn_what_there_is() {
 }
 
 #[test]
+fn nobody_is_a_stranger_once_there_is_no_password() {
+    on_each_backend(&["--requirepass", "secret"], |server| {
+        let (mut admin, mut stranger) = (server.client(), server.client());
+        assert_eq!(stranger.text(&["GET", "key"]), "NOAUTH Authentication required.");
+        assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
+        assert_eq!(admin.text(&["CONFIG", "SET", "requirepass", ""]), "OK");
+        // Longer than a client that has to authenticate may send.
+        let value = "x".repeat(1 << 20);
+        assert_eq!(stranger.text(&["SET", "key", &value]), "OK");
+        assert_eq!(stranger.text(&["GET", "key"]), value);
+    });
+}
+
+#[test]
 fn debug_answers_only_whom_it_is_allowed_to() {
     on_each_backend(&["--enable-debug-command", "local"], |server| {
         let mut client = server.client();

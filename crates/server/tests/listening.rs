@@ -7,6 +7,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use support::{Client, Server, on_each_backend, shown, wait_for};
 use wire::response::Reply;
@@ -224,4 +225,75 @@ fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
         assert_eq!(publisher.text(&["PUBLISH", "c", "end"]), "1");
         assert_eq!(next(&mut quick)[2], "end");
     });
+}
+
+/// Connections of a server with two threads, every second one on the same thread; the fourth one's is about to sleep for a
+/// while, which it has begun when this returns.
+fn beside_a_sleeping_thread(server: &Server, prepare: impl FnOnce(&mut [Client])) -> Vec<Client> {
+    let mut clients = server.six_clients();
+    prepare(&mut clients);
+    let [_, _, _, sleeper, witness, _] = &mut clients[..] else { panic!("six") };
+    assert_eq!(witness.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
+    for request in [&["MULTI"][..], &["PUBLISH", "begun", ""], &["DEBUG", "SLEEP", "3"], &["EXEC"]] {
+        sleeper.send(request);
+    }
+    assert_eq!(shown(&witness.receive().unwrap()), "message\nbegun\n");
+    clients
+}
+
+/// Of this, twice is more than may be on its way to a thread.
+fn much() -> String {
+    "x".repeat(700_000)
+}
+
+#[test]
+fn a_thread_that_is_behind_holds_up_those_only_who_send_to_it() {
+    let server = Server::start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let mut clients = beside_a_sleeping_thread(&server, |clients| {
+        assert_eq!(clients[1].text(&["SUBSCRIBE", "news"]), "subscribe\nnews\n1");
+    });
+    let [publisher, _, writer, ..] = &mut clients[..] else { panic!("six") };
+    assert_eq!(publisher.text(&["PUBLISH", "news", &much()]), "1");
+    assert_eq!(publisher.text(&["PUBLISH", "news", &much()]), "1");
+    publisher.send(&["PUBLISH", "news", "late"]);
+    assert_eq!(writer.text(&["SET", "key", "value"]), "OK");
+    assert_eq!(writer.text(&["PUBLISH", "elsewhere", ""]), "0");
+    // The thread has not come round yet, so whoever sends to it waits.
+    publisher.wait_in_vain(Duration::from_millis(1));
+    assert_eq!(shown(&publisher.receive().unwrap()), "1");
+}
+
+#[test]
+fn who_writes_waits_for_those_who_listen_to_its_events() {
+    let options = ["--io-threads", "2", "--enable-debug-command", "yes", "--notify-keyspace-events", "Eg$"];
+    let server = Server::start(&options);
+    let mut clients = beside_a_sleeping_thread(&server, |clients| {
+        assert_eq!(clients[1].text(&["PSUBSCRIBE", "*:del"]), "psubscribe\n*:del\n1");
+    });
+    let [writer, _, other, ..] = &mut clients[..] else { panic!("six") };
+    let keys = [much(), much().to_uppercase()];
+    for key in &keys {
+        assert_eq!(writer.text(&["SET", key, ""]), "OK");
+    }
+    assert_eq!(writer.text(&["DEL", &keys[0]]), "1");
+    assert_eq!(writer.text(&["DEL", &keys[1]]), "1");
+    writer.send(&["SET", "late", ""]);
+    assert_eq!(other.text(&["SET", "key", "value"]), "OK");
+    writer.wait_in_vain(Duration::from_millis(1));
+    assert_eq!(shown(&writer.receive().unwrap()), "OK");
+}
+
+#[test]
+fn who_is_monitored_waits_for_the_monitor() {
+    let server = Server::start(&["--io-threads", "2", "--enable-debug-command", "yes"]);
+    let mut clients = beside_a_sleeping_thread(&server, |clients| {
+        assert_eq!(clients[1].text(&["MONITOR"]), "OK");
+    });
+    let [writer, monitor, ..] = &mut clients[..] else { panic!("six") };
+    assert_eq!(writer.text(&["SET", "key", &much()]), "OK");
+    assert_eq!(writer.text(&["SET", "key", &much()]), "OK");
+    writer.send(&["GET", "none"]);
+    writer.wait_in_vain(Duration::from_millis(1));
+    assert_eq!(shown(&writer.receive().unwrap()), "");
+    assert!((0..20).any(|_| shown(&monitor.receive().unwrap()).contains("\"GET\" \"none\"")));
 }

@@ -335,6 +335,20 @@ fn long_replies_are_whole() {
 }
 
 #[test]
+fn between_the_long_transactions_of_a_pipeline_others_are_served() {
+    const TRANSACTION_COUNT: usize = 20;
+    on_each_backend(&["--io-threads", "1", "--enable-debug-command", "yes"], |server| {
+        let (mut long, mut other) = (server.client(), server.client());
+        assert_eq!((long.text(&["PING"]), other.text(&["PING"])), ("PONG".to_owned(), "PONG".to_owned()));
+        long.send_raw(&b"MULTI\r\nDEBUG SLEEP 0.01\r\nINCR done\r\nEXEC\r\n".repeat(TRANSACTION_COUNT));
+        // The first answer leaves at the end of the turn.
+        assert_eq!(shown(&long.receive().unwrap()), "OK");
+        let done_count: usize = other.text(&["GET", "done"]).parse().unwrap();
+        assert!(done_count < TRANSACTION_COUNT, "{done_count}");
+    });
+}
+
+#[test]
 fn what_is_sent_of_a_long_reply_takes_no_more_memory() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut admin = server.client();
@@ -348,5 +362,29 @@ fn what_is_sent_of_a_long_reply_takes_no_more_memory() {
             let more = number(&server, &mut admin, "used_memory").saturating_sub(used);
             (more < ELEMENT_COUNT * 400).then_some(())
         });
+    });
+}
+
+#[test]
+fn the_more_slow_readers_take_together_the_less_each_may_leave_unread() {
+    const SIZE: usize = 32 << 10;
+    const REQUESTS: usize = 1000;
+    on_each_backend(&["--io-threads", "1", "--maxmemory", "64mb"], |server| {
+        let mut admin = server.client();
+        assert_eq!(admin.text(&["SET", "key", &"x".repeat(SIZE)]), "OK");
+        // 128 MiB of replies that nobody reads.
+        let mut greedy: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        greedy.iter_mut().for_each(|client| client.send_raw("GET key\r\n".repeat(REQUESTS).as_bytes()));
+        wait_for(|| (number(&server, &mut admin, "mem_clients_normal") > 6 << 20).then_some(()));
+        for _ in 0..50 {
+            let used = number(&server, &mut admin, "mem_clients_normal");
+            assert!(used < 24 << 20, "{used}");
+        }
+        for client in &mut greedy {
+            for _ in 0..REQUESTS {
+                assert_eq!(shown(&client.receive().unwrap()).len(), SIZE);
+            }
+            assert_eq!(client.text(&["PING"]), "PONG");
+        }
     });
 }

@@ -11,7 +11,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use support::{PATIENCE, Server};
+use support::{PATIENCE, Server, wait_for};
 
 /// A directory of a test's own, gone with it.
 struct Directory(PathBuf);
@@ -115,11 +115,16 @@ fn the_log_can_be_json() {
 }
 
 #[test]
-fn a_server_that_relies_on_users_does_not_start_open() {
+fn a_server_that_relies_on_what_there_is_not_does_not_start() {
     for (input, words) in [
         ("user alice on >pw ~* +@all\n", "user 'alice' can't be made"),
         ("user default off\n", "'off' can't be honoured"),
         ("aclfile /etc/users.acl\n", "aclfile /etc/users.acl"),
+        ("port 0\n\nappendonly yes\n", "at line 3\n>>> 'appendonly yes'"),
+        ("replicaof 127.0.0.1 6379\n", "'replicaof 127.0.0.1 6379' is not supported"),
+        ("cluster-enabled yes\n", "'cluster-enabled yes' is not supported"),
+        ("tls-port 6380\n", "'tls-port 6380' is not supported"),
+        ("loadmodule /x.so\n", "'/x.so' can't be loaded"),
     ] {
         let (text, succeeded) = run(&["-", "--check-config"], input);
         assert!(!succeeded && text.contains(words), "{text}");
@@ -127,6 +132,62 @@ fn a_server_that_relies_on_users_does_not_start_open() {
     }
     let (text, succeeded) = run(&["-", "--check-config"], "user default on >pw ~* &* +@all\n");
     assert!(succeeded, "{text}");
+}
+
+#[test]
+fn a_server_that_would_lose_data_says_so() {
+    let directory = Directory::new("durability");
+    std::fs::write(directory.path("dump.rdb"), "REDIS0011").unwrap();
+    let dir = directory.path("");
+    let server = Server::start(&["--dir", &dir, "--save", "3600 1", "--appendonly", "no"]);
+    assert!(server.log_line("save points '3600 1'").contains(" # "));
+    assert!(server.log_line("dump.rdb exists").contains("starts empty"));
+    let mut client = server.client();
+    let refused = client.text(&["CONFIG", "SET", "appendonly", "yes"]);
+    assert!(refused.contains("'appendonly yes' is not supported"), "{refused}");
+    assert_eq!(client.text(&["CONFIG", "GET", "appendonly"]), "appendonly\nno");
+    // Started for real, not only checked.
+    let (text, succeeded) = run(&["--port", "0", "--appendonly", "yes"], "");
+    assert!(!succeeded && text.contains("All data would be lost"), "{text}");
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up() {
+    let directory = Directory::new("unread");
+    let path = directory.path("socket");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+        .args(["--port", "0", "--unixsocket", &path, "--enable-debug-command", "yes", "--save", ""])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut client = wait_for(|| UnixStream::connect(&path).ok());
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Together more than a pipe takes.
+    let request = format!("*3\r\n$5\r\nDEBUG\r\n$3\r\nLOG\r\n$60000\r\n{}\r\n", "x".repeat(60_000));
+    for _ in 0..10 {
+        client.write_all(request.as_bytes()).unwrap();
+        let mut reply = [0; 5];
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+OK\r\n");
+    }
+    let pipe = child.stdout.take();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(pipe);
+}
+
+#[test]
+fn there_are_as_many_databases_as_select_can_reach() {
+    let server = Server::start(&["--databases", "65536"]);
+    let mut client = server.client();
+    assert_eq!(client.text(&["SELECT", "65535"]), "OK");
+    assert_eq!(client.text(&["SET", "key", "value"]), "OK");
+    assert!(server.info(&mut client, "db65535").starts_with("keys=1,"));
+    // Their counters are made for threads that run.
+    let used: u64 = server.info(&mut client, "used_memory").parse().unwrap();
+    assert!(used < 64 << 20, "{used}");
+    let (text, succeeded) = run(&["--databases", "65537"], "");
+    assert!(!succeeded && text.contains("between 1 and 65536"), "{text}");
 }
 
 #[test]

@@ -60,3 +60,38 @@ fn a_bound_thread_knows_how_many_cpus_there_are() {
     assert_eq!(admin.text(&["CONFIG", "SET", "io-threads", "0"]), "OK");
     wait_for(|| (server.scheduling_policies().len() == count).then_some(()));
 }
+
+/// The limit of open files of a running process.
+fn limit_descriptors(server: &Server, most: usize) {
+    let status = std::process::Command::new("prlimit")
+        .args([format!("--pid={}", server.id()), format!("--nofile={most}:{most}")])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn threads_without_descriptors_are_refused_and_change_nothing() {
+    on_each_backend(&["--io-threads", "2", "--maxclients", "200"], |server| {
+        let mut admin = server.client();
+        let mut clients: Vec<_> = (0..95).map(|_| server.client()).collect();
+        limit_descriptors(&server, 128);
+        let serves = |clients: &mut Vec<support::Client>, admin: &mut support::Client| {
+            clients.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
+            assert_eq!(admin.text(&["CONFIG", "GET", "io-threads"]), "io-threads\n2");
+            wait_for(|| (server.scheduling_policies().len() == 2).then_some(()));
+        };
+        // As many as are configured would not find room.
+        let refusal = admin.text(&["CONFIG", "SET", "io-threads", "16"]);
+        assert!(refusal.contains("open files more than the operating system allows"), "{refusal}");
+        serves(&mut clients, &mut admin);
+        // They would if the clients were as few as they may be, but they are not: some threads find no event loop.
+        let refusal = admin.text(&["CONFIG", "SET", "maxclients", "40", "io-threads", "16"]);
+        assert!(refusal.starts_with("ERR CONFIG SET failed"), "{refusal}");
+        serves(&mut clients, &mut admin);
+        clients.clear();
+        wait_for(|| {
+            (admin.text(&["CONFIG", "SET", "maxclients", "40", "io-threads", "16"]) == "OK").then_some(())
+        });
+    });
+}

@@ -24,7 +24,23 @@ pub struct CountingAllocator<A>(pub A);
 /// Bytes allocated now through any [`CountingAllocator`] of the process.
 #[must_use]
 pub fn allocated_bytes() -> usize {
-    STRIPES.iter().map(|stripe| stripe.0.load(Relaxed)).fold(0isize, isize::wrapping_add).max(0) as usize
+    // A thread that is ending uses the first one.
+    let used_count = NEXT_STRIPE.load(Relaxed).clamp(1, STRIPE_COUNT);
+    let stripes = STRIPES[..used_count].iter();
+    stripes.map(|stripe| stripe.0.load(Relaxed)).fold(0isize, isize::wrapping_add).max(0) as usize
+}
+
+/// Bytes that the calling thread has allocated and not freed, those of threads on the same stripe included. What another
+/// thread allocated and this one freed is missing: only differences mean anything. 0 in a simulation, whose threads must not
+/// depend on what else the process does.
+#[inline]
+#[must_use]
+pub fn allocated_here() -> isize {
+    if crate::simulation::is_simulated() {
+        return 0;
+    }
+    let stripe = STRIPE.try_with(Cell::get).unwrap_or(0);
+    STRIPES.get(stripe).map_or(0, |stripe| stripe.0.load(Relaxed))
 }
 
 #[inline]

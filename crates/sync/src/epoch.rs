@@ -93,6 +93,12 @@ impl<G: Send> Domain<G> {
         self.garbage_count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The same of much at once.
+    pub fn retire_all(&self, garbage: Vec<G>) {
+        self.garbage_count.fetch_add(garbage.len(), Ordering::Relaxed);
+        lock(&self.limbo).fresh.extend(garbage);
+    }
+
     /// How much garbage is kept.
     #[must_use]
     pub fn garbage_count(&self) -> usize {
@@ -120,6 +126,19 @@ impl<G: Send> Domain<G> {
             out.extend(batch.garbage);
         }
         self.garbage_count.fetch_sub(out.len() - already, Ordering::Relaxed);
+    }
+
+    /// Ends the epoch, and returns which it was: once [`Self::has_passed`] says so, nobody can reach what was unlinked before.
+    #[must_use]
+    pub fn end_epoch(&self) -> u64 {
+        // Release pairs with the Acquire in `quiescent`, as in `collect`: what the caller has unlinked comes before.
+        self.epoch.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Whether all participants online have been quiescent since this epoch ended. O(seats ever used).
+    #[must_use]
+    pub fn has_passed(&self, epoch: u64) -> bool {
+        epoch < self.oldest_seen_epoch()
     }
 
     /// The oldest epoch that a participant online has seen last.
@@ -267,6 +286,21 @@ mod tests {
         assert_eq!(collected(&domain), []);
         drop(participant);
         assert_eq!(collected(&domain), [2]);
+    }
+
+    #[test]
+    fn an_epoch_passes_when_every_participant_was_quiescent_after_its_end() {
+        let domain = Domain::<u32>::new();
+        let (first, second) = (domain.register().unwrap(), domain.register().unwrap());
+        first.quiescent();
+        let epoch = domain.end_epoch();
+        assert!(!domain.has_passed(epoch));
+        second.quiescent();
+        assert!(!domain.has_passed(epoch));
+        first.offline();
+        assert!(domain.has_passed(epoch));
+        first.online();
+        assert!(domain.has_passed(epoch) && !domain.has_passed(domain.end_epoch()));
     }
 
     #[test]

@@ -69,9 +69,13 @@ pub struct WriteGuard<'t, H, T> {
 }
 
 impl<'t, H, T> ReadGuard<'t, H, T> {
-    /// The guard for a latch of `table` that has just been acquired to read.
+    /// The guard for a latch that has just been acquired to read.
+    ///
+    /// # Safety
+    /// 1. `cell` is one of the table's.
+    /// 2. Its latch was acquired to read, and nobody but this guard releases that.
     #[inline(always)]
-    pub(crate) fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
+    pub(crate) unsafe fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
         ReadGuard { access: cell.data.begin_read(), cell, table }
     }
 
@@ -97,9 +101,13 @@ impl<'t, H, T> ReadGuard<'t, H, T> {
 }
 
 impl<'t, H, T> WriteGuard<'t, H, T> {
-    /// The guard for a latch of `table` that has just been acquired to write.
+    /// The guard for a latch that has just been acquired to write.
+    ///
+    /// # Safety
+    /// 1. `cell` is one of the table's.
+    /// 2. Its latch was acquired to write, and nobody but this guard releases that.
     #[inline(always)]
-    pub(crate) fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
+    pub(crate) unsafe fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
         WriteGuard { access: cell.data.begin_write(), cell, table }
     }
 
@@ -129,7 +137,7 @@ impl<H, T> Deref for ReadGuard<'_, H, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to read, which keeps writers out.
+        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to read (`new` 2), which keeps writers out.
         unsafe { self.access.data(&self.cell.data) }
     }
 }
@@ -139,7 +147,7 @@ impl<H, T> Deref for WriteGuard<'_, H, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write, which keeps all out.
+        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write (`new` 2), which keeps all out.
         unsafe { self.access.data(&self.cell.data) }
     }
 }
@@ -147,7 +155,7 @@ impl<H, T> Deref for WriteGuard<'_, H, T> {
 impl<H, T> DerefMut for WriteGuard<'_, H, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write, which keeps all out.
+        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write (`new` 2), which keeps all out.
         unsafe { self.access.data_mut(&self.cell.data) }
     }
 }

@@ -12,15 +12,22 @@
 //! | empty | `SLEEPING` | [`Mailbox::prepare_sleep`] | owner |
 //! | messages | the same | [`Mailbox::prepare_sleep`], refused | owner |
 //! | `SLEEPING` | empty | [`Mailbox::awake`] | owner |
-//! | any | empty | [`Mailbox::drain`] | owner |
+//! | any but `CLOSED` | empty | [`Mailbox::drain`] | owner |
+//! | empty | `CLOSED` | [`Mailbox::close`] | owner, its last step |
+//! | messages | the same | [`Mailbox::close`], refused | owner |
+//! | `CLOSED` | the same | [`Mailbox::post`], refused: the message is returned | any thread |
+//! | `CLOSED` | empty | [`Mailbox::open`] | the next owner, its first step |
 //!
-//! Messages of one producer arrive in the order of posting. The mailbox itself never refuses one, as most must not
-//! be lost (a wake-up, say); whoever posts what may pile up asks [`Mailbox::unread_count`] first.
+//! Invariant: a message that is accepted is drained, if the owner ends by `close`: one that comes later is returned to its
+//! sender.
+//!
+//! Messages of one producer arrive in the order of posting. An open mailbox never refuses one, as most must not
+//! be lost (a wake-up, say); a sender of messages that may pile up checks [`Mailbox::unread_count`] first.
 //!
 //! Cost: an allocation a message, and one read-modify-write for the chain and one for the count on the same line.
 
 use crate::counter::Padded;
-use crate::shim::{AtomicPtr, AtomicUsize, Ordering};
+use crate::shim::{AtomicPtr, AtomicUsize, Ordering, fence};
 use std::marker::PhantomData;
 use std::{fmt, ptr};
 
@@ -30,7 +37,7 @@ pub struct Mailbox<M> {
 }
 
 struct Inbox<M> {
-    /// The youngest message, or null, or [`sleeping`].
+    /// The youngest message, or null, or [`sleeping`], or [`closed`].
     youngest: AtomicPtr<Letter<M>>,
     unread_count: AtomicUsize,
     /// The letters belong to the mailbox.
@@ -60,13 +67,23 @@ impl<M: Send> Mailbox<M> {
         }
     }
 
-    /// Posts a message. If this returns true, the owner sleeps, and it is the caller's duty to wake it.
-    #[must_use = "the owner may have to be woken"]
-    pub fn post(&self, message: M) -> bool {
+    /// Posts a message. If this returns `Ok(true)`, the owner sleeps, and it is the caller's duty to wake it.
+    ///
+    /// # Errors
+    /// The mailbox is closed; the message is returned.
+    pub fn post(&self, message: M) -> Result<bool, M> {
         let letter = Box::into_raw(Box::new(Letter { message, older: ptr::null_mut() }));
         self.inbox.unread_count.fetch_add(1, Ordering::Relaxed);
         let mut youngest = self.inbox.youngest.load(Ordering::Relaxed);
         loop {
+            if youngest == closed() {
+                // Pairs with the Release in `close`: the sender sees what the owner did before, e.g. where to send to instead.
+                fence(Ordering::Acquire);
+                self.inbox.unread_count.fetch_sub(1, Ordering::Relaxed);
+                // SAFETY: from `Box::into_raw` above, and it was never linked.
+                let letter = unsafe { Box::from_raw(letter) };
+                return Err(letter.message);
+            }
             let older = if youngest == sleeping() { ptr::null_mut() } else { youngest };
             // SAFETY: the letter was made above and nobody else knows it yet.
             unsafe { (*letter).older = older };
@@ -77,7 +94,7 @@ impl<M: Send> Mailbox<M> {
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return youngest == sleeping(),
+                Ok(_) => return Ok(youngest == sleeping()),
                 Err(seen) => youngest = seen,
             }
         }
@@ -91,12 +108,34 @@ impl<M: Send> Mailbox<M> {
 
     /// Appends all messages to `messages`, the oldest first. Only for the owner. Nearly free if there are none.
     pub fn drain(&self, messages: &mut Vec<M>) {
-        if self.inbox.youngest.load(Ordering::Relaxed).is_null() {
+        let youngest = self.inbox.youngest.load(Ordering::Relaxed);
+        if youngest.is_null() || youngest == closed() {
             return;
         }
         let already = messages.len();
         messages.extend(self.inbox.take());
         self.inbox.unread_count.fetch_sub(messages.len() - already, Ordering::Relaxed);
+    }
+
+    /// Refuses all messages from now on, unless there are any: then returns false, and it should drain. Only for the owner.
+    #[must_use = "false: there is mail"]
+    pub fn close(&self) -> bool {
+        // Release pairs with the fence in `post`.
+        self.inbox
+            .youngest
+            .compare_exchange(ptr::null_mut(), closed(), Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Undoes [`Self::close`], for a new owner.
+    pub fn open(&self) {
+        // Fails if it is open.
+        let _ = self.inbox.youngest.compare_exchange(
+            closed(),
+            ptr::null_mut(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
 
     /// Declares the owner asleep, unless there is mail: then returns false, and it should drain. Only for the owner.
@@ -129,12 +168,18 @@ fn sleeping<M>() -> *mut Letter<M> {
     ptr::without_provenance_mut(1)
 }
 
+/// The address of no letter, which says that nobody will read any.
+fn closed<M>() -> *mut Letter<M> {
+    ptr::without_provenance_mut(2)
+}
+
 impl<M> Inbox<M> {
     /// Takes all letters that have been posted.
     fn take(&self) -> Chain<M> {
         // Acquire pairs with the Release in `post`.
         let youngest = self.youngest.swap(ptr::null_mut(), Ordering::Acquire);
-        let mut letter = if youngest == sleeping() { ptr::null_mut() } else { youngest };
+        let is_letter = youngest != sleeping() && youngest != closed();
+        let mut letter = if is_letter { youngest } else { ptr::null_mut() };
         let mut younger = ptr::null_mut();
         while !letter.is_null() {
             // SAFETY: the swap made all letters that were linked ours alone.
@@ -194,7 +239,7 @@ mod tests {
         let mailbox = Mailbox::new();
         let mut messages = vec![0];
         mailbox.drain(&mut messages);
-        assert!(!mailbox.post(1) && !mailbox.post(2) && !mailbox.post(3));
+        assert_eq!([1, 2, 3].map(|message| mailbox.post(message)), [Ok(false); 3]);
         assert_eq!(mailbox.unread_count(), 3);
         mailbox.drain(&mut messages);
         assert_eq!((messages, mailbox.unread_count()), (vec![0, 1, 2, 3], 0));
@@ -204,15 +249,15 @@ mod tests {
     fn asks_for_one_wake_up_a_sleep() {
         let mailbox = Mailbox::new();
         assert!(mailbox.prepare_sleep());
-        assert!(mailbox.post(1));
-        assert!(!mailbox.post(2));
+        assert_eq!(mailbox.post(1), Ok(true));
+        assert_eq!(mailbox.post(2), Ok(false));
         mailbox.awake();
         assert!(!mailbox.prepare_sleep());
         let mut messages = Vec::new();
         mailbox.drain(&mut messages);
         assert!(mailbox.prepare_sleep());
         mailbox.awake();
-        assert!(!mailbox.post(3));
+        assert_eq!(mailbox.post(3), Ok(false));
         mailbox.drain(&mut messages);
         assert_eq!(messages, [1, 2, 3]);
     }
@@ -222,7 +267,25 @@ mod tests {
         let mailbox = Mailbox::<u8>::new();
         assert!(mailbox.prepare_sleep());
         mailbox.drain(&mut Vec::new());
-        assert!(!mailbox.post(1));
+        assert_eq!(mailbox.post(1), Ok(false));
+    }
+
+    #[test]
+    fn refuses_messages_once_closed() {
+        let mailbox = Mailbox::new();
+        assert_eq!(mailbox.post(1), Ok(false));
+        assert!(!mailbox.close(), "there is mail");
+        let mut messages = Vec::new();
+        mailbox.drain(&mut messages);
+        assert!(mailbox.close());
+        assert_eq!((mailbox.post(2), mailbox.unread_count()), (Err(2), 0));
+        mailbox.drain(&mut messages);
+        assert_eq!(mailbox.post(3), Err(3), "draining does not open it");
+        mailbox.open();
+        assert_eq!(mailbox.post(4), Ok(false));
+        mailbox.open();
+        mailbox.drain(&mut messages);
+        assert_eq!(messages, [1, 4]);
     }
 
     #[test]

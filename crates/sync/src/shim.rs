@@ -1,15 +1,16 @@
-//! The atomics, locks and cells of this crate: std's, or loom's under `--cfg loom`.
+//! The atomics, locks and cells of this crate: the exported ones (the standard library's, or with the feature `simulation`
+//! those of [`crate::simulation`]), or loom's under `--cfg loom`.
 //!
 //! [`DataCell`] is an `UnsafeCell` whose accesses have a beginning and an end, so that loom notices two that
 //! overlap. Without loom the beginning and the end are nothing, and take no room.
 
-#[cfg(loom)]
-pub(crate) use loom::sync::{
+#[cfg(not(loom))]
+pub(crate) use crate::{
     Mutex, MutexGuard,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
-#[cfg(not(loom))]
-pub(crate) use std::sync::{
+#[cfg(loom)]
+pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
@@ -27,8 +28,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn spin_loop() {
     #[cfg(loom)]
     loom::thread::yield_now();
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, feature = "simulation")))]
     std::hint::spin_loop();
+    #[cfg(all(feature = "simulation", not(loom)))]
+    if crate::simulation::is_simulated() {
+        crate::simulation::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
 }
 
 #[cfg(not(loom))]

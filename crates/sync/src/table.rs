@@ -23,6 +23,7 @@ use crate::guard::{Guard, ReadGuard, WriteGuard};
 use crate::latch::{Announced, Latch, Mode};
 use crate::lot::{Claimed, Lot};
 use crate::shim::DataCell;
+use crate::simulation::{self, Gap};
 use std::fmt;
 
 /// A fixed number of slots, each with a reader/writer latch, `shared: H` that anyone may read at any time, and
@@ -99,7 +100,8 @@ impl<H, T> LatchTable<H, T> {
     #[must_use]
     pub fn try_read(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
         let latch = &self.cells[slot].latch;
-        (latch.try_read() || latch.spin(Mode::Read)).then(|| self.read_guard(slot))
+        // SAFETY: (1) just acquired, for this guard.
+        (latch.try_read() || latch.spin(Mode::Read)).then(|| unsafe { self.read_guard(slot) })
     }
 
     /// Acquires a slot to write, after a short bounded spin if need be.
@@ -107,7 +109,8 @@ impl<H, T> LatchTable<H, T> {
     #[must_use]
     pub fn try_write(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
         let latch = &self.cells[slot].latch;
-        (latch.try_write() || latch.spin(Mode::Write)).then(|| self.write_guard(slot))
+        // SAFETY: (1) just acquired, for this guard.
+        (latch.try_write() || latch.spin(Mode::Write)).then(|| unsafe { self.write_guard(slot) })
     }
 
     /// Acquires a slot in `mode`, after a short bounded spin if need be.
@@ -124,22 +127,26 @@ impl<H, T> LatchTable<H, T> {
     #[inline]
     #[must_use]
     pub fn try_read_now(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
-        self.cells[slot].latch.try_read().then(|| self.read_guard(slot))
+        // SAFETY: (1) just acquired, for this guard.
+        self.cells[slot].latch.try_read().then(|| unsafe { self.read_guard(slot) })
     }
 
     /// Acquires a slot to write, at once or not at all: for background work, which has time.
     #[inline]
     #[must_use]
     pub fn try_write_now(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
-        self.cells[slot].latch.try_write().then(|| self.write_guard(slot))
+        // SAFETY: (1) just acquired, for this guard.
+        self.cells[slot].latch.try_write().then(|| unsafe { self.write_guard(slot) })
     }
 
     /// Queues a waiter, unless the slot can be had now.
     ///
     /// `token` must not wait for this slot already.
     pub fn park(&self, slot: usize, mode: Mode, token: u64) -> Parked<'_, H, T> {
+        simulation::pass(Gap::LatchRefused);
         match self.lot.park(&self.cells[slot].latch, slot, mode, token) {
-            Announced::Acquired => Parked::Acquired(self.guard(slot, mode)),
+            // SAFETY: (1) just acquired, for this guard.
+            Announced::Acquired => Parked::Acquired(unsafe { self.guard(slot, mode) }),
             Announced::Waiting => Parked::Waiting,
         }
     }
@@ -149,7 +156,8 @@ impl<H, T> LatchTable<H, T> {
     /// Without a wake-up it is better not to claim: where it fails, newcomers are kept out at once.
     pub fn claim(&self, slot: usize, token: u64) -> Claim<'_, H, T> {
         match self.lot.claim(&self.cells[slot].latch, slot, token) {
-            Claimed::Acquired(mode) => Claim::Acquired(self.guard(slot, mode)),
+            // SAFETY: (1) acquired for the waiter, which claims it once.
+            Claimed::Acquired(mode) => Claim::Acquired(unsafe { self.guard(slot, mode) }),
             Claimed::Pending => Claim::Pending,
             Claimed::NotWaiting => Claim::NotWaiting,
         }
@@ -160,20 +168,30 @@ impl<H, T> LatchTable<H, T> {
         self.lot.cancel(&self.cells[slot].latch, slot, token);
     }
 
+    /// # Safety
+    /// 1. The slot's latch was acquired to read, and nobody but this guard releases that.
     #[inline(always)]
-    fn read_guard(&self, slot: usize) -> ReadGuard<'_, H, T> {
-        ReadGuard::new(self, &self.cells[slot])
+    unsafe fn read_guard(&self, slot: usize) -> ReadGuard<'_, H, T> {
+        // SAFETY: (1) the cell is this table's, and (2) the caller's condition.
+        unsafe { ReadGuard::new(self, &self.cells[slot]) }
     }
 
+    /// # Safety
+    /// 1. The slot's latch was acquired to write, and nobody but this guard releases that.
     #[inline(always)]
-    fn write_guard(&self, slot: usize) -> WriteGuard<'_, H, T> {
-        WriteGuard::new(self, &self.cells[slot])
+    unsafe fn write_guard(&self, slot: usize) -> WriteGuard<'_, H, T> {
+        // SAFETY: (1) the cell is this table's, and (2) the caller's condition.
+        unsafe { WriteGuard::new(self, &self.cells[slot]) }
     }
 
-    fn guard(&self, slot: usize, mode: Mode) -> Guard<'_, H, T> {
+    /// # Safety
+    /// 1. The slot's latch was acquired in this mode, and nobody but this guard releases that.
+    unsafe fn guard(&self, slot: usize, mode: Mode) -> Guard<'_, H, T> {
         match mode {
-            Mode::Read => Guard::Read(self.read_guard(slot)),
-            Mode::Write => Guard::Write(self.write_guard(slot)),
+            // SAFETY: (1) is the callee's condition, too.
+            Mode::Read => Guard::Read(unsafe { self.read_guard(slot) }),
+            // SAFETY: (1) is the callee's condition, too.
+            Mode::Write => Guard::Write(unsafe { self.write_guard(slot) }),
         }
     }
 
@@ -187,6 +205,7 @@ impl<H, T> LatchTable<H, T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn call_waiters(&self, cell: &LatchCell<H, T>) {
+        simulation::pass(Gap::LatchReleased);
         self.lot.call_waiters(&cell.latch, self.slot_of(cell));
     }
 }

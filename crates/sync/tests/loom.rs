@@ -6,13 +6,14 @@
 #![cfg(loom)]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "loom/epochs.rs"]
+mod epochs;
+
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
-use sync::{
-    Claim, End, Guard, LatchTable, Mailbox, Mode, Parked, PutBack, TryServe, Wait, Weight, epoch::Domain,
-};
+use sync::{Claim, End, Guard, LatchTable, Mailbox, Mode, Parked, Passage, PutBack, TryServe, Wait, Weight};
 
 fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -290,7 +291,7 @@ fn mailbox_loses_no_wake_up_and_keeps_order() {
                     let content = UnsafeCell::new(0);
                     // SAFETY: nobody else has it yet.
                     content.with_mut(|content| unsafe { *content = message });
-                    if mailbox.post((producer, content)) {
+                    if mailbox.post((producer, content)).expect("it is open") {
                         bell.ring(0);
                     }
                 }
@@ -325,7 +326,7 @@ fn mailbox_owner_may_wake_by_itself() {
         let producer = {
             let (mailbox, bell) = (mailbox.clone(), bell.clone());
             thread::spawn(move || {
-                if mailbox.post(()) {
+                if mailbox.post(()).expect("it is open") {
                     bell.ring(0);
                 }
             })
@@ -345,135 +346,40 @@ fn mailbox_owner_may_wake_by_itself() {
     });
 }
 
-/// A shared pointer to one of several pieces of memory. To free a piece is to write to it: loom notices if anybody
-/// may still read it.
-struct Pieces {
-    current: AtomicUsize,
-    pieces: Vec<UnsafeCell<usize>>,
-    domain: Domain<usize>,
-}
-
-impl Pieces {
-    fn new(count: usize) -> Arc<Self> {
-        Arc::new(Pieces {
-            current: AtomicUsize::new(0),
-            pieces: (0..count).map(UnsafeCell::new).collect(),
-            domain: Domain::with_seats(2),
-        })
-    }
-
-    fn read(&self) {
-        let current = self.current.load(Ordering::Acquire);
-        // SAFETY: what this model is to show: the piece has not been freed.
-        self.pieces[current].with(|piece| assert_eq!(unsafe { *piece }, current));
-    }
-
-    fn replace_by(&self, next: usize) {
-        let old = self.current.swap(next, Ordering::AcqRel);
-        self.domain.retire(old);
-    }
-
-    fn collect(&self) -> usize {
-        let mut garbage = Vec::new();
-        self.domain.collect(&mut garbage);
-        for &piece in &garbage {
-            // SAFETY: what this model is to show: nobody can read it any more.
-            self.pieces[piece].with_mut(|piece| unsafe { *piece = usize::MAX });
-        }
-        garbage.len()
-    }
-}
-
+/// The owner ends while two producers post: a message is drained, or returned to its sender, who then sees what the owner did
+/// before it closed.
 #[test]
-fn garbage_is_kept_from_who_was_not_quiescent() {
-    explore(None, || {
-        let pieces = Pieces::new(2);
-        let reader = pieces.clone();
-        let reader = thread::spawn(move || {
-            let participant = reader.domain.register().unwrap();
-            reader.read();
-            reader.read();
-            participant.quiescent();
-            reader.read();
-        });
-        pieces.replace_by(1);
-        pieces.collect();
-        pieces.collect();
-        reader.join().unwrap();
-        pieces.collect();
-        assert_eq!(pieces.domain.garbage_count(), 0);
-    });
-}
-
-/// Coming online is the moment when a collector that doesn't see the participant, and a participant that still
-/// sees the garbage, must not meet.
-#[test]
-fn garbage_is_kept_from_who_comes_online() {
-    explore(None, || {
-        let pieces = Pieces::new(2);
-        let reader = pieces.clone();
-        let reader = thread::spawn(move || {
-            let participant = reader.domain.register().unwrap();
-            participant.offline();
-            participant.online();
-            reader.read();
-            participant.offline();
-        });
-        pieces.replace_by(1);
-        pieces.collect();
-        reader.join().unwrap();
-        pieces.collect();
-        assert_eq!(pieces.domain.garbage_count(), 0);
-    });
-}
-
-/// A collector that did not unlink anything itself, and garbage that comes while it collects.
-#[test]
-fn garbage_may_be_collected_by_another_thread() {
+fn mailbox_that_closes_loses_nothing() {
     explore(Some(3), || {
-        let pieces = Pieces::new(3);
-        let unlinker = pieces.clone();
-        let unlinker = thread::spawn(move || {
-            unlinker.replace_by(1);
-            unlinker.replace_by(2);
-        });
-        let reader = pieces.clone();
-        let reader = thread::spawn(move || {
-            let participant = reader.domain.register().unwrap();
-            reader.read();
-            participant.quiescent();
-            reader.read();
-        });
-        pieces.collect();
-        pieces.collect();
-        unlinker.join().unwrap();
-        reader.join().unwrap();
-        pieces.collect();
-        pieces.collect();
-        assert_eq!(pieces.domain.garbage_count(), 0);
-    });
-}
-
-/// A seat that changes hands keeps what its former owner read.
-#[test]
-fn garbage_is_kept_from_who_had_the_seat_before() {
-    explore(Some(3), || {
-        let pieces = Pieces::new(2);
-        let readers = [0, 1].map(|_| {
-            let reader = pieces.clone();
-            thread::spawn(move || {
-                if let Some(_participant) = reader.domain.register() {
-                    reader.read();
+        let mailbox = Arc::new(Mailbox::new());
+        let successor = Arc::new(AtomicUsize::new(0));
+        let producers = [0, 1].map(|_| {
+            let (mailbox, successor) = (mailbox.clone(), successor.clone());
+            thread::spawn(move || match mailbox.post(()) {
+                Ok(wakes) => {
+                    assert!(!wakes, "it is awake");
+                    0
+                }
+                Err(()) => {
+                    assert_eq!(successor.load(Ordering::Relaxed), 7);
+                    1
                 }
             })
         });
-        pieces.replace_by(1);
-        pieces.collect();
-        pieces.collect();
-        join(readers);
+        successor.store(7, Ordering::Relaxed);
+        let mut messages = Vec::new();
+        loop {
+            mailbox.drain(&mut messages);
+            if mailbox.close() {
+                break;
+            }
+        }
+        let returned: usize = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
+        assert_eq!(messages.len() + returned, 2);
+        mailbox.drain(&mut messages);
+        assert_eq!(messages.len() + returned, 2, "nothing is in a closed mailbox");
     });
 }
-
 /// However an owner's steps and two who take a weight out of the sum meet, the steps add up to nothing in the end.
 #[test]
 fn steps_of_a_weight_add_up() {
@@ -554,5 +460,52 @@ fn a_wait_is_served_by_one_at_a_time() {
         };
         let threads = [thread::spawn(serve(true)), thread::spawn(serve(false))];
         join(threads);
+    });
+}
+
+/// Two publishers post what they have read of a list; whoever changes the list and waits has all mail by the old one.
+#[test]
+fn whoever_enters_a_passage_later_reads_what_was_written_before() {
+    explore(Some(3), || {
+        let passage = Arc::new(Passage::new(2));
+        let list = Arc::new(AtomicUsize::new(0));
+        let old_mail = Arc::new(AtomicUsize::new(0));
+        let publishers = [0, 1].map(|lane| {
+            let (passage, list, old_mail) = (Arc::clone(&passage), Arc::clone(&list), Arc::clone(&old_mail));
+            thread::spawn(move || {
+                let _inside = passage.enter(lane);
+                if list.load(Ordering::Relaxed) == 0 {
+                    old_mail.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        list.store(1, Ordering::Relaxed);
+        passage.await_inside();
+        let seen = old_mail.load(Ordering::Relaxed);
+        join(publishers);
+        assert_eq!(old_mail.load(Ordering::Relaxed), seen, "mail by the old list came later");
+    });
+}
+
+/// While a passage is closed nobody is inside.
+#[test]
+fn nobody_is_inside_a_closed_passage() {
+    explore(Some(3), || {
+        let passage = Arc::new(Passage::new(1));
+        let inside = Arc::new(UnsafeCell::new(0));
+        let publisher = {
+            let (passage, inside) = (Arc::clone(&passage), Arc::clone(&inside));
+            thread::spawn(move || {
+                let _inside = passage.enter(0);
+                // SAFETY: loom checks that nobody else is there.
+                inside.with_mut(|value| unsafe { *value += 1 });
+            })
+        };
+        {
+            let _closed = passage.close();
+            // SAFETY: as above.
+            inside.with_mut(|value| unsafe { *value += 1 });
+        }
+        publisher.join().unwrap();
     });
 }

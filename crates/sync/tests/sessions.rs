@@ -9,7 +9,7 @@ use sync::{Claim, Guard, LatchTable, Mode, Parked};
 
 const SLOT_COUNT: usize = 3;
 const SESSION_COUNT: usize = 8;
-const SEED_COUNT: u64 = if cfg!(miri) { 4 } else { 400 };
+const SEED_COUNT: u64 = if cfg!(miri) { 2 } else { 400 };
 const STEP_COUNT: usize = if cfg!(miri) { 150 } else { 1_500 };
 
 /// A small generator of numbers that look random (xorshift64*).

@@ -25,7 +25,7 @@ struct Server {
 
 impl Server {
     fn post(&self, message: usize) {
-        if self.mailbox.post(message) {
+        if self.mailbox.post(message).expect("it is open") {
             self.thread.get().expect("a server that sleeps has begun").unpark();
         }
     }

@@ -10,7 +10,6 @@ const WITHIN_CONFIG: &[&str] = &["enable_protected_configs"];
 
 /// Inert directives that are read all the same, with what for.
 const READ_THOUGH_INERT: &[(&str, &str)] = &[
-    ("aclfile", "a server that is told to use one does not start"),
     ("enable_module_command", "MODULE LOAD says whether the command or the file is refused"),
     ("io_threads_always_active", "INFO counts the threads as active then"),
     ("list_compress_depth", "DEBUG OBJECT shows whether it is set"),

@@ -18,7 +18,7 @@ const fn layer(name: &'static str, may_use: &'static [&'static str]) -> Layer {
 static LAYERS: &[Layer] = &[
     layer("base", &[]),
     layer("sync", &["base"]),
-    layer("collections", &["base"]),
+    layer("collections", &["base", "sync"]),
     layer("wire", &["base"]),
     layer("config", &["base"]),
     layer("keyspace", &["base", "sync", "collections"]),
@@ -49,12 +49,25 @@ static LAYERS: &[Layer] = &[
             "top",
         ],
     ),
+    layer("trials", &[]),
     // Development only: nothing below may use them.
     layer(
         "sim",
-        &["base", "sync", "collections", "wire", "config", "keyspace", "commands", "persist", "replication"],
+        &[
+            "base",
+            "sync",
+            "collections",
+            "wire",
+            "config",
+            "keyspace",
+            "commands",
+            "persist",
+            "replication",
+            "reactor",
+            "server",
+            "trials",
+        ],
     ),
-    layer("trials", &[]),
     layer("tidy", &[]),
 ];
 

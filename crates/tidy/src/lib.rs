@@ -10,6 +10,7 @@ mod directives;
 mod documents;
 mod layers;
 mod manifest;
+mod shim;
 mod sources;
 mod tree;
 

@@ -1,4 +1,4 @@
-//! The command line of the trials, for more seeds than a test runs: `trials differential`, `trials linearisability`.
+//! The command line of the trials, for more than a test runs: `trials differential`, `trials linearisability`, `trials cost`.
 
 use std::env;
 use std::io;
@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use trials::cost;
+use trials::cost::report::Form;
 use trials::differential::contest::Contest;
 use trials::differential::ensembles::ENSEMBLES;
 use trials::differential::families::FAMILIES;
@@ -17,10 +19,12 @@ use trials::server::{Program, Server};
 const USAGE: &str = "\
 usage: trials differential [--seeds N] [--from SEED] [--family NAME] [--length N] [--server PATH] [--keep-going]
        trials linearisability [--seeds N] [--from SEED] [--server PATH] [--io-threads N]
+       trials cost [--quick] [--only TEXT] [--part I/N] [--rounds N] [--markdown] [--server PATH]
 
 differential plays N random sequences (default 1000) of a command family, or of all families in turn, to our server and
 to Valkey and reports the first answer that differs, with what Redis says to it. linearisability records N histories of
-many clients, of one key and of several, and looks for an order that explains each.
+many clients, of one key and of several, and looks for an order that explains each. cost measures what commands cost with N and
+4N elements, keys or bytes, on our server and on Valkey, and fails if one grows too much or takes too long; --part 1/3 is the first third of the cases, by turns.
 Programs: --server, BROADLOOM_BIN or the one that cargo built, and those of tests/peers/install (BROADLOOM_PEERS).";
 
 struct Options {
@@ -32,6 +36,11 @@ struct Options {
     length: usize,
     server: Option<String>,
     keep_going: bool,
+    quick: bool,
+    markdown: bool,
+    only: String,
+    part: (usize, usize),
+    rounds: usize,
 }
 
 fn main() -> ExitCode {
@@ -42,6 +51,7 @@ fn main() -> ExitCode {
     };
     let run = match options.trial.as_str() {
         "differential" => differential,
+        "cost" => cost,
         _ => linearisability,
     };
     match run(&options) {
@@ -56,8 +66,10 @@ fn main() -> ExitCode {
 
 fn parse(arguments: &[String]) -> Option<Options> {
     let mut words = arguments.iter();
-    let trial =
-        words.next().filter(|trial| matches!(trial.as_str(), "differential" | "linearisability"))?.clone();
+    let trial = words
+        .next()
+        .filter(|trial| matches!(trial.as_str(), "differential" | "linearisability" | "cost"))?
+        .clone();
     let mut options = Options {
         trial,
         io_threads: None,
@@ -67,10 +79,23 @@ fn parse(arguments: &[String]) -> Option<Options> {
         length: 150,
         server: None,
         keep_going: false,
+        quick: false,
+        markdown: false,
+        only: String::new(),
+        part: (1, 1),
+        rounds: 3,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--keep-going" => options.keep_going = true,
+            "--quick" => options.quick = true,
+            "--markdown" => options.markdown = true,
+            "--only" => options.only = words.next()?.clone(),
+            "--part" => {
+                let (part, count) = words.next()?.split_once('/')?;
+                options.part = (part.parse().ok()?, count.parse().ok().filter(|count| *count > 0)?);
+            }
+            "--rounds" => options.rounds = words.next()?.parse().ok().filter(|rounds| *rounds > 0)?,
             "--seeds" => options.seeds = words.next()?.parse().ok()?,
             "--from" => options.from = words.next()?.parse().ok()?,
             "--length" => options.length = words.next()?.parse().ok()?,
@@ -111,6 +136,27 @@ fn linearisability(options: &Options) -> io::Result<usize> {
         started.elapsed()
     );
     Ok(0)
+}
+
+/// Measures the cases of the cost audit; returns how many are over a limit.
+fn cost(options: &Options) -> io::Result<usize> {
+    let ours = our_program(options)?.with_arguments(&["--io-threads", "1"]);
+    let judge = Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
+    let plan =
+        cost::Plan { is_quick: options.quick, rounds: options.rounds, allowance: cost::Allowance::NONE };
+    let form = if options.markdown { Form::Markdown } else { Form::Aligned };
+    let started = Instant::now();
+    println!("{}", form.head());
+    let (part, part_count) = options.part;
+    let wanted = |number: usize, case: &cost::cases::Case| {
+        number % part_count + 1 == part
+            && (case.title.contains(&options.only) || case.request.contains(&options.only))
+    };
+    let report = |finding: &cost::Finding| println!("{}", form.finding(finding));
+    let findings = cost::audit(&ours, &judge, plan, wanted, report)?;
+    let over_count = findings.iter().filter(|finding| !finding.complaint().is_empty()).count();
+    println!("\n{} cases, {over_count} over a limit, in {:.1?}", findings.len(), started.elapsed());
+    Ok(over_count)
 }
 
 /// Plays the sequences; returns how many were answered differently.

@@ -40,6 +40,17 @@ impl Program {
         Some(Program::new("broadloom", &path))
     }
 
+    /// Our own server, built with the feature `tiny`: `BROADLOOM_TINY_BIN`.
+    pub fn tiny_broadloom() -> Option<Program> {
+        let path = env::var_os("BROADLOOM_TINY_BIN").map(PathBuf::from).filter(|path| path.is_file())?;
+        Some(Program::new("tiny broadloom", &path))
+    }
+
+    /// The newest Redis that `tests/peers/install` built.
+    pub fn newest_redis() -> Option<Program> {
+        Program::peer("redis-next", "redis-next-server")
+    }
+
     /// The Valkey that `tests/peers/install` built.
     pub fn valkey() -> Option<Program> {
         Program::peer("valkey", "valkey-server")
@@ -108,6 +119,11 @@ impl Server {
         self.address
     }
 
+    /// The id of its process.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A new connection to it.
     pub fn connect(&self) -> io::Result<Connection> {
         Connection::open(self.address)
@@ -127,7 +143,11 @@ impl Server {
     fn start_once(program: &Program) -> io::Result<Server> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let data_dir = env::temp_dir().join(format!("trials-{}-{}-{port}", program.name, process::id()));
+        let data_dir = env::temp_dir().join(format!(
+            "trials-{}-{}-{port}",
+            program.name.replace(' ', "-"),
+            process::id()
+        ));
         fs::create_dir_all(&data_dir)?;
         let log = File::create(data_dir.join("log"))?;
         let child = Command::new(&program.path)

@@ -59,11 +59,12 @@ impl Connection {
         self.awaited
     }
 
-    /// Lets `render` append `count` requests to what goes out with the next [`Connection::flush`].
+    /// Lets `render` append requests to what goes out with the next [`Connection::flush`]; it returns their number.
     #[inline]
-    pub fn enqueue(&mut self, count: u64, render: impl FnOnce(&mut Vec<u8>)) {
-        render(&mut self.outbox);
+    pub fn enqueue(&mut self, render: impl FnOnce(&mut Vec<u8>) -> u64) -> u64 {
+        let count = render(&mut self.outbox);
         self.awaited += count;
+        count
     }
 
     /// Sends what the socket takes; the rest goes when it is writable again.

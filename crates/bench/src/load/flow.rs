@@ -224,15 +224,15 @@ impl Flow {
                 return Ok(None);
             };
             let connection = &mut self.connections[index];
-            connection.enqueue(1, |out| self.source.render_next(out));
+            let count = connection.enqueue(|out| self.source.render_next(out));
             let sent_ns = clock.now_ns();
             connection.flush()?;
-            intended[index].push_back(intended_ns);
+            intended[index].extend((0..count).map(|_| intended_ns));
             if connection.awaited() < self.pipeline {
                 vacant.push_back(index);
             }
             *issued += 1;
-            self.outstanding += 1;
+            self.outstanding += count;
             if window.contains(intended_ns) {
                 self.outcome.lag.saturating_record(sent_ns.saturating_sub(intended_ns));
                 self.quota_left = self.quota_left.map(|left| left - 1);
@@ -328,8 +328,7 @@ impl Flow {
         if count == 0 {
             return Ok(());
         }
-        connection.enqueue(count, |out| (0..count).for_each(|_| self.source.render_next(out)));
-        self.outstanding += count;
+        self.outstanding += connection.enqueue(|out| (0..count).map(|_| self.source.render_next(out)).sum());
         sent_ns[index] = clock.now_ns();
         connection.flush()
     }

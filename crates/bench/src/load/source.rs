@@ -28,9 +28,9 @@ impl RequestSource {
         Self { templates, draw }
     }
 
-    /// Appends the next request.
+    /// Appends the next request, or several if a template holds so many; returns their number.
     #[inline]
-    pub fn render_next(&mut self, out: &mut Vec<u8>) {
+    pub fn render_next(&mut self, out: &mut Vec<u8>) -> u64 {
         let (last_sum, last) = &self.templates[self.templates.len() - 1];
         let template = if self.templates.len() == 1 {
             last
@@ -39,6 +39,7 @@ impl RequestSource {
             self.templates.iter().find(|(sum, _)| drawn < *sum).map_or(last, |(_, template)| template)
         };
         template.render(&mut self.draw, out);
+        template.command_count()
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::outcome::{Findings, Report};
+use crate::outcome::{CaseOutcome, Findings, Report};
 use crate::sample::LatencySummary;
 
 #[derive(Debug, Default, Serialize)]
@@ -27,6 +27,7 @@ struct Row<'a> {
     nulls: Option<u64>,
     unanswered: Option<u64>,
     resident_size_per_key: Option<f64>,
+    slow: Option<u64>,
 }
 
 /// The whole report.
@@ -43,30 +44,25 @@ pub fn csv(report: &Report) -> io::Result<String> {
 
 fn rows<'a>(section: &'a str, findings: &'a Findings) -> Vec<Row<'a>> {
     match findings {
-        Findings::Comparison(cases) => {
-            let contenders = cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)));
-            let samples =
-                contenders.flat_map(|(case, one)| one.samples.iter().map(move |sample| (case, one, sample)));
-            samples
-                .map(|(case, contender, sample)| {
-                    Row {
-                        section,
-                        case: case.name.clone(),
-                        server: &contender.server,
-                        round: Some(sample.round),
-                        requests: Some(sample.request_count),
-                        seconds: Some(sample.seconds),
-                        requests_per_second: Some(sample.requests_per_second),
-                        server_cpu_ns_per_request: sample.server_cpu_ns_per_request,
-                        errors: Some(sample.error_count),
-                        nulls: Some(sample.null_count),
-                        unanswered: Some(sample.unanswered_count),
-                        ..Row::default()
-                    }
-                    .with_latency(Some(sample.latency), sample.lag)
-                })
-                .collect()
+        Findings::Comparison(cases) => cases.iter().flat_map(|case| case_rows(section, case)).collect(),
+        Findings::Modes(outcomes) => {
+            outcomes.iter().flat_map(|outcome| case_rows(section, &outcome.case)).collect()
         }
+        Findings::Stalls(outcomes) => outcomes
+            .iter()
+            .map(|outcome| {
+                Row {
+                    section,
+                    case: outcome.name.clone(),
+                    server: &outcome.server,
+                    round: Some(outcome.round),
+                    requests: Some(outcome.read_count),
+                    slow: Some(outcome.slow_count),
+                    ..Row::default()
+                }
+                .with_latency(Some(outcome.latency), Some(outcome.lag))
+            })
+            .collect(),
         Findings::Memory(outcomes) => outcomes
             .iter()
             .map(|outcome| Row {
@@ -105,6 +101,27 @@ fn rows<'a>(section: &'a str, findings: &'a Findings) -> Vec<Row<'a>> {
             })
             .collect(),
     }
+}
+
+fn case_rows<'a>(section: &'a str, case: &'a CaseOutcome) -> impl Iterator<Item = Row<'a>> {
+    let samples = case.contenders.iter().flat_map(|one| one.samples.iter().map(move |sample| (one, sample)));
+    samples.map(move |(contender, sample)| {
+        Row {
+            section,
+            case: case.name.clone(),
+            server: &contender.server,
+            round: Some(sample.round),
+            requests: Some(sample.request_count),
+            seconds: Some(sample.seconds),
+            requests_per_second: Some(sample.requests_per_second),
+            server_cpu_ns_per_request: sample.server_cpu_ns_per_request,
+            errors: Some(sample.error_count),
+            nulls: Some(sample.null_count),
+            unanswered: Some(sample.unanswered_count),
+            ..Row::default()
+        }
+        .with_latency(Some(sample.latency), sample.lag)
+    })
 }
 
 impl Row<'_> {

@@ -2,6 +2,7 @@
 
 pub mod csv;
 pub mod figures;
+mod modes;
 pub mod tables;
 
 use std::fmt::Write as _;

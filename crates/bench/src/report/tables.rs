@@ -4,6 +4,7 @@ use crate::outcome::{
     CaseOutcome, CollectionMemory, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
 };
 use crate::report::figures::{self, NONE};
+use crate::report::modes::{modes_table, stalls_table};
 use crate::sample::Measure;
 
 /// A heading, lines of text, and cells.
@@ -20,7 +21,7 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(title: impl Into<String>, about: impl Into<String>, header: &[&str]) -> Self {
+    pub(super) fn new(title: impl Into<String>, about: impl Into<String>, header: &[&str]) -> Self {
         let header = header.iter().map(|&text| text.to_owned()).collect();
         Self { title: title.into(), about: about.into(), header, rows: Vec::new() }
     }
@@ -38,6 +39,8 @@ pub fn of_section(section: &SectionOutcome) -> Vec<Table> {
         Findings::Memory(outcomes) => vec![memory_table(outcomes)],
         Findings::Collections(outcomes) => vec![collections_table(outcomes)],
         Findings::Growth(outcomes) => vec![growth_table(outcomes)],
+        Findings::Modes(outcomes) => vec![modes_table(outcomes)],
+        Findings::Stalls(outcomes) => vec![stalls_table(outcomes)],
     }
 }
 

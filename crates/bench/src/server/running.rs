@@ -48,6 +48,8 @@ pub struct StartOptions {
     pub cpus: CpuList,
     /// For every connection.
     pub login: Login,
+    /// At the end of command lines: directives that all products know.
+    pub further_words: Vec<String>,
 }
 
 /// A server that answers PING.
@@ -130,6 +132,7 @@ impl RunningServer {
             io_backend: &options.io_backend,
             own_words: &options.own_words,
         };
+        let words = &[words, &options.further_words].concat();
         let line = ServerSpec::command_line(words, &variables);
         let log = File::create(directory.path().join("server.log")).map_err(failed("making a log file"))?;
         let log_too = log.try_clone().map_err(failed("making a log file"))?;

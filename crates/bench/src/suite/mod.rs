@@ -2,9 +2,11 @@
 //!
 //! A suite is a `static` in a file of its own; `runner` carries it out. Start reading at `must_show`.
 
+pub mod modes;
 pub mod must_show;
 pub mod runner;
 
+use crate::distribution::Distribution;
 use crate::error::BenchError;
 
 /// A named set of measurements.
@@ -98,6 +100,26 @@ pub enum Part {
         /// Value sizes, as on the command line.
         value_sizes: &'static [&'static str],
     },
+    /// Servers with one thread, started anew for each mode.
+    Modes {
+        /// The servers, by their known names, unless the user names others.
+        servers: &'static [&'static str],
+        /// The one that the others are compared with.
+        baseline: &'static str,
+        /// The modes.
+        modes: &'static [Mode],
+    },
+    /// What a calm reader sees while the server does something large.
+    Stalls {
+        /// The servers, by their known names, unless the user names others.
+        servers: &'static [&'static str],
+        /// Reads a second.
+        read_rate: f64,
+        /// Repetitions.
+        round_count: usize,
+        /// What the server does meanwhile.
+        cases: &'static [StallCase],
+    },
     /// Reads while the store grows from empty.
     Growth {
         /// Keys written.
@@ -148,6 +170,78 @@ pub struct Variant {
     pub io_backend: &'static str,
 }
 
+/// A way in which servers are used, and the load that is measured in it.
+#[derive(Debug)]
+pub struct Mode {
+    /// Name in the report.
+    pub name: &'static str,
+    /// Further words of the servers' command lines.
+    pub directives: &'static str,
+    /// How connections begin.
+    pub login: ModeLogin,
+    /// Connections that are there meanwhile, and what each of them has sent.
+    pub elsewhere: Option<(usize, &'static str)>,
+    /// What every key's number is appended to.
+    pub key_prefix: &'static str,
+    /// The command that each key is filled with once, beforehand.
+    pub fill: Option<&'static str>,
+    /// What is measured, with relative frequencies.
+    pub commands: &'static [(u32, &'static str)],
+    /// Connections.
+    pub connection_count: usize,
+    /// Requests under way on a connection.
+    pub pipeline: u64,
+    /// Distinct keys.
+    pub key_count: u64,
+    /// Bytes of a value, as on the command line.
+    pub value_size: &'static str,
+    /// Which keys.
+    pub distribution: Distribution,
+    /// The highest ratio to the baseline's CPU time a request that is wanted.
+    pub goal: f64,
+}
+
+/// How the connections of a mode begin.
+#[derive(Clone, Copy, Debug)]
+pub struct ModeLogin {
+    /// AUTH.
+    pub password: Option<&'static str>,
+    /// SELECT.
+    pub database: u32,
+    /// HELLO 3.
+    pub resp3: bool,
+}
+
+/// Something large beside a calm reader.
+#[derive(Debug)]
+pub struct StallCase {
+    /// Name in the report.
+    pub name: &'static str,
+    /// Further words of the servers' command lines.
+    pub directives: &'static str,
+    /// Commands sent beforehand, each so many times and with that many keys.
+    pub setup: &'static [(u64, &'static str)],
+    /// Keys written beforehand.
+    pub key_count: u64,
+    /// New keys written a second meanwhile.
+    pub write_rate: Option<f64>,
+    /// Large requests meanwhile.
+    pub disturbance: Option<Disturbance>,
+    /// Length of the window.
+    pub length_ms: u64,
+}
+
+/// Large requests.
+#[derive(Debug)]
+pub struct Disturbance {
+    /// The request.
+    pub command: &'static str,
+    /// How many of them.
+    pub count: u64,
+    /// How many a second.
+    pub rate: f64,
+}
+
 /// All suites.
 pub static SUITES: &[&Suite] = &[&must_show::SUITE];
 
@@ -192,6 +286,23 @@ mod tests {
                     }
                     Part::Memory { value_sizes, .. } => {
                         assert!(value_sizes.iter().all(|size| size.parse::<ValueSize>().is_ok()));
+                        continue;
+                    }
+                    Part::Modes { servers, baseline, modes } => {
+                        assert!(servers.iter().all(|server| suite.servers.contains(server)));
+                        assert!(servers.contains(baseline));
+                        for mode in *modes {
+                            mode.workload().unwrap();
+                            assert!(mode.value_size.parse::<ValueSize>().is_ok());
+                            assert!(shlex::split(mode.directives).is_some() && mode.goal > 0.0);
+                        }
+                        continue;
+                    }
+                    Part::Stalls { servers, cases, .. } => {
+                        assert!(servers.iter().all(|server| suite.servers.contains(server)));
+                        for case in *cases {
+                            assert!(shlex::split(case.directives).is_some() && case.length_ms > 0);
+                        }
                         continue;
                     }
                     Part::Growth { .. } => continue,

@@ -2,6 +2,8 @@
 //! limit, latency, memory a key, what more threads cost, and the pause of growth.
 
 mod collections;
+mod modes;
+mod stalls;
 
 use super::{Part, Section, Suite, SuiteCase, SuiteLoad, Variant};
 
@@ -88,5 +90,7 @@ pub static SUITE: Suite = Suite {
         collections::REQUESTS,
         collections::MEMORY,
         collections::THREADS,
+        modes::MODES,
+        stalls::STALLS,
     ],
 };

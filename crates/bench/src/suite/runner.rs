@@ -19,12 +19,12 @@ use crate::suite::{MemoryCase, Part, Section, Suite, SuiteCase, Variant};
 use crate::workload::Workload;
 
 /// What `--quick` divides numbers of keys by.
-const QUICK_KEY_DIVISOR: u64 = 20;
+pub(super) const QUICK_KEY_DIVISOR: u64 = 20;
 
 /// Windows, warm-ups and rounds under `--quick`.
 const QUICK_LENGTH: Duration = Duration::from_millis(300);
 const QUICK_WARMUP: Duration = Duration::from_millis(100);
-const QUICK_ROUND_COUNT: usize = 3;
+pub(super) const QUICK_ROUND_COUNT: usize = 3;
 
 /// How much is told of why a server couldn't be started.
 const REASON_LINE_COUNT: usize = 3;
@@ -105,13 +105,13 @@ fn on_one_line(text: &str) -> String {
     lines.take(REASON_LINE_COUNT).collect::<Vec<&str>>().join("; ")
 }
 
-struct Runner<'a> {
-    suite: &'a Suite,
-    options: &'a SuiteOptions,
+pub(super) struct Runner<'a> {
+    pub(super) suite: &'a Suite,
+    pub(super) options: &'a SuiteOptions,
     servers: Vec<ServerSpec>,
     /// The section's own length of a window.
     length_ms: Option<u64>,
-    outcome: SuiteOutcome,
+    pub(super) outcome: SuiteOutcome,
 }
 
 impl Runner<'_> {
@@ -142,6 +142,10 @@ impl Runner<'_> {
             Part::Collections { cases } => self.collections(cases).map(Some),
             Part::Variants { server, variants, cases } => self.variants(server, variants, cases),
             Part::Memory { key_count, value_sizes } => self.memory(*key_count, value_sizes).map(Some),
+            Part::Modes { servers, baseline, modes } => self.modes(servers, baseline, modes).map(Some),
+            Part::Stalls { servers, read_rate, round_count, cases } => {
+                self.stalls(servers, *read_rate, *round_count, cases).map(Some)
+            }
             Part::Growth {
                 key_count,
                 round_count,
@@ -314,7 +318,7 @@ impl Runner<'_> {
         Ok(Findings::Growth(outcomes))
     }
 
-    fn is_asked_for(&self, name: &str) -> bool {
+    pub(super) fn is_asked_for(&self, name: &str) -> bool {
         let cases = &self.options.cases;
         cases.is_empty() || cases.iter().any(|part| name.contains(part.as_str()))
     }
@@ -331,12 +335,12 @@ impl Runner<'_> {
         Case::new(name.to_owned(), workload, load)
     }
 
-    fn with_data(&self) -> Vec<ServerSpec> {
+    pub(super) fn with_data(&self) -> Vec<ServerSpec> {
         let keeps_data = |spec: &&ServerSpec| !self.suite.dataless.contains(&spec.name.as_str());
         self.servers.iter().filter(keeps_data).cloned().collect()
     }
 
-    fn load(&self) -> Result<LoadSettings, BenchError> {
+    pub(super) fn load(&self) -> Result<LoadSettings, BenchError> {
         let load = &self.suite.load;
         let (warmup, length) = if self.options.is_quick {
             (QUICK_WARMUP, QUICK_LENGTH)
@@ -361,16 +365,16 @@ impl Runner<'_> {
         })
     }
 
-    fn start(&self, thread_count: usize, io_backend: &str) -> StartOptions {
+    pub(super) fn start(&self, thread_count: usize, io_backend: &str) -> StartOptions {
         StartOptions { thread_count, io_backend: io_backend.to_owned(), ..self.options.start.clone() }
     }
 
-    fn scaled(&self, key_count: u64) -> u64 {
+    pub(super) fn scaled(&self, key_count: u64) -> u64 {
         if self.options.is_quick { key_count / QUICK_KEY_DIVISOR } else { key_count }
     }
 
     /// What went wrong with a server is told, and the others go on.
-    fn or_failure<T>(
+    pub(super) fn or_failure<T>(
         &mut self,
         spec: &ServerSpec,
         result: Result<T, BenchError>,
@@ -389,7 +393,7 @@ impl Runner<'_> {
     }
 
     /// A server took part.
-    fn note(&mut self, info: ServerInfo) {
+    pub(super) fn note(&mut self, info: ServerInfo) {
         let mut known = self.outcome.servers.iter();
         if !known.any(|known| known.name == info.name && known.origin == info.origin) {
             self.outcome.servers.push(info);

@@ -239,8 +239,8 @@ impl Fields {
         Self { members: self.members.to_copy(heap), cursor: 0, pass_earliest: i64::MAX, ..*self }
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.members.memory_bytes()
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        size_of::<Self>() + self.members.estimated_bytes(sample_len)
     }
 
     pub(super) fn allocation_count(&self) -> usize {

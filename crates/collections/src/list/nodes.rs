@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use super::limits::{ListLimits, listpack_size};
-use super::{Elements, NODE_SIZE_MAX, SMALL_SIZE_MAX};
+use super::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, remove_equal};
+use crate::estimate::estimated_sum;
 use crate::packed::Item;
 use crate::prefetch;
 
 /// Nodes from which on a new one at an end has room for all that it will hold.
-const ROOMY_NODE_COUNT_MIN: usize = if cfg!(miri) { 3 } else { 8 };
+const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
 
 /// Where an element is: its node, and its index there.
 pub(super) type Place = (usize, usize);
@@ -93,6 +94,16 @@ impl Node {
             elements.remove_range(index, count);
             self.len -= count as u32;
         }
+    }
+
+    /// Removes elements that are equal to `text`, at most `count_max` of them. Returns how many.
+    fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        let removed = match &mut self.content {
+            Content::Several(elements) => remove_equal(elements, text, from, count_max),
+            Content::Single(own) => usize::from(count_max > 0 && **own == *text),
+        };
+        self.len -= removed as u32;
+        removed
     }
 
     /// Cuts off the elements from `index` on, of which there are some, and some before.
@@ -351,6 +362,33 @@ impl Nodes {
         if most_go {
             self.listpack_size = self.nodes.iter().map(|node| node.listpack_size(0, node.len())).sum();
         }
+        self.give_back();
+    }
+
+    /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
+    pub(super) fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        let (mut left, mut has_emptied) = (count_max, false);
+        let mut visit = |node: &mut Node| {
+            left -= node.remove_equal(text, from, left);
+            has_emptied |= node.len == 0;
+            left > 0
+        };
+        match from {
+            End::Left => self.nodes.iter_mut().all(&mut visit),
+            End::Right => self.nodes.iter_mut().rev().all(&mut visit),
+        };
+        let removed = count_max - left;
+        self.len -= removed;
+        self.listpack_size -= removed * listpack_size(Item::of_text(text));
+        if has_emptied {
+            self.nodes.retain(|node| node.len > 0);
+            self.give_back();
+        }
+        removed
+    }
+
+    /// Gives back room for nodes after many have gone.
+    fn give_back(&mut self) {
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(2 * self.nodes.len());
         }
@@ -379,14 +417,14 @@ impl Nodes {
         })
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
         let content = |node: &Node| match &node.content {
             Content::Several(elements) => elements.memory_bytes(),
             Content::Single(text) => text.len(),
         };
         size_of::<Self>()
             + self.nodes.capacity() * size_of::<Node>()
-            + self.nodes.iter().map(content).sum::<usize>()
+            + estimated_sum(self.nodes.iter().map(content), self.nodes.len(), sample_len)
     }
 
     pub(super) fn check(&self) {

@@ -16,10 +16,10 @@ use crate::heap::Heap;
 use crate::prefetch;
 
 /// Elements for each leaf; up to twice as many where its turn to be split has not come. Few under Miri, as with the next.
-pub(super) const LOAD: usize = if cfg!(miri) { 6 } else { 24 };
+pub(super) const LOAD: usize = if crate::IS_TINY { 6 } else { 24 };
 
 /// Leaves of a chunk.
-const CHUNK: usize = if cfg!(miri) { 4 } else { 256 };
+const CHUNK: usize = if crate::IS_TINY { 4 } else { 256 };
 
 /// Leaves, of which there is at least one.
 pub(crate) struct Row<K> {

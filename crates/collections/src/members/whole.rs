@@ -61,6 +61,15 @@ impl Members<Whole> {
         self.remove_at(home, place, spill(home));
     }
 
+    /// Visits the members in the order of [`Self::iter`] until `visit` says no.
+    #[inline]
+    pub(crate) fn walk<'a>(&'a self, visit: impl FnMut(&'a [u8]) -> bool) {
+        match self {
+            Self::One(single) => _ = single.leaf().iter().all(visit),
+            Self::Many(_) => _ = self.iter().all(visit),
+        }
+    }
+
     /// Every member, in the order in which they are stored.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let aside = self.aside().into_iter().flat_map(Table::iter);

@@ -120,13 +120,15 @@ impl Block {
         usize::from(self.head().capacity_words) * WORD_SIZE
     }
 
-    /// Changes the head. There must be a block.
+    /// Changes the head, but for the capacity, which stays whatever is assigned. There must be a block.
     #[inline]
     pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {
         let address = self.head.expect("callers have made room");
         let mut head = self.head();
+        let capacity_words = head.capacity_words;
         change(&mut head);
-        // SAFETY: the invariant, and `self` is borrowed mutably. The capacity is private to this file.
+        head.capacity_words = capacity_words;
+        // SAFETY: the invariant, and `self` is borrowed mutably.
         unsafe { address.write(head.to_word()) };
     }
 
@@ -174,7 +176,9 @@ impl Block {
             unsafe { memory.wrapping_add(old_size).write_bytes(0, grown) };
         }
         self.head = Some(new);
-        self.update(|head| head.capacity_words = capacity_words);
+        let head = Head { capacity_words, ..self.head() };
+        // SAFETY: the allocation begins with a word for the head.
+        unsafe { new.write(head.to_word()) };
     }
 
     /// The same bytes once more.
@@ -184,7 +188,7 @@ impl Block {
             let head = self.head();
             copy.resize(self.capacity());
             copy.bytes_mut().copy_from_slice(self.bytes());
-            copy.update(|new| *new = Head { capacity_words: new.capacity_words, ..head });
+            copy.update(|new| *new = head);
         }
         copy
     }

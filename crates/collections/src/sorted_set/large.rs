@@ -33,12 +33,12 @@ impl Large {
         &self.table
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
         let entries = self.table.iter().take(SAMPLE_LEN).map(Entry::allocated_bytes).sum::<usize>();
         let sampled = self.len().clamp(1, SAMPLE_LEN);
         size_of::<Self>()
             + self.table.memory_bytes()
-            + self.tree.memory_bytes()
+            + self.tree.estimated_bytes(sample_len)
             + entries * self.len() / sampled
     }
 
@@ -65,8 +65,8 @@ impl Large {
     pub(super) fn insert(&mut self, home: Home<'_>, hash: u64, member: &[u8], score: f64) {
         let value = NewValue::Int(score.to_bits() as i64);
         let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
-        debug_assert!(!upserted.existed);
-        // SAFETY: (1) (invariant 2) it stays until `remove_at` takes it out of the tree first.
+        assert!(!upserted.existed, "the member is not there");
+        // SAFETY: (1) (invariant 2) it stays until `remove_at` takes it out of the tree first, and is there once.
         unsafe { self.tree.insert(order_of(score), upserted.entry) };
     }
 
@@ -127,7 +127,12 @@ impl Large {
             for link in links.iter() {
                 // SAFETY: (1) the table still has it.
                 let entry = unsafe { link.entry() };
-                drop(self.table.remove(home.heap, hash_of(link), entry.key()));
+                let removed = self.table.remove(home.heap, hash_of(link), entry.key());
+                if !removed.as_ref().is_some_and(|removed| link.leads_to(removed.entry())) {
+                    // The tree still links to it.
+                    std::mem::forget(removed);
+                    panic!("a member is there once");
+                }
             }
         }
     }
@@ -147,21 +152,21 @@ impl Large {
             for (hash, member, score) in together.drain(..) {
                 let entry =
                     table.add_new(home.heap, hash, member, NewValue::Int(score.to_bits() as i64), None);
-                links.push((order_of(score), Link::new(entry)));
+                // SAFETY: (1) as in `insert`.
+                links.push((order_of(score), unsafe { Link::new(entry) }));
             }
         }
-        // SAFETY: (1) as in `insert`.
-        let tree = unsafe { Tree::of_ordered(&links) };
-        Self { table, tree, is_named_listpack: false }
+        Self { table, tree: Tree::of_ordered(&links), is_named_listpack: false }
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         let table = self.table.to_copy(heap);
         let mut entries: Vec<_> = table.iter().map(|entry| (order_of(score_of(entry)), entry)).collect();
         entries.sort_unstable_by(|(a, left), (b, right)| a.cmp(b).then_with(|| left.key().cmp(right.key())));
-        let links: Vec<_> = entries.into_iter().map(|(order, entry)| (order, Link::new(entry))).collect();
         // SAFETY: (1) as in `insert`.
-        let tree = unsafe { Tree::of_ordered(&links) };
+        let link = |(order, entry)| (order, unsafe { Link::new(entry) });
+        let links: Vec<_> = entries.into_iter().map(link).collect();
+        let tree = Tree::of_ordered(&links);
         Self { table, tree, is_named_listpack: self.is_named_listpack }
     }
 

@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::prefetch;
 
 /// Elements of a full leaf; few under Miri.
-pub(super) const LEAF_LEN_MAX: usize = if cfg!(miri) { 14 } else { 62 };
+pub(super) const LEAF_LEN_MAX: usize = if crate::IS_TINY { 14 } else { 62 };
 
 const SHIFTED_ADDRESS_BITS: u32 = ADDRESS_BITS - 3;
 const SHIFTED_ADDRESS_MASK: u64 = (1 << SHIFTED_ADDRESS_BITS) - 1;
@@ -39,8 +39,19 @@ pub(super) struct Link(u64);
 impl Link {
     pub(super) const NONE: Self = Self(0);
 
-    pub(super) fn new(entry: Entry<'_>) -> Self {
-        Self(entry.block().as_ptr().expose_provenance() as u64 >> 3)
+    /// A link to be put into a tree.
+    ///
+    /// # Safety
+    /// 1. From when it is put into a tree until the tree has removed it, the entry stays at its address, and changes only
+    ///    while the tree is borrowed mutably. It is put into a tree once.
+    pub(super) unsafe fn new(entry: Entry<'_>) -> Self {
+        Self(bits_of(entry))
+    }
+
+    /// Whether it leads to this entry.
+    #[inline]
+    pub(super) fn leads_to(self, entry: Entry<'_>) -> bool {
+        self.0 == bits_of(entry)
     }
 
     #[inline]
@@ -64,6 +75,12 @@ impl Link {
         // SAFETY: (1) the caller's.
         unsafe { Entry::from_block(block.expect("links are made of entries")) }
     }
+}
+
+/// The address of an entry in the bits of a link.
+#[inline]
+fn bits_of(entry: Entry<'_>) -> u64 {
+    entry.block().as_ptr().expose_provenance() as u64 >> 3
 }
 
 #[repr(C)]
@@ -114,8 +131,8 @@ impl Leaf {
     /// The entry of the element at `index`.
     #[inline]
     pub(super) fn entry(&self, index: usize) -> Entry<'_> {
-        // SAFETY: (1) whoever inserted the link keeps the entry as long as the tree has it (`Tree::insert`), and
-        // changes it only while the tree is borrowed mutably.
+        // SAFETY: (1) whoever made the link keeps the entry as long as the tree has it, and changes it only while the tree
+        // is borrowed mutably (`Link::new`).
         unsafe { self.link(index).entry() }
     }
 
@@ -151,10 +168,11 @@ impl Leaf {
         partition_point(start, end, is_behind)
     }
 
-    /// The place of an element that is there, by where its entry is.
-    pub(super) fn find(&self, order: u64, link: Link) -> Option<usize> {
+    /// The place of an element that is there.
+    pub(super) fn find(&self, order: u64, entry: Entry<'_>) -> Option<usize> {
         let (start, end) = self.range_of_tag(self.tag(order));
-        let is_it = |word: &u64| word & SHIFTED_ADDRESS_MASK == link.0;
+        let bits = bits_of(entry);
+        let is_it = |word: &u64| word & SHIFTED_ADDRESS_MASK == bits;
         self.words[start..end].iter().position(is_it).map(|offset| start + offset)
     }
 

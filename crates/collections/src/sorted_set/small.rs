@@ -25,7 +25,7 @@ use super::order::{Probe, order_of};
 use crate::prefetch;
 
 /// Elements of the largest small set; few under Miri.
-pub(super) const SMALL_LEN_MAX: usize = if cfg!(miri) { 20 } else { 128 };
+pub(super) const SMALL_LEN_MAX: usize = if crate::IS_TINY { 20 } else { 128 };
 
 /// Bytes of the members of the largest small set.
 const MEMBERS_SIZE_MAX: usize = 32 * 1024;

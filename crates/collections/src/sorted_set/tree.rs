@@ -22,9 +22,10 @@
 use super::leaf::{LEAF_LEN_MAX, Leaf, Link, partition_point};
 use super::order::Probe;
 use crate::entry::Entry;
+use crate::estimate::estimated_sum;
 
 /// Children of a full inner node; few under Miri, where trees are small and are to be deep.
-const FANOUT: usize = if cfg!(miri) { 4 } else { 32 };
+const FANOUT: usize = if crate::IS_TINY { 4 } else { 32 };
 
 /// The tree; without a root if it is empty.
 #[derive(Default)]
@@ -89,7 +90,9 @@ impl Tree {
     /// 1. The entry stays at its address until the tree has removed it, and changes only under the tree's exclusive
     ///    borrow.
     pub(super) unsafe fn insert(&mut self, order: u64, entry: Entry<'_>) {
-        let new = New { order, member: entry.key(), link: Link::new(entry) };
+        // SAFETY: (1) is the callee's condition, too.
+        let link = unsafe { Link::new(entry) };
+        let new = New { order, member: entry.key(), link };
         let root = self.root.get_or_insert_with(|| Node::Leaf(Leaf::new()));
         let inserted = root.insert(&new, Edge { left: true, right: true });
         let Some(sibling) = inserted.sibling else { return };
@@ -101,10 +104,7 @@ impl Tree {
     }
 
     /// A tree of elements in order, no two equal: its nodes are full but for the last of each level.
-    ///
-    /// # Safety
-    /// 1. As for [`Self::insert`], for the entry of each link.
-    pub(super) unsafe fn of_ordered(elements: &[(u64, Link)]) -> Self {
+    pub(super) fn of_ordered(elements: &[(u64, Link)]) -> Self {
         let leaf = |some: &[(u64, Link)]| Child {
             order: some[0].0,
             first: some[0].1,
@@ -144,15 +144,14 @@ impl Tree {
     /// Gives an element another order, if that can be done inside its leaf. The entry still has its old score, and is
     /// given the new one right after; if it can't be done, nothing is.
     pub(super) fn try_reorder(&mut self, old: u64, new: u64, entry: Entry<'_>) -> bool {
-        let link = Link::new(entry);
         let probe = Probe::Element(old, entry.key());
         let mut node = self.root.as_mut();
         while let Some(Node::Inner(inner)) = node {
-            let index = inner.child_with(&probe, link);
+            let index = inner.child_with(&probe, entry);
             node = inner.children[index].as_mut();
         }
         let Some(Node::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
-        let from = leaf.find(old, link).expect("the element is there");
+        let from = leaf.find(old, entry).expect("the element is there");
         let position = leaf.position(&Probe::Element(new, entry.key()));
         let to = position - usize::from(from < position);
         // Only strictly inside: what the first element is, and what lies behind the last, is for the parents to say.
@@ -177,21 +176,20 @@ impl Tree {
 
     /// The rank of an element that is there.
     pub(super) fn rank_of(&self, order: u64, entry: Entry<'_>) -> usize {
-        let link = Link::new(entry);
         let probe = Probe::Element(order, entry.key());
         let (mut node, mut rank) = (self.root.as_ref(), 0);
         while let Some(Node::Inner(inner)) = node {
-            let index = inner.child_with(&probe, link);
+            let index = inner.child_with(&probe, entry);
             rank += inner.count_before(index);
             node = inner.children[index].as_ref();
         }
         let Some(Node::Leaf(leaf)) = node else { unreachable!("no inner node is empty") };
-        rank + leaf.find(order, link).expect("the element is there")
+        rank + leaf.find(order, entry).expect("the element is there")
     }
 
     /// Bytes of memory of the nodes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.root.as_ref().map_or(0, Node::memory_bytes)
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        self.root.as_ref().map_or(0, |root| root.estimated_bytes(sample_len))
     }
 
     /// Verifies the invariants in the header of this file. Returns the number of elements.
@@ -259,11 +257,12 @@ impl Node {
         }
     }
 
-    fn memory_bytes(&self) -> usize {
+    fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
             Self::Leaf(_) => size_of::<Leaf>(),
             Self::Inner(inner) => {
-                size_of::<Inner>() + inner.children().map(Self::memory_bytes).sum::<usize>()
+                let children = inner.children().map(|child| child.estimated_bytes(sample_len));
+                size_of::<Inner>() + estimated_sum(children, inner.len, sample_len)
             }
         }
     }
@@ -380,9 +379,9 @@ impl Inner {
 
     /// The child that has the element which the probe is at.
     #[inline]
-    fn child_with(&self, probe: &Probe<'_>, link: Link) -> usize {
+    fn child_with(&self, probe: &Probe<'_>, entry: Entry<'_>) -> usize {
         let index = self.child_of(probe);
-        let is_next = index + 1 < self.len && self.firsts[index + 1] == link;
+        let is_next = index + 1 < self.len && self.firsts[index + 1].leads_to(entry);
         index + usize::from(is_next)
     }
 

@@ -3,6 +3,7 @@
 //! Invariants ([`Group::check`])
 //! 1. An id is in the group's pending list exactly if it is in that of one consumer, which its delivery names.
 //! 2. Each name leads to the consumer that has it, and each consumer has a name that leads to it.
+//! 3. `vacant` names each place without a consumer once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ pub struct Group {
     pending: BTreeMap<StreamId, Delivery>,
     names: BTreeMap<Box<[u8]>, ConsumerIndex>,
     consumers: Vec<Option<Consumer>>,
+    vacant: Vec<ConsumerIndex>,
 }
 
 /// A consumer of a group; stays the same as long as the consumer is there.
@@ -65,6 +67,7 @@ impl Group {
             pending: BTreeMap::new(),
             names: BTreeMap::new(),
             consumers: Vec::new(),
+            vacant: Vec::new(),
         }
     }
 
@@ -90,13 +93,16 @@ impl Group {
     pub fn add_consumer(&mut self, name: &[u8], now: i64) -> ConsumerIndex {
         let consumer =
             Consumer { name: name.into(), seen_at: now, active_at: None, pending: BTreeSet::new() };
-        let vacant = self.consumers.iter().position(Option::is_none);
-        let place = vacant.unwrap_or_else(|| {
-            self.consumers.push(None);
-            self.consumers.len() - 1
-        });
-        self.consumers[place] = Some(consumer);
-        let index = ConsumerIndex(place as u32);
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                self.consumers[index.0 as usize] = Some(consumer);
+                index
+            }
+            None => {
+                self.consumers.push(Some(consumer));
+                ConsumerIndex(self.consumers.len() as u32 - 1)
+            }
+        };
         self.names.insert(name.into(), index);
         index
     }
@@ -105,6 +111,7 @@ impl Group {
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let index = self.names.remove(name)?;
         let consumer = self.consumers[index.0 as usize].take().expect("a name leads to a consumer");
+        self.vacant.push(index);
         for id in &consumer.pending {
             self.pending.remove(id);
         }
@@ -175,6 +182,7 @@ impl Group {
         let of_pending = self.pending.len() * (2 * size_of::<StreamId>() + size_of::<Delivery>()) * 3 / 2;
         size_of::<Self>()
             + self.consumers.capacity() * size_of::<Option<Consumer>>()
+            + self.vacant.capacity() * size_of::<ConsumerIndex>()
             + of_consumers
             + of_pending
     }
@@ -192,5 +200,9 @@ impl Group {
         }
         assert_eq!(pending_count, self.pending.len(), "1");
         assert_eq!(self.names.len(), self.consumers.iter().flatten().count(), "2");
+        let vacant: BTreeSet<u32> = self.vacant.iter().map(|index| index.0).collect();
+        assert_eq!(vacant.len(), self.vacant.len(), "3");
+        assert_eq!(vacant.len() + self.names.len(), self.consumers.len(), "3");
+        assert!(vacant.iter().all(|place| self.consumers[*place as usize].is_none()), "3");
     }
 }

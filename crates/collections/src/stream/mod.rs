@@ -20,6 +20,7 @@ mod range;
 use std::collections::BTreeMap;
 
 use crate::collection::Collection;
+use crate::estimate::estimated_sum;
 use crate::object::{Kind, Object};
 
 pub use group::{Consumer, ConsumerIndex, Delivery, Group};
@@ -115,7 +116,7 @@ impl Stream {
         if node.deleted_count == 0 {
             return Some(node.last);
         }
-        node.iter(*first).last().map(|placed| placed.entry.id)
+        node.last_entry(*first).map(|entry| entry.id)
     }
 
     /// Appends an entry.
@@ -402,7 +403,12 @@ impl Stream {
     /// Bytes of memory that it takes, beyond `Self`.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let of_nodes: usize = self.nodes.values().map(Node::allocated_bytes).sum();
+        self.estimated_bytes(usize::MAX)
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        let of_nodes = self.nodes.values().map(Node::allocated_bytes);
+        let of_nodes = estimated_sum(of_nodes, self.nodes.len(), sample_len);
         let of_tree = self.nodes.len() * (size_of::<StreamId>() + size_of::<Node>()) * 3 / 2;
         let of_groups: usize =
             self.groups.iter().map(|(name, group)| name.len() + group.memory_bytes()).sum();

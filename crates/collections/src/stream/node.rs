@@ -4,15 +4,17 @@
 //! node's first entry are not repeated. An entry that is deleted keeps its bytes and is marked, until enough of them are.
 //!
 //! ```text
-//! node:   number of names │ names                                    numbers are LEB128, texts have their length before them
-//! entry:  flags 1 │ ms since the first │ seq │ size of the rest │ values, or number of pairs and pairs
+//! node:   names                                                      numbers are LEB128, texts have their length before them
+//! entry:  flags 1 │ ms since the first │ seq │ size of the rest │ values, or number of pairs and pairs │ size of all before
 //! ```
-//! `seq` is a difference within the first id's millisecond, and itself in later ones.
+//! The size at the end is written so that it can be read backwards (`write_number_back`): so the last entries are found without
+//! decoding those before. `seq` is a difference within the first id's millisecond, and itself in later ones.
 //!
 //! Invariants ([`Node::check`])
 //! 1. Entries ascend by id, and the first is not below the node's id.
 //! 2. `live_count` and `deleted_count` are the numbers of entries without and with the mark.
 //! 3. `last` is the id of the last entry, deleted or not.
+//! 4. From the end backwards there are the same entries.
 
 use super::id::StreamId;
 
@@ -30,6 +32,8 @@ pub(super) struct Node {
     bytes: Vec<u8>,
     /// Where the entries begin.
     entries_at: u32,
+    /// Number of names before them.
+    name_count: u32,
     pub(super) live_count: u32,
     pub(super) deleted_count: u32,
     pub(super) last: StreamId,
@@ -59,10 +63,10 @@ impl Node {
     /// A node with this entry.
     pub(super) fn new<'f>(id: StreamId, pairs: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone) -> Self {
         let mut bytes = Vec::new();
-        write_number(&mut bytes, pairs.clone().count() as u64);
+        let name_count = pairs.clone().count() as u32;
         pairs.clone().for_each(|(name, _)| write_text(&mut bytes, name));
         let entries_at = bytes.len() as u32;
-        let mut node = Self { bytes, entries_at, live_count: 0, deleted_count: 0, last: id };
+        let mut node = Self { bytes, entries_at, name_count, live_count: 0, deleted_count: 0, last: id };
         node.push(id, id, pairs);
         node
     }
@@ -83,7 +87,8 @@ impl Node {
             number_size(count as u64)
                 + pairs.clone().map(|(name, value)| text_size(name) + text_size(value)).sum::<usize>()
         };
-        self.bytes.reserve(body_size + 25);
+        self.bytes.reserve(body_size + 30);
+        let start = self.bytes.len();
         self.bytes.push(flags);
         write_number(&mut self.bytes, id.ms - first.ms);
         write_number(&mut self.bytes, if id.ms == first.ms { id.seq - first.seq } else { id.seq });
@@ -97,6 +102,8 @@ impl Node {
             }
             write_text(&mut self.bytes, value);
         }
+        let size = self.bytes.len() - start;
+        write_number_back(&mut self.bytes, size as u64);
         self.live_count += 1;
         self.last = id;
     }
@@ -143,9 +150,28 @@ impl Node {
         None
     }
 
-    /// The live entry at a place that [`Self::iter`] gave.
-    pub(super) fn at(&self, first: StreamId, at: u32) -> StreamEntry<'_> {
-        self.read(first, at).0.entry
+    /// Where the last entry ends.
+    pub(super) fn end_place(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// The last live entry that ends at a place or before it, and where it begins.
+    pub(super) fn entry_before(&self, first: StreamId, mut end: u32) -> Option<(StreamEntry<'_>, u32)> {
+        while end > self.entries_at {
+            let mut before = &self.bytes[..end as usize];
+            let size = read_number_back(&mut before) as usize;
+            end = (before.len() - size) as u32;
+            let (placed, _) = self.read(first, end);
+            if !placed.is_deleted {
+                return Some((placed.entry, end));
+            }
+        }
+        None
+    }
+
+    /// The last live entry.
+    pub(super) fn last_entry(&self, first: StreamId) -> Option<StreamEntry<'_>> {
+        self.entry_before(first, self.end_place()).map(|(entry, _)| entry)
     }
 
     /// Marks the live entry with this id as deleted. Whether it was there.
@@ -205,6 +231,7 @@ impl Node {
         })
     }
 
+    #[inline]
     fn read(&self, first: StreamId, at: u32) -> (Placed<'_>, u32) {
         let flags = self.bytes[at as usize];
         let mut rest = &self.bytes[at as usize + 1..];
@@ -212,12 +239,11 @@ impl Node {
         let seq = read_number(&mut rest);
         let body_size = read_number(&mut rest) as usize;
         let id = StreamId::new(first.ms + ms_since, if ms_since == 0 { first.seq + seq } else { seq });
-        let next = (self.bytes.len() - rest.len() + body_size) as u32;
+        let body_end = self.bytes.len() - rest.len() + body_size;
+        let next = (body_end + number_size((body_end - at as usize) as u64)) as u32;
         let mut body = &rest[..body_size];
         let (names, pair_count) = if flags & SAME_NAMES != 0 {
-            let mut names = &self.bytes[..self.entries_at as usize];
-            let count = read_number(&mut names);
-            (Some(names), count)
+            (Some(&self.bytes[..self.entries_at as usize]), u64::from(self.name_count))
         } else {
             (None, read_number(&mut body))
         };
@@ -227,8 +253,7 @@ impl Node {
 
     fn names_are<'f>(&self, mut names: impl Iterator<Item = &'f [u8]>) -> bool {
         let mut own = &self.bytes[..self.entries_at as usize];
-        let count = read_number(&mut own);
-        (0..count).all(|_| names.next() == Some(read_text(&mut own))) && names.next().is_none()
+        (0..self.name_count).all(|_| names.next() == Some(read_text(&mut own))) && names.next().is_none()
     }
 
     /// Panics if an invariant does not hold.
@@ -243,6 +268,14 @@ impl Node {
             "2"
         );
         assert_eq!(ids.last(), Some(&self.last), "3");
+        let live: Vec<StreamId> = self.iter(first).map(|placed| placed.entry.id).collect();
+        let mut end = self.end_place();
+        for id in live.iter().rev() {
+            let (entry, start) = self.entry_before(first, end).expect("there is one more");
+            assert_eq!(entry.id, *id, "4");
+            end = start;
+        }
+        assert!(self.entry_before(first, end).is_none(), "4");
     }
 }
 
@@ -282,15 +315,32 @@ fn write_number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Writes a number that [`read_number_back`] reads: the lowest seven bits are in the last byte.
+fn write_number_back(out: &mut Vec<u8>, value: u64) {
+    let size = number_size(value);
+    // The first byte ends it, so only those behind it are marked.
+    out.extend((0..size).rev().map(|group| {
+        let mark = if group + 1 < size { 0x80 } else { 0 };
+        (value >> (7 * group)) as u8 & 0x7F | mark
+    }));
+}
+
 fn write_text(out: &mut Vec<u8>, text: &[u8]) {
     write_number(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-#[inline]
+#[inline(always)]
 fn read_number(bytes: &mut &[u8]) -> u64 {
-    let mut value = 0;
-    let mut shift = 0;
+    let (first, rest) = bytes.split_first().expect("a number ends within the bytes");
+    *bytes = rest;
+    if *first < 0x80 { u64::from(*first) } else { read_long_number(*first, bytes) }
+}
+
+/// The rest of a number of several bytes, the first of which is read.
+fn read_long_number(first: u8, bytes: &mut &[u8]) -> u64 {
+    let mut value = u64::from(first & 0x7F);
+    let mut shift = 7;
     loop {
         let byte = bytes[0];
         *bytes = &bytes[1..];
@@ -300,6 +350,22 @@ fn read_number(bytes: &mut &[u8]) -> u64 {
         }
         shift += 7;
     }
+}
+
+/// Reads the number that the bytes end with, and cuts it off.
+#[inline]
+fn read_number_back(bytes: &mut &[u8]) -> u64 {
+    let mut value = 0;
+    let mut shift = 0;
+    while let [before @ .., byte] = *bytes {
+        *bytes = before;
+        value |= u64::from(byte & 0x7F) << shift;
+        if *byte < 0x80 {
+            break;
+        }
+        shift += 7;
+    }
+    value
 }
 
 #[inline]

@@ -14,11 +14,11 @@ pub struct StreamRange<'a> {
     end: StreamId,
 }
 
-/// The entries between two ids, descending. Decodes a node at a time.
+/// The entries between two ids, descending. Decodes what it passes only.
 pub struct StreamRangeDown<'a> {
     nodes: btree_map::Range<'a, StreamId, Node>,
-    /// The node that is walked, its id, and the places left.
-    current: Option<(StreamId, &'a Node, Vec<u32>)>,
+    /// The node that is walked, its id, and where the entries end that are left.
+    current: Option<(StreamId, &'a Node, u32)>,
     start: StreamId,
     end: StreamId,
 }
@@ -77,15 +77,21 @@ impl<'a> Iterator for StreamRangeDown<'a> {
 
     fn next(&mut self) -> Option<StreamEntry<'a>> {
         loop {
-            let Some((first, node, places)) = &mut self.current else {
+            let Some((first, node, end)) = self.current else {
                 let (first, node) = self.nodes.next_back()?;
-                let within = node.iter(*first).take_while(|placed| placed.entry.id <= self.end);
-                self.current = Some((*first, node, within.map(|placed| placed.at).collect()));
+                self.current = Some((*first, node, node.end_place()));
                 continue;
             };
-            match places.pop().map(|at| node.at(*first, at)) {
-                None => self.current = None,
-                Some(entry) => return (entry.id >= self.start).then_some(entry),
+            let Some((entry, start)) = node.entry_before(first, end) else {
+                self.current = None;
+                continue;
+            };
+            self.current = Some((first, node, start));
+            if entry.id < self.start {
+                return None;
+            }
+            if entry.id <= self.end {
+                return Some(entry);
             }
         }
     }

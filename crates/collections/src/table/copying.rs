@@ -19,13 +19,14 @@ impl Table {
         for (start, segment) in self.segments() {
             let reference = segment.reference;
             let new = SegmentRef::allocate(heap, reference.bucket_count(), reference.depth());
-            // SAFETY: nobody but the copy frees it.
+            // SAFETY: (1) nobody but the copy frees it.
             let mut filler = Filler::new(unsafe { new.view() });
             // All are asked for before the first is waited for.
             segment.items().for_each(|item| prefetch::line(item.address()));
             let mut len = 0;
             for item in segment.items() {
-                let source = self.entry_of(item);
+                // SAFETY: (1) the segment is the table's.
+                let source = unsafe { self.entry_of(item) };
                 let volatility = source.volatility();
                 let block = Removed::copy_of(source, heap, source.key()).into_block();
                 filler.insert(Item::new(item.position, block, volatility));
@@ -41,7 +42,6 @@ impl Table {
             }
             copy.len += len;
         }
-        copy.segment_count = self.segment_count;
         copy.deepest_count = self.deepest_count;
         copy
     }

@@ -1,6 +1,6 @@
 //! `BITFIELD` and `BITFIELD_RO`
 
-use collections::{DecimalBuffer, ValueRef};
+use collections::DecimalBuffer;
 use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -178,11 +178,10 @@ fn write(
     operations: &[Operation],
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    let old_len = ctx.find_string_for_write(key)?.and_then(ValueRef::text_len);
-    let has_grown = old_len.is_none_or(|len| len < size_min);
     let mut change_count: u64 = 0;
     let mut out = reply.array(operations.len());
-    let edited = ctx.data.edit_string(key, size_min, |bytes| {
+    let edited = ctx.data.edit_string_of(key, size_min, |bytes, old_len| {
+        let has_grown = old_len.is_none_or(|len| len < size_min);
         for operation in operations {
             let (answer, is_different) = operation.apply(bytes);
             let is_write = operation.what != What::Read && answer.is_some();

@@ -4,52 +4,10 @@
 
 use std::ops::Range;
 
-/// Bytes that are counted by one carry-save round.
+use collections::count_ones;
+
+/// Bytes that are compared in one step.
 const BLOCK_SIZE: usize = 64;
-
-/// Number of bits set.
-///
-/// Eight words at a time are added up bit by bit (carry-save), so that only one of eight is really counted: machine code for
-/// every processor has no instruction for that.
-pub fn count_ones(bytes: &[u8]) -> u64 {
-    let mut eights_count = 0;
-    let (mut ones, mut twos, mut fours) = (0, 0, 0);
-    let blocks = bytes.chunks_exact(BLOCK_SIZE);
-    let rest = blocks.remainder();
-    for block in blocks {
-        let mut words = block.chunks_exact(8).map(word);
-        let mut next = || words.next().unwrap_or(0);
-        let (twos_a, twos_b, twos_c, twos_d, fours_a, fours_b, eights);
-        (ones, twos_a) = add(ones, next(), next());
-        (ones, twos_b) = add(ones, next(), next());
-        (twos, fours_a) = add(twos, twos_a, twos_b);
-        (ones, twos_c) = add(ones, next(), next());
-        (ones, twos_d) = add(ones, next(), next());
-        (twos, fours_b) = add(twos, twos_c, twos_d);
-        (fours, eights) = add(fours, fours_a, fours_b);
-        eights_count += u64::from(eights.count_ones());
-    }
-    let rest_words = rest.chunks_exact(8);
-    let last: u32 = rest_words.remainder().iter().map(|byte| byte.count_ones()).sum();
-    let rest_count: u32 = rest_words.map(|chunk| word(chunk).count_ones()).sum();
-    8 * eights_count
-        + 4 * u64::from(fours.count_ones())
-        + 2 * u64::from(twos.count_ones())
-        + u64::from(ones.count_ones())
-        + u64::from(rest_count + last)
-}
-
-/// Adds three bits in each place: their sum's low and high bits.
-#[inline]
-fn add(a: u64, b: u64, c: u64) -> (u64, u64) {
-    let half = a ^ b;
-    (half ^ c, a & b | half & c)
-}
-
-#[inline]
-fn word(chunk: &[u8]) -> u64 {
-    chunk.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
-}
 
 /// Number of bits set among those of a range of bit numbers, which lies in `bytes`.
 pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
@@ -87,10 +45,11 @@ pub fn find_bit(bytes: &[u8], wanted: bool, range: Range<usize>) -> Option<usize
 
 /// The first bit set in `bytes`, each of them first changed by `turn`.
 fn find_set_bit(bytes: &[u8], turn: u8) -> Option<usize> {
-    let turn_word = u64::from_ne_bytes([turn; 8]);
-    let whole_words = bytes.chunks_exact(8);
-    let skipped = whole_words.map(word).take_while(|word| *word == turn_word).count();
-    let (place, byte) = bytes.iter().enumerate().skip(8 * skipped).find(|(_, byte)| **byte != turn)?;
+    // Without an early end within a block: so its bytes are compared by vector instructions.
+    let is_skipped = |block: &&[u8]| block.iter().fold(0, |sum, byte| sum | (byte ^ turn)) == 0;
+    let skipped = bytes.chunks_exact(BLOCK_SIZE).take_while(is_skipped).count();
+    let (place, byte) =
+        bytes.iter().enumerate().skip(BLOCK_SIZE * skipped).find(|(_, byte)| **byte != turn)?;
     Some(8 * place + (byte ^ turn).leading_zeros() as usize)
 }
 

@@ -1,6 +1,6 @@
 //! `SETBIT` and `GETBIT`
 
-use collections::{DecimalBuffer, ValueRef};
+use collections::DecimalBuffer;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -56,10 +56,11 @@ fn setbit(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     };
     let key = ctx.key(0);
     let size_min = offset / 8 + 1;
-    let old_len = ctx.find_string_for_write(key)?.and_then(ValueRef::text_len);
-    let before = ctx.data.edit_string(key, size_min, |bytes| bits::put(bytes, offset, bit));
-    let before = before.map_err(|_| CommandError::WRONG_TYPE)?;
-    if before != bit || old_len.is_none_or(|len| len < size_min) {
+    let edited = ctx.data.edit_string_of(key, size_min, |bytes, old_len| {
+        (bits::put(bytes, offset, bit), old_len.is_none_or(|len| len < size_min))
+    });
+    let (before, has_grown) = edited.map_err(|_| CommandError::WRONG_TYPE)?;
+    if before != bit || has_grown {
         ctx.changed(EventClass::String, "setbit", key);
     }
     Ok(reply.flag(before))

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use collections::Entry;
 use keyspace::{Life, ScanPosition};
+use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
 use super::scan_options::{ScanOptions, Subject, parse_cursor};
@@ -38,16 +39,26 @@ pub const COMMAND: Command = Command {
 /// Buckets looked at in a call, for each key that it asks for.
 const BUCKETS_PER_KEY: usize = 10;
 
+/// Bytes that the keys of most calls take in a reply.
+const KEYS_SIZE_EXPECTED: usize = 512;
+
+/// The keys found, as they are replied.
+struct Found<'a> {
+    count: usize,
+    keys: ReplyBuffer<'a>,
+}
+
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args.tail(2), Subject::Keys)?;
     let mut out = reply.array(2);
-    // The keys come behind the cursor that is known after them.
-    let mut found = Vec::new();
+    // The keys come behind the cursor that is known after them: written aside, as one text.
+    let mut keys = Vec::with_capacity(KEYS_SIZE_EXPECTED);
+    let mut found = Found { count: 0, keys: ReplyBuffer::new(&mut keys, out.protocol()) };
     let next = ScanPosition::from_cursor(cursor).and_then(|from| scan(ctx, from, &options, &mut found));
     out.bulk_int(next.map_or(0, |next| next.cursor() as i64));
-    out.array(found.len());
-    found.iter().for_each(|key| out.bulk(key));
+    out.array(found.count);
+    out.raw(&keys);
     Ok(out.done())
 }
 
@@ -55,7 +66,7 @@ fn scan(
     ctx: &mut Ctx<'_>,
     from: ScanPosition,
     options: &ScanOptions<'_>,
-    found: &mut Vec<Box<[u8]>>,
+    found: &mut Found<'_>,
 ) -> Option<ScanPosition> {
     let db = ctx.session.db;
     let mut expired: Vec<Box<[u8]>> = Vec::new();
@@ -64,8 +75,12 @@ fn scan(
     let visit = |entry: Entry<'_>, life: Life| {
         seen_count.set(seen_count.get() + usize::from(life == Life::Lasting));
         if options.kind.is_none_or(|kind| kind == entry.kind()) && options.matches(entry.key()) {
-            let keys = if life == Life::Lasting { &mut *found } else { &mut expired };
-            keys.push(entry.key().into());
+            if life == Life::Lasting {
+                found.keys.bulk(entry.key());
+                found.count += 1;
+            } else {
+                expired.push(entry.key().into());
+            }
         }
     };
     let enough = || {

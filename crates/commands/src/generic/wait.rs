@@ -53,11 +53,11 @@ const NO_AOF: CommandError =
 
 fn wait(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let wanted = parse_i64_strict(args.at(1)).ok_or(CommandError::NOT_AN_INTEGER)?;
-    let until = parse_millis(ctx, args.at(2))?;
+    let timeout = parse_millis(ctx, args.at(2))?;
     if wanted <= 0 || !ctx.may_block() {
         return Ok(reply.integer(0));
     }
-    ctx.block(until, BlockReason::Replicas { acknowledged: 0 });
+    ctx.block(timeout, BlockReason::Replicas { acknowledged: 0 });
     Ok(reply.nothing())
 }
 
@@ -67,7 +67,7 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         return Err(BAD_NUMLOCAL);
     }
     let replicas = parse_i64_strict(args.at(2)).filter(|count| *count >= 0).ok_or(BAD_NUMREPLICAS)?;
-    let until = parse_millis(ctx, args.at(3))?;
+    let timeout = parse_millis(ctx, args.at(3))?;
     if local > 0 {
         return Err(NO_AOF);
     }
@@ -77,6 +77,6 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
         out.integer(0);
         return Ok(out.done());
     }
-    ctx.block(until, BlockReason::Disk);
+    ctx.block(timeout, BlockReason::Disk);
     Ok(reply.nothing())
 }

@@ -33,8 +33,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let key = ctx.key(0);
     let mut union = Union::new();
     let mut is_dense = false;
-    for index in 0..ctx.planned.len() {
-        let key = ctx.key(index);
+    for key in ctx.keys() {
         ctx.data.expire_if_due(key);
         if let Some(bytes) = sketch::find(ctx, key)? {
             is_dense |= sketch::is_dense(bytes)?;

@@ -65,7 +65,7 @@ fn pop_or_wait(
     end: End,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    let until = parse_seconds(ctx, args.at(args.len() - 1))?;
+    let timeout = parse_seconds(ctx, args.at(args.len() - 1))?;
     let mut out = reply.parts();
     for key in ctx.keys() {
         let popped = pop_one(ctx, key, end, &mut out, |out| {
@@ -77,7 +77,7 @@ fn pop_or_wait(
         }
     }
     if ctx.may_block() {
-        ctx.block(until, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..ctx.planned.len())));
+        ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..ctx.planned.len())));
     } else {
         out.null_array();
     }

@@ -1,6 +1,7 @@
 //! `LMOVE`, `RPOPLPUSH`, `BLMOVE` and `BRPOPLPUSH`
 
-use base::Millis;
+use std::time::Duration;
+
 use collections::{End, Kind, List};
 use wire::request::Args;
 
@@ -94,26 +95,26 @@ fn rpoplpush(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Rep
 
 fn blmove(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (from, to) = (parse_end(args.at(3))?, parse_end(args.at(4))?);
-    let until = parse_seconds(ctx, args.at(5))?;
-    move_or_wait(ctx, from, to, until, reply)
+    let timeout = parse_seconds(ctx, args.at(5))?;
+    move_or_wait(ctx, from, to, timeout, reply)
 }
 
 fn brpoplpush(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let until = parse_seconds(ctx, args.at(3))?;
-    move_or_wait(ctx, End::Right, End::Left, until, reply)
+    let timeout = parse_seconds(ctx, args.at(3))?;
+    move_or_wait(ctx, End::Right, End::Left, timeout, reply)
 }
 
 fn move_or_wait(
     ctx: &mut Ctx<'_>,
     from: End,
     to: End,
-    until: Option<Millis>,
+    timeout: Option<Duration>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     if ctx.find_for_write::<List>(ctx.key(0))?.is_some() || !ctx.may_block() {
         return move_element(ctx, from, to, reply);
     }
-    ctx.block(until, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..1)));
+    ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..1)));
     Ok(reply.nothing())
 }
 

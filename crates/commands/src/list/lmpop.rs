@@ -102,11 +102,11 @@ fn lmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
 
 fn blmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (end, count) = parse(args, 2)?;
-    let until = parse_seconds(ctx, args.at(1))?;
+    let timeout = parse_seconds(ctx, args.at(1))?;
     let mut out = reply.parts();
     if !pop_from_first(ctx, ctx.keys(), end, count, &mut out)? {
         if ctx.may_block() {
-            ctx.block(until, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..ctx.planned.len())));
+            ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..ctx.planned.len())));
         } else {
             out.null_array();
         }

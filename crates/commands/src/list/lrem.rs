@@ -1,6 +1,6 @@
 //! `LREM`
 
-use collections::List;
+use collections::{End, List};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -37,8 +37,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Err(BEYOND_RANGE);
     }
     let (key, element, limits) = (ctx.key(0), args.at(3), limits(ctx.config));
+    let from = if count < 0 { End::Right } else { End::Left };
+    let count_max = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
     let removed = ctx.edit(key, |list: &mut List, _| {
-        let removed = remove(list, count, element);
+        let removed = list.remove_equal(element, from, count_max);
         if removed > 0 {
             list.shrunk(limits);
         }
@@ -51,31 +53,4 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ctx.deleted_if_gone(key);
     }
     Ok(reply.integer(removed as i64))
-}
-
-/// Removes up to `count` equal elements from the left, or if it is negative from the right; 0: all. Returns their number.
-fn remove(list: &mut List, count: i64, element: &[u8]) -> usize {
-    let wanted = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
-    let mut found = Vec::new();
-    let mut note = |index: usize, item: collections::Item<'_>| {
-        if item.is(element) {
-            found.push(index);
-        }
-        found.len() < wanted
-    };
-    if count < 0 {
-        list.walk_back(list.len() - 1, &mut note);
-        found.reverse();
-    } else {
-        list.walk(0, &mut note);
-    }
-    // From the right, so that those before keep their index; neighbours together.
-    let mut rest = &found[..];
-    while let Some(last) = rest.last() {
-        let is_neighbour = |(distance, index): (usize, &usize)| index + distance == *last;
-        let run = rest.iter().rev().enumerate().take_while(|pair| is_neighbour(*pair)).count();
-        list.remove_range(last + 1 - run, run);
-        rest = &rest[..rest.len() - run];
-    }
-    found.len()
 }

@@ -14,22 +14,29 @@ pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option
 
 /// Visits the members that all sets have, until `visit` answers false. The smallest set is gone through, and the others
 /// are asked.
-pub(super) fn intersect(
+pub(super) fn intersect<'s>(
     home: Home<'_>,
-    sets: &[Option<&Set>],
-    mut visit: impl FnMut(&mut Wanted<'_>, Item<'_>) -> bool,
+    sets: Vec<Option<&'s Set>>,
+    mut visit: impl FnMut(Item<'s>) -> bool,
 ) {
-    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
+    let Some(mut sets) = sets.into_iter().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
+    // Integers are looked for as such where no set needs their text.
+    let only_ints = sets.iter().all(|set| set.is_intset());
     let Some((smallest, others)) = sets.split_first() else { return };
-    let others: Vec<&Set> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
-    let mut buffer = DecimalBuffer::new();
-    for item in smallest.iter() {
-        let mut wanted = Wanted::new(item, &mut buffer);
-        if others.iter().all(|set| set.has(home, &mut wanted)) && !visit(&mut wanted, item) {
-            return;
-        }
-    }
+    let smallest = *smallest;
+    let others = others.iter().filter(|set| !std::ptr::eq(**set, smallest));
+    smallest.walk(|item| {
+        let is_in_all = match item {
+            Item::Int(value) if only_ints => others.clone().all(|set| set.has_int(value)),
+            item => {
+                let mut buffer = DecimalBuffer::new();
+                let mut wanted = Wanted::new(item, &mut buffer);
+                others.clone().all(|set| set.has(home, &mut wanted))
+            }
+        };
+        !is_in_all || visit(item)
+    });
 }
 
 /// Stores a result in place of whatever the destination holds, and answers its size.

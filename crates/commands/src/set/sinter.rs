@@ -1,6 +1,6 @@
 //! `SINTER`, `SINTERSTORE` and `SINTERCARD`
 
-use collections::{Collection, Set};
+use collections::{Collection, Item, Set, parse_canonical};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -84,7 +84,7 @@ fn sinter(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let mut out = reply.parts();
     let start = out.deferred_set();
     let (mut count, portions) = (0, ctx.portions(&out));
-    intersect(ctx.home(ctx.key(0)), &sets, |_, member| {
+    intersect(ctx.home(ctx.key(0)), sets, |member| {
         out.item(member);
         portions.cut(&mut out);
         count += 1;
@@ -103,9 +103,13 @@ fn sinterstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<R
     let mut result =
         if smallest.is_some_and(|set| set.is_intset()) { Set::new() } else { Set::new_listpack() };
     let mut only_integers = true;
-    intersect(home, &sets, |member, _| {
-        only_integers = only_integers && member.int().is_some();
-        result.add(home, member.bytes(), limits);
+    intersect(home, sets, |member| {
+        only_integers = only_integers
+            && match member {
+                Item::Int(_) => true,
+                Item::Bytes(text) => parse_canonical(text).is_some(),
+            };
+        result.add_item(home, member, limits);
         true
     });
     if only_integers {
@@ -118,7 +122,7 @@ fn sintercard(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let limit = parse_limit(args.tail(options_start(args)?))?;
     let sets = find_sets(ctx, 0)?;
     let mut count = 0;
-    intersect(ctx.home(ctx.key(0)), &sets, |_, _| {
+    intersect(ctx.home(ctx.key(0)), sets, |_| {
         count += 1;
         Some(count) != limit
     });

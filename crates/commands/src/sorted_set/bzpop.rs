@@ -1,6 +1,7 @@
 //! `BZPOPMIN`, `BZPOPMAX` and `BZMPOP`
 
-use base::Millis;
+use std::time::Duration;
+
 use collections::Kind;
 use wire::request::Args;
 
@@ -81,28 +82,28 @@ pub const BZMPOP: Command = Command {
 };
 
 fn pop_one(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, end: End) -> Result<Replied, CommandError> {
-    let until = parse_seconds(ctx, args.at(args.len() - 1))?;
+    let timeout = parse_seconds(ctx, args.at(args.len() - 1))?;
     let keys = ctx.keys();
     match first_present(ctx, keys)? {
         Some(key) => pop(ctx, key, end, 1, Shape::KeyAndFlat, reply),
-        None => wait(ctx, until, reply),
+        None => wait(ctx, timeout, reply),
     }
 }
 
 fn pop_several(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (end, count) = parse_multi_pop(args, 2)?;
-    let until = parse_seconds(ctx, args.at(1))?;
+    let timeout = parse_seconds(ctx, args.at(1))?;
     let keys = ctx.keys();
     match first_present(ctx, keys)? {
         Some(key) => pop(ctx, key, end, count, Shape::KeyAndPairs, reply),
-        None => wait(ctx, until, reply),
+        None => wait(ctx, timeout, reply),
     }
 }
 
-fn wait(ctx: &mut Ctx<'_>, until: Option<Millis>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+fn wait(ctx: &mut Ctx<'_>, timeout: Option<Duration>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if !ctx.may_block() {
         return Ok(reply.null_array());
     }
-    ctx.block(until, BlockReason::Keys(KeyWait::for_kind(Kind::SortedSet, 0..ctx.planned.len())));
+    ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::SortedSet, 0..ctx.planned.len())));
     Ok(reply.nothing())
 }

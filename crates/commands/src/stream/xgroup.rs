@@ -125,7 +125,8 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
         text => parse_id(text, 0)?,
     };
     let added = ctx.edit_or_new(key, |stream: &mut Stream, _| {
-        stream.add_group(args.at(3), ConsumerGroup::new(id, options.entries_read))
+        let entries_read = options.entries_read_of(stream);
+        stream.add_group(args.at(3), ConsumerGroup::new(id, entries_read))
     })?;
     if !added {
         return Err(BUSY_GROUP);
@@ -145,9 +146,10 @@ fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
         text => parse_id_or_end(text, 0)?,
     };
     with_group(ctx, args, |stream, name| {
+        let entries_read = options.entries_read_of(stream);
         if let Some(group) = stream.group_mut(name) {
             group.last_id = id;
-            group.entries_read = options.entries_read;
+            group.entries_read = entries_read;
         }
     })?;
     report(ctx, "xgroup-setid");
@@ -216,6 +218,11 @@ struct Options {
 }
 
 impl Options {
+    /// No group has read more than was ever added: else its lag would be negative.
+    fn entries_read_of(&self, stream: &Stream) -> Option<u64> {
+        self.entries_read.map(|read| read.min(stream.entries_added))
+    }
+
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let is_create = args.at(1).says("create");

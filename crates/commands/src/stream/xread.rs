@@ -1,5 +1,7 @@
 //! `XREAD` and `XREADGROUP`
 
+use std::time::Duration;
+
 use base::Millis;
 use collections::Kind;
 use collections::stream::{ConsumerIndex, Delivery, Stream, StreamId};
@@ -105,7 +107,7 @@ struct Options<'a> {
     stream_count: usize,
     count: Option<usize>,
     /// Until when to wait, if at all; `Some(None)`: for ever.
-    until: Option<Option<Millis>>,
+    timeout: Option<Option<Duration>>,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
@@ -189,7 +191,7 @@ fn wait(
     behind: Option<&[StreamId]>,
     mut out: Parts<'_>,
 ) -> Replied {
-    let Some(until) = options.until.filter(|_| ctx.may_block()) else {
+    let Some(timeout) = options.timeout.filter(|_| ctx.may_block()) else {
         out.null_array();
         return out.done();
     };
@@ -200,7 +202,7 @@ fn wait(
             wait.replaced.push((options.id_at(index), id.to_string().into_bytes()));
         }
     }
-    ctx.block(until, BlockReason::Keys(wait));
+    ctx.block(timeout, BlockReason::Keys(wait));
     out.done()
 }
 
@@ -340,7 +342,7 @@ impl<'a> Options<'a> {
     fn parse(args: Args<'a>, name: &str, now: Millis) -> Result<Self, CommandError> {
         let for_group = name == "xreadgroup";
         let mut options =
-            Self { streams_at: 0, stream_count: 0, count: None, until: None, group: None, no_ack: false };
+            Self { streams_at: 0, stream_count: 0, count: None, timeout: None, group: None, no_ack: false };
         let mut at = 1;
         while let Some(word) = args.get(at) {
             let more = args.len() - at - 1;
@@ -349,8 +351,8 @@ impl<'a> Options<'a> {
                 if timeout < 0 {
                     return Err(NEGATIVE_TIMEOUT);
                 }
-                let until = now.0.checked_add(timeout).ok_or(LATE_TIMEOUT)?;
-                options.until = Some((timeout > 0).then_some(Millis(until)));
+                now.0.checked_add(timeout).ok_or(LATE_TIMEOUT)?;
+                options.timeout = Some((timeout > 0).then(|| Duration::from_millis(timeout.unsigned_abs())));
                 at += 2;
             } else if word.says("count") && more > 0 {
                 options.count = Some(parse_count(args.at(at + 1))?).filter(|count| *count > 0);

@@ -50,32 +50,35 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         return Ok(reply.null_array());
     }
     ctx.session.flags.insert(SessionFlags::IN_EXEC);
-    let mut out = reply.array(queue.requests.len());
-    for queued in &queue.requests {
-        run_queued(ctx, queued, &mut out);
+    let mut out = reply.array(queue.len());
+    let mut started_ns = ctx.host.uptime_ns();
+    for queued in queue.iter() {
+        run_queued(ctx, queued, &mut out, &mut started_ns);
     }
     ctx.session.flags.remove(SessionFlags::IN_EXEC);
+    ctx.reuse_queue(queue);
     Ok(out.done())
 }
 
-/// Runs one command of the transaction, and answers it.
-fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
+/// Runs one command of the transaction, and answers it. It began at `started_ns`, and the next one begins when it ends.
+fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, started_ns: &mut u64) {
     let mark = out.mark();
-    let args = queued.args.args();
-    let started = ctx.host.unix_micros();
+    let args = queued.args;
     let mut inner = Ctx {
         data: &mut *ctx.data,
         session: &mut *ctx.session,
         config: ctx.config,
         host: ctx.host,
         command: queued.found.command,
-        planned: &queued.keys,
+        planned: queued.keys,
         args,
         effects: &mut *ctx.effects,
         hasher: ctx.hasher,
     };
     let result = (queued.found.command.run)(&mut inner, args, Reply::new(out.reborrow()));
-    inner.remember_reads();
+    if inner.session.tracking.is_some() {
+        inner.remember_reads();
+    }
     // A queued HELLO changes how the rest is written.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
@@ -84,10 +87,10 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: &Queued, out: &mut ReplyBuffer<'_>) {
         out.truncate(mark);
         out.error(error.text());
     }
-    let micros = ctx.host.unix_micros().saturating_sub(started).max(0) as u64;
+    let now_ns = ctx.host.uptime_ns();
     let cost = QueuedCost {
-        micros,
+        ns: now_ns.saturating_sub(std::mem::replace(started_ns, now_ns)),
         reply_size: out.written_since(mark).len() + ctx.effects.lending.lent().size_since(mark.position()),
     };
-    ctx.host.ran_queued(ctx.session, queued, cost, error.as_ref());
+    ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
 }

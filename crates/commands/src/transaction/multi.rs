@@ -46,12 +46,13 @@ pub const DISCARD: Command = Command {
 const NOT_BEGUN: CommandError = CommandError::new("ERR DISCARD without MULTI");
 
 fn multi(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    ctx.session.multi = Some(Box::default());
+    ctx.session.multi = Some(ctx.effects.spare_queue.take().unwrap_or_default());
     Ok(reply.ok())
 }
 
 fn discard(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    ctx.session.multi.take().ok_or(NOT_BEGUN)?;
+    let queue = ctx.session.multi.take().ok_or(NOT_BEGUN)?;
+    ctx.reuse_queue(queue);
     ctx.session.flags.remove(SessionFlags::DIRTY_EXEC);
     ctx.unwatch();
     Ok(reply.ok())

@@ -9,8 +9,10 @@
 //! | `@wait 20` | so many milliseconds go by |
 //! | `@config maxmemory 100mb` | sets a directive |
 //! | `@inspect k` | the encoding of a key and how long it lives, on the line below |
-//! | `@ours` | this dialogue is not for a real server: it has other ways here |
-//! | `@valkey` | likewise, but Valkey answers the same and only Redis does not; `@redis` the other way round |
+//! | `@ours REASON` | this dialogue is not for a real server: it has other ways here |
+//! | `@valkey REASON` | likewise, but Valkey answers the same; `@redis-8.4 REASON`: Redis does from that version on |
+//! | `@differs redis REASON` | the next reply of Redis is another one (`redis-8.4`: from that version on, `redis<8.4`: before it) |
+//! | `@may-differ redis REASON` | the next reply of Redis is not compared: it is another one at times |
 //! | `# ...` | a remark |
 //! | anything else | a reply as [`show`](crate::show) has it; these are compared |
 
@@ -19,12 +21,17 @@ use wire::reply::Protocol;
 use wire::request::{Batch, Limits, Parser};
 use wire::response::Reply;
 
+use crate::marks::{Identity, Mark, covers};
 use crate::ours::Ours;
 use crate::peer::Peer;
 use crate::show::show;
 
 /// The server in a dialogue.
 pub trait Server {
+    /// What a real server is; `None` for ours.
+    fn identity(&self) -> Option<&Identity> {
+        None
+    }
     /// Answers a request; `None`: no reply.
     fn request(&mut self, args: &[Vec<u8>]) -> Option<Reply>;
     /// Switches the protocol.
@@ -37,27 +44,13 @@ pub trait Server {
     fn configure(&mut self, name: &str, value: &str);
 }
 
-/// Which real servers a dialogue can be held with as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Only {
-    Ours,
-    Valkey,
-    Redis,
-}
-
 /// Holds the dialogue whose requests are in `script`, and compares the replies.
 #[track_caller]
 pub fn check(script: Expect) {
     let text = dedented(&script);
-    let only = text.lines().find_map(|line| match line {
-        "@ours" => Some(Only::Ours),
-        "@valkey" => Some(Only::Valkey),
-        "@redis" => Some(Only::Redis),
-        _ => None,
-    });
     match std::env::var("DIALOGUE_PEER") {
         Ok(address) => {
-            if let Some(mut peer) = Peer::connect(&address, only) {
+            if let Some(mut peer) = Peer::connect(&address, &text) {
                 script.assert_eq(&held(&text, &mut peer));
             }
         }
@@ -68,26 +61,48 @@ pub fn check(script: Expect) {
 /// The dialogue with the replies that `server` gives.
 fn held(text: &str, server: &mut dyn Server) -> String {
     let mut transcript = String::new();
-    for line in text.lines() {
+    let mut marks = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         // A pushed message is shown with `>` and no blank behind it.
         if !line.starts_with("> ") && !line.starts_with(['@', '#']) && !line.is_empty() {
             continue;
         }
         transcript.push_str(line);
         transcript.push('\n');
-        if let Some(request) = line.strip_prefix("> ") {
-            if let Some(reply) = server.request(&split(request)) {
-                transcript.push_str(&show(&reply));
-            } else {
-                transcript.push_str("(no reply)");
-            }
-            transcript.push('\n');
+        let shown = if let Some(request) = line.strip_prefix("> ") {
+            server.request(&split(request)).map_or_else(|| "(no reply)".to_owned(), |reply| show(&reply))
         } else if let Some(key) = line.strip_prefix("@inspect ") {
-            transcript.push_str(&inspected(&split(key)[0], server));
-            transcript.push('\n');
-        } else if let Some(directive) = line.strip_prefix('@') {
-            direct(directive, server);
-        }
+            inspected(&split(key)[0], server)
+        } else if let Some(found) = Mark::parse(line) {
+            marks.push(found);
+            continue;
+        } else {
+            if let Some(directive) = line.strip_prefix('@') {
+                direct(directive, server);
+            }
+            continue;
+        };
+        let expected = lines.peek().copied().unwrap_or_default();
+        let differs = |mark: &Mark<'_>| match mark {
+            Mark::Differs(scope) => server.identity().is_some_and(|identity| covers(scope, identity)),
+            Mark::Ours | Mark::Held(_) | Mark::MayDiffer(_) => false,
+        };
+        let may_differ = |mark: &Mark<'_>| match mark {
+            Mark::MayDiffer(scope) => server.identity().is_some_and(|identity| covers(scope, identity)),
+            Mark::Ours | Mark::Held(_) | Mark::Differs(_) => false,
+        };
+        transcript.push_str(if marks.iter().any(may_differ) {
+            expected
+        } else if !marks.iter().any(differs) {
+            &shown
+        } else if shown == expected {
+            "(no difference: the mark is not needed)"
+        } else {
+            expected
+        });
+        marks.clear();
+        transcript.push('\n');
     }
     transcript
 }
@@ -108,7 +123,6 @@ fn direct(directive: &str, server: &mut dyn Server) {
         ["resp3"] => server.set_protocol(Protocol::Resp3),
         ["wait", ms] => server.wait(ms.parse().expect("a number of milliseconds")),
         ["config", name, value] => server.configure(name, value),
-        ["ours" | "valkey" | "redis"] => {}
         _ => panic!("no such directive: @{directive}"),
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Millis;
 use commands::error::CommandError;
@@ -25,6 +26,10 @@ pub struct TestHost {
 impl Host for TestHost {
     fn unix_micros(&self) -> i64 {
         self.clock.get() * 1000
+    }
+
+    fn uptime_ns(&self) -> u64 {
+        self.clock.get() as u64 * 1_000_000
     }
 
     fn started_at(&self) -> Millis {
@@ -55,7 +60,7 @@ impl Host for TestHost {
 
     fn reset_stats(&self) {}
 
-    fn client_list(&self, _: &ClientFilter, _: &Session) -> Vec<String> {
+    fn client_list(&self, _: &ClientFilter, _: &Session) -> Vec<u8> {
         Vec::new()
     }
 
@@ -71,7 +76,7 @@ impl Host for TestHost {
         false
     }
 
-    fn client_pause(&self, _: Millis, _: bool) {}
+    fn client_pause(&self, _: Duration, _: bool) {}
 
     fn client_unpause(&self) {}
 
@@ -122,7 +127,7 @@ impl Host for TestHost {
         Ok(())
     }
 
-    fn ran_queued(&self, _: &Session, _: &Queued, _: QueuedCost, _: Option<&CommandError>) {}
+    fn ran_queued(&self, _: &Session, _: &Config, _: Queued<'_>, _: QueuedCost, _: Option<&CommandError>) {}
 
     fn free_later(&self, _: u64, free: Box<dyn FnOnce() + Send>) {
         free();

@@ -264,7 +264,7 @@ fn what_is_none_is_refused() {
 #[test]
 fn registers() {
     check(expect![[r#"
-        @ours
+        @ours its registers are the hash of ours, and Redis needs DEBUG for it
         > PFADD h a
         1
         > PFDEBUG GETREG h

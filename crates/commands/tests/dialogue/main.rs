@@ -2,7 +2,8 @@
 //!
 //! A dialogue is a text: each request behind `> `, its reply below. `UPDATE_EXPECT=1` fills in the replies.
 //! With `DIALOGUE_PEER=host:port` the same dialogues are held with a real Redis or Valkey server instead, which is
-//! how the expectations here were verified: a dialogue that can't be held there says `@ours`.
+//! how the expectations here were verified: what does not hold there is marked, with the reason.
+//! `tests/dialogues` does that with each of the peers.
 //!
 //! Start reading at [`check::check`], which has the notation.
 
@@ -15,6 +16,7 @@ mod hash;
 mod host;
 mod hyperloglog;
 mod list;
+mod marks;
 mod ours;
 mod peer;
 mod pubsub;

@@ -109,8 +109,8 @@ impl Ours {
         }
         // Nobody else is there who could end the wait before its time.
         if let Some(blocked) = self.session.blocked.take() {
-            let until = blocked.until.expect("a wait in a dialogue has an end");
-            self.clock.set(until.0);
+            let timeout = blocked.timeout.expect("a wait in a dialogue has an end");
+            self.clock.set(self.clock.get() + timeout.as_millis() as i64);
             blocked.write_timeout(&mut ReplyBuffer::new(out, protocol));
         }
         Ok(())

@@ -10,7 +10,8 @@ use std::time::Duration;
 use wire::reply::Protocol;
 use wire::response::{Reply, encode_command};
 
-use crate::check::{Only, Server};
+use crate::check::Server;
+use crate::marks::{Identity, is_held_with};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -18,6 +19,7 @@ static TURN: Mutex<()> = Mutex::new(());
 pub struct Peer {
     stream: TcpStream,
     received: Vec<u8>,
+    identity: Identity,
     /// Directives and their values from before.
     changed: Vec<(String, Vec<u8>)>,
     _turn: MutexGuard<'static, ()>,
@@ -25,20 +27,15 @@ pub struct Peer {
 
 impl Peer {
     /// Connects, unless the dialogue is not for this server.
-    pub fn connect(address: &str, only: Option<Only>) -> Option<Self> {
+    pub fn connect(address: &str, dialogue: &str) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = TcpStream::connect(address).expect("the server of DIALOGUE_PEER answers");
-        let mut peer = Self { stream, received: Vec::new(), changed: Vec::new(), _turn: turn };
+        let unknown = Identity { product: "", version: (0, 0) };
+        let mut peer =
+            Self { stream, received: Vec::new(), identity: unknown, changed: Vec::new(), _turn: turn };
         let info = peer.ask(&["INFO", "server"]);
-        let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
-        let is_valkey = info.contains("valkey_version");
-        let fits = match only {
-            None => true,
-            Some(Only::Ours) => false,
-            Some(Only::Valkey) => is_valkey,
-            Some(Only::Redis) => !is_valkey,
-        };
-        if !fits {
+        peer.identity = Identity::of_info(&String::from_utf8_lossy(info.text().unwrap_or_default()));
+        if !is_held_with(dialogue, &peer.identity) {
             return None;
         }
         peer.ask(&["FLUSHALL"]);
@@ -52,6 +49,10 @@ impl Peer {
 }
 
 impl Server for Peer {
+    fn identity(&self) -> Option<&Identity> {
+        Some(&self.identity)
+    }
+
     fn request(&mut self, args: &[Vec<u8>]) -> Option<Reply> {
         let mut request = Vec::new();
         encode_command(args, &mut request);

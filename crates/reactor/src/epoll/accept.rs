@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{DATA_LISTENER, Epoll, Ready};
 use crate::accept_error::{REST, is_transient};
+use crate::descriptor::Descriptor;
 use crate::{Event, Listener, ListenerToken, ReactorError, Socket, sys};
 
 #[derive(Default)]
@@ -97,7 +98,7 @@ impl Epoll {
                 entry.quota -= 1;
                 entry.is_listed = true;
                 self.ready.push_front(Ready::Listener(token));
-                Some(Event::Accepted { listener: token, socket: Socket::new(fd), peer })
+                Some(Event::Accepted { listener: token, socket: Socket::new(Descriptor::Kernel(fd)), peer })
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 entry.quota = quota_full;

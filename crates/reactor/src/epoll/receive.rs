@@ -37,7 +37,8 @@ impl Epoll {
         let received = sys::receive(connection.socket.as_raw_fd(), buffer);
         match received {
             Ok(0) => {
-                pool.give_back(start);
+                // SAFETY: (1) taken above, and not used any more.
+                unsafe { pool.give_back(start) };
                 connection.is_readable = false;
                 connection.is_at_eof = true;
                 Some(Event::Eof { connection: id, token })
@@ -49,12 +50,13 @@ impl Epoll {
                     self.ready_later.push_back(Ready::Connection(id));
                 }
                 // SAFETY: (1) the first `size` of the bytes from `take`, owned by the pool's buffers;
-                // (2) `start` is not given back but by the RecvBuffer.
+                // (2) `start` is not given back but by the RecvBuffer; (3) it was taken above.
                 let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size as u32, 0) };
                 Some(Event::Received { connection: id, token, data })
             }
             Err(error) => {
-                pool.give_back(start);
+                // SAFETY: (1) taken above, and not used any more.
+                unsafe { pool.give_back(start) };
                 match error.kind() {
                     io::ErrorKind::WouldBlock => connection.is_readable = false,
                     io::ErrorKind::Interrupted => {

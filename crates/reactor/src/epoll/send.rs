@@ -97,7 +97,7 @@ impl Epoll {
             Ending::None | Ending::IsShut => {}
             Ending::Shutdown => {
                 connection.ending = Ending::IsShut;
-                if let Err(error) = sys::shutdown(connection.socket.as_raw_fd(), libc::SHUT_WR) {
+                if let Err(error) = connection.socket.shut_down_write() {
                     self.fail(id, error);
                 }
             }

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use io_uring::{cqueue, opcode, types};
-
+use super::request::{Completion, Operation, Request};
 use super::{KIND_ACCEPT, Uring};
 use crate::accept_error::{REST, is_transient};
-use crate::{Event, Listener, ListenerToken, PeerAddress, ReactorError, Socket, sys};
+use crate::clock::Ticks;
+use crate::{Event, Listener, ListenerToken, PeerAddress, ReactorError, Socket};
 
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -26,7 +26,7 @@ struct Entry {
     is_armed: bool,
     is_cancelled: bool,
     is_paused: bool,
-    rests_until: Option<Instant>,
+    rests_until: Option<Ticks>,
     /// Accepted while paused.
     held: Vec<Socket>,
 }
@@ -53,7 +53,7 @@ impl Listeners {
     /// A descriptor is free again.
     pub(super) fn end_rests(&mut self) {
         if self.needs_tending {
-            let now = Instant::now();
+            let now = Ticks::now();
             for entry in &mut self.entries {
                 entry.rests_until = entry.rests_until.map(|_| now);
             }
@@ -109,14 +109,14 @@ impl Uring {
         }
         self.listeners.needs_tending = false;
         let mut timeout = timeout;
-        let now = Instant::now();
+        let now = Ticks::now();
         self.listeners.entries.retain(|entry| entry.listener.is_some() || entry.is_armed);
         for index in 0..self.listeners.entries.len() {
             let entry = &mut self.listeners.entries[index];
             entry.rests_until = entry.rests_until.filter(|&until| until > now);
             if let Some(until) = entry.rests_until {
                 self.listeners.needs_tending = true;
-                let left = until - now;
+                let left = Duration::from_nanos(until.ns_since(now));
                 timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
             }
             let user_data = entry.user_data();
@@ -125,9 +125,7 @@ impl Uring {
                 (Some(listener), false) if is_wanted => {
                     entry.is_armed = true;
                     entry.is_cancelled = false;
-                    let accept = opcode::AcceptMulti::new(types::Fd(listener.as_raw_fd()))
-                        .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
-                    let accept = accept.build().user_data(user_data);
+                    let accept = Request::new(user_data, Operation::Accept { fd: listener.as_raw_fd() });
                     // SAFETY: (1) it points to nothing.
                     unsafe { self.push(&accept)? };
                 }
@@ -141,11 +139,12 @@ impl Uring {
         Ok(timeout)
     }
 
-    pub(super) fn complete_accept(&mut self, user_data: u64, completion: &cqueue::Entry) -> Option<Event> {
-        let result = sys::own_result(completion.result());
+    pub(super) fn complete_accept(&mut self, user_data: u64, completion: &Completion) -> Option<Event> {
+        // SAFETY: (1) an accept has just completed with it, and completions are looked at once.
+        let result = unsafe { self.ring.own_result(completion.result) };
         let entry = self.listeners.entries.iter_mut().find(|entry| entry.user_data() == user_data)?;
         let token = entry.token;
-        if !cqueue::more(completion.flags()) {
+        if !completion.has_more() {
             entry.is_armed = false;
             self.in_flight_count -= 1;
             self.listeners.needs_tending = true;
@@ -158,7 +157,7 @@ impl Uring {
             Ok(fd) => accepted(token, Socket::new(fd)),
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) || is_transient(&error) => None,
             Err(error) => {
-                entry.rests_until = Some(Instant::now() + REST);
+                entry.rests_until = Some(Ticks::now().plus_ns(REST.as_nanos() as u64));
                 Some(Event::AcceptError { listener: token, error })
             }
         }

@@ -35,7 +35,7 @@ pub(crate) struct BufferRing {
 
 impl BufferRing {
     /// Allocates and registers `buffer_count` buffers, rounded up to a power of two, with `ring`.
-    pub(super) fn new(ring: &Ring, buffer_size: u32, buffer_count: u16) -> io::Result<Self> {
+    pub(super) fn new(ring: &mut Ring, buffer_size: u32, buffer_count: u16) -> io::Result<Self> {
         let buffer_count = buffer_count.min(1 << 15).next_power_of_two();
         let entries = sys::Mapping::new(usize::from(buffer_count) * size_of::<BufRingEntry>())?;
         let memory = sys::Mapping::new(usize::from(buffer_count) * stride(buffer_size))?;
@@ -52,7 +52,8 @@ impl BufferRing {
             free_count: Cell::new(0),
         };
         for id in 0..buffer_count {
-            buffers.give_back(id);
+            // SAFETY: (1) there are so many, and nobody has one yet.
+            unsafe { buffers.give_back(id) };
         }
         Ok(buffers)
     }
@@ -62,14 +63,23 @@ impl BufferRing {
     }
 
     /// Notes that the kernel has filled buffer `id`, and tells where it is.
-    pub(super) fn take(&self, id: u16) -> NonNull<u8> {
+    ///
+    /// # Safety
+    ///
+    /// 1. A completion of the ring has just named the buffer.
+    pub(super) unsafe fn take(&self, id: u16) -> NonNull<u8> {
         self.free_count.set(self.free_count.get() - 1);
-        self.start_of(id)
+        // SAFETY: (1) so it is one of the buffers.
+        unsafe { self.start_of(id) }
     }
 
     /// Lends buffer `id` to the kernel.
+    ///
+    /// # Safety
+    ///
+    /// 1. It is one of the buffers, is not with the kernel, and nobody reads or writes it any more.
     #[inline]
-    pub(crate) fn give_back(&self, id: u16) {
+    pub(crate) unsafe fn give_back(&self, id: u16) {
         let tail = self.tail.get();
         let ring = self.entries.start().cast::<BufRingEntry>();
         // SAFETY: the masked index is below the number of entries in the mapping.
@@ -77,17 +87,19 @@ impl BufferRing {
         // SAFETY: the mapping is valid and aligned, and the kernel does not read entries from `tail` on until the tail
         // passes them. Only this thread makes references to entries.
         let entry = unsafe { &mut *entry.as_ptr() };
-        entry.set_addr(self.start_of(id).as_ptr() as u64);
+        // SAFETY: (1) is the callee's condition, too.
+        entry.set_addr(unsafe { self.start_of(id) }.as_ptr() as u64);
         entry.set_len(self.buffer_size);
         entry.set_bid(id);
         self.tail.set(tail.wrapping_add(1));
         self.free_count.set(self.free_count.get() + 1);
-        self.publish(ring);
+        self.publish();
     }
 
     #[inline]
-    fn publish(&self, ring: NonNull<BufRingEntry>) {
-        // SAFETY: `ring` is the first entry of the buffer ring, initialised.
+    fn publish(&self) {
+        let ring = self.entries.start().cast::<BufRingEntry>();
+        // SAFETY: it is the first entry of the buffer ring, initialised.
         let tail = unsafe { BufRingEntry::tail(ring.as_ptr()) };
         // SAFETY: it is an aligned u16 in our mapping, only written through this.
         let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
@@ -96,10 +108,14 @@ impl BufferRing {
     }
 
     /// Where buffer `id` is.
+    ///
+    /// # Safety
+    ///
+    /// 1. It is one of the buffers.
     #[inline]
-    fn start_of(&self, id: u16) -> NonNull<u8> {
+    unsafe fn start_of(&self, id: u16) -> NonNull<u8> {
         debug_assert!(id <= self.mask);
-        // SAFETY: `id` is a buffer's, so its start lies within the mapping.
+        // SAFETY: (1) its start lies within the mapping.
         unsafe { self.memory.start().add(usize::from(id) * stride(self.buffer_size)) }
     }
 }

@@ -1,13 +1,15 @@
 //! Closing and handing over on io_uring: when nothing is in flight any more.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::request::{Operation, Request};
 use super::{Ending, Leaving, Receiving, Sending, Uring};
+use crate::clock::Ticks;
 use crate::{CloseMode, CloseReason, ConnectionId, Event};
 
-/// How long a reactor that is dropped waits for its requests to end.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a reactor that is dropped waits for its requests to end, in nanoseconds.
+const FAREWELL_NS: u64 = 2_000_000_000;
 
 impl Uring {
     pub(crate) fn close(&mut self, id: ConnectionId, mode: CloseMode) {
@@ -72,15 +74,13 @@ impl Uring {
 
     /// Cancels all requests and waits for their ends. `false` if some don't end in time.
     pub(super) fn cancel_everything(&mut self) -> bool {
-        let cancel = io_uring::types::CancelBuilder::any();
-        let entry = io_uring::opcode::AsyncCancel2::new(cancel).build();
-        let entry = entry.user_data(super::KIND_CANCEL).flags(io_uring::squeue::Flags::SKIP_SUCCESS);
-        let start = Instant::now();
+        let cancel = Request::new(super::KIND_CANCEL, Operation::CancelAll).quiet();
+        let start = Ticks::now();
         // What the caller has not looked at yet counts too.
         loop {
             let taken = std::mem::take(&mut self.completions);
             for completion in taken.iter().skip(std::mem::take(&mut self.completion_index)) {
-                let is_send = completion.user_data() & super::KIND_MASK == super::KIND_SEND;
+                let is_send = completion.user_data & super::KIND_MASK == super::KIND_SEND;
                 if !is_send {
                     drop(self.complete(completion));
                 }
@@ -89,17 +89,19 @@ impl Uring {
             if self.in_flight_count == 0 && self.quiet.is_empty() {
                 return true;
             }
-            if start.elapsed() > FAREWELL {
+            if Ticks::now().ns_since(start) > FAREWELL_NS {
                 return false;
             }
             // SAFETY: (1) it points to nothing.
-            if unsafe { self.ring.push(&entry) }.is_err() {
+            if unsafe { self.ring.push(&cancel) }.is_err() {
                 return false;
             }
             if self.ring.enter(1, Some(Duration::from_millis(100))).is_err() {
                 return false;
             }
-            self.take_completions();
+            if self.take_completions().is_err() {
+                return false;
+            }
         }
     }
 }

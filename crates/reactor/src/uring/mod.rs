@@ -29,10 +29,14 @@
 mod accept;
 pub(crate) mod buffer_ring;
 mod close;
+mod kernel;
 mod probe;
 mod receive;
+mod request;
 mod ring;
 mod send;
+#[cfg(feature = "simulation")]
+mod simulated;
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,7 +48,7 @@ use std::time::Duration;
 
 use accept::Listeners;
 use buffer_ring::BufferRing;
-use io_uring::{cqueue, opcode, squeue, types};
+use request::{Completion, Operation, Request};
 use ring::Ring;
 use send::MessageArena;
 
@@ -76,7 +80,7 @@ pub(crate) struct Uring {
     listeners: Listeners,
     in_flight_count: usize,
     /// Completions of this turn, looked at up to `completion_index`.
-    completions: Vec<cqueue::Entry>,
+    completions: Vec<Completion>,
     completion_index: usize,
     /// Connections that may need requests made or cancelled.
     changed: Vec<ConnectionId>,
@@ -173,6 +177,8 @@ impl Connection {
 
 impl Uring {
     pub(crate) fn new(wake: Arc<WakeState>, options: Options) -> Result<Self, ReactorError> {
+        #[cfg(feature = "simulation")]
+        let options = crate::simulated::Network::current().map_or(options, |network| network.adjust(options));
         assert!(options.recv_buffer_size > 0 && options.recv_buffer_count > 0, "sizes are positive");
         let at = |step| move |source| ReactorError::Uring { step, source };
         let mut ring = Ring::new(options.entries).map_err(at("io_uring_setup"))?;
@@ -180,9 +186,12 @@ impl Uring {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel is too old");
             return Err(ReactorError::Uring { step: "features", source });
         }
-        let buffers = BufferRing::new(&ring, options.recv_buffer_size, options.recv_buffer_count)
+        let buffers = BufferRing::new(&mut ring, options.recv_buffer_size, options.recv_buffer_count)
             .map_err(at("registering receive buffers"))?;
-        probe::probe(&mut ring, &buffers).map_err(|(step, source)| ReactorError::Uring { step, source })?;
+        if ring.is_real() {
+            probe::probe(&mut ring, &buffers)
+                .map_err(|(step, source)| ReactorError::Uring { step, source })?;
+        }
         Ok(Self {
             ring: ManuallyDrop::new(ring),
             pool: ManuallyDrop::new(Rc::new(Pool::Ring(buffers))),
@@ -240,7 +249,7 @@ impl Uring {
             || !self.resumed.is_empty()
             || self.completion_index < self.completions.len();
         let may_block = !has_work && timeout != Some(Duration::ZERO);
-        if may_block && self.give_way.is_due() {
+        if may_block && self.ring.is_real() && self.give_way.is_due() {
             // What is queued goes out first: others may be waiting for it.
             self.ring.enter(0, None).map_err(ReactorError::system("io_uring_enter"))?;
             timeout = self.give_way.give_way(timeout);
@@ -250,9 +259,7 @@ impl Uring {
         if self.wake.finish_wait() {
             self.events.push_back(Event::Woken);
         }
-        entered.map_err(ReactorError::system("io_uring_enter"))?;
-        self.take_completions();
-        Ok(())
+        entered.and_then(|()| self.take_completions()).map_err(ReactorError::system("io_uring_enter"))
     }
 
     #[inline]
@@ -265,7 +272,7 @@ impl Uring {
                 self.deliver_held(id);
                 continue;
             }
-            let completion = self.completions.get(self.completion_index)?.clone();
+            let completion = *self.completions.get(self.completion_index)?;
             self.completion_index += 1;
             if let Some(event) = self.complete(&completion) {
                 return Some(event);
@@ -276,10 +283,9 @@ impl Uring {
     /// Queues every request that the state of things asks for. Returns `timeout`, shortened to the end of a rest.
     fn make_requests(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
         if !self.is_wake_armed {
-            let poll = opcode::PollAdd::new(types::Fd(self.wake.eventfd()), libc::POLLIN as u32).multi(true);
-            let entry = poll.build().user_data(KIND_WAKE);
+            let poll = Request::new(KIND_WAKE, Operation::AwaitSignals { fd: self.wake.eventfd() });
             // SAFETY: (1) it points to nothing.
-            unsafe { self.push(&entry)? };
+            unsafe { self.push(&poll)? };
             self.is_wake_armed = true;
         }
         let timeout = self.tend_listeners(timeout)?;
@@ -296,26 +302,26 @@ impl Uring {
     }
 
     /// Takes what the kernel has posted, and settles sends at once: what is left is for `next_event`.
-    fn take_completions(&mut self) {
+    fn take_completions(&mut self) -> io::Result<()> {
         self.completions.drain(..self.completion_index);
         self.completion_index = 0;
         let first_new = self.completions.len();
-        self.ring.take_completions(&mut self.completions);
+        self.ring.take_completions(&mut self.completions)?;
         for index in first_new..self.completions.len() {
             let completion = &self.completions[index];
-            let user_data = completion.user_data();
+            let Completion { user_data, result, .. } = *completion;
             if user_data & KIND_MASK == KIND_SEND {
-                let result = completion.result();
                 self.complete_send(ConnectionId::from_bits(user_data), result);
             }
         }
         self.settle_quiet_sends();
+        Ok(())
     }
 
     /// Acts on a completion other than a send's, which has been acted on.
     #[inline]
-    fn complete(&mut self, completion: &cqueue::Entry) -> Option<Event> {
-        let user_data = completion.user_data();
+    fn complete(&mut self, completion: &Completion) -> Option<Event> {
+        let user_data = completion.user_data;
         let kind = user_data & KIND_MASK;
         if kind == KIND_RECEIVE {
             return self.complete_receive(ConnectionId::from_bits(user_data), completion);
@@ -326,7 +332,7 @@ impl Uring {
         if kind & KIND_CANCEL != 0 {
             self.complete_cancel(user_data & !KIND_CANCEL);
         }
-        if kind == KIND_WAKE && !cqueue::more(completion.flags()) {
+        if kind == KIND_WAKE && !completion.has_more() {
             self.is_wake_armed = false;
             self.in_flight_count -= 1;
         }
@@ -338,9 +344,9 @@ impl Uring {
     /// # Safety
     ///
     /// 1. As of [`Ring::push`].
-    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+    unsafe fn push(&mut self, request: &Request) -> io::Result<()> {
         // SAFETY: (1) is the callee's condition.
-        unsafe { self.ring.push(entry)? };
+        unsafe { self.ring.push(request)? };
         self.in_flight_count += 1;
         Ok(())
     }
@@ -348,10 +354,9 @@ impl Uring {
     /// Asks for the end of the request with this user data, which completes in any case. This request completes only
     /// if it fails.
     fn push_cancel(&mut self, user_data: u64) -> io::Result<()> {
-        let cancel = opcode::AsyncCancel::new(user_data).build();
-        let entry = cancel.user_data(KIND_CANCEL | user_data).flags(squeue::Flags::SKIP_SUCCESS);
+        let cancel = Request::new(KIND_CANCEL | user_data, Operation::Cancel { user_data }).quiet();
         // SAFETY: (1) it points to nothing.
-        unsafe { self.ring.push(&entry) }
+        unsafe { self.ring.push(&cancel) }
     }
 
     /// A request could not be cancelled: it has ended by itself, or must be cancelled again.
@@ -385,10 +390,10 @@ impl Uring {
         match connection.receiving {
             Receiving::Idle if connection.wants_receive() && !connection.is_starved => {
                 connection.receiving = Receiving::Armed;
-                let fd = types::Fd(connection.socket.as_raw_fd());
-                let entry = receive::request(fd).user_data(KIND_RECEIVE | id.to_bits());
+                let receive = Operation::Receive { fd: connection.socket.as_raw_fd() };
+                let request = Request::new(KIND_RECEIVE | id.to_bits(), receive);
                 // SAFETY: (1) it points to nothing; buffers come from the group.
-                unsafe { self.push(&entry)? };
+                unsafe { self.push(&request)? };
             }
             Receiving::Armed if !connection.wants_receive() => {
                 connection.receiving = Receiving::Cancelled;

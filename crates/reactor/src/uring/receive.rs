@@ -3,17 +3,10 @@
 use std::io;
 use std::rc::Rc;
 
-use io_uring::{cqueue, opcode, squeue, types};
-
-use super::buffer_ring::GROUP;
+use super::request::Completion;
 use super::{Connection, Receiving, Uring};
 use crate::receive_buffer::Pool;
 use crate::{ConnectionId, Event, RecvBuffer};
-
-/// A receive that completes for each arrival until it ends with an error, end of file or cancellation.
-pub(super) fn request(fd: types::Fd) -> squeue::Entry {
-    opcode::RecvMulti::new(fd, GROUP).build()
-}
 
 impl Uring {
     pub(crate) fn pause_receive(&mut self, id: ConnectionId) {
@@ -54,7 +47,7 @@ impl Uring {
     }
 
     #[inline]
-    pub(super) fn complete_receive(&mut self, id: ConnectionId, completion: &cqueue::Entry) -> Option<Event> {
+    pub(super) fn complete_receive(&mut self, id: ConnectionId, completion: &Completion) -> Option<Event> {
         let data = self.received(completion);
         let Some(connection) = self.connections.lookup_mut(id) else {
             debug_assert!(false, "a connection stays until its requests have completed");
@@ -70,26 +63,27 @@ impl Uring {
             }
             None => None,
         };
-        if cqueue::more(completion.flags()) {
+        if completion.has_more() {
             return event;
         }
         connection.receiving = Receiving::Idle;
         self.in_flight_count -= 1;
         // A receive that ends with bytes is made anew; the call for events finds its end another time.
-        let end = self.end_of_receive(id, completion.result());
+        let end = self.end_of_receive(id, completion.result);
         debug_assert!(event.is_none() || end.is_none());
         event.or(end)
     }
 
     /// The bytes of a completion, if it has any.
     #[inline]
-    fn received(&self, completion: &cqueue::Entry) -> Option<RecvBuffer> {
-        let buffer_id = cqueue::buffer_select(completion.flags())?;
+    fn received(&self, completion: &Completion) -> Option<RecvBuffer> {
+        let buffer_id = completion.buffer()?;
         let Pool::Ring(buffers) = &**self.pool else { return None };
-        let start = buffers.take(buffer_id);
-        let size = u32::try_from(completion.result()).unwrap_or(0);
+        // SAFETY: (1) the completion of a receive names it.
+        let start = unsafe { buffers.take(buffer_id) };
+        let size = u32::try_from(completion.result).unwrap_or(0);
         // SAFETY: (1) the kernel has written that many bytes to the buffer, which the pool owns; (2) it has the buffer no
-        // more, and this completion is the only one to name it.
+        // more, and this completion is the only one to name it; (3) it was taken above.
         let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size, buffer_id.into()) };
         (size > 0).then_some(data)
     }

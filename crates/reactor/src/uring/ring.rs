@@ -1,79 +1,62 @@
-//! The submission and completion queues, and the one system call that serves both.
+//! The submission and completion queues, and the one call that serves both.
 //!
-//! Owns the io_uring instance. Knows no connections.
+//! The queues are the kernel's, or in a simulation those of a simulated kernel, which are small when the seed says so.
+//! Knows no connections.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use io_uring::squeue::Entry;
-use io_uring::types::{BufRingEntry, Timespec};
-use io_uring::{Builder, EnterFlags, IoUring, cqueue, types};
+use io_uring::types::BufRingEntry;
+use sync::simulation::{Fault, planted};
 
+use super::kernel::KernelQueues;
+use super::request::{Completion, Request};
+use crate::descriptor::Descriptor;
 use crate::sys;
 
-/// Completion queue entries for each submission queue entry: multishot requests complete often.
-const COMPLETION_FACTOR: u32 = 4;
-
-/// From linux/io_uring.h: registers the ring's descriptor with its thread.
-const IORING_REGISTER_RING_FDS: libc::c_uint = 20;
-
-/// Ways to set a ring up, best first; older kernels refuse the first ones.
-const SETUPS: [fn(&mut Builder); 4] = [
-    |builder| {
-        builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_no_sqarray();
-    },
-    |builder| {
-        builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
-    },
-    |builder| {
-        builder.setup_coop_taskrun().setup_submit_all();
-    },
-    |_| {},
-];
-
 pub(super) struct Ring {
-    ring: IoUring,
-    /// The ring's index among the thread's registered rings, which spares a look-up a call; else its descriptor.
-    enter_fd: RawFd,
-    enter_flags: EnterFlags,
+    queues: Queues,
+    /// Completions taken from the kernel and not handed on yet.
+    reaped: Vec<Completion>,
+}
+
+enum Queues {
+    Kernel(KernelQueues),
+    #[cfg(feature = "simulation")]
+    Simulated(super::simulated::SimulatedQueues),
+}
+
+/// Calls the same method of whichever queues there are.
+macro_rules! dispatch {
+    ($queues:expr, $one:ident => $call:expr) => {
+        match $queues {
+            Queues::Kernel($one) => $call,
+            #[cfg(feature = "simulation")]
+            Queues::Simulated($one) => $call,
+        }
+    };
 }
 
 impl Ring {
     pub(super) fn new(entries: u32) -> io::Result<Self> {
-        let entries = entries.max(8);
-        let mut result = Err(io::ErrorKind::Unsupported.into());
-        for setup in SETUPS {
-            let mut builder = IoUring::builder();
-            builder.dontfork().setup_clamp().setup_cqsize(entries.saturating_mul(COMPLETION_FACTOR));
-            setup(&mut builder);
-            result = builder.build(entries);
-            match &result {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-                _ => break,
-            }
+        #[cfg(feature = "simulation")]
+        if let Some(network) = crate::simulated::Network::current() {
+            let queues = Queues::Simulated(super::simulated::SimulatedQueues::new(network)?);
+            return Ok(Self { queues, reaped: Vec::new() });
         }
-        let ring = result?;
-        let mut enter_fd = ring.as_raw_fd();
-        let mut enter_flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
-        if ring.params().is_feature_no_iowait() {
-            enter_flags |= EnterFlags::NO_IOWAIT;
-        }
-        if let Some(index) = register_ring(enter_fd) {
-            enter_fd = index;
-            enter_flags |= EnterFlags::REGISTERED_RING;
-        }
-        Ok(Self { ring, enter_fd, enter_flags })
+        let queues = Queues::Kernel(KernelQueues::new(entries.max(8))?);
+        Ok(Self { queues, reaped: Vec::new() })
     }
 
     /// Whether the kernel keeps completions that find the queue full, lets waits end by time, copies what requests point
     /// to when they are submitted, and can leave out completions of successes.
     pub(super) fn has_features(&self) -> bool {
-        let params = self.ring.params();
-        params.is_feature_nodrop()
-            && params.is_feature_ext_arg()
-            && params.is_feature_submit_stable()
-            && params.is_feature_skip_cqe_on_success()
+        dispatch!(&self.queues, queues => queues.has_features())
+    }
+
+    /// Whether the queues are the kernel's.
+    pub(super) fn is_real(&self) -> bool {
+        matches!(self.queues, Queues::Kernel(_))
     }
 
     /// Registers `entries` at `start` as buffer group `group`.
@@ -83,72 +66,62 @@ impl Ring {
     /// 1. `start` begins a page-aligned array of `entry_count` entries, zeroed, that lives until
     ///    [`Self::unregister_buffers`] returns or the ring is gone.
     pub(super) unsafe fn register_buffers(
-        &self,
+        &mut self,
         start: *mut BufRingEntry,
         entry_count: u16,
         group: u16,
     ) -> io::Result<()> {
-        let submitter = self.ring.submitter();
         // SAFETY: (1) is the callee's condition.
-        unsafe { submitter.register_buf_ring_with_flags(start as u64, entry_count, group, 0) }
+        dispatch!(&mut self.queues, queues => unsafe { queues.register_buffers(start, entry_count, group) })
     }
 
     /// Afterwards the kernel takes no buffer of the group any more.
-    pub(super) fn unregister_buffers(&self, group: u16) -> io::Result<()> {
-        self.ring.submitter().unregister_buf_ring(group)
+    pub(super) fn unregister_buffers(&mut self, group: u16) -> io::Result<()> {
+        dispatch!(&mut self.queues, queues => queues.unregister_buffers(group))
     }
 
-    /// Queues a request; a full queue is submitted first.
+    /// Queues a request; a full queue is submitted first, and what that completes is reaped.
     ///
     /// # Safety
     ///
     /// 1. What the request points to stays valid until it is submitted, and memory that it reads or writes until its
     ///    last completion. Where it posts none on success and can't wait, that is when it is submitted.
-    pub(super) unsafe fn push(&mut self, entry: &Entry) -> io::Result<()> {
+    #[inline]
+    pub(super) unsafe fn push(&mut self, request: &Request) -> io::Result<()> {
         // SAFETY: (1) is the callee's condition.
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
+        while !dispatch!(&mut self.queues, queues => unsafe { queues.try_push(request) }) {
             self.enter(0, None)?;
+            if !planted(Fault::SendSettledEarly) {
+                self.reap()?;
+            }
         }
         Ok(())
     }
 
     /// Submits everything queued, lets pending completions be posted, and waits until there are `wanted_count` or
-    /// `timeout` has passed; all in one system call unless the kernel takes the requests in portions.
+    /// `timeout` has passed; all in one system call unless the kernel takes the requests in portions. Does not wait while
+    /// there are completions that [`Self::take_completions`] has not handed on.
     #[inline]
     pub(super) fn enter(&mut self, wanted_count: u32, timeout: Option<Duration>) -> io::Result<()> {
-        let timespec = timeout.map(timespec);
-        let mut arguments = types::SubmitArgs::new();
-        if let Some(timespec) = &timespec {
-            arguments = arguments.timespec(timespec);
-        }
+        let wanted_count = if self.reaped.is_empty() { wanted_count } else { 0 };
         let mut refusal_count = 0;
         loop {
-            let to_submit = self.ring.submission().len() as u32;
-            // SAFETY: io_uring_enter with EXT_ARG reads a `SubmitArgs`, alive and of the size given; requests in the queue
-            // are valid by `push` (1).
-            let result = unsafe {
-                libc::syscall(
-                    libc::SYS_io_uring_enter,
-                    self.enter_fd,
-                    to_submit,
-                    wanted_count,
-                    self.enter_flags.bits(),
-                    &raw const arguments,
-                    size_of::<types::SubmitArgs<'_, '_>>(),
-                )
-            };
-            if let Err(error) = sys::check(result as libc::c_int) {
+            let taken = dispatch!(&mut self.queues, queues => {
+                let to_submit = queues.queued_count();
+                queues.call(to_submit, wanted_count, timeout)
+            });
+            if let Err(error) = &taken {
                 match error.raw_os_error() {
                     Some(libc::EINTR | libc::ETIME) => {}
                     // Completions overflowed, or memory is short: what there is must be consumed first.
                     Some(libc::EBUSY | libc::EAGAIN) => return Ok(()),
-                    _ => return Err(error),
+                    _ => return taken.map(drop),
                 }
             }
-            if self.ring.submission().is_empty() {
+            if self.is_submitted() {
                 return Ok(());
             }
-            refusal_count = if result > 0 { 0 } else { refusal_count + 1 };
+            refusal_count = if taken.is_ok_and(|count| count > 0) { 0 } else { refusal_count + 1 };
             if refusal_count > 100 {
                 return Err(io::Error::other("io_uring takes no requests"));
             }
@@ -156,32 +129,54 @@ impl Ring {
     }
 
     /// Whether all requests queued are with the kernel.
-    pub(super) fn is_submitted(&mut self) -> bool {
-        self.ring.submission().is_empty()
-    }
-
-    /// Moves the completions posted so far to the end of `to`.
     #[inline]
-    pub(super) fn take_completions(&mut self, to: &mut Vec<cqueue::Entry>) {
-        to.extend(self.ring.completion());
+    pub(super) fn is_submitted(&mut self) -> bool {
+        dispatch!(&mut self.queues, queues => queues.queued_count()) == 0
     }
-}
 
-fn timespec(duration: Duration) -> Timespec {
-    Timespec::from(duration)
-}
-
-fn register_ring(fd: RawFd) -> Option<RawFd> {
-    #[repr(C)]
-    struct Update {
-        offset: u32,
-        reserved: u32,
-        data: u64,
+    /// Takes ownership of the descriptor that an accept's completion has just brought; negative numbers are errors.
+    ///
+    /// # Safety
+    ///
+    /// 1. It is the result of a completed accept of this ring, and nobody else owns the descriptor.
+    pub(super) unsafe fn own_result(&self, result: i32) -> io::Result<Descriptor> {
+        match &self.queues {
+            // SAFETY: (1) is the callee's condition, too.
+            Queues::Kernel(_) => unsafe { sys::own_result(result) }.map(Descriptor::Kernel),
+            #[cfg(feature = "simulation")]
+            Queues::Simulated(queues) => queues.own_result(result).map(Descriptor::Simulated),
+        }
     }
-    let mut update = Update { offset: u32::MAX, reserved: 0, data: fd as u64 };
-    // SAFETY: the kernel reads and writes one `Update`, laid out as its struct io_uring_rsrc_update.
-    let registered = unsafe {
-        libc::syscall(libc::SYS_io_uring_register, fd, IORING_REGISTER_RING_FDS, &raw mut update, 1_u32)
-    };
-    if registered == 1 { RawFd::try_from(update.offset).ok() } else { None }
+
+    /// Moves all completions posted so far to the end of `to`, those too that found the queue full: a quiet send that was
+    /// submitted and has none among them is wholly out.
+    #[inline]
+    pub(super) fn take_completions(&mut self, to: &mut Vec<Completion>) -> io::Result<()> {
+        self.reap()?;
+        to.append(&mut self.reaped);
+        Ok(())
+    }
+
+    /// Takes what the kernel has posted. What found the completion queue full waits in a list of the kernel's, which comes
+    /// into the queue when it is asked for events, as far as there is room.
+    #[inline]
+    fn reap(&mut self) -> io::Result<()> {
+        dispatch!(&mut self.queues, queues => queues.take(&mut self.reaped));
+        while dispatch!(&mut self.queues, queues => queues.has_overflowed())
+            && !planted(Fault::SendSettledEarly)
+        {
+            self.flush_overflow()?;
+            dispatch!(&mut self.queues, queues => queues.take(&mut self.reaped));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn flush_overflow(&mut self) -> io::Result<()> {
+        let flushed = dispatch!(&mut self.queues, queues => queues.call(0, 0, None));
+        match flushed.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Err(_) => flushed.map(drop),
+        }
+    }
 }

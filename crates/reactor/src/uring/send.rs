@@ -3,8 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
 
-use io_uring::{opcode, squeue, types};
-
+use super::request::{Operation, Request};
 use super::{Connection, Ending, KIND_SEND, Sending, Uring};
 use crate::send_queue::{Buffer, SLICE_COUNT_MAX, SendQueue};
 use crate::{ConnectionId, Event, sys};
@@ -72,25 +71,24 @@ impl Uring {
         }
         if connection.is_full {
             connection.sending = Sending::AwaitingRoom;
-            let fd = types::Fd(connection.socket.as_raw_fd());
-            let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32).build();
-            let entry = entry.user_data(KIND_SEND | id.to_bits());
+            let await_room = Operation::AwaitRoom { fd: connection.socket.as_raw_fd() };
+            let request = Request::new(KIND_SEND | id.to_bits(), await_room);
             // SAFETY: (1) it points to nothing.
-            return unsafe { self.push(&entry) };
+            return unsafe { self.push(&request) };
         }
-        let (entry, size) = request(connection, &mut self.messages);
-        let entry = entry.user_data(KIND_SEND | id.to_bits());
+        let (operation, size) = operation(connection, &mut self.messages);
+        let request = Request::new(KIND_SEND | id.to_bits(), operation);
         if is_quiet(connection) {
             connection.sending = Sending::Quiet { size };
             self.quiet.push(id);
-            let entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+            let request = request.quiet();
             // SAFETY: (1) the buffers stay in `sends` and the message in the arena until `settle_quiet_sends` has found the
             // request submitted; with MSG_DONTWAIT it is then over.
-            return unsafe { self.ring.push(&entry) };
+            return unsafe { self.ring.push(&request) };
         }
         connection.sending = Sending::Prompt { size };
         // SAFETY: (1) the buffers stay in `sends` until the completion, the message in the arena until it is submitted.
-        unsafe { self.push(&entry) }
+        unsafe { self.push(&request) }
     }
 
     /// A send, or the wait for room to send, posted its completion. Quiet sends do so only when something is left.
@@ -158,7 +156,7 @@ impl Uring {
             Ending::None | Ending::IsShut => {}
             Ending::Shutdown => {
                 connection.ending = Ending::IsShut;
-                if let Err(error) = sys::shutdown(connection.socket.as_raw_fd(), libc::SHUT_WR) {
+                if let Err(error) = connection.socket.shut_down_write() {
                     self.leave_failed(id, error);
                 }
             }
@@ -175,17 +173,15 @@ fn is_quiet(connection: &Connection) -> bool {
         && connection.ending == Ending::None
 }
 
-/// Sends what the socket takes at once, and completes. The second value is how much is offered.
-fn request(connection: &Connection, messages: &mut MessageArena) -> (squeue::Entry, usize) {
-    // With MSG_WAITALL a short send counts as failed, so that it completes even where success is silent.
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-    let fd = types::Fd(connection.socket.as_raw_fd());
+/// A send of what is to be offered next, and how much that is.
+fn operation(connection: &Connection, messages: &mut MessageArena) -> (Operation, usize) {
+    let fd = connection.socket.as_raw_fd();
     if connection.sends.buffer_count() == 1 {
         let bytes = connection.sends.first();
-        return (opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build(), bytes.len());
+        return (Operation::Send { fd, start: bytes.as_ptr(), size: bytes.len() as u32 }, bytes.len());
     }
     let (message, size) = messages.add(&connection.sends);
-    (opcode::SendMsg::new(fd, message).flags(flags as u32).build(), size)
+    (Operation::SendMessage { fd, message }, size)
 }
 
 /// Message headers of the requests of one turn; their addresses stay.

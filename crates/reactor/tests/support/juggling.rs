@@ -5,10 +5,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock, mpsc};
 
-use reactor::{BackendChoice, CloseMode, Event, Listener, Options, Reactor, ReusePort, Socket, Waker};
+use reactor::{CloseMode, Event, Listener, Options, Reactor, ReusePort, Socket, Waker};
 
 use super::mixer::Mixer;
-use super::{Fixture, PATIENCE, read_all, read_some};
+use super::{Backend, Fixture, PATIENCE, read_all, read_some};
 
 /// A live connection between two threads.
 struct Handover {
@@ -25,7 +25,7 @@ struct Table {
 
 /// Two echo threads, each of which hands connections to the other after a few receives, while 8 clients stream noise
 /// through and check what comes back; `message_count` messages a client.
-pub fn juggle(choices: [BackendChoice; 2], message_count: usize) {
+pub fn juggle(backends: [Backend; 2], message_count: usize) {
     const CLIENT_COUNT: usize = 8;
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
     let address = listener.local_address().unwrap().tcp().unwrap();
@@ -39,7 +39,7 @@ pub fn juggle(choices: [BackendChoice; 2], message_count: usize) {
         for (index, (inbox, outbox, listener)) in sides.into_iter().enumerate() {
             let (table, both_ready) = (&table, &both_ready);
             jugglers.push(scope.spawn(move || {
-                let (mut reactor, waker) = Reactor::new(choices[index], Options::default()).unwrap();
+                let (mut reactor, waker) = backends[index].reactor(Options::default()).unwrap();
                 if let Some(listener) = listener {
                     reactor.listen(listener, Fixture::LISTENER).unwrap();
                 }

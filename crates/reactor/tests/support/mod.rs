@@ -9,15 +9,41 @@ use std::time::{Duration, Instant};
 
 use reactor::{
     BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, Options, PeerAddress, Reactor,
-    ReusePort, Socket, Waker,
+    ReactorError, ReusePort, Socket, Waker,
 };
 
 /// Longest wait for anything before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a behaviour is tested on.
+#[derive(Clone, Copy, Debug)]
+pub enum Backend {
+    Epoll,
+    Uring,
+    /// io_uring with the smallest queues: requests are submitted early, and completions overflow.
+    SmallUring,
+}
+
+impl Backend {
+    fn choice(self) -> BackendChoice {
+        match self {
+            Self::Epoll => BackendChoice::Epoll,
+            Self::Uring | Self::SmallUring => BackendChoice::Uring,
+        }
+    }
+
+    /// Makes a reactor of this kind, with the other options given.
+    pub fn reactor(self, mut options: Options) -> Result<(Reactor, Waker), ReactorError> {
+        if matches!(self, Self::SmallUring) {
+            options.entries = 8;
+        }
+        Reactor::new(self.choice(), options)
+    }
+}
+
 /// Whether the backend can be used here; says so where it can't.
-pub fn is_available(choice: BackendChoice) -> bool {
-    match Reactor::new(choice, Options::default()) {
+pub fn is_available(backend: Backend) -> bool {
+    match backend.reactor(Options::default()) {
         Ok(_) => true,
         Err(error) => {
             eprintln!("SKIPPED: {error}");
@@ -36,12 +62,12 @@ pub struct Fixture {
 impl Fixture {
     pub const LISTENER: ListenerToken = ListenerToken(3);
 
-    pub fn new(choice: BackendChoice) -> Self {
-        Self::with_options(choice, Options::default())
+    pub fn new(backend: Backend) -> Self {
+        Self::with_options(backend, Options::default())
     }
 
-    pub fn with_options(choice: BackendChoice, options: Options) -> Self {
-        let (mut reactor, waker) = Reactor::new(choice, options).unwrap();
+    pub fn with_options(backend: Backend, options: Options) -> Self {
+        let (mut reactor, waker) = backend.reactor(options).unwrap();
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
         let address = listener.local_address().unwrap().tcp().unwrap();
         reactor.listen(listener, Self::LISTENER).unwrap();

@@ -6,14 +6,17 @@
 //! each also waits for its page to be found, and of a few in a row the waits overlap.
 //!
 //! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. No bucket
-//! is looked at in a later turn than it was asked for in: only those of the keys between `entry_count` and `bucket_count` are,
-//! of which [`Approach::clear`] leaves none, and it is called before the thread is quiescent.
+//! is looked at in a later turn than it was asked for in, nor if the thread was quiescent in the midst of its turn: [`AskedKeys`]
+//! sees to that.
 
-use collections::{Guess, HomeBucket, Sighting, Trail};
+use std::collections::VecDeque;
+
+use base::DbIndex;
+use collections::{Guess, Sighting};
 use commands::context::PlannedKey;
-use keyspace::Keyspace;
+use keyspace::{AskedKeys, AskedTrail, View};
 
-use super::plan::PLAIN_KEY_COUNT_MAX;
+use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
 /// Keys that are asked for together.
 const GROUP_SIZE: u64 = 4;
@@ -41,41 +44,18 @@ const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_S
 pub(super) struct Approach {
     /// Their hashes, from key number `forgotten_count` on.
     announced: Vec<u64>,
+    /// In which database the keys are whose buckets are asked for next, and from which numbers on they are in others.
+    db: DbIndex,
+    changes_of_db: VecDeque<(u64, DbIndex)>,
     forgotten_count: u64,
     /// How many keys' buckets, and entries, were asked for.
     bucket_count: u64,
     entry_count: u64,
-    window: Window,
-    /// The last key whose bucket was asked for.
-    last: Upcoming,
+    window: AskedKeys<WINDOW_SIZE>,
     /// What ends with this key or a later one brings the next group.
     due: u64,
     /// Keys that were not in the buckets where they are at home, and the next ones were asked for.
-    strays: Vec<(u64, Trail)>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Upcoming {
-    hash: u64,
-    home: HomeBucket,
-    /// Where the entry was seen.
-    guess: Guess,
-}
-
-/// The last keys whose buckets were asked for, each in place of an earlier one.
-struct Window([Upcoming; WINDOW_SIZE]);
-
-impl Window {
-    #[inline(always)]
-    fn at(&mut self, number: u64) -> &mut Upcoming {
-        &mut self.0[number as usize % WINDOW_SIZE]
-    }
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self([Upcoming::default(); WINDOW_SIZE])
-    }
+    strays: Vec<(u64, AskedTrail)>,
 }
 
 impl Approach {
@@ -84,11 +64,15 @@ impl Approach {
         self.forgotten_count + self.announced.len() as u64
     }
 
-    /// Takes note of keys that requests will touch in this order. Of a great many only the first count.
+    /// Takes note of keys that requests will touch in this order, in this database as far as is known. Of a great many only the
+    /// first count.
     #[inline(always)]
-    pub(super) fn announce(&mut self, keys: &[PlannedKey]) {
+    pub(super) fn announce(&mut self, keys: &[PlannedKey], db: DbIndex) {
         if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
             self.forget();
+        }
+        if db != self.changes_of_db.back().map_or(self.db, |(_, db)| *db) {
+            self.changes_of_db.push_back((self.announced_count(), db));
         }
         let room = ANNOUNCED_COUNT_MAX - self.announced.len();
         self.announced.extend(keys[..keys.len().min(room)].iter().map(|key| key.hash));
@@ -97,10 +81,10 @@ impl Approach {
     /// Asks for what lies ahead of a request that is about to run, whose `key_count` keys are those from `first` on. At first
     /// that is little more than its own keys, and a step further with each group.
     #[inline(always)]
-    pub(super) fn reach(&mut self, keyspace: &Keyspace, first: u64, key_count: u32) {
+    pub(super) fn reach(&mut self, view: &View<'_>, first: u64, key_count: u32) {
         let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
         if end >= self.due {
-            self.go_on(keyspace, first, end);
+            self.go_on(view, first, end);
         }
     }
 
@@ -115,7 +99,7 @@ impl Approach {
 
     /// The next group.
     #[inline(never)]
-    fn go_on(&mut self, keyspace: &Keyspace, first: u64, end: u64) {
+    fn go_on(&mut self, view: &View<'_>, first: u64, end: u64) {
         let announced_count = self.announced_count();
         let due = end + GROUP_SIZE;
         // As far as the requests have come since the last group, and a step further.
@@ -126,10 +110,10 @@ impl Approach {
         self.entry_count = self.entry_count.max(first).min(self.bucket_count);
         let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD).max(due);
         let bucket_goal = (self.bucket_count + step).max(due + BUCKETS_AHEAD_MIN).min(due + BUCKETS_AHEAD);
-        self.follow_strays();
+        self.follow_strays(view);
         loop {
-            self.ask_for_buckets(keyspace, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
-            self.ask_for_entries(keyspace, entry_goal);
+            self.ask_for_buckets(view, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
+            self.ask_for_entries(view, entry_goal);
             if self.entry_count >= entry_goal.min(announced_count) {
                 break;
             }
@@ -138,49 +122,50 @@ impl Approach {
 
     /// Of the keys up to `goal`.
     #[inline(always)]
-    fn ask_for_buckets(&mut self, keyspace: &Keyspace, goal: u64) {
-        let hashes = &self.announced[(self.bucket_count - self.forgotten_count) as usize..];
-        let mut last = self.last;
-        let (window, numbers) = (&mut self.window, self.bucket_count..goal);
-        for (number, hash) in numbers.zip(hashes) {
-            // Once if a key comes again and again.
-            if last.hash != *hash {
-                last = Upcoming { hash: *hash, home: keyspace.prefetch_home(*hash), guess: Guess::NONE };
-            }
-            *window.at(number) = last;
+    fn ask_for_buckets(&mut self, view: &View<'_>, goal: u64) {
+        while let Some((number, db)) =
+            self.changes_of_db.front().copied().filter(|(number, _)| *number < goal)
+        {
+            self.ask_for_buckets_of(view, number);
+            self.changes_of_db.pop_front();
+            self.db = db;
         }
-        self.last = last;
-        self.bucket_count = self.bucket_count.max(goal.min(self.announced_count()));
+        self.ask_for_buckets_of(view, goal);
+    }
+
+    /// Of the keys up to `goal`, which are in one database.
+    #[inline(always)]
+    fn ask_for_buckets_of(&mut self, view: &View<'_>, goal: u64) {
+        let goal = goal.max(self.bucket_count).min(self.announced_count());
+        let [first, end] = [self.bucket_count, goal].map(|number| (number - self.forgotten_count) as usize);
+        self.window.ask(view.prefetcher(self.db), self.bucket_count, self.announced[first..end].iter());
+        self.bucket_count = goal;
     }
 
     /// Of the keys up to `goal` whose buckets were asked for.
     #[inline(always)]
-    fn ask_for_entries(&mut self, keyspace: &Keyspace, goal: u64) {
+    fn ask_for_entries(&mut self, view: &View<'_>, goal: u64) {
         let goal = goal.min(self.bucket_count);
-        for number in self.entry_count..goal {
-            let key = self.window.at(number);
-            match key.home.prefetch_entry(key.hash) {
-                Sighting::Seen(guess) => key.guess = guess,
-                Sighting::Elsewhere => {
-                    let trail = keyspace.trail_beyond_home(key.hash);
-                    self.strays.extend(trail.map(|trail| (number, trail)));
-                }
-                Sighting::Missing => {}
-            }
-        }
+        let strays = &mut self.strays;
+        self.window
+            .ask_for_entries(view, self.entry_count..goal, |number, trail| strays.push((number, trail)));
         self.entry_count = self.entry_count.max(goal);
     }
 
     /// Of the keys that were not at home, one bucket further.
-    fn follow_strays(&mut self) {
+    fn follow_strays(&mut self, view: &View<'_>) {
+        if self.strays.is_empty() {
+            return;
+        }
+        let prefetcher = view.prefetcher(self.db);
         let (window, bucket_count) = (&mut self.window, self.bucket_count);
         self.strays.retain_mut(|(number, trail)| {
-            let sighting = trail.follow();
+            let sighting = prefetcher.follow(trail);
             // Another key may have taken its place.
             if let Sighting::Seen(guess) = sighting
                 && *number + WINDOW_SIZE as u64 >= bucket_count
             {
-                window.at(*number).guess = guess;
+                window.set_guess(*number, guess);
             }
             sighting == Sighting::Elsewhere
         });
@@ -196,17 +181,19 @@ impl Approach {
     /// Forgets all keys.
     pub(super) fn clear(&mut self) {
         self.announced.clear();
+        self.announced.shrink_to(KEPT_COUNT_MAX);
         self.strays.clear();
+        self.strays.shrink_to(KEPT_COUNT_MAX);
+        self.changes_of_db.clear();
+        self.db = DbIndex(0);
         (self.forgotten_count, self.bucket_count, self.entry_count, self.due) = (0, 0, 0, 0);
-        self.last = Upcoming::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use base::DbIndex;
     use collections::{ExpiryChange, NewValue};
-    use keyspace::{Key, View};
+    use keyspace::{Key, Keyspace};
     use sync::Mode;
 
     use super::*;
@@ -215,18 +202,32 @@ mod tests {
         PlannedKey::new(hash, 1)
     }
 
-    fn announced(hashes: impl IntoIterator<Item = u64>) -> (Keyspace, Approach) {
+    fn announced(hashes: impl IntoIterator<Item = u64>) -> (View<'static>, Approach) {
         let mut approach = Approach::default();
-        approach.announce(&hashes.into_iter().map(key).collect::<Vec<_>>());
-        (Keyspace::new(1, [1, 2, 3, 4], |_| {}), approach)
+        approach.announce(&hashes.into_iter().map(key).collect::<Vec<_>>(), DbIndex(0));
+        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
+        let mut view = View::new(keyspace, 0, 1);
+        assert!(view.take_part());
+        (view, approach)
+    }
+
+    #[test]
+    fn nothing_is_looked_at_that_was_asked_for_before_the_thread_was_quiescent() {
+        let (mut view, mut approach) = announced(0..100);
+        approach.reach(&view, 0, 1);
+        assert!(approach.entry_count < approach.bucket_count);
+        let asked_count = approach.bucket_count;
+        view.quiescent();
+        approach.reach(&view, 20, 1);
+        assert!(approach.entry_count >= asked_count);
     }
 
     #[test]
     fn buckets_and_entries_are_asked_for_at_their_distances() {
-        let (keyspace, mut approach) = announced(0..100);
+        let (view, mut approach) = announced(0..100);
         let mut bucket_count_before = 0;
         for first in 0..100 {
-            approach.reach(&keyspace, first, 1);
+            approach.reach(&view, first, 1);
             let end = first + 1;
             assert!((100.min(end + BUCKETS_AHEAD_MIN)..=100).contains(&approach.bucket_count));
             assert!(approach.bucket_count <= end + GROUP_SIZE + BUCKETS_AHEAD);
@@ -240,24 +241,24 @@ mod tests {
 
     #[test]
     fn what_is_run_without_is_passed_over() {
-        let (keyspace, mut approach) = announced(0..200);
-        approach.reach(&keyspace, 0, 1);
-        approach.reach(&keyspace, 150, 10);
+        let (view, mut approach) = announced(0..200);
+        approach.reach(&view, 0, 1);
+        approach.reach(&view, 150, 10);
         assert_eq!((approach.bucket_count, approach.entry_count), (172, 164));
         assert_eq!(approach.announced_count(), 200);
-        approach.reach(&keyspace, 500, 10);
+        approach.reach(&view, 500, 10);
         assert_eq!((approach.bucket_count, approach.entry_count), (200, 200));
         approach.clear();
         assert_eq!(approach.announced_count(), 0);
-        approach.reach(&keyspace, 0, 1);
+        approach.reach(&view, 0, 1);
     }
 
     #[test]
     fn keys_are_announced_while_others_are_on_their_way() {
-        let (keyspace, mut approach) = announced(0..10);
+        let (view, mut approach) = announced(0..10);
         for first in 0..5000 {
-            approach.reach(&keyspace, first, 1);
-            approach.announce(&[key(first + 10)]);
+            approach.reach(&view, first, 1);
+            approach.announce(&[key(first + 10)], DbIndex(0));
             let on_their_way = approach.entry_count..approach.bucket_count;
             assert!(on_their_way.clone().all(|number| approach.window.at(number).hash == number));
         }
@@ -267,20 +268,38 @@ mod tests {
 
     #[test]
     fn entries_are_seen_where_they_are() {
-        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
+        for db in [0, 3, 1].map(DbIndex) {
+            entries_are_seen(db);
+        }
+    }
+
+    fn entries_are_seen(db: DbIndex) {
+        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
         let mut view = View::new(keyspace, 0, 1);
+        assert!(view.take_part());
+        // A database other than 0 has hints when it has grown.
+        for number in 0..8000 {
+            let name = format!("other:{number}");
+            let key = Key::new(keyspace.hasher(), name.as_bytes(), db);
+            view.latch(key.slot, Mode::Write).unwrap();
+            view.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
+            view.release();
+        }
         let names: Vec<_> = (0..300).map(|number| format!("key:{number}")).collect();
         let keys: Vec<_> =
-            names.iter().map(|name| Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0))).collect();
+            names.iter().map(|name| Key::new(keyspace.hasher(), name.as_bytes(), db)).collect();
         for key in keys.iter().step_by(2) {
             view.latch(key.slot, Mode::Write).unwrap();
             view.set(*key, NewValue::Bytes(key.bytes), ExpiryChange::Clear);
             view.release();
         }
+        let planned: Vec<_> = keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect();
         let mut approach = Approach::default();
-        approach.announce(&keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect::<Vec<_>>());
+        let (one, others) = planned.split_at(100);
+        approach.announce(one, db);
+        approach.announce(others, db);
         for (number, key) in (0..).zip(&keys) {
-            approach.reach(keyspace, number, 1);
+            approach.reach(&view, number, 1);
             let planned = PlannedKey::new(key.hash, 1);
             approach.tell(std::slice::from_ref(&planned), number);
             let is_there = number % 2 == 0;
@@ -293,9 +312,31 @@ mod tests {
     }
 
     #[test]
+    fn databases_take_turns() {
+        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
+        let view = View::new(keyspace, 0, 1);
+        let mut approach = Approach::default();
+        let (mut number, mut expected) = (0, Vec::new());
+        for (db, count) in [(0, 3), (2, 30), (2, 5), (3, 1), (0, 7), (1, 60)] {
+            let keys: Vec<_> = (number..number + count).map(key).collect();
+            approach.announce(&keys, DbIndex(db));
+            expected.extend((0..count).map(|_| DbIndex(db)));
+            number += count;
+        }
+        for first in 0..number {
+            approach.reach(&view, first, 1);
+            let seen = *approach.window.at(first);
+            assert_eq!((seen.hash, seen.db), (first, expected[first as usize]));
+        }
+        approach.clear();
+        approach.announce(&[key(1)], DbIndex(0));
+        assert!(approach.changes_of_db.is_empty());
+    }
+
+    #[test]
     fn all_keys_of_a_large_request_are_asked_for() {
-        let (keyspace, mut approach) = announced(0..2000);
-        approach.reach(&keyspace, 100, KEYS_OF_REQUEST_MAX as u32);
+        let (view, mut approach) = announced(0..2000);
+        approach.reach(&view, 100, KEYS_OF_REQUEST_MAX as u32);
         assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&approach.entry_count));
         assert!(approach.bucket_count - approach.entry_count <= WINDOW_SIZE as u64);
     }
@@ -304,7 +345,7 @@ mod tests {
     fn of_a_great_many_keys_only_the_first_count() {
         let (_, mut approach) = announced(0..1 << 20);
         assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
-        approach.announce(&[key(1), key(2)]);
+        approach.announce(&[key(1), key(2)], DbIndex(0));
         assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
     }
 }

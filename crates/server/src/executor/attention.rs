@@ -2,17 +2,18 @@
 //! monitors, swallowed replies, expired keys to delete, slow and large commands to log.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use base::Millis;
 use base::limits::SLOT_COUNT;
-use commands::command::{Access, Flags};
+use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
+use commands::listening::Topic;
 use commands::session::{BlockReason, Blocked};
 use commands::table::Found;
-use reactor::clock::Ticks;
+use reactor::clock::{Ticks, Uptime};
 use sync::Mode;
+use sync::simulation::{Fault, planted};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
@@ -23,10 +24,11 @@ use crate::mail::Mail;
 use crate::shared::Attention;
 
 /// How long a request waits for a thread that is behind before it looks again, in milliseconds.
-const CONGESTION_WAIT_MS: i64 = 1;
+const CONGESTION_WAIT: Duration = Duration::from_millis(1);
 
-/// How long a command waits for the other threads' turns at most, in milliseconds.
-const TURNS_MS_MAX: i64 = 50;
+/// How long a command that looks at all connections waits for the other threads' turns at most, and how often one that
+/// must have them looks whether these threads are still there, in milliseconds.
+pub const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 impl Executor {
     /// Deals with whatever is switched on. `None`: the request is to be run now.
@@ -58,9 +60,7 @@ impl Executor {
             return Some(Step::Done);
         }
         if attention & Attention::ANY_PAUSE != 0 && self.is_paused(connection, found, attention) {
-            let until = Millis(self.shared.pause_until.load(Ordering::Acquire));
-            connection.session.blocked = Some(Blocked { until: Some(until), reason: BlockReason::Pause });
-            return Some(Step::Again);
+            return Some(self.wait_for_end_of_pause(connection));
         }
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
             return Some(self.queue(connection, found, keys, args));
@@ -83,16 +83,59 @@ impl Executor {
         }
     }
 
-    /// Too much is on its way to some thread: the request waits a moment.
+    /// While some thread is congested: whether the request must not send more to it. Where a `PUBLISH` goes is known before
+    /// it runs; what else a request sends is only known afterwards, so its connection waits with the next one.
+    #[cold]
+    pub(super) fn must_await_delivery(
+        &self,
+        connection: &mut Connection,
+        command: &Command,
+        args: Args<'_>,
+    ) -> bool {
+        let hub = self.shared.hub;
+        if !may_publish(command) && !self.shared.attention.is_set(Attention::MONITORED) {
+            return false;
+        }
+        if connection.overran.is_some_and(|thread| hub.is_thread_congested(thread)) {
+            return true;
+        }
+        connection.overran = None;
+        match command.name {
+            "publish" => hub.is_audience_congested(Topic::Channel, args.at(1)),
+            "spublish" => hub.is_audience_congested(Topic::ShardChannel, args.at(1)),
+            _ => hub.wants_every_change() && hub.are_prefixes_congested(),
+        }
+    }
+
+    /// Too much is on its way to a thread that the request would send to: it waits a moment.
     #[cold]
     pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
-        let until = Millis(self.view.now.0 + CONGESTION_WAIT_MS);
-        connection.session.blocked = Some(Blocked { until: Some(until), reason: BlockReason::Congestion });
+        let timeout = Some(CONGESTION_WAIT);
+        connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
         Step::Again
     }
 
+    fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
+        let left_ms = self.shared.pause.until().ms_since(Uptime::now());
+        let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
+        connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
+        Step::Again
+    }
+
+    /// A request that was let through has waited for a latch: if a pause has begun meanwhile, it lets its latches go and
+    /// waits for the end of that.
+    #[cold]
+    pub(super) fn attend_to_pause(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
+        if !self.is_paused(connection, found, self.shared.attention.load()) {
+            return None;
+        }
+        self.view.release();
+        connection.latches_for_writing = false;
+        Some(self.wait_for_end_of_pause(connection))
+    }
+
     fn is_paused(&self, connection: &Connection, found: Found, attention: u32) -> bool {
-        if self.view.now.0 >= self.shared.pause_until.load(Ordering::Acquire) {
+        if attention & Attention::ANY_PAUSE == 0 || Uptime::now() >= self.shared.pause.until() {
             return false;
         }
         if attention & Attention::PAUSED != 0 {
@@ -101,7 +144,7 @@ impl Executor {
         let writes = |flags: Flags| flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
         let queued = connection.session.multi.as_ref().is_some_and(|queue| {
             found.command.access == Access::Queued
-                && queue.requests.iter().any(|queued| writes(queued.found.command.flags))
+                && queue.iter().any(|queued| writes(queued.found.command.flags))
         });
         writes(found.command.flags) || queued
     }
@@ -109,21 +152,36 @@ impl Executor {
     /// Whether a command that looks at all connections must wait for the other threads' turns: asks for them, or finds
     /// that it has waited. Not for long, as a thread may have much to do.
     pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {
-        let turns = &mut connection.turns;
-        if std::mem::take(&mut turns.are_over) {
+        if std::mem::take(&mut connection.turns.are_over) {
             return false;
         }
+        self.ask_for_turns(connection, BlockReason::Turns)
+    }
+
+    /// A command has begun a pause: its reply is held until each thread has ended the turn in which it may have missed
+    /// that, however long that takes.
+    #[cold]
+    pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
+        if planted(Fault::PauseBeforeBarrier) {
+            return;
+        }
+        self.ask_for_turns(connection, BlockReason::Barrier);
+    }
+
+    /// Asks the other threads for the end of their turns, and has the connection wait for the answers. `false`: there is
+    /// no other thread.
+    fn ask_for_turns(&mut self, connection: &mut Connection, reason: BlockReason) -> bool {
+        let turns = &mut connection.turns;
         turns.asked += 1;
-        turns.awaited_count = 0;
+        turns.awaited.clear();
         for thread in self.shared.seats.occupied().filter(|thread| *thread != connection.token.thread()) {
-            turns.awaited_count += 1;
+            turns.awaited.push(thread);
             self.shared.seats.post(thread, Mail::AskTurn(connection.token, turns.asked));
         }
-        if turns.awaited_count == 0 {
+        if turns.awaited.is_empty() {
             return false;
         }
-        let until = Some(Millis(self.view.now.0 + TURNS_MS_MAX));
-        connection.session.blocked = Some(Blocked { until, reason: BlockReason::Turns });
+        connection.session.blocked = Some(Blocked { timeout: Some(TURNS_TIME_MAX), reason });
         true
     }
 
@@ -154,7 +212,7 @@ impl Executor {
     pub(super) fn feed_monitors(&self, connection: &Connection, found: Found, args: Args<'_>) {
         let line: Arc<[u8]> =
             crate::monitor::line(&connection.session, found, args, reactor::clock::unix_micros()).into();
-        self.shared.post_all(|| Mail::Monitor(Arc::clone(&line)));
+        self.shared.post_to_monitors(self.thread, &line);
     }
 
     /// Swallows or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
@@ -222,5 +280,17 @@ fn writes(connection: &Connection, found: Found) -> bool {
     let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
     let is_write = |flags: Flags| flags.contains(Flags::WRITE);
     is_write(found.command.flags)
-        || queue.is_some_and(|queue| queue.requests.iter().any(|queued| is_write(queued.found.command.flags)))
+        || queue.is_some_and(|queue| queue.iter().any(|queued| is_write(queued.found.command.flags)))
+}
+
+/// Whether a command may send something to other threads, be it a message or that it changed a key.
+fn may_publish(command: &Command) -> bool {
+    command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+}
+
+/// Whether a command, or one of the transaction that it runs, may need more memory.
+pub(super) fn needs_memory(command: &Command, connection: &Connection) -> bool {
+    let denied = |command: &Command| command.flags.contains(Flags::DENYOOM);
+    let queue = connection.session.multi.as_ref().filter(|_| command.access == Access::Queued);
+    denied(command) || queue.is_some_and(|queue| queue.iter().any(|queued| denied(queued.found.command)))
 }

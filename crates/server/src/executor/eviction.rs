@@ -1,23 +1,49 @@
 //! Eviction in the thread whose command needs the memory: for a while, set by `maxmemory-eviction-tenacity`; what is left
 //! of it is done between the turns of the event loop, and commands go on meanwhile.
+//!
+//! Runs of plain requests have room made beforehand ([`Executor::has_room_for`]), for a batch at a time and with a reserve:
+//! adding up what all threads use costs as much as evicting a key. All other commands look at it one by one
+//! ([`Executor::make_room`]).
+//!
+//! In one turn of the event loop eviction runs out of time once: however many requests come, the next turn is not put off by more
+//! than that. What comes later in the turn and brings data evicts as much as memory use has grown since; nothing else evicts.
+//!
+//! Invariants
+//! 1. What threads may add to memory use unseen is at most [`GRANT_SIZE_MAX`] bytes each, beside what the batch that each of them
+//!    runs was found to have room for.
+//! 2. `excess_left` is set only between an eviction that ran out of time and the end of its turn.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use config::MaxmemoryPolicy;
 use keyspace::{EvictionOrder, EvictionPolicy};
 use reactor::clock::Ticks;
+use sync::atomic::{AtomicU64, Ordering};
 
 use super::Executor;
 use crate::shared::Attention;
 
-/// Keys evicted between two looks at the time, as in Redis.
-const KEYS_BETWEEN_LOOKS: u32 = 16;
+/// Most bytes that a thread may use before it adds up again what all threads use.
+const GRANT_SIZE_MAX: u64 = 64 << 10;
+
+/// Input up to this size may need four times as much memory.
+const SMALL_INPUT_SIZE: usize = 16 << 10;
+
+/// What is kept free: this part of the limit, and no more than so many bytes.
+const RESERVED_SHARE: u64 = 1024;
+const RESERVED_SIZE_MAX: u64 = 64 << 10;
+
+/// For more than that nothing is evicted before it is known to be used.
+const EVICTED_AHEAD_SIZE_MAX: u64 = 1 << 20;
+
+/// How often an eviction looks whether what is in use has become as much less as its victims weighed.
+const ROUND_COUNT_MAX: usize = 8;
 
 /// For how long memory use was over its limit, with eviction not keeping up.
 #[derive(Default)]
 pub struct ExceededTime {
-    /// Unix time in microseconds since when it is; 0: it is not.
+    /// The microsecond of the monotonic clock since when it is; 0: it is not.
     since_us: AtomicU64,
     total_us: AtomicU64,
 }
@@ -28,7 +54,7 @@ impl ExceededTime {
         if is_exceeded == (since != 0) {
             return;
         }
-        let now = reactor::clock::unix_micros() as u64;
+        let now = Ticks::now().uptime_us().max(1) as u64;
         // Of several threads that come here at once, one changes it.
         let next = if is_exceeded { now } else { 0 };
         let changed =
@@ -41,8 +67,7 @@ impl ExceededTime {
     /// Since when it is over the limit now, and altogether, in milliseconds.
     pub fn millis(&self) -> (u64, u64) {
         let since = self.since_us.load(Ordering::Relaxed);
-        let current =
-            if since == 0 { 0 } else { (reactor::clock::unix_micros() as u64).saturating_sub(since) };
+        let current = if since == 0 { 0 } else { (Ticks::now().uptime_us() as u64).saturating_sub(since) };
         (current / 1000, (self.total_us.load(Ordering::Relaxed) + current) / 1000)
     }
 
@@ -53,67 +78,188 @@ impl ExceededTime {
     }
 }
 
+/// How an eviction ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freed {
+    /// What was asked for is free.
+    Enough,
+    /// The time for it was over.
+    Part,
+    /// There was nothing more to evict.
+    Everything,
+}
+
 impl Executor {
     /// Evicts until memory use is within `maxmemory`, or the time for it is over: then the rest is left to
-    /// [`Self::go_on_evicting`]. `false`: there is nothing to evict.
+    /// [`Self::go_on_evicting`]. `need` is what a request brings that may add to memory use; 0: it adds nothing. `false`: there
+    /// is nothing to evict.
     #[cold]
-    pub fn make_room(&mut self) -> bool {
+    pub fn make_room(&mut self, need: u64) -> bool {
+        // Whatever is about to happen may take any amount of memory.
+        self.granted = 0;
         if self.shared.attention.is_set(Attention::ANY_PAUSE) {
             return true;
         }
-        let is_over = self.excess() > 0;
+        let used = self.shared.used_memory();
+        // With what is about to be free: buffers that come back would be kept, and cost keys.
+        let is_over = used as u64 > self.config.maxmemory && self.config.maxmemory > 0;
         let is_short = &self.shared.is_short_of_memory;
         if is_short.load(Ordering::Relaxed) != is_over {
             is_short.store(is_over, Ordering::Relaxed);
         }
-        if !is_over {
+        let excess = if is_over { self.room_beside(used, 0).min(0).unsigned_abs() } else { 0 };
+        if excess == 0 {
             self.note_eviction(false);
             return true;
         }
-        // What is being imported is complete or worth nothing.
-        let policy = eviction_policy(self.config.maxmemory_policy).filter(|_| !self.config.import_mode);
-        let Some(policy) = policy else {
-            self.shared.exceeded_time.note(true);
-            return false;
+        let freed = match (self.policy_in_force(), self.excess_left) {
+            (None, _) => Freed::Everything,
+            (Some(policy), None) => self.evict_excess(policy, excess),
+            (Some(_), Some(_)) if need == 0 => Freed::Part,
+            (Some(policy), Some(left)) => {
+                let grown = excess.saturating_sub(left);
+                let wanted = (grown + 2 * need).min(excess + self.reserve());
+                match self.evict(policy, wanted) {
+                    Freed::Enough => Freed::Part,
+                    freed => freed,
+                }
+            }
         };
-        let latency = self.latency_start();
-        let made = self.evict(policy);
-        self.latency_end(latency, "eviction-cycle");
-        made
-    }
-
-    fn evict(&mut self, policy: EvictionPolicy) -> bool {
-        let limit = time_limit(self.config.maxmemory_eviction_tenacity);
-        let samples = usize::from(self.config.maxmemory_samples);
-        let started = Ticks::now();
-        // Set beforehand: what telling others of evicted keys takes for a moment must not cost further keys.
-        let excess = self.excess();
-        let (mut count, mut freed) = (0, 0);
-        while freed < excess && self.excess() > 0 {
-            let latency = self.latency_start();
-            let Some(evicted) = self.evictor.evict(&mut self.view, policy, samples) else {
+        match freed {
+            Freed::Enough => self.note_eviction(false),
+            Freed::Part => self.note_eviction(true),
+            Freed::Everything if self.excess() == 0 => self.note_eviction(false),
+            Freed::Everything => {
                 self.is_evicting = false;
                 self.shared.exceeded_time.note(true);
                 return false;
-            };
-            let size = evicted.removed.entry().allocated_bytes() as u64;
-            freed += size;
-            if self.config.lazyfree_lazy_eviction && evicted.removed.is_costly_to_drop() {
-                self.shared.background.free_evicted(size, Box::new(move || drop(evicted)));
-            } else {
-                drop(evicted);
-            }
-            self.latency_end(latency, "eviction-del");
-            count += 1;
-            if count % KEYS_BETWEEN_LOOKS == 0
-                && limit.is_some_and(|limit| Ticks::now().ns_since(started) as u128 > limit.as_nanos())
-            {
-                self.note_eviction(true);
-                return true;
             }
         }
-        self.note_eviction(false);
         true
+    }
+
+    /// Evicts `excess` bytes and a little more, as the next command will need it.
+    fn evict_excess(&mut self, policy: EvictionPolicy, mut excess: u64) -> Freed {
+        for _ in 0..ROUND_COUNT_MAX {
+            let freed = self.evict(policy, excess + self.reserve());
+            // Collections are weighed by samples, so it is what is in use that decides.
+            excess = self.excess();
+            match freed {
+                Freed::Enough if excess == 0 => return Freed::Enough,
+                Freed::Enough => {}
+                Freed::Part => {
+                    self.excess_left = Some(excess);
+                    return Freed::Part;
+                }
+                Freed::Everything => return Freed::Everything,
+            }
+        }
+        self.excess_left = Some(excess);
+        Freed::Part
+    }
+
+    /// A turn of the event loop begins, in which there is time for eviction again.
+    pub fn begin_turn(&mut self) {
+        self.excess_left = None;
+    }
+
+    /// Whether plain requests of this many bytes can't use up the memory there is: what they add is proportional to what they
+    /// bring. Evicts for them if need be, so that requests are run in one go in a full cache, too.
+    #[inline]
+    pub(super) fn has_room_for(&mut self, input_size: usize) -> bool {
+        if self.config.maxmemory == 0 {
+            return true;
+        }
+        let need = need_of(input_size);
+        let most = isize::try_from(need + GRANT_SIZE_MAX).unwrap_or(isize::MAX);
+        self.allocated_max = sync::allocator::allocated_here().saturating_add(most);
+        match self.granted.checked_sub(need) {
+            Some(left) => {
+                self.granted = left;
+                true
+            }
+            None => self.seek_room(need),
+        }
+    }
+
+    /// Looks at how much memory is in use, and evicts ahead if that leaves less than `need` bytes and some reserve. Of what is
+    /// left each thread is granted so much that all of them together remain within the limit.
+    #[cold]
+    fn seek_room(&mut self, need: u64) -> bool {
+        self.granted = 0;
+        let reserve = self.reserve();
+        let mut room = self.room(need + reserve);
+        if room < (need + reserve / 2) as i64
+            && need <= EVICTED_AHEAD_SIZE_MAX
+            && self.excess_left.is_none()
+            && let Some(policy) = self.policy_in_force()
+        {
+            let freed = self.evict(policy, (need + reserve).saturating_add_signed(room.saturating_neg()));
+            room = self.room(need + reserve);
+            if freed == Freed::Part && room < 0 {
+                self.excess_left = Some(self.excess());
+                self.note_eviction(true);
+            }
+        }
+        let Ok(left) = u64::try_from(room.saturating_sub_unsigned(need)) else { return false };
+        self.granted = (left / (2 * self.shared.wanted_threads() as u64)).min(GRANT_SIZE_MAX);
+        true
+    }
+
+    /// Bytes that are kept free when it has to be evicted, so that it need not be for each request.
+    fn reserve(&self) -> u64 {
+        (self.config.maxmemory / RESERVED_SHARE).min(RESERVED_SIZE_MAX)
+    }
+
+    /// What is evicted now; `None`: nothing.
+    fn policy_in_force(&self) -> Option<EvictionPolicy> {
+        // What is being imported is complete or worth nothing.
+        eviction_policy(self.config.maxmemory_policy).filter(|_| !self.config.import_mode)
+    }
+
+    /// Evicts until so many bytes are free.
+    fn evict(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
+        let cycle_latency = self.latency_start();
+        let freed = self.evict_groups(policy, wanted);
+        self.latency_end(cycle_latency, "eviction-cycle");
+        freed
+    }
+
+    fn evict_groups(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
+        let limit = time_limit(self.config.maxmemory_eviction_tenacity);
+        let samples = usize::from(self.config.maxmemory_samples);
+        let started = Ticks::now();
+        // By what the victims weighed, and not by what is in use, to which other threads add, and so does telling others of
+        // evicted keys for a moment: that must not cost further keys.
+        let mut freed = 0;
+        loop {
+            let latency = self.latency_start();
+            let group_size = (wanted - freed).div_ceil(self.victim_size.max(1)) as usize;
+            let (shared, is_lazy) = (self.shared, self.config.lazyfree_lazy_eviction);
+            let mut group_freed = 0;
+            let count = self.evictor.evict(&mut self.view, policy, samples, group_size, |evicted| {
+                let size = evicted.removed.entry().approximate_bytes() as u64;
+                group_freed += size;
+                if is_lazy && evicted.removed.is_costly_to_drop() {
+                    shared.background.free_evicted(size, Box::new(move || drop(evicted)));
+                } else {
+                    drop(evicted);
+                }
+                if freed + group_freed < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            self.latency_end(latency, "eviction-del");
+            if count == 0 {
+                return Freed::Everything;
+            }
+            freed += group_freed;
+            self.victim_size = (3 * self.victim_size + group_freed / count as u64) / 4;
+            if freed >= wanted {
+                return Freed::Enough;
+            }
+            if limit.is_some_and(|limit| u128::from(Ticks::now().ns_since(started)) > limit.as_nanos()) {
+                return Freed::Part;
+            }
+        }
     }
 
     fn note_eviction(&mut self, is_unfinished: bool) {
@@ -123,11 +269,25 @@ impl Executor {
 
     /// Bytes that are in use beyond `maxmemory`.
     fn excess(&self) -> u64 {
-        let limit = self.config.maxmemory;
-        if limit == 0 {
+        if self.config.maxmemory == 0 {
             return 0;
         }
-        let Some(excess) = (self.shared.used_memory() as u64).checked_sub(limit) else { return 0 };
+        self.room(0).min(0).unsigned_abs()
+    }
+
+    /// Bytes that may still be used; negative if it is more already than may be. What is about to be free is looked at only
+    /// where this is less than `wanted`.
+    fn room(&self, wanted: u64) -> i64 {
+        self.room_beside(self.shared.used_memory(), wanted)
+    }
+
+    /// Likewise, with `used` bytes in use.
+    fn room_beside(&self, used: usize, wanted: u64) -> i64 {
+        let limit = i64::try_from(self.config.maxmemory).unwrap_or(i64::MAX);
+        let room = limit - used as i64;
+        if room >= wanted as i64 {
+            return room;
+        }
         // What is on its way to be freed counts as freed, else too much would follow it; so does what connections hold
         // that are being closed, or beyond their own limit, for some of them are about to be, what tells other threads
         // of evicted keys, and what the kernel takes at a turn's end.
@@ -137,15 +297,21 @@ impl Executor {
             + self.shared.hub.underway_bytes()
             + self.shared.statistics.sum(|thread| &thread.unsent_bytes)
             + self.shared.statistics.sum(|thread| &thread.in_hand_bytes);
-        excess.saturating_sub(leaving)
+        room.saturating_add_unsigned(leaving)
     }
 
     /// Goes on with what the last eviction left over.
     pub fn go_on_evicting(&mut self) {
-        if self.is_evicting {
-            self.make_room();
+        if self.is_evicting && self.excess_left.is_none() {
+            self.make_room(0);
         }
     }
+}
+
+/// Bytes that requests of so many bytes may need: small ones may become entries several times their size.
+#[inline]
+pub(super) fn need_of(input_size: usize) -> u64 {
+    (input_size + 3 * input_size.min(SMALL_INPUT_SIZE)) as u64
 }
 
 /// How long a command may be held up by eviction, by Valkey's scale; `None`: as long as it takes.

@@ -3,6 +3,7 @@
 //! Never waits: what can't be had is named, for the caller to park.
 
 use base::Slot;
+use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
@@ -53,9 +54,9 @@ impl Executor {
         let mut mode = Mode::Read;
         let mut everything = false;
         self.slots.clear();
-        for queued in &queue.requests {
+        for queued in queue.iter() {
             let command = queued.found.command;
-            match command.access.of_request(queued.args.args()) {
+            match command.access.of_request(queued.args) {
                 // SCAN and the like: a transaction sees one instant even there.
                 Access::None => everything |= command.flags.contains(Flags::READONLY),
                 Access::Queued | Access::Read | Access::Connections => {}
@@ -66,8 +67,8 @@ impl Executor {
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
         }
-        let begins_tracking = |queued: &Queued| queued.found.command.name == "tracking";
-        if session.tracking.is_some() || queue.requests.iter().any(begins_tracking) {
+        let begins_tracking = |queued: Queued<'_>| queued.found.command.name == "tracking";
+        if session.tracking.is_some() || queue.iter().any(begins_tracking) {
             mode = Mode::Write;
         }
         if let Some(watching) = &session.watching {
@@ -99,8 +100,48 @@ pub(super) fn latch_keys(
 }
 
 /// Latches these slots in ascending order, each once.
-fn latch_in_order(view: &mut View<'_>, slots: &mut Vec<Slot>, mode: Mode) -> Result<(), Busy> {
-    slots.sort_unstable();
-    slots.dedup();
+pub(super) fn latch_in_order(view: &mut View<'_>, slots: &mut Vec<Slot>, mode: Mode) -> Result<(), Busy> {
+    put_in_order(slots);
     view.latch_several(slots.iter().copied(), mode)
+}
+
+/// Slots from which on a bit for each of all slots is cheaper than sorting.
+const MANY: usize = 512;
+
+/// Sorts slots and leaves each once.
+pub(super) fn put_in_order(slots: &mut Vec<Slot>) {
+    if slots.len() < MANY {
+        slots.sort_unstable();
+        slots.dedup();
+        return;
+    }
+    let mut wanted = [0_u64; SLOT_COUNT / 64];
+    for slot in slots.drain(..) {
+        wanted[slot.index() / 64] |= 1 << (slot.index() % 64);
+    }
+    for (place, word) in wanted.into_iter().enumerate() {
+        let mut left = word;
+        while left != 0 {
+            slots.push(Slot::new((64 * place) as u16 + left.trailing_zeros() as u16));
+            left &= left - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_slots_are_put_in_order_like_few() {
+        for len in [0, 1, 2, MANY - 1, MANY, 4 * MANY, 3 * SLOT_COUNT] {
+            let slot = |number: usize| Slot::new((number * 7_919 % 9_973) as u16);
+            let mut slots: Vec<Slot> = (0..len).map(slot).collect();
+            let mut expected = slots.clone();
+            expected.sort_unstable();
+            expected.dedup();
+            put_in_order(&mut slots);
+            assert_eq!(slots, expected);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command. A
 //! latch is kept for the next request on the same slot, so that a hot key is not latched again and again.
 
-use commands::command::Access;
+use commands::command::{Access, Flags};
 use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::Host;
@@ -12,6 +12,7 @@ use commands::table::CommandId;
 use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::Mode;
+use sync::simulation::{self, Gap};
 use wire::reply::ReplyBuffer;
 
 use super::Executor;
@@ -39,13 +40,13 @@ impl Executor {
     #[inline]
     pub(super) fn is_plain(&self, connection: &Connection) -> bool {
         let session = &connection.session;
-        session.authenticated
+        !self.is_stranger(connection)
             && session.flags.is_empty()
             && session.multi.is_none()
-            && self.has_room
             && self.slow_ns > TIMED_TOGETHER_NS_MAX
             && self.shared.attention.load() == 0
-            && !self.shared.hub.is_congested()
+            && !(self.shared.hub.is_congested()
+                && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
             && self.view.holds_nothing()
     }
 
@@ -60,6 +61,7 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Place {
+        simulation::pass(Gap::LetThrough);
         let mut count = 0;
         let mut closer_look = None;
         let mut run = Run { id: None, first: 0 };
@@ -80,8 +82,12 @@ impl Executor {
             hasher: self.shared.keyspace.hasher(),
         };
         let mut first_nth = place.nth;
+        let is_limited = self.config.maxmemory > 0;
         'plans: for plan in &planned.plans[place.plan..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
+            if !self.has_room && command.flags.contains(Flags::DENYOOM) {
+                break;
+            }
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let is_large = plan.requests.size() > self.large_request_size;
@@ -89,7 +95,7 @@ impl Executor {
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
             for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
-                self.approach.reach(&self.shared.keyspace, first_key, half);
+                self.approach.reach(ctx.data, first_key, half);
                 if count % PRELOADED_KEY_COUNT_MAX == 0 {
                     ctx.data.release();
                     let ahead = Ahead { planned, bytes, db: ctx.session.db };
@@ -103,7 +109,7 @@ impl Executor {
                     ctx.data.release();
                     let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
                     let rest = first_key + u64::from(half);
-                    self.approach.reach(&self.shared.keyspace, rest, plan.key_count - half);
+                    self.approach.reach(ctx.data, rest, plan.key_count - half);
                     self.approach.tell(keys, first_key);
                     latched
                 };
@@ -149,12 +155,22 @@ impl Executor {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
+                // More than was to be expected (`SETRANGE`, `APPEND`): those behind it look for room again.
+                let has_outgrown = is_limited && sync::allocator::allocated_here() > self.allocated_max;
+                if has_outgrown {
+                    self.granted = 0;
+                }
                 if reply_size > self.large_reply_size || is_large {
                     closer_look = Some((reply_size, plan.requests.size()));
                     break 'plans;
                 }
                 // What a read found expired is deleted, and told of, before the next request.
-                if out.len() > super::OUTPUT_YIELD_SIZE || has_lent || ctx.data.saw_expired.get() {
+                if out.len() > super::OUTPUT_YIELD_SIZE
+                    || has_lent
+                    || has_outgrown
+                    || ctx.data.saw_expired.get()
+                    || self.shared.hub.has_overrun(self.thread)
+                {
                     break 'plans;
                 }
             }
@@ -166,12 +182,7 @@ impl Executor {
         ctx.session.last_command = Some(last_id);
         ctx.session.command_count += count as u64;
         self.statistics.commands_processed.add(count as u64);
-        if self.effects.dirty > 0 {
-            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
-        }
-        if !self.view.garbage.is_empty() {
-            self.free_garbage();
-        }
+        self.account_changes(connection);
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];
         let args = planned.args(plan, last.nth, bytes);
@@ -185,6 +196,21 @@ impl Executor {
             self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
         }
         planned.behind(last, 1)
+    }
+
+    /// After the latches of what ran are released: counts changes, frees what they replaced, and notes which thread is
+    /// behind with what they sent.
+    #[inline(always)]
+    pub(super) fn account_changes(&mut self, connection: &mut Connection) {
+        if self.shared.hub.has_overrun(self.thread) {
+            connection.overran = self.shared.hub.take_overrun(self.thread);
+        }
+        if self.effects.dirty > 0 {
+            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+        }
+        if !self.view.garbage.is_empty() {
+            self.free_garbage();
+        }
     }
 }
 

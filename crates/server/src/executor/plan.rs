@@ -3,11 +3,13 @@
 //! Touches no data: names, arity and keys only. The memory comes while other requests are planned and run, so a batch of few
 //! requests would wait for it; that is why what arrived together is planned ahead ([`Executor::foresee`]).
 
+use base::DbIndex;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
 use commands::command::{Command, find_keys};
 use commands::context::PlannedKey;
 use commands::index::{Found, Shape};
 use commands::table::CommandId;
+use keyspace::{Hints, KeyHasher};
 use wire::request::{Args, Batch, Limits, Parsed, Parser, Series};
 
 use super::Executor;
@@ -18,6 +20,9 @@ pub(super) const PLAIN_KEY_COUNT_MAX: u32 = 64;
 
 /// Longer input is enough for itself.
 const FORESEEN_SIZE_MAX: usize = 16 << 10;
+
+/// Arguments, keys and plans that there is room for in what is kept for later batches.
+pub(super) const KEPT_COUNT_MAX: usize = 4096;
 
 /// A batch of requests and what is known of them.
 #[derive(Default)]
@@ -72,6 +77,13 @@ impl Planned {
         })
     }
 
+    /// The keys of all requests of the plans from `first` up to `end`, which follow each other.
+    pub(super) fn keys_between(&self, first: usize, end: usize) -> &[PlannedKey] {
+        let plans = &self.plans[first..end];
+        let count = plans.iter().map(|plan| plan.key_count as usize * plan.requests.count()).sum();
+        plans.first().map_or(&[], |plan| &self.keys[plan.first_key(0)..][..count])
+    }
+
     /// The first key of a request, if it has any.
     pub(super) fn first_key_of(&self, plan: &Plan, nth: usize) -> Option<&PlannedKey> {
         self.keys.get(plan.first_key(nth))
@@ -81,6 +93,16 @@ impl Planned {
     #[inline(always)]
     pub(super) fn first_announced_of(&self, plan: &Plan, nth: usize) -> u64 {
         self.first_announced + plan.first_key(nth) as u64
+    }
+
+    /// Forgets the batch, and gives back the memory that only a large one needs.
+    pub(super) fn trim(&mut self) {
+        self.batch.clear();
+        self.batch.shrink(KEPT_COUNT_MAX);
+        self.plans.clear();
+        self.plans.shrink_to(KEPT_COUNT_MAX);
+        self.keys.clear();
+        self.keys.shrink_to(KEPT_COUNT_MAX);
     }
 
     /// The place `count` requests behind `place`.
@@ -154,14 +176,27 @@ pub(super) enum Refusal {
 impl Executor {
     /// Plans the requests at the front of `bytes`: cuts the input, looks up each one's command and keys, and announces the
     /// memory they will touch.
-    pub(super) fn plan(&mut self, parser: &mut Parser, bytes: &[u8], limits: Limits) -> Box<Planned> {
+    pub(super) fn plan(
+        &mut self,
+        parser: &mut Parser,
+        bytes: &[u8],
+        limits: Limits,
+        db: DbIndex,
+    ) -> Box<Planned> {
         let mut planned = self.spare_plans.pop().unwrap_or_default();
-        self.plan_batch(&mut planned, parser, bytes, limits);
+        self.plan_batch(&mut planned, parser, bytes, limits, db);
         planned
     }
 
-    /// What [`Self::plan`] and [`Self::foresee`] do alike.
-    fn plan_batch(&mut self, planned: &mut Planned, parser: &mut Parser, bytes: &[u8], limits: Limits) {
+    /// What [`Self::plan`] and [`Self::foresee`] do alike. A `SELECT` among the requests only makes those behind it wait for memory.
+    fn plan_batch(
+        &mut self,
+        planned: &mut Planned,
+        parser: &mut Parser,
+        bytes: &[u8],
+        limits: Limits,
+        db: DbIndex,
+    ) {
         let Planned { batch, plans, keys, .. } = planned;
         batch.clear();
         planned.parsed = parser.parse(bytes, &limits, batch, BATCH_REQUEST_COUNT_MAX);
@@ -170,6 +205,8 @@ impl Executor {
         plans.clear();
         keys.clear();
         keys.reserve(batch.len());
+        let shared = self.shared;
+        let places = (shared.keyspace.hasher(), shared.keyspace.hints(db));
         for series in batch.series() {
             let args = batch.args(series, 0, bytes);
             let found = self.shared.commands.find(args.name());
@@ -178,19 +215,19 @@ impl Executor {
                     let plan = Plan::to_run(found, *series, keys.len());
                     plans.push(Plan { key_count: 1, is_plain: true, ..plan });
                     let requests = batch.args_from(series, 0, bytes);
-                    keys.extend(requests.map(|args| self.planned_key(args, 1)));
+                    keys.extend(requests.map(|args| planned_key(places, args, 1)));
                 }
                 Some(Found { shape: Shape::Keys, .. }) => {
-                    plans.push(self.plan_series(found, *series, batch, bytes, keys));
+                    plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
                 // Each has a plan of its own: which keys it has may depend on what is in its arguments.
                 found => plans.extend(
                     (0..series.count())
-                        .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys)),
+                        .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys, places)),
                 ),
             }
         }
-        self.approach.announce(keys);
+        self.approach.announce(keys, db);
     }
 
     /// The plan of requests that are not just of one key, all of which have their keys in the same places.
@@ -202,6 +239,7 @@ impl Executor {
         batch: &Batch,
         bytes: &[u8],
         keys: &mut Vec<PlannedKey>,
+        places: (&KeyHasher, Hints<'_>),
     ) -> Plan {
         let first_key = keys.len();
         let first = batch.args(&requests, 0, bytes);
@@ -235,7 +273,7 @@ impl Executor {
             }
             plan.key_count = indexes.len() as u32;
             for args in batch.args_from(&requests, 0, bytes) {
-                keys.extend(indexes.iter().map(|index| self.planned_key(args, *index)));
+                keys.extend(indexes.iter().map(|index| planned_key(places, args, *index)));
             }
             self.found = indexes;
         }
@@ -243,15 +281,6 @@ impl Executor {
             && plan.refusal == Refusal::None
             && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);
         plan
-    }
-
-    /// A key, whose slot is asked for.
-    #[inline(always)]
-    fn planned_key(&self, args: Args<'_>, arg: u32) -> PlannedKey {
-        let keyspace = &self.shared.keyspace;
-        let hash = keyspace.hasher().hash(args.at(arg as usize));
-        keyspace.prefetch_slot(hash);
-        PlannedKey::new(hash, arg)
     }
 
     /// Plans input that is to be executed in this turn, if it is not long; [`Self::follow_foreseen`] goes on from there. It
@@ -264,7 +293,7 @@ impl Executor {
         let mut planned = self.spare_plans.pop().unwrap_or_default();
         let mut parser = std::mem::take(&mut planned.parser);
         parser.reset();
-        self.plan_batch(&mut planned, &mut parser, bytes, self.limits_of(connection));
+        self.plan_batch(&mut planned, &mut parser, bytes, self.limits_of(connection), connection.session.db);
         planned.parser = parser;
         Some(planned)
     }
@@ -273,6 +302,14 @@ impl Executor {
     pub fn end_foresight(&mut self) {
         self.approach.clear();
     }
+}
+
+/// A key, whose slot is asked for.
+#[inline(always)]
+fn planned_key((hasher, hints): (&KeyHasher, Hints<'_>), args: Args<'_>, arg: u32) -> PlannedKey {
+    let hash = hasher.hash(args.at(arg as usize));
+    hints.prefetch_slot(hash);
+    PlannedKey::new(hash, arg)
 }
 
 #[cfg(test)]
@@ -315,5 +352,16 @@ mod tests {
             (place, ends_at) = (planned.behind(place, 1), range.end);
         }
         assert_eq!((place, ends_at), (Place { plan: 6, nth: 0 }, bytes.len()));
+    }
+
+    #[test]
+    fn the_memory_of_a_large_batch_is_not_kept() {
+        let mut bytes = Vec::new();
+        let words = std::iter::once(&b"DEL"[..]).chain(std::iter::repeat_n(&b"key"[..], 3 * KEPT_COUNT_MAX));
+        wire::request::ArgsBuf::from_iter(words).args().write_multibulk(&mut bytes);
+        let mut planned = planned(&bytes);
+        planned.keys.reserve(3 * KEPT_COUNT_MAX);
+        planned.trim();
+        assert!(planned.keys.capacity() <= KEPT_COUNT_MAX && planned.batch.is_empty());
     }
 }

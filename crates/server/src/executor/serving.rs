@@ -26,7 +26,7 @@ use keyspace::{Busy, OwnedKey, View, Waiter, slot_of_hash};
 use reactor::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
-use wire::request::ArgsBuf;
+use wire::request::{Args, ArgsBuf};
 
 use super::{Asked, Executor};
 use crate::command_log::{self, Cost};
@@ -42,7 +42,7 @@ struct WaitingRequest {
     keys: Vec<PlannedKey>,
     /// Slots that it writes besides those it waits for.
     also: Vec<Slot>,
-    /// Slots of the keys that it waits for, if there are several.
+    /// Slots of the keys that it waits for, if there are several. Ascending, each once.
     waited: Vec<Slot>,
     db: DbIndex,
     protocol: Protocol,
@@ -59,6 +59,17 @@ pub struct Errand {
     slots: Vec<Slot>,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
+}
+
+/// What became of an errand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrandStep {
+    /// Those who could be served are.
+    Done,
+    /// It waits for a latch.
+    Parked,
+    /// It is to be run again when writes are not paused any more.
+    Paused,
 }
 
 /// What stands in for the connections that are served.
@@ -103,7 +114,11 @@ impl Executor {
         let waiter = match session.blocked.as_ref().map(|blocked| &blocked.reason) {
             None
             | Some(
-                BlockReason::Pause | BlockReason::Congestion | BlockReason::Turns | BlockReason::Shutdown,
+                BlockReason::Pause
+                | BlockReason::Congestion
+                | BlockReason::Turns
+                | BlockReason::Barrier
+                | BlockReason::Shutdown,
             ) => {
                 return BeginWait::Begun;
             }
@@ -116,13 +131,13 @@ impl Executor {
                 }
                 let is_other = |index: &usize| !wait.keys.contains(index);
                 let others = (0..keys.len()).filter(is_other);
-                let mut request = WaitingRequest {
+                let request = WaitingRequest {
                     found,
-                    args: ArgsBuf::from(args),
+                    args: with_replaced(args, &wait.replaced),
                     keys: keys.to_vec(),
                     waited: match waited {
                         [_] => Vec::new(),
-                        several => several.iter().map(|key| slot_of_hash(key.hash)).collect(),
+                        several => distinct(several.iter().map(|key| slot_of_hash(key.hash)).collect()),
                     },
                     also: others.map(|index| slot_of_hash(keys[index].hash)).collect(),
                     db: session.db,
@@ -131,9 +146,6 @@ impl Executor {
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
-                for (index, text) in &wait.replaced {
-                    request.args = replace(&request.args, *index, text);
-                }
                 self.view.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
@@ -202,20 +214,24 @@ impl Executor {
         self.view.has_ready() || !self.stand_in.errands.is_empty()
     }
 
-    /// Runs an errand with the latches that it has, or parks it for the next one under the name `token`. Whether it is
-    /// done.
-    pub fn run_errand(&mut self, errand: &mut Errand, token: Token, host: &dyn Host) -> bool {
+    /// Runs an errand with the latches that it has, or parks it for the next one under the name `token`. While writes
+    /// are paused it has none.
+    pub fn run_errand(&mut self, errand: &mut Errand, token: Token, host: &dyn Host) -> ErrandStep {
         if let Some(parked) = errand.parked.take() {
             self.view.restore(parked.kept);
             if !self.view.claim(parked.busy, token.0) {
                 errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy: parked.busy });
-                return false;
+                return ErrandStep::Parked;
             }
+        }
+        if self.shared.pauses_writes() {
+            self.view.release();
+            return ErrandStep::Paused;
         }
         while let Err(busy) = self.latch_errand(errand) {
             if !self.view.park(busy, Mode::Write, token.0) {
                 errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
-                return false;
+                return ErrandStep::Parked;
             }
         }
         self.view.note_ready(&errand.key);
@@ -224,7 +240,7 @@ impl Executor {
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
-        true
+        ErrandStep::Done
     }
 
     fn latch_errand(&mut self, errand: &Errand) -> Result<(), Busy> {
@@ -268,9 +284,10 @@ impl Serving<'_> {
                 }
                 TryServe::Claimed => {}
             }
-            // What another of its keys holds by now may be of the wrong type. One that can't be had is not looked at.
-            for slot in &request.waited {
-                let _ = self.view.latch_too(*slot);
+            // Another of its keys may hold the wrong type by now; else they hold nothing for it, and need not be looked at. One
+            // that can't be had is not looked at either.
+            if waiter.has_met_other() {
+                self.view.latch_free_too(&request.waited);
             }
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
@@ -365,15 +382,21 @@ impl Serving<'_> {
 
 impl Errand {
     fn new(key: Arc<OwnedKey>, also: &[Slot]) -> Self {
-        let mut slots = also.to_vec();
-        slots.push(key.slot());
-        slots.sort_unstable();
-        slots.dedup();
+        let slots = distinct(also.iter().copied().chain([key.slot()]).collect());
         Self { key, slots, parked: None }
     }
 }
 
-/// The same arguments but for one of them.
-fn replace(args: &ArgsBuf, index: usize, text: &[u8]) -> ArgsBuf {
-    args.args().iter().enumerate().map(|(at, arg)| if at == index { text } else { arg }).collect()
+/// In ascending order, each once.
+fn distinct(mut slots: Vec<Slot>) -> Vec<Slot> {
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+/// The same arguments but for some, given with their indexes, which ascend.
+fn with_replaced(args: Args<'_>, replaced: &[(usize, Vec<u8>)]) -> ArgsBuf {
+    let mut replaced = replaced.iter().peekable();
+    let arg = |(at, arg)| replaced.next_if(|(index, _)| *index == at).map_or(arg, |(_, text)| &text[..]);
+    args.iter().enumerate().map(arg).collect()
 }

@@ -1,14 +1,13 @@
 //! The sections of `INFO` that are mostly counters.
 
-use std::sync::atomic::Ordering;
-
 use commands::listening::Topic;
 use commands::table::{CommandId, NUMBERED};
-use reactor::clock;
+use reactor::clock::{self, Uptime};
 use reactor::process::{self, UsageOf};
 use sync::ThreadCounter;
+use sync::atomic::Ordering;
 
-use super::Text;
+use super::text::{Hundredths, Millionths, Text};
 use crate::shared::Shared;
 use crate::statistics::{BUCKET_COUNT, CommandStatistics, bucket_max_ns};
 
@@ -52,8 +51,8 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
 /// A line for each thread, as Redis 8 has them.
 pub(super) fn threads(text: &mut Text, shared: &Shared) {
     text.section("Threads");
-    for thread in shared.seats.occupied() {
-        let statistics = shared.statistics.thread(thread);
+    let occupied = shared.statistics.threads().filter(|(thread, _)| shared.seats.seat(*thread).is_occupied());
+    for (thread, statistics) in occupied {
         text.line(
             &format!("io_thread_{thread}"),
             format!(
@@ -72,13 +71,13 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
     let (statistics, counters) = (&shared.statistics, &shared.keyspace.counters);
     let rates = shared.metrics.rates();
     let (exceeded_now_ms, exceeded_ms) = shared.exceeded_time.millis();
-    let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    let kilo = |bytes: u64| Hundredths(bytes as f64 / 1024.0);
     let sum = |of: fn(&crate::statistics::ThreadStatistics) -> &ThreadCounter| statistics.sum(of);
-    let of_clients = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let of_clients = |counter: &sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let defrag_misses = sum(|thread| &thread.defrag_seen).saturating_sub(sum(|thread| &thread.defrag_moved));
     let defrag_since = statistics.threads().map(|(_, thread)| thread.defrag_since_ms.value());
     let defrag_since = defrag_since.filter(|since| *since > 0).min().unwrap_or(u64::MAX);
-    let defrag_now_ms = (clock::unix_millis() as u64).saturating_sub(defrag_since);
+    let defrag_now_ms = (Uptime::now().to_raw() as u64).saturating_sub(defrag_since);
     text.section("Stats");
     text.lines(&[
         ("total_connections_received", &sum(|thread| &thread.connections_received)),
@@ -185,8 +184,8 @@ pub(super) fn replication(text: &mut Text, shared: &Shared) {
 
 /// CPU time of the process, of the first thread by Redis's name for it, and of each thread.
 pub(super) fn cpu(text: &mut Text, shared: &Shared) {
-    let seconds = |duration: std::time::Duration| format!("{:.6}", duration.as_secs_f64());
-    let micros = |us: u64| format!("{:.6}", us as f64 / 1e6);
+    let seconds = |duration: std::time::Duration| Millionths(duration.as_secs_f64());
+    let micros = |us: u64| Millionths(us as f64 / 1e6);
     let process = process::usage(UsageOf::Process);
     let children = process::usage(UsageOf::Children);
     let first = shared.statistics.thread(0);
@@ -233,7 +232,7 @@ fn totals(shared: &Shared, id: usize) -> Totals {
 }
 
 fn command_ns(shared: &Shared) -> u64 {
-    (0..NUMBERED.len()).map(|id| totals(shared, id).ns).sum()
+    shared.statistics.threads().map(|(_, thread)| thread.command_ns()).sum()
 }
 
 pub(super) fn command_stats(text: &mut Text, shared: &Shared) {
@@ -293,6 +292,10 @@ pub(super) fn latency_stats(text: &mut Text, shared: &Shared) {
         return;
     }
     for (id, (name, _)) in NUMBERED.iter().enumerate() {
+        // Most commands have never run: nothing is summed for them.
+        if per_thread(shared, id).all(|command| command.histogram.get().is_none()) {
+            continue;
+        }
         let histogram = histogram(shared, id);
         if histogram.iter().all(|calls| *calls == 0) {
             continue;

@@ -3,16 +3,17 @@
 //! Touched by its own thread only: by the thread itself between commands, and by handlers through the host.
 //! Invariants:
 //! 1. Mail is handled in the order of its numbers.
-//! 2. A connection gets a message if it listened when that was published: its mail has a greater number than the last one
-//!    that had come when it began to listen, and it is still in the list when the mail is handled.
+//! 2. A connection gets a message if it was counted for it: the message's stamp of the name is the one from which on the
+//!    connection listens, or a later one. For prefixes the number of the mail counts, in place of stamps.
 //! 3. A connection may be given what is in the mail ahead of the others; `heard` in its session is the last number so given.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use commands::listening::{Listening, TOPICS, Topic};
 use commands::session::{Session, SessionFlags};
+use sync::HashMap;
 use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
@@ -43,8 +44,63 @@ struct Inbox {
     scratch: Vec<Mail>,
 }
 
-/// The connections that listen to a name, with the number of the last mail from before they did.
-type Audience = HashMap<Token, u64>;
+/// The connections that listen to a name, with the stamp from which on they do; for a prefix, with the number of the
+/// last mail from before.
+#[derive(Default)]
+enum Audience {
+    #[default]
+    Nobody,
+    /// As it is with most names, if they are very many.
+    One(Token, u64),
+    Several(HashMap<Token, u64>),
+}
+
+impl Audience {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Nobody => true,
+            Self::One(..) => false,
+            Self::Several(all) => all.is_empty(),
+        }
+    }
+
+    fn since(&self, token: Token) -> Option<u64> {
+        match self {
+            Self::Nobody => None,
+            Self::One(only, since) => (*only == token).then_some(*since),
+            Self::Several(all) => all.get(&token).copied(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Token, u64)> {
+        let (one, several) = match self {
+            Self::Nobody => (None, None),
+            Self::One(token, since) => (Some((*token, *since)), None),
+            Self::Several(all) => (None, Some(all)),
+        };
+        let several = several.into_iter().flatten().map(|(token, since)| (*token, *since));
+        one.into_iter().chain(several)
+    }
+
+    fn insert(&mut self, token: Token, since: u64) {
+        match self {
+            Self::Nobody => *self = Self::One(token, since),
+            Self::One(only, earlier) if *only != token => {
+                *self = Self::Several(HashMap::from_iter([(*only, *earlier), (token, since)]));
+            }
+            Self::One(_, earlier) => *earlier = since,
+            Self::Several(all) => _ = all.insert(token, since),
+        }
+    }
+
+    fn remove(&mut self, token: Token) {
+        match self {
+            Self::One(only, _) if *only == token => *self = Self::Nobody,
+            Self::Several(all) => _ = all.remove(&token),
+            Self::Nobody | Self::One(..) => {}
+        }
+    }
+}
 
 /// Who listens to each name, by topic.
 #[derive(Default)]
@@ -64,7 +120,7 @@ impl Listeners {
     fn remove(&mut self, topic: Topic, name: &[u8], token: Token) {
         let names = &mut self.names[topic as usize];
         let Some(tokens) = names.get_mut(name) else { return };
-        tokens.remove(&token);
+        tokens.remove(token);
         if tokens.is_empty() {
             names.remove(name);
         }
@@ -119,15 +175,24 @@ impl Ears {
 
     /// The speaker begins to listen to a name.
     pub fn begin(&self, session: &mut Session, topic: Topic, name: &[u8]) {
-        let shared = self.hub.begin(topic, name, self.thread, || self.fetch());
-        let since = self.inbox.borrow().last;
+        let (shared, since) = if topic == Topic::Prefix {
+            let shared = self.hub.begin_prefix(name, self.thread, || self.fetch());
+            (shared, self.inbox.borrow().last)
+        } else {
+            self.hub.begin(topic, name, self.thread)
+        };
         self.listeners.borrow_mut().insert(topic, Arc::clone(&shared), self.speaker.get(), since);
         session.note_listening(topic, shared);
     }
 
     /// The speaker stops listening to a name; what was published before goes to `out`.
     pub fn end(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        self.hub.end(topic, name, self.thread, || self.fetch());
+        if topic == Topic::Prefix {
+            self.hub.end_prefix(name, self.thread, || self.fetch());
+        } else {
+            self.hub.end(topic, name, self.thread);
+            self.hub.await_publishers();
+        }
         self.catch_up(session, out);
         self.listeners.borrow_mut().remove(topic, name, self.speaker.get());
         session.note_deaf(topic, name);
@@ -171,8 +236,8 @@ impl Ears {
                     *mail = Mail::Nothing;
                 }
                 Mail::Published(message) if *number > heard => {
-                    self.for_each_name(message, |listeners, form| {
-                        if listeners.get(&token).is_some_and(|since| since < number) {
+                    self.for_each_name(message, |listeners, stamp, form| {
+                        if listeners.since(token).is_some_and(|since| since <= stamp) {
                             form.write(out, session.protocol);
                         }
                     });
@@ -189,16 +254,16 @@ impl Ears {
 
     fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
         let all = self.listeners.borrow();
-        let since = all.of(Topic::Prefix, &broadcast.prefix).and_then(|listeners| listeners.get(&token));
-        since.is_some_and(|since| *since < number)
+        let since = all.of(Topic::Prefix, &broadcast.prefix).and_then(|listeners| listeners.since(token));
+        since.is_some_and(|since| since < number)
     }
 
     /// The connections that a broadcast is for.
     pub fn broadcast_listeners(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
         self.hub.delivered(self.thread, broadcast.size());
         let all = self.listeners.borrow();
-        let listeners = all.of(Topic::Prefix, &broadcast.prefix).into_iter().flatten();
-        listeners.filter(|(_, since)| **since < number).map(|(token, _)| *token).collect()
+        let listeners = all.of(Topic::Prefix, &broadcast.prefix).into_iter().flat_map(Audience::iter);
+        listeners.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
     }
 
     /// The connection that an invalidation is for is here, or is not any more: then it is sent after it.
@@ -212,27 +277,28 @@ impl Ears {
     }
 
     /// Calls `give` for each connection that a message is for, with what it gets.
-    pub fn deliver(&self, number: u64, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
-        self.for_each_name(message, |listeners, form| {
-            for (token, since) in listeners {
-                if *since < number {
-                    give(*token, form);
+    pub fn deliver(&self, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
+        self.for_each_name(message, |listeners, stamp, form| {
+            for (token, since) in listeners.iter() {
+                if since <= stamp {
+                    give(token, form);
                 }
             }
         });
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `see` with the listeners of each name that a message is for.
-    fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, Form<'_>)) {
+    /// Calls `see` with the listeners of each name that a message is for, and the stamp of the audience that it is for.
+    fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, u64, Form<'_>)) {
         let all = self.listeners.borrow();
-        if let Some(listeners) = all.of(message.topic, message.channel()) {
-            see(listeners, message.to_channel());
+        let heading = &message.heading;
+        if let Some(listeners) = all.of(heading.topic, message.channel()) {
+            see(listeners, heading.stamp, message.to_channel());
         }
         let mut head = Vec::new();
-        for pattern in &message.patterns {
+        for (pattern, stamp) in &heading.patterns {
             if let Some(listeners) = all.of(Topic::Pattern, pattern) {
-                see(listeners, message.to_pattern(pattern, &mut head));
+                see(listeners, *stamp, message.to_pattern(pattern, &mut head));
             }
         }
     }
@@ -242,7 +308,11 @@ impl Ears {
         let mut listeners = self.listeners.borrow_mut();
         for topic in TOPICS {
             for name in listening.names(topic) {
-                self.hub.end(topic, name, self.thread, || ());
+                if topic == Topic::Prefix {
+                    self.hub.end_prefix(name, self.thread, || ());
+                } else {
+                    self.hub.end(topic, name, self.thread);
+                }
                 listeners.remove(topic, name, token);
             }
         }
@@ -260,10 +330,11 @@ impl Ears {
             .iter()
             .flat_map(|topic| session.names_of(*topic).into_iter().map(|name| (*topic, name)))
             .collect();
-        self.hub.change_thread(&names, self.thread, to, || {
+        self.hub.change_thread(&names, self.thread, to, |since| {
             self.fetch();
             let Connection { session, out, .. } = &mut *connection;
             self.hear(token, session, out);
+            connection.listening_since = since;
             leave(connection);
         });
         let mut listeners = self.listeners.borrow_mut();
@@ -271,14 +342,15 @@ impl Ears {
     }
 
     /// A connection has come from another thread, by the mail with this number.
-    pub fn welcome(&self, token: Token, session: &mut Session, number: u64) {
+    pub fn welcome(&self, token: Token, session: &mut Session, since: u64, number: u64) {
         // What came before was for others, or went to its old thread.
         session.heard = number;
         let Some(listening) = &mut session.listening else { return };
         let mut listeners = self.listeners.borrow_mut();
         for topic in TOPICS {
             for name in listening.names(topic) {
-                listeners.insert(topic, Arc::clone(name), token, number);
+                let since = if topic == Topic::Prefix { number } else { since };
+                listeners.insert(topic, Arc::clone(name), token, since);
             }
         }
     }

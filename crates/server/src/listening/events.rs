@@ -22,21 +22,24 @@ impl EventPublisher {
 }
 
 impl Observer for EventPublisher {
-    fn event(&self, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]) {
+    fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]) {
+        if self.hub.name_count(Topic::Channel) == 0 && self.hub.name_count(Topic::Pattern) == 0 {
+            return;
+        }
         let channel = |kind: &str, name: &[u8]| {
             let mut channel = format!("__{kind}@{}__:", db.0).into_bytes();
             channel.extend_from_slice(name);
             channel
         };
         if wanted.by_key() {
-            self.hub.publish(Topic::Channel, &channel("keyspace", key), event.as_bytes());
+            self.hub.post(thread, Topic::Channel, &channel("keyspace", key), event.as_bytes());
         }
         if wanted.by_event() {
-            self.hub.publish(Topic::Channel, &channel("keyevent", event.as_bytes()), key);
+            self.hub.post(thread, Topic::Channel, &channel("keyevent", event.as_bytes()), key);
         }
     }
 
-    fn stale(&self, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
-        self.hub.stale(key, readers, by);
+    fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+        self.hub.stale(thread, key, readers, by);
     }
 }

@@ -2,29 +2,34 @@
 //!
 //! Owns these numbers and nothing of a connection. Touches other threads by mail only.
 //! Invariants:
-//! 1. A name is in its table exactly as long as somebody listens to it.
-//! 2. A thread's number for a name is that of the connections in its [`Ears`](super::Ears), but for those on their way there.
-//! 3. Mail for those who listen to a name is posted while the name's table is locked. Locks are taken in the order of
-//!    [`Hub::lock_all`].
+//! 1. A thread's number for a name is that of the connections in its [`Ears`](super::Ears), but for those on their way there.
+//! 2. A message bears the stamp of each audience that it is counted for, and a connection the stamp of the audience in which
+//!    it was counted first: it gets the messages with that stamp or a later one.
+//! 3. Mail is posted inside the passage, where the audiences are read. Whoever ends to listen waits, with the audience
+//!    changed, until those inside have left: all mail that it is counted for is there.
+//! 4. Nobody publishes, or tells a connection what it may not keep, while a connection changes its thread: the passage is closed.
+//! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted. Locks are taken in the order:
+//!    one of `orders`, that of the prefixes, those within names.
 //!
-//! Cost: a publisher takes one lock in [`SHARD_COUNT`], for as long as the mail takes; a second one, shared, if there are
-//! patterns.
+//! Cost: who publishes waits for nobody, and writes to a cache line of its own thread; a client's `PUBLISH` also takes one
+//! lock in [`ORDER_COUNT`], so that all see the messages of a channel in one order. Events of a key are in order by
+//! the latch of its slot.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use base::limits::THREAD_COUNT_MAX;
-use commands::listening::{TOPICS, Topic};
-use sync::Padded;
+use commands::listening::Topic;
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
-use super::message::Message;
+use super::message::{Heading, Message};
+use super::names::{Audience, Channels, Listened, Patterns};
 use crate::mail::{Mail, Seats};
 use crate::registry::Registry;
 
-/// Tables that the channels are spread over.
-const SHARD_COUNT: usize = 64;
+/// Locks for the order of messages, over which the channels are spread.
+const ORDER_COUNT: usize = 64;
 
 /// Bytes that may be on their way to a thread before publishers have to wait.
 const BACKLOG_SIZE_MAX: u64 = 1 << 20;
@@ -33,26 +38,30 @@ const BACKLOG_SIZE_MAX: u64 = 1 << 20;
 pub struct Hub {
     seats: &'static Seats,
     hasher: RandomState,
-    channels: Box<[Mutex<Names>]>,
-    shard_channels: Box<[Mutex<Names>]>,
-    patterns: RwLock<Names>,
-    prefixes: Mutex<Names>,
+    channels: Channels,
+    shard_channels: Channels,
+    patterns: Patterns,
+    prefixes: Mutex<Prefixes>,
+    /// Number of prefixes.
+    prefix_count: AtomicU32,
+    /// Counts changes of audiences.
+    changes: AtomicU64,
+    /// Those who publish are inside.
+    passage: Passage,
+    /// Held while a client's message is published.
+    orders: Box<[Mutex<()>]>,
     /// The connections, once they can be found.
     clients: OnceLock<&'static Registry>,
-    /// Number of names of each topic.
-    name_counts: [AtomicUsize; TOPICS.len()],
     backlogs: Box<[Padded<Backlog>]>,
+    /// One more than the highest number of a thread that was ever sent anything: sums go no further.
+    seen_backlogs: AtomicUsize,
+    senders: Box<[Padded<Sender>]>,
     /// Threads with too much on its way to them.
     congested_count: AtomicU32,
 }
 
-pub(super) type Names = HashMap<Arc<[u8]>, Audience>;
-
-/// The threads that listen to a name, each with its number of connections.
-#[derive(Default)]
-pub(super) struct Audience {
-    threads: Vec<(u8, u32)>,
-}
+/// Those who are told of all changes, by prefix.
+pub(super) type Prefixes = HashMap<Arc<[u8]>, Audience>;
 
 /// What is on its way to a thread.
 #[derive(Default)]
@@ -61,26 +70,11 @@ struct Backlog {
     is_congested: AtomicBool,
 }
 
-impl Audience {
-    fn count(&self) -> u64 {
-        self.threads.iter().map(|(_, count)| u64::from(*count)).sum()
-    }
-
-    fn add(&mut self, thread: usize) {
-        match self.threads.iter_mut().find(|(known, _)| usize::from(*known) == thread) {
-            Some((_, count)) => *count += 1,
-            None => self.threads.push((thread as u8, 1)),
-        }
-    }
-
-    fn remove(&mut self, thread: usize) {
-        let at = self.threads.iter().position(|(known, _)| usize::from(*known) == thread);
-        let Some(at) = at else { panic!("thread {thread} stops listening to what it does not listen to") };
-        self.threads[at].1 -= 1;
-        if self.threads[at].1 == 0 {
-            self.threads.swap_remove(at);
-        }
-    }
+/// What a thread has sent of late; written by that thread only.
+#[derive(Default)]
+struct Sender {
+    /// One more than the number of a congested thread that it has sent to since it was last asked; 0: none.
+    overran: AtomicU32,
 }
 
 /// A set of threads.
@@ -89,8 +83,8 @@ struct ThreadSet([u64; THREAD_COUNT_MAX.div_ceil(64)]);
 
 impl ThreadSet {
     fn insert_all(&mut self, audience: &Audience) {
-        for (thread, _) in &audience.threads {
-            self.0[usize::from(*thread) / 64] |= 1 << (thread % 64);
+        for thread in audience.threads() {
+            self.0[thread / 64] |= 1 << (thread % 64);
         }
     }
 
@@ -99,22 +93,7 @@ impl ThreadSet {
     }
 }
 
-/// A locked table of names.
-enum Locked<'a> {
-    Own(MutexGuard<'a, Names>),
-    Shared(RwLockWriteGuard<'a, Names>),
-}
-
-impl Locked<'_> {
-    fn names(&mut self) -> &mut Names {
-        match self {
-            Self::Own(names) => names,
-            Self::Shared(names) => names,
-        }
-    }
-}
-
-fn lock(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
+fn lock<T>(names: &Mutex<T>) -> MutexGuard<'_, T> {
     names.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -126,48 +105,24 @@ impl Hub {
         Self {
             seats,
             hasher: RandomState::new(),
-            channels: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
-            shard_channels: (0..SHARD_COUNT).map(|_| Mutex::default()).collect(),
-            patterns: RwLock::default(),
+            channels: Channels::default(),
+            shard_channels: Channels::default(),
+            patterns: Patterns::default(),
             prefixes: Mutex::default(),
+            prefix_count: AtomicU32::new(0),
+            changes: AtomicU64::new(0),
+            passage: Passage::new(THREAD_COUNT_MAX),
+            orders: (0..ORDER_COUNT).map(|_| Mutex::default()).collect(),
             clients: OnceLock::new(),
-            name_counts: Default::default(),
             backlogs: (0..THREAD_COUNT_MAX).map(|_| Padded(Backlog::default())).collect(),
+            seen_backlogs: AtomicUsize::new(0),
+            senders: (0..THREAD_COUNT_MAX).map(|_| Padded(Sender::default())).collect(),
             congested_count: AtomicU32::new(0),
         }
     }
 
-    fn shard<'a>(&self, shards: &'a [Mutex<Names>], name: &[u8]) -> MutexGuard<'a, Names> {
-        lock(&shards[self.hasher.hash_one(name) as usize % SHARD_COUNT])
-    }
-
-    fn write_patterns(&self) -> RwLockWriteGuard<'_, Names> {
-        self.patterns.write().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn read_patterns(&self) -> RwLockReadGuard<'_, Names> {
-        self.patterns.read().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn lock(&self, topic: Topic, name: &[u8]) -> Locked<'_> {
-        match topic {
-            Topic::Channel => Locked::Own(self.shard(&self.channels, name)),
-            Topic::ShardChannel => Locked::Own(self.shard(&self.shard_channels, name)),
-            Topic::Pattern => Locked::Shared(self.write_patterns()),
-            Topic::Prefix => Locked::Own(self.lock_prefixes()),
-        }
-    }
-
-    pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Names> {
+    pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Prefixes> {
         lock(&self.prefixes)
-    }
-
-    /// The threads that listen to a name.
-    pub(super) fn threads_of(names: &Names, name: &[u8]) -> Vec<usize> {
-        let audience = names.get(name);
-        audience.map_or_else(Vec::new, |audience| {
-            audience.threads.iter().map(|(thread, _)| usize::from(*thread)).collect()
-        })
     }
 
     /// From now on connections can be found by their number.
@@ -183,112 +138,186 @@ impl Hub {
         self.seats
     }
 
-    /// Locks everything, so that nobody publishes and nobody begins or ends to listen. For what is rare.
-    fn lock_all(&self) -> Vec<Locked<'_>> {
-        let shards = self.channels.iter().chain(&self.shard_channels);
-        let mut all: Vec<Locked<'_>> = shards.map(|names| Locked::Own(lock(names))).collect();
-        all.push(Locked::Shared(self.write_patterns()));
-        all.push(Locked::Own(self.lock_prefixes()));
-        all
-    }
-
-    fn name_count_of(&self, topic: Topic) -> &AtomicUsize {
-        &self.name_counts[topic as usize]
-    }
-
-    /// A connection of a thread begins to listen; `meanwhile` runs while nobody publishes to the name. Returns the name as
-    /// all share it.
-    pub fn begin(&self, topic: Topic, name: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
-        let mut locked = self.lock(topic, name);
-        let names = locked.names();
-        let shared = match names.get_key_value(name) {
-            Some((shared, _)) => Arc::clone(shared),
-            None => {
-                self.name_count_of(topic).fetch_add(1, Ordering::SeqCst);
-                Arc::from(name)
-            }
+    /// Changes the audience of a name; prefixes excepted. Returns the name as all share it, and the audience's stamp.
+    fn change(&self, topic: Topic, name: &[u8], change: impl Fn(&mut Audience)) -> (Arc<[u8]>, u64) {
+        let mut stamp = 0;
+        let mut stamped = |audience: &mut Audience| {
+            change(audience);
+            // Under the lock of whoever changes the name, so that a name's stamps grow.
+            stamp = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
+            audience.stamp = stamp;
         };
-        names.entry(Arc::clone(&shared)).or_default().add(thread);
+        let shared = match topic {
+            Topic::Channel => self.channels.change(name, &mut stamped),
+            Topic::ShardChannel => self.shard_channels.change(name, &mut stamped),
+            Topic::Pattern => self.patterns.change(name, &mut stamped),
+            Topic::Prefix => unreachable!("prefixes have a table of their own"),
+        };
+        (shared, stamp)
+    }
+
+    /// A connection of a thread begins to listen. Returns the name as all share it, and the stamp from which on messages are
+    /// for the connection.
+    pub fn begin(&self, topic: Topic, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {
+        self.change(topic, name, |audience| audience.add(thread))
+    }
+
+    /// A connection of a thread ends to listen.
+    pub fn end(&self, topic: Topic, name: &[u8], thread: usize) {
+        self.change(topic, name, |audience| audience.remove(thread));
+    }
+
+    /// Waits until all mail is posted that was counted for those who have ended to listen.
+    pub fn await_publishers(&self) {
+        self.passage.await_inside();
+    }
+
+    /// A connection of a thread begins to be told of all changes under a prefix; `meanwhile` runs while nobody tells.
+    pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
+        let mut prefixes = self.lock_prefixes();
+        let known = prefixes.get_key_value(prefix).map(|(shared, _)| Arc::clone(shared));
+        let shared = known.unwrap_or_else(|| Arc::from(prefix));
+        prefixes.entry(Arc::clone(&shared)).or_default().add(thread);
+        self.prefix_count.store(prefixes.len() as u32, Ordering::SeqCst);
         meanwhile();
         shared
     }
 
-    /// A connection of a thread ends to listen; `meanwhile` runs while nobody publishes to the name.
-    pub fn end(&self, topic: Topic, name: &[u8], thread: usize, meanwhile: impl FnOnce()) {
-        let mut locked = self.lock(topic, name);
-        let names = locked.names();
-        let Some(audience) = names.get_mut(name) else { panic!("nobody listens to what somebody leaves") };
+    /// It is to be told no more; `meanwhile` runs while nobody tells.
+    pub fn end_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) {
+        let mut prefixes = self.lock_prefixes();
+        let Some(audience) = prefixes.get_mut(prefix) else {
+            panic!("nobody listens to what somebody leaves")
+        };
         audience.remove(thread);
         if audience.threads.is_empty() {
-            names.remove(name);
-            self.name_count_of(topic).fetch_sub(1, Ordering::SeqCst);
+            prefixes.remove(prefix);
         }
+        self.prefix_count.store(prefixes.len() as u32, Ordering::SeqCst);
         meanwhile();
     }
 
     /// A connection changes its thread with all that it listens to; `meanwhile` runs while nobody publishes: there it is to
-    /// leave the old thread for the new one.
+    /// leave the old thread for the new one, with the stamp from which on messages come to it there.
     pub fn change_thread(
         &self,
         names: &[(Topic, Arc<[u8]>)],
         from: usize,
         to: usize,
-        meanwhile: impl FnOnce(),
+        meanwhile: impl FnOnce(u64),
     ) {
-        let mut all = self.lock_all();
+        let mut prefixes = self.lock_prefixes();
+        // Under the lock of the prefixes, nobody else closes it.
+        let _closed = self.passage.close();
+        let since = self.changes.load(Ordering::SeqCst) + 1;
         for (topic, name) in names {
-            let shard = || self.hasher.hash_one(&name[..]) as usize % SHARD_COUNT;
-            let at = match topic {
-                Topic::Channel => shard(),
-                Topic::ShardChannel => SHARD_COUNT + shard(),
-                Topic::Pattern => 2 * SHARD_COUNT,
-                Topic::Prefix => 2 * SHARD_COUNT + 1,
-            };
-            if let Some(audience) = all[at].names().get_mut(name) {
+            if *topic != Topic::Prefix {
+                self.change(*topic, name, |audience| {
+                    audience.remove(from);
+                    audience.add(to);
+                });
+            } else if let Some(audience) = prefixes.get_mut(name) {
                 audience.remove(from);
                 audience.add(to);
             }
         }
-        meanwhile();
+        meanwhile(since);
     }
 
-    /// Sends a message to all who listen, one mail a thread. Returns how many they are.
-    pub fn publish(&self, topic: Topic, channel: &[u8], text: &[u8]) -> u64 {
-        let shards = if topic == Topic::ShardChannel { &self.shard_channels } else { &self.channels };
-        let names = self.shard(shards, channel);
-        let has_patterns = self.name_count_of(Topic::Pattern).load(Ordering::SeqCst) > 0;
-        let patterns = (topic == Topic::Channel && has_patterns).then(|| self.read_patterns());
+    /// Sends a client's message from its thread to all who listen, one mail a thread. Returns how many they are. All who
+    /// listen get the messages of a channel in the same order.
+    pub fn publish(&self, sender: usize, topic: Topic, channel: &[u8], text: &[u8]) -> u64 {
+        let _order = lock(&self.orders[self.hasher.hash_one(channel) as usize % ORDER_COUNT]);
+        self.post(sender, topic, channel, text)
+    }
+
+    /// The same without waiting for anybody: under the latch that gives events of a key their order.
+    pub fn post(&self, sender: usize, topic: Topic, channel: &[u8], text: &[u8]) -> u64 {
+        let _inside = self.passage.enter(sender);
+        let channels = if topic == Topic::ShardChannel { &self.shard_channels } else { &self.channels };
         let mut threads = ThreadSet::default();
         let mut count = 0;
-        if let Some(audience) = names.get(channel) {
+        let mut listen = |audience: &Audience| {
             threads.insert_all(audience);
             count += audience.count();
-        }
+            audience.stamp
+        };
+        let stamp = channels.look(channel, &mut listen).unwrap_or(0);
         let mut matching = Vec::new();
-        for (pattern, audience) in patterns.iter().flat_map(|patterns| patterns.iter()) {
-            if base::glob::matches(pattern, channel) {
-                threads.insert_all(audience);
-                count += audience.count();
-                matching.push(Arc::clone(pattern));
-            }
+        if topic == Topic::Channel && self.patterns.len() > 0 {
+            self.patterns.for_each(|Listened { name, audience }| {
+                if base::glob::matches(name, channel) {
+                    matching.push((Arc::clone(name), listen(audience)));
+                }
+            });
         }
         if count > 0 {
-            let message = Arc::new(Message::new(topic, channel, text, matching));
+            let heading = Heading { topic, stamp, patterns: matching };
+            let message = Arc::new(Message::new(heading, channel, text));
             for thread in threads.iter() {
-                self.expect(thread, message.size());
+                self.expect(Some(sender), thread, message.size());
                 self.seats.post(thread, Mail::Published(Arc::clone(&message)));
             }
         }
         count
     }
 
-    /// So much is about to be on its way to a thread.
-    pub(super) fn expect(&self, thread: usize, size: u64) {
+    /// Until this is dropped no connection that caches or listens changes its thread. Not for a thread that publishes just now.
+    pub(super) fn keep_connections(&self, sender: usize) -> Inside<'_> {
+        self.passage.enter(sender)
+    }
+
+    /// So much is about to be on its way to a thread. If that is too much, it is noted for the sender, if there is one
+    /// who can wait.
+    pub fn expect(&self, sender: Option<usize>, thread: usize, size: u64) {
+        if thread >= self.seen_backlogs.load(Ordering::Relaxed) {
+            self.seen_backlogs.fetch_max(thread + 1, Ordering::Relaxed);
+        }
         let backlog = &self.backlogs[thread].0;
         let before = backlog.size.fetch_add(size, Ordering::SeqCst);
         if before + size > BACKLOG_SIZE_MAX && !backlog.is_congested.swap(true, Ordering::SeqCst) {
             self.congested_count.fetch_add(1, Ordering::SeqCst);
         }
+        if let Some(sender) = sender
+            && backlog.is_congested.load(Ordering::SeqCst)
+        {
+            self.senders[sender].0.overran.store(thread as u32 + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a thread has sent something to a congested one since [`Self::take_overrun`].
+    #[inline]
+    pub fn has_overrun(&self, sender: usize) -> bool {
+        self.senders[sender].0.overran.load(Ordering::Relaxed) != 0
+    }
+
+    /// A congested thread that this one has sent to since the last call. To be called by that thread.
+    pub fn take_overrun(&self, sender: usize) -> Option<usize> {
+        let overran = &self.senders[sender].0.overran;
+        let thread = (overran.load(Ordering::Relaxed) as usize).checked_sub(1)?;
+        overran.store(0, Ordering::Relaxed);
+        Some(thread)
+    }
+
+    /// Whether more than it should have before it is on its way to a thread.
+    #[must_use]
+    pub fn is_thread_congested(&self, thread: usize) -> bool {
+        self.backlogs[thread].0.is_congested.load(Ordering::SeqCst)
+    }
+
+    /// Whether a message to a channel would go to a congested thread.
+    #[must_use]
+    pub fn is_audience_congested(&self, topic: Topic, channel: &[u8]) -> bool {
+        let is_congested =
+            |audience: &Audience| audience.threads().any(|thread| self.is_thread_congested(thread));
+        let channels = if topic == Topic::ShardChannel { &self.shard_channels } else { &self.channels };
+        let mut found = channels.look(channel, is_congested).unwrap_or(false);
+        if topic == Topic::Channel && !found {
+            self.patterns.for_each(|Listened { name, audience }| {
+                found = found || (is_congested(audience) && base::glob::matches(name, channel));
+            });
+        }
+        found
     }
 
     /// So much has been delivered by a thread.
@@ -304,10 +333,11 @@ impl Hub {
     /// Bytes that are on their way to all threads.
     #[must_use]
     pub fn underway_bytes(&self) -> u64 {
-        self.backlogs.iter().map(|backlog| backlog.0.size.load(Ordering::Relaxed)).sum()
+        let seen = &self.backlogs[..self.seen_backlogs.load(Ordering::Relaxed)];
+        seen.iter().map(|backlog| backlog.0.size.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether a thread has been sent more than it should have before it: who would send more must wait.
+    /// Whether any thread has been sent more than it should have before it: who would send more to it must wait.
     #[must_use]
     #[inline]
     pub fn is_congested(&self) -> bool {
@@ -316,50 +346,68 @@ impl Hub {
 
     /// Number of names of a topic that somebody listens to.
     #[must_use]
+    #[inline]
     pub fn name_count(&self, topic: Topic) -> usize {
-        self.name_count_of(topic).load(Ordering::SeqCst)
+        match topic {
+            Topic::Channel => self.channels.len(),
+            Topic::ShardChannel => self.shard_channels.len(),
+            Topic::Pattern => self.patterns.len(),
+            Topic::Prefix => self.prefix_count.load(Ordering::SeqCst) as usize,
+        }
     }
 
     /// The names of a topic that somebody listens to.
     #[must_use]
     pub fn names(&self, topic: Topic) -> Vec<Arc<[u8]>> {
-        let shards = match topic {
-            Topic::Channel => &self.channels,
-            Topic::ShardChannel => &self.shard_channels,
-            Topic::Pattern => return self.read_patterns().keys().cloned().collect(),
-            Topic::Prefix => return self.lock_prefixes().keys().cloned().collect(),
-        };
-        shards.iter().flat_map(|shard| lock(shard).keys().cloned().collect::<Vec<_>>()).collect()
+        match topic {
+            Topic::Channel => self.channels.names(),
+            Topic::ShardChannel => self.shard_channels.names(),
+            Topic::Pattern => self.patterns.names(),
+            Topic::Prefix => self.lock_prefixes().keys().cloned().collect(),
+        }
     }
 
     /// Number of connections that listen to a name.
     #[must_use]
     pub fn listener_count(&self, topic: Topic, name: &[u8]) -> u64 {
-        self.lock(topic, name).names().get(name).map_or(0, Audience::count)
+        let count = match topic {
+            Topic::Channel => self.channels.look(name, Audience::count),
+            Topic::ShardChannel => self.shard_channels.look(name, Audience::count),
+            Topic::Pattern => self.patterns.look(name, Audience::count),
+            Topic::Prefix => self.lock_prefixes().get(name).map(Audience::count),
+        };
+        count.unwrap_or(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Token;
+    use crate::registry::ClientRecord;
+    use commands::listening::TOPICS;
+    use commands::session::SessionFlags;
 
     fn hub() -> Hub {
-        Hub::new(Box::leak(Box::default()))
+        Hub::new(Box::leak(Box::new(Seats::all_open())))
     }
 
     #[test]
     fn names_are_there_as_long_as_somebody_listens() {
         let hub = hub();
-        hub.begin(Topic::Channel, b"news", 0, || ());
-        hub.begin(Topic::Channel, b"news", 3, || ());
-        hub.begin(Topic::Pattern, b"n*", 3, || ());
+        hub.begin(Topic::Channel, b"news", 0);
+        hub.begin(Topic::Channel, b"news", 3);
+        hub.begin(Topic::Pattern, b"n*", 3);
         assert_eq!((hub.name_count(Topic::Channel), hub.listener_count(Topic::Channel, b"news")), (1, 2));
-        assert_eq!(hub.publish(Topic::Channel, b"news", b""), 3);
-        assert_eq!(hub.publish(Topic::Channel, b"nothing", b""), 1);
-        assert_eq!(hub.publish(Topic::ShardChannel, b"news", b""), 0);
-        hub.end(Topic::Channel, b"news", 0, || ());
-        hub.end(Topic::Channel, b"news", 3, || ());
-        hub.end(Topic::Pattern, b"n*", 3, || ());
+        assert_eq!(hub.publish(0, Topic::Channel, b"news", b""), 3);
+        assert_eq!(hub.publish(0, Topic::Channel, b"nothing", b""), 1);
+        assert_eq!(hub.publish(0, Topic::ShardChannel, b"news", b""), 0);
+        hub.begin_prefix(b"n", 3, || ());
+        assert_eq!((hub.name_count(Topic::Prefix), hub.listener_count(Topic::Prefix, b"n")), (1, 1));
+        hub.end_prefix(b"n", 3, || ());
+        hub.end(Topic::Channel, b"news", 0);
+        hub.end(Topic::Channel, b"news", 3);
+        hub.end(Topic::Pattern, b"n*", 3);
         assert!(TOPICS.iter().all(|topic| hub.name_count(*topic) == 0 && hub.names(*topic).is_empty()));
     }
 
@@ -367,28 +415,85 @@ mod tests {
     fn a_thread_gets_one_mail_whatever_its_listeners() {
         let hub = hub();
         for _ in 0..5 {
-            hub.begin(Topic::Channel, b"c", 1, || ());
+            hub.begin(Topic::Channel, b"c", 1);
         }
-        hub.begin(Topic::Pattern, b"?", 1, || ());
-        hub.begin(Topic::Channel, b"c", 2, || ());
-        assert_eq!(hub.publish(Topic::Channel, b"c", b"x"), 7);
+        hub.begin(Topic::Pattern, b"?", 1);
+        hub.begin(Topic::Channel, b"c", 2);
+        assert_eq!(hub.publish(0, Topic::Channel, b"c", b"x"), 7);
         let unread = |thread: usize| hub.seats.seat(thread).mailbox().unread_count();
         assert_eq!([0, 1, 2].map(unread), [0, 1, 1]);
     }
 
     #[test]
-    fn a_thread_that_is_behind_makes_publishers_wait() {
+    fn a_message_is_for_those_who_were_counted() {
         let hub = hub();
-        hub.begin(Topic::Channel, b"c", 1, || ());
+        let posted = |thread: usize| {
+            let mut mail = Vec::new();
+            hub.seats.seat(thread).mailbox().drain(&mut mail);
+            let stamps = mail.into_iter().map(|mail| match mail {
+                Mail::Published(message) => message.heading.stamp,
+                _ => panic!("a message"),
+            });
+            stamps.collect::<Vec<_>>()
+        };
+        let (_, first) = hub.begin(Topic::Channel, b"c", 1);
+        hub.publish(0, Topic::Channel, b"c", b"");
+        let (name, second) = hub.begin(Topic::Channel, b"c", 1);
+        hub.post(0, Topic::Channel, b"c", b"");
+        assert_eq!(posted(1), [first, second]);
+        assert!(first < second);
+        // What is published later goes to the new thread, and bears a stamp from which on it is for who came there.
+        let mut since = 0;
+        hub.change_thread(&[(Topic::Channel, name)], 1, 2, |stamp| since = stamp);
+        assert_eq!(hub.publish(0, Topic::Channel, b"c", b""), 2);
+        assert!(since > second && posted(2)[0] >= since && posted(1)[0] >= since);
+    }
+
+    #[test]
+    fn a_thread_that_is_behind_makes_those_wait_who_send_to_it() {
+        let hub = hub();
+        hub.begin(Topic::Channel, b"c", 1);
+        hub.begin(Topic::Channel, b"d", 2);
+        hub.begin(Topic::Pattern, b"c?", 1);
         let text = vec![b'x'; BACKLOG_SIZE_MAX as usize];
-        let size = Message::new(Topic::Channel, b"c", &text, Vec::new()).size();
+        let heading = Heading { topic: Topic::Channel, stamp: 0, patterns: Vec::new() };
+        let size = Message::new(heading, b"c", &text).size();
         assert!(!hub.is_congested());
-        hub.publish(Topic::Channel, b"c", &text);
-        hub.publish(Topic::Channel, b"c", &text);
-        assert!(hub.is_congested());
+        hub.publish(3, Topic::Channel, b"c", &text);
+        hub.publish(3, Topic::Channel, b"c", &text);
+        hub.publish(4, Topic::Channel, b"d", b"");
+        assert!(hub.is_congested() && hub.is_thread_congested(1) && !hub.is_thread_congested(2));
+        assert_eq!((hub.take_overrun(3), hub.take_overrun(3), hub.take_overrun(4)), (Some(1), None, None));
+        let waits =
+            [&b"c"[..], b"cc", b"d", b"e"].map(|name| hub.is_audience_congested(Topic::Channel, name));
+        assert_eq!(waits, [true, true, false, false]);
+        assert!(!hub.is_audience_congested(Topic::ShardChannel, b"c"));
         hub.delivered(1, size);
         assert!(hub.is_congested());
         hub.delivered(1, size);
         assert!(!hub.is_congested());
+    }
+
+    #[test]
+    fn what_a_connection_may_not_keep_follows_it_to_its_new_thread() {
+        let hub = hub();
+        let clients: &'static Registry = Box::leak(Box::new(Registry::default()));
+        hub.introduce(clients);
+        let record = Arc::new(ClientRecord::new(7, String::new(), String::new(), 3, 0));
+        record.flags.set(u64::from(SessionFlags::TRACKING.bits()));
+        record.token.set(Token::new(1, 0, 0).0);
+        clients.insert(&record);
+        let unread = |thread: usize| hub.seats.seat(thread).mailbox().unread_count();
+        std::thread::scope(|scope| {
+            hub.change_thread(&[], 1, 2, |_| {
+                scope.spawn(|| hub.stale(0, b"key", &[7].into(), 9));
+                // It waits for the end of this, or has sent it to where the connection is no more.
+                while hub.passage.step_count(0) == 0 && unread(1) == 0 {
+                    std::thread::yield_now();
+                }
+                record.token.set(Token::new(2, 0, 0).0);
+            });
+        });
+        assert_eq!([1, 2].map(unread), [0, 1]);
     }
 }

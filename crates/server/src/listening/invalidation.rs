@@ -129,9 +129,11 @@ fn array_of(keys: &[&[u8]]) -> Vec<u8> {
 
 impl Hub {
     /// Tells those who have read a key that it is not valid any more. Called under the latch of its slot.
-    pub fn stale(&self, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
+    pub fn stale(&self, sender: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
         let Some(clients) = self.clients() else { return };
         let keys: Arc<[u8]> = array_of(&[key]).into();
+        // Mail for where a connection was would reach it behind replies that its new thread gives meanwhile.
+        let _kept = self.keep_connections(sender);
         for client in readers {
             // Those that are gone, or do not want it any more, are found out here.
             let Some(record) = clients.find(*client) else { continue };
@@ -147,32 +149,48 @@ impl Hub {
             let target = if redirect == 0 { None } else { clients.find(redirect) };
             let is_redirected = target.is_some();
             let to = target.unwrap_or(record);
-            self.send_invalidation(Invalidation {
-                to: to.place(),
-                client: to.id,
-                keys: Arc::clone(&keys),
-                is_redirected,
-                is_own_change: *client == by && !is_redirected,
-            });
+            self.send_invalidation(
+                Some(sender),
+                Invalidation {
+                    to: to.place(),
+                    client: to.id,
+                    keys: Arc::clone(&keys),
+                    is_redirected,
+                    is_own_change: *client == by && !is_redirected,
+                },
+            );
         }
     }
 
-    fn send_invalidation(&self, invalidation: Invalidation) {
-        let thread = invalidation.to.thread();
-        self.expect(thread, invalidation.size());
-        self.seats().post(thread, Mail::Invalidated(Box::new(invalidation)));
+    fn send_invalidation(&self, sender: Option<usize>, mut invalidation: Invalidation) {
+        loop {
+            let (to, size) = (invalidation.to, invalidation.size());
+            self.expect(sender, to.thread(), size);
+            let mail = Mail::Invalidated(Box::new(invalidation));
+            let Err(Mail::Invalidated(returned)) = self.seats().try_post(to.thread(), mail) else { return };
+            // That thread has ended. Before, the connection left it, or was closed.
+            self.delivered(to.thread(), size);
+            let record = self.clients().and_then(|clients| clients.find(returned.client));
+            let Some(place) = record.map(|record| record.place()).filter(|place| *place != to) else {
+                return;
+            };
+            invalidation = Invalidation { to: place, ..*returned };
+        }
     }
 
     /// Sends keys to the connection that another one redirects to. `false`: it is gone.
     fn redirect(&self, client: u64, keys: &[u8]) -> bool {
         let Some(record) = self.clients().and_then(|clients| clients.find(client)) else { return false };
-        self.send_invalidation(Invalidation {
-            to: record.place(),
-            client,
-            keys: keys.into(),
-            is_redirected: true,
-            is_own_change: false,
-        });
+        self.send_invalidation(
+            None,
+            Invalidation {
+                to: record.place(),
+                client,
+                keys: keys.into(),
+                is_redirected: true,
+                is_own_change: false,
+            },
+        );
         true
     }
 
@@ -181,7 +199,7 @@ impl Hub {
         let record = self.clients().and_then(|clients| clients.find(invalidation.client));
         if let Some(record) = record {
             invalidation.to = record.place();
-            self.send_invalidation(invalidation);
+            self.send_invalidation(None, invalidation);
         }
     }
 
@@ -213,11 +231,20 @@ impl Hub {
             }
             let all: Vec<&[u8]> = changed.iter().map(|(key, _)| &key[..]).collect();
             let broadcast = Arc::new(Broadcast { prefix: Arc::clone(prefix), keys: array_of(&all), changed });
-            for thread in Self::threads_of(&prefixes, prefix) {
-                self.expect(thread, broadcast.size());
+            for thread in prefixes[prefix].threads() {
+                self.expect(None, thread, broadcast.size());
                 self.seats().post(thread, Mail::Broadcast(Arc::clone(&broadcast)));
             }
         }
+    }
+
+    /// Whether a thread that is told of all changes under some prefix has too much on its way to it.
+    pub fn are_prefixes_congested(&self) -> bool {
+        let prefixes = self.lock_prefixes();
+        prefixes
+            .values()
+            .flat_map(|audience| audience.threads())
+            .any(|thread| self.is_thread_congested(thread))
     }
 
     /// Number of prefixes that somebody is told the changes of.
@@ -229,6 +256,7 @@ impl Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mail::Seats;
     use base::Millis;
     use commands::tracking::Tracking;
 
@@ -245,9 +273,9 @@ mod tests {
 
     #[test]
     fn one_mail_a_prefix_and_thread_with_what_begins_so() {
-        let hub = Hub::new(Box::leak(Box::default()));
+        let hub = Hub::new(Box::leak(Box::new(Seats::all_open())));
         for (prefix, thread) in [(&b"a"[..], 1), (b"a", 1), (b"b", 1), (b"", 2)] {
-            hub.begin(Topic::Prefix, prefix, thread, || ());
+            hub.begin_prefix(prefix, thread, || ());
         }
         hub.broadcast(&mut changed(&[("ab", 7), ("c", 7), ("aa", 7), ("ab", 8)]));
         let mut mail = Vec::new();
@@ -275,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_broken_redirection_is_told() {
-        let hub = Hub::new(Box::leak(Box::default()));
+        let hub = Hub::new(Box::leak(Box::new(Seats::all_open())));
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.tracking = Some(Box::new(Tracking { redirect: 99, ..Tracking::default() }));
         give_all(&hub, &mut session, &mut out);

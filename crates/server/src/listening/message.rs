@@ -14,10 +14,8 @@ const OVERHEAD: usize = 256;
 
 /// A published message on its way to the threads.
 pub struct Message {
-    /// What it was published to.
-    pub topic: Topic,
-    /// The patterns that its channel matches.
-    pub patterns: Vec<Arc<[u8]>>,
+    /// Whom it is for.
+    pub heading: Heading,
     /// The head for those who listen to the channel, without its first byte, and the tail.
     frame: Vec<u8>,
     /// Where the tail begins: channel and text as bulk strings.
@@ -25,12 +23,22 @@ pub struct Message {
     channel: Range<usize>,
 }
 
+/// Whom a message is for.
+pub struct Heading {
+    /// What it was published to.
+    pub topic: Topic,
+    /// The stamp of the channel's audience; 0 if it has none.
+    pub stamp: u64,
+    /// The patterns that the channel matches, each with the stamp of its audience.
+    pub patterns: Vec<(Arc<[u8]>, u64)>,
+}
+
 impl Message {
     /// A message to a channel.
     #[must_use]
-    pub fn new(topic: Topic, channel: &[u8], text: &[u8], patterns: Vec<Arc<[u8]>>) -> Self {
+    pub fn new(heading: Heading, channel: &[u8], text: &[u8]) -> Self {
         let mut frame = Vec::with_capacity(channel.len() + text.len() + 64);
-        frame.extend_from_slice(match topic {
+        frame.extend_from_slice(match heading.topic {
             Topic::ShardChannel => b"3\r\n$8\r\nsmessage\r\n",
             Topic::Channel | Topic::Pattern | Topic::Prefix => b"3\r\n$7\r\nmessage\r\n",
         });
@@ -39,7 +47,7 @@ impl Message {
         out.bulk(channel);
         let end = frame.len() - b"\r\n".len();
         ReplyBuffer::new(&mut frame, Protocol::Resp2).bulk(text);
-        Self { topic, patterns, frame, tail_at, channel: end - channel.len()..end }
+        Self { heading, frame, tail_at, channel: end - channel.len()..end }
     }
 
     /// The channel it was published to.
@@ -102,7 +110,8 @@ mod tests {
 
     #[test]
     fn forms() {
-        let message = Message::new(Topic::Channel, b"news", b"hi", vec![(*b"n*").into()]);
+        let heading = |topic, patterns| Heading { topic, stamp: 0, patterns };
+        let message = Message::new(heading(Topic::Channel, vec![((*b"n*").into(), 0)]), b"news", b"hi");
         assert_eq!(message.channel(), b"news");
         let plain = r"3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(written(message.to_channel(), Protocol::Resp2), format!("*{plain}"));
@@ -111,7 +120,7 @@ mod tests {
         let by_pattern = message.to_pattern(b"n*", &mut head);
         let expected = r">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(written(by_pattern, Protocol::Resp3), expected);
-        let shard = Message::new(Topic::ShardChannel, b"", b"", Vec::new());
+        let shard = Message::new(heading(Topic::ShardChannel, Vec::new()), b"", b"");
         assert_eq!(
             written(shard.to_channel(), Protocol::Resp2),
             r"*3\r\n$8\r\nsmessage\r\n$0\r\n\r\n$0\r\n\r\n"

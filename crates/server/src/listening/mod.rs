@@ -7,21 +7,24 @@
 //! | file | has |
 //! |---|---|
 //! | `hub.rs` | what all threads share: for each name the threads that have listeners, and how many |
+//! | `names.rs` | the tables of names: read without a lock |
 //! | `ears.rs` | what a thread has: its mail in order, and for each name its connections |
 //! | `message.rs` | a message, framed once for all who get it |
 //! | `events.rs` | keyspace events become messages |
 //! | `invalidation.rs` | those who cache are told what is not valid any more |
 //!
-//! **Exact counts and order.** A name is locked while somebody publishes to it, begins or ends to listen to it. Whoever
-//! publishes posts its mail under that lock, and whoever begins or ends fetches its mail under it: so it knows of each
-//! message whether it was published before or after. A connection gets exactly the messages it was counted for, and those
-//! published before it stopped come before the answer that it has.
+//! **Exact counts and order.** Audiences are read without a lock, so a message may be counted for an audience that is changing
+//! just now. It bears the audience's stamp: whoever began to listen later has a later one, and does not get it. Whoever
+//! ends waits a moment, until those are done who may have read the audience with it, and is given what they posted. So a
+//! connection gets exactly the messages it was counted for, and those published before it stopped come before the answer
+//! that it has. `sync::Passage` is what it waits at, and what is closed while a connection changes its thread.
 
 mod ears;
 mod events;
 mod hub;
 mod invalidation;
 mod message;
+mod names;
 
 pub use ears::Ears;
 pub use events::EventPublisher;

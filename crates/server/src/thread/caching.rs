@@ -76,9 +76,13 @@ impl Thread {
         let Some(connection) = self.connection(token).filter(|connection| !connection.closing) else {
             return;
         };
-        let was_empty = connection.out.is_empty();
+        let (was_empty, size_before) = (connection.out.is_empty(), connection.out.capacity());
         write(&mut connection.session, &mut connection.out);
-        if was_empty && !connection.out.is_empty() {
+        let becomes_dirty = was_empty && !connection.out.is_empty();
+        // About to be free: telling of evicted keys must not cost further keys.
+        let added = (connection.out.capacity() - size_before) as u64;
+        self.statistics.unsent_bytes.add(added);
+        if becomes_dirty {
             self.dirty.push(token);
         }
     }

@@ -1,17 +1,15 @@
 //! What a thread does `hz` times a second: expiry, a share of its clients, statistics, garbage.
 
-use std::sync::atomic::Ordering;
-
-use base::Millis;
 use reactor::CloseMode;
-use reactor::clock::Ticks;
+use reactor::clock::{Ticks, Uptime};
 use reactor::process::{self, UsageOf};
+use sync::atomic::Ordering;
 
 use super::Thread;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
+use crate::memory;
 use crate::shared::Attention;
-use crate::{huge_pages, memory};
 
 /// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
 const STOP_MS: i64 = 1000;
@@ -31,8 +29,8 @@ const HZ_MAX: u32 = 500;
 /// A thread's periodic work.
 pub struct Cron {
     /// When the next of these is due.
-    next_trim: i64,
-    next_even_out: i64,
+    next_trim: Uptime,
+    next_even_out: Uptime,
     /// Fewest bytes resident and not allocated since this thread last gave free memory back.
     unused_min: usize,
     /// The connection to go on with.
@@ -48,8 +46,8 @@ impl Cron {
     pub(super) fn new(thread: usize) -> Self {
         let published_at = Ticks::now();
         Self {
-            next_trim: 0,
-            next_even_out: 0,
+            next_trim: Uptime::default(),
+            next_even_out: Uptime::default(),
             unused_min: usize::MAX,
             client: 0,
             published_at,
@@ -73,36 +71,33 @@ impl Thread {
         self.invalidate_after_replies();
         if self.retiring {
             self.move_all_away();
-        } else if self.now.0 >= self.cron.next_even_out {
-            self.cron.next_even_out = self.now.0 + EVEN_OUT_MS;
+        } else if self.uptime >= self.cron.next_even_out {
+            self.cron.next_even_out = self.uptime.plus_ms(EVEN_OUT_MS);
             self.publish_load();
             self.even_out();
         }
         if !self.shared.cron_paused.load(Ordering::Relaxed) {
-            if self.now.0 >= self.cron.next_trim {
-                self.cron.next_trim = self.now.0 + TRIM_MS;
+            if self.uptime >= self.cron.next_trim {
+                self.cron.next_trim = self.uptime.plus_ms(TRIM_MS);
                 self.trim();
             }
             self.check_clients();
         }
         if self.index == 0 {
-            if self.shared.keyspace.is_dense() {
-                huge_pages::make_one(&self.shared.background);
-            }
             self.executor.limit_tracking();
-            self.end_pause_in_time();
+            self.shared.end_pause_if_over(self.uptime);
             if self.executor.config.maxmemory > 0 {
                 // Buffers grow without a write, and the limit may have become lower.
-                self.executor.make_room();
+                self.executor.make_room(0);
             } else {
                 self.shared.is_short_of_memory.store(false, Ordering::Relaxed);
             }
-            self.shared.sample(self.now);
+            self.shared.sample(self.uptime);
         }
         if self.shared.is_short_of_memory.load(Ordering::Relaxed) {
             self.drop_spare_buffers();
         }
-        if self.stopping && self.now >= self.stop_at {
+        if self.stopping && self.uptime >= self.stop_at {
             self.give_up_slow_readers();
         }
         if self.executor.client_memory_max < u64::MAX {
@@ -114,7 +109,7 @@ impl Thread {
     /// That costs time in proportion to what is in use, so it is not done for less.
     fn trim(&mut self) {
         if self.index == 0 {
-            self.shared.keyspace.trim();
+            self.shared.trim();
         }
         let unused = memory::unused_bytes();
         self.cron.unused_min = self.cron.unused_min.min(unused);
@@ -189,7 +184,7 @@ impl Thread {
     /// Listens no more, sends what there is, and ends.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
-        self.stop_at = Millis(self.now.0 + STOP_MS);
+        self.stop_at = self.uptime.plus_ms(STOP_MS);
         self.listeners.close(&mut self.reactor);
         self.arrivals.clear();
         let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
@@ -208,18 +203,11 @@ impl Thread {
         }
     }
 
-    fn end_pause_in_time(&mut self) {
-        let until = self.shared.pause_until.load(Ordering::Acquire);
-        if until != 0 && until <= self.now.0 {
-            self.shared.end_pause();
-        }
-    }
-
     /// Closes idle connections, watches output limits over time, gives unused buffers back: of a share of the connections,
     /// all of them in a second.
     fn check_clients(&mut self) {
         let config = std::sync::Arc::clone(&self.executor.config);
-        let now = self.now.0;
+        let now = self.uptime.to_raw();
         let mut all = Vec::with_capacity(self.connections.len());
         let mut idle: Vec<Token> = Vec::new();
         let mut behind: Vec<(Token, usize)> = Vec::new();

@@ -1,10 +1,9 @@
 //! Active defragmentation in a thread's spare moments: in each tick it gets a share of the time, by how much of the
 //! heaps is wasted, and spends it in short stretches between the turns of the event loop.
 
-use std::sync::atomic::Ordering;
-
 use keyspace::DefragmentationCycle;
-use reactor::clock::{Ticks, unix_millis};
+use reactor::clock::{Ticks, Uptime};
+use sync::atomic::Ordering;
 
 use super::Thread;
 use crate::shared::Shared;
@@ -19,12 +18,17 @@ pub struct Defragmenter {
     left_ns: u64,
     /// Entries moved since the walk began.
     moved_count: usize,
-    rests_until: i64,
+    rests_until: Uptime,
 }
 
 impl Defragmenter {
     pub(super) fn new(thread: usize) -> Self {
-        Self { cycle: DefragmentationCycle::new(thread), left_ns: 0, moved_count: 0, rests_until: 0 }
+        Self {
+            cycle: DefragmentationCycle::new(thread),
+            left_ns: 0,
+            moved_count: 0,
+            rests_until: Uptime::default(),
+        }
     }
 
     /// Whether it wants another stretch at once.
@@ -54,7 +58,7 @@ impl Thread {
             return;
         }
         if self.statistics.defrag_since_ms.value() == 0 {
-            self.statistics.defrag_since_ms.set(self.now.0 as u64);
+            self.statistics.defrag_since_ms.set(self.uptime.to_raw() as u64);
         }
         self.cron.defragmenter.left_ns = percent * 10_000 * self.tick_ms() as u64;
     }
@@ -63,7 +67,7 @@ impl Thread {
     /// thresholds.
     fn defragmentation_percent(&self) -> u64 {
         let config = &self.executor.config;
-        let rests = self.now.0 < self.cron.defragmenter.rests_until;
+        let rests = self.uptime < self.cron.defragmenter.rests_until;
         if !config.activedefrag || rests || self.shared.cron_paused.load(Ordering::Relaxed) {
             return 0;
         }
@@ -96,7 +100,7 @@ impl Thread {
         if done.is_complete {
             defragmenter.left_ns = 0;
             if std::mem::take(&mut defragmenter.moved_count) == 0 {
-                defragmenter.rests_until = unix_millis() + REST_MS;
+                defragmenter.rests_until = Uptime::now().plus_ms(REST_MS);
             }
             self.shared.keyspace.heaps().iter().for_each(collections::Heap::trim);
         }

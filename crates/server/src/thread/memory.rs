@@ -12,14 +12,15 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use commands::lending::LentTexts;
 use reactor::CloseMode;
+use sync::atomic::Ordering;
 
 use super::Thread;
 use crate::connection::Token;
 use crate::mail::Mail;
+use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 
 impl Thread {
@@ -115,7 +116,7 @@ impl Thread {
             return;
         };
         connection.leaving += weight;
-        connection.query = Vec::new();
+        connection.query = QueryBuffer::default();
         connection.out = Vec::new();
         connection.lent = LentTexts::default();
         self.abandon(token);

@@ -20,7 +20,11 @@ impl Thread {
     /// Begins to move a connection to another thread. It is done when the reactor has let go of the socket.
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connection(token) else { return };
-        if connection.parked.is_some() || connection.closing || connection.moving_to.is_some() {
+        if connection.parked.is_some()
+            || connection.closing
+            || connection.moving_to.is_some()
+            || connection.awaits_turns()
+        {
             return;
         }
         let id = connection.id;
@@ -44,7 +48,11 @@ impl Thread {
         if self.connection(token).is_none() {
             return;
         }
-        self.forget_deadline(token);
+        if self.shared.is_stopping() {
+            // The thread that it was to go to may have ended.
+            return self.forget(token);
+        }
+        self.leave_deadlines(token);
         let mut connection = self.connections.remove(token.place());
         self.seat.connection_count.set(self.connections.len() as u64);
         let to = self.shared.seats.expect_connection(connection.moving_to.take().unwrap_or(0));
@@ -63,7 +71,7 @@ impl Thread {
     pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
         let MovedConnection { mut connection, socket, unsent, unread } = moved;
         self.seat.connection_arrived();
-        connection.query.extend_from_slice(&unread);
+        connection.query.push(&unread);
         let token = self.place(socket, |token, id| {
             connection.token = token;
             connection.id = id;
@@ -71,11 +79,12 @@ impl Thread {
             *connection
         });
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
-        self.ears.welcome(token, &mut connection.session, number);
+        self.ears.welcome(token, &mut connection.session, connection.listening_since, number);
         let (id, client) = (connection.id, connection.session.id);
         if self.shared.clients.find(client).is_none() {
             // Killed or evicted on the way: the mail about it went to where it was.
             self.abandon(token);
+            self.read_early_mail();
             return;
         }
         for buffer in unsent {
@@ -84,7 +93,11 @@ impl Thread {
         self.dirty.push(token);
         self.wait_on(token);
         self.read_early_mail();
-        if self.retiring {
+        if self.stopping {
+            if let Some(connection) = self.connection(token) {
+                connection.closing = true;
+            }
+        } else if self.retiring {
             self.start_moving(token, self.least_loaded());
         } else {
             self.run_query(token);

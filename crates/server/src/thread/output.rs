@@ -1,23 +1,27 @@
 //! Output of a thread's connections: sent once a turn, within its limits, and closed when it is out.
 
-use std::sync::atomic::Ordering;
-
-use base::Millis;
 use commands::session::SessionFlags;
 use config::{ClientClass, Config};
 use reactor::CloseMode;
-use reactor::clock::Ticks;
+use reactor::clock::{Ticks, Uptime};
+use sync::atomic::Ordering;
 
 use super::Thread;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
 use crate::listening::Message;
+use crate::query_buffer::QueryBuffer;
 
 /// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
 
 /// Output waiting for a slow reader from which on no more of its requests are read, in bytes. Large: a client may
-/// well write a whole pipeline before it reads the first reply.
+/// well write a whole pipeline before it reads the first reply. Where many do, so that all connections together take more
+/// than a part of the memory there is, it is the smaller one.
 const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
+const OUTPUT_PAUSE_SIZE_MIN: usize = 1 << 20;
+
+/// That part: one of so many.
+const CLIENT_MEMORY_SHARE: u64 = 8;
 
 /// How long messages wait for others to go with them, in nanoseconds, and bytes of output from which on they do not.
 const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
@@ -114,8 +118,8 @@ impl Thread {
             self.spare_buffers.extend(spare);
             return;
         };
-        if connection.moving_to.is_some() {
-            // Its output goes along.
+        if connection.moving_to.is_some() || (connection.holds_output() && !connection.closing) {
+            // Its output goes along, or leaves when its wait is over.
             self.spare_buffers.extend(spare);
             return;
         }
@@ -186,7 +190,9 @@ impl Thread {
         if pending == 0 {
             connection.soft_limit_since = None;
         }
-        if connection.receive_paused && pending <= OUTPUT_PAUSE_SIZE / 2 {
+        let is_paused = connection.receive_paused;
+        if is_paused && pending <= self.output_pause_size(pending) / 2 {
+            let Some(connection) = self.connections.get_mut(token.place()) else { return };
             connection.receive_paused = false;
             self.reactor.resume_receive(connection.id);
             if connection.has_more {
@@ -199,7 +205,7 @@ impl Thread {
     /// Ends a connection whose output is over its class's limits; stops reading from one that is far behind. Whether it
     /// stays.
     pub(super) fn check_output_size(&mut self, token: Token, pending: usize) -> bool {
-        let now = self.now;
+        let now = self.uptime;
         let config = std::sync::Arc::clone(&self.executor.config);
         let Some(connection) = self.connection(token) else { return false };
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
@@ -210,12 +216,32 @@ impl Thread {
             self.end_for_output(token);
             return false;
         }
-        if pending > OUTPUT_PAUSE_SIZE && !connection.receive_paused {
+        if pending > self.output_pause_size(pending) {
+            self.pause_requests(token);
+        }
+        true
+    }
+
+    /// Bytes of waiting output from which on a connection's requests wait; `pending` bytes wait just now.
+    fn output_pause_size(&self, pending: usize) -> usize {
+        if pending <= OUTPUT_PAUSE_SIZE_MIN {
+            return OUTPUT_PAUSE_SIZE;
+        }
+        let memory = match self.executor.config.maxmemory {
+            0 => self.shared.identity.system_memory,
+            limit => limit,
+        };
+        let is_much = self.shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
+        if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
+    }
+
+    fn pause_requests(&mut self, token: Token) {
+        let Some(connection) = self.connection(token) else { return };
+        if !connection.receive_paused {
             connection.receive_paused = true;
             let id = connection.id;
             self.reactor.pause_receive(id);
         }
-        true
     }
 
     /// Ends a connection whose output is over a limit.
@@ -237,7 +263,7 @@ impl Thread {
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connection(token) else { return };
-        let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size);
+        let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size());
         let input_size = connection.query.len().saturating_sub(connection.parser.read_size());
         if input_size + queue_size <= limit {
             return;
@@ -253,7 +279,7 @@ impl Thread {
             return;
         }
         // What was asked for before is answered.
-        connection.query = Vec::new();
+        connection.query = QueryBuffer::default();
         connection.session.multi = None;
         connection.closing = true;
         self.dirty.push(token);
@@ -262,7 +288,7 @@ impl Thread {
     /// Gives a message to the connections here that listen to it.
     pub(super) fn deliver(&mut self, number: u64, message: &Message) {
         let Self { ears, connections, delivery, statistics, .. } = self;
-        ears.deliver(number, message, |token, form| {
+        ears.deliver(message, |token, form| {
             let Some(connection) = connections.get_mut(token.place()).filter(|c| c.token == token) else {
                 return;
             };
@@ -282,6 +308,7 @@ impl Thread {
 
     /// Gives a line to the connections in `MONITOR` mode.
     pub(super) fn send_to_monitors(&mut self, line: &[u8]) {
+        self.shared.hub.delivered(self.index, line.len() as u64);
         for (_, connection) in &mut self.connections {
             if connection.session.flags.contains(SessionFlags::MONITOR) {
                 connection.out.extend_from_slice(line);
@@ -302,14 +329,14 @@ fn is_over_soft_limit(
     pending: u64,
     soft: u64,
     seconds: u64,
-    now: Millis,
+    now: Uptime,
 ) -> bool {
     if soft == 0 || pending < soft {
         connection.soft_limit_since = None;
         return false;
     }
-    let since = *connection.soft_limit_since.get_or_insert(now.0);
-    now.0 - since > seconds as i64 * 1000
+    let since = *connection.soft_limit_since.get_or_insert(now);
+    now.ms_since(since) > seconds as i64 * 1000
 }
 
 #[cfg(test)]

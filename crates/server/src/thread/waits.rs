@@ -8,22 +8,20 @@
 //! Invariant: a connection whose `session.blocked` is set is in `deadlines` if the wait has an end, and in `paused` if
 //! it waits for the end of a pause.
 
-use std::sync::atomic::Ordering;
-
 use commands::session::BlockReason;
 use sync::End;
 use wire::reply::ReplyBuffer;
 
 use super::Thread;
 use crate::connection::{Connection, Token};
+use crate::executor::{ErrandStep, TURNS_TIME_MAX};
 use crate::mail::{Mail, UnblockReply};
-use crate::shared::Attention;
 
 impl Thread {
     /// A connection has begun to wait.
     pub(super) fn start_waiting(&mut self, token: Token) {
         let Some(connection) = self.connection(token) else { return };
-        if connection.session.blocked.is_some() && connection.at_eof {
+        if connection.at_eof && connection.session.blocked.is_some() && !connection.holds_output() {
             // Nobody is there to wait.
             connection.closing = true;
             self.abandon_wait(token);
@@ -34,35 +32,67 @@ impl Thread {
 
     /// A connection that waits does so here from now on.
     pub(super) fn wait_on(&mut self, token: Token) {
+        let uptime = self.uptime;
         let Some(connection) = self.connection(token) else { return };
         let Some(blocked) = &connection.session.blocked else { return };
-        let (until, is_paused) = (blocked.until, blocked.reason == BlockReason::Pause);
+        let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
+        if connection.deadline.is_none() {
+            connection.deadline = timeout.map(|timeout| uptime.plus(timeout));
+        }
+        let deadline = connection.deadline;
         if let Some(waiter) = &connection.waiter {
             waiter.set_address(token.0);
         }
         if is_paused {
             self.paused.push(token);
         }
-        if let Some(until) = until {
-            self.deadlines.insert((until, token));
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, token));
         }
     }
 
-    pub(super) fn forget_deadline(&mut self, token: Token) {
-        let Some(connection) = self.connection(token) else { return };
-        if let Some(until) = connection.session.blocked.as_ref().and_then(|blocked| blocked.until) {
-            self.deadlines.remove(&(until, token));
+    /// Takes a connection out of the deadlines of this thread.
+    pub(super) fn leave_deadlines(&mut self, token: Token) {
+        if let Some(deadline) = self.connection(token).and_then(|connection| connection.deadline) {
+            self.deadlines.remove(&(deadline, token));
+        }
+    }
+
+    fn forget_deadline(&mut self, token: Token) {
+        self.leave_deadlines(token);
+        if let Some(connection) = self.connection(token) {
+            connection.deadline = None;
         }
     }
 
     /// Ends the waits whose time is over: in the millisecond behind the last one, so that none ends early.
     pub(super) fn end_waits(&mut self) {
-        while let Some((until, token)) =
-            self.deadlines.first().copied().filter(|(until, _)| *until < self.now)
+        while let Some((deadline, token)) =
+            self.deadlines.first().copied().filter(|(deadline, _)| *deadline < self.uptime)
         {
-            self.deadlines.remove(&(until, token));
-            self.end_wait(token, UnblockReply::Timeout);
+            self.deadlines.remove(&(deadline, token));
+            if !self.awaits_barrier(token) {
+                self.end_wait(token, UnblockReply::Timeout);
+            }
         }
+    }
+
+    /// Whether a connection must go on waiting for turns of threads that are still there. Those that have ended run
+    /// nothing any more, and do not answer.
+    fn awaits_barrier(&mut self, token: Token) -> bool {
+        let (seats, deadline) = (self.shared.seats, self.uptime.plus(TURNS_TIME_MAX));
+        let Some(connection) = self.connection(token) else { return false };
+        let blocked = connection.session.blocked.as_ref();
+        if blocked.is_none_or(|blocked| blocked.reason != BlockReason::Barrier) {
+            return false;
+        }
+        connection.turns.awaited.retain(|thread| seats.occupied().any(|occupied| occupied == *thread));
+        if connection.turns.awaited.is_empty() {
+            return false;
+        }
+        connection.deadline = Some(deadline);
+        self.deadlines.insert((deadline, token));
+        true
     }
 
     /// Ends a connection's wait, unless somebody else does.
@@ -165,8 +195,10 @@ impl Thread {
                 self.end_wait(token, UnblockReply::Timeout);
             }
         }
-        if self.shared.pause_until.load(Ordering::Acquire) <= self.now.0 {
-            self.shared.attention.set(Attention::ANY_PAUSE, false);
+        self.shared.end_pause_if_over(self.uptime);
+        for errand in std::mem::take(&mut self.paused_errands) {
+            let number = self.errands.insert(errand);
+            self.resume_errand(number);
         }
     }
 
@@ -226,8 +258,13 @@ impl Thread {
     pub(super) fn resume_errand(&mut self, number: usize) {
         let token = Token::errand(self.index, number);
         let Some(errand) = self.errands.get_mut(number) else { return };
-        if self.executor.run_errand(errand, token, &self.host) {
-            self.errands.remove(number);
+        match self.executor.run_errand(errand, token, &self.host) {
+            ErrandStep::Done => drop(self.errands.remove(number)),
+            ErrandStep::Parked => {}
+            ErrandStep::Paused => {
+                let errand = self.errands.remove(number);
+                self.paused_errands.push(errand);
+            }
         }
     }
 }

@@ -84,6 +84,17 @@ impl Server {
         panic!("no server starts");
     }
 
+    /// Six connections, each of which has had an answer. New ones go to the thread with the fewest: with two threads every
+    /// second one is on the same.
+    pub fn six_clients(&self) -> Vec<Client> {
+        let greeted = || {
+            let mut client = self.client();
+            assert_eq!(client.text(&["PING"]), "PONG");
+            client
+        };
+        (0..6).map(|_| greeted()).collect()
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(self.port)
     }
@@ -107,6 +118,11 @@ impl Server {
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
         let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(ticks * 10)
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The kernel's numbers for how the threads that serve are scheduled, ascending.
@@ -192,6 +208,11 @@ impl Client {
     /// The same, if the server has not hung up.
     pub fn send_raw_if_open(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends no more.
+    pub fn shut_down_writing(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
     }
 
     /// The next reply; `None`: the server has hung up.

@@ -180,12 +180,13 @@ fn show_answer(answer: &Answer) -> String {
 
 fn show_states(states: &[KeyState]) -> String {
     let mut text = String::new();
-    for KeyState { database, key, kind, value, expires_at_ms } in states {
+    for KeyState { database, key, kind, value, expires_at_ms, fields_expire_at_ms } in states {
         let kind = String::from_utf8_lossy(kind);
+        let fields = fields_expire_at_ms.iter().filter(|time| **time >= 0).count();
         // Writing to a String can't fail.
         let _ = write!(
             text,
-            "\n    {} in {database}: {kind} {} until {expires_at_ms}",
+            "\n    {} in {database}: {kind} {} until {expires_at_ms}, {fields} fields expire",
             Quoted(key),
             Quoted(value)
         );

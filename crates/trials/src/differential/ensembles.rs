@@ -26,7 +26,8 @@ pub static ENSEMBLES: &[Ensemble] = &[TRANSACTIONS, LISTENING, EVENTS, CACHING, 
 
 /// The families of data commands, from which ensembles draw.
 pub fn data_families() -> impl Iterator<Item = &'static Family> {
-    FAMILIES.iter().filter(|family| family.name != "connection")
+    // Who listens would be told of ids that each server makes for itself.
+    FAMILIES.iter().filter(|family| !matches!(family.name, "connection" | "deep"))
 }
 
 const TRANSACTIONS: Ensemble = Ensemble {

@@ -1,5 +1,6 @@
 //! The command families, each a list of grammar lines. A new command is a line here.
 
+mod deep;
 mod lists;
 
 /// A family: what it is called on the command line, and its commands with how often each is taken.
@@ -21,6 +22,7 @@ pub static FAMILIES: &[Family] = &[
     CONNECTION,
     STREAMS,
     lists::LISTS,
+    deep::DEEP,
     SETS,
     SORTED_SETS,
     GEO,
@@ -372,8 +374,8 @@ const STREAMS: Family = Family {
         (2, "XSETID key entryid [ENTRIESADDED integer] [MAXDELETEDID entryid]"),
         (4, "XREAD [COUNT integer] STREAMS key readid"),
         (2, "XREAD [COUNT integer] STREAMS key key readid readid"),
-        (6, "XGROUP CREATE key name <entryid|$|0> [MKSTREAM] [ENTRIESREAD integer]"),
-        (2, "XGROUP SETID key name <entryid|$|0> [ENTRIESREAD integer]"),
+        (6, "XGROUP CREATE key name <entryid|$|0> [MKSTREAM] [ENTRIESREAD 0]"),
+        (2, "XGROUP SETID key name <entryid|$|0> [ENTRIESREAD 0]"),
         (1, "XGROUP DESTROY key name"),
         (2, "XGROUP CREATECONSUMER key name name"),
         (2, "XGROUP DELCONSUMER key name name"),

@@ -1,7 +1,7 @@
 //! One line a command: which words it takes. `SET key value [NX|XX|IFEQ value] [GET] [EX seconds|KEEPTTL]`.
 //!
 //! Capitals stand for themselves, in any case; small letters name a kind of word (`words`); `[a|b]` is one of them or
-//! nothing, `<a|b>` one of them; `*` after a part repeats it 0 to 3 times, `+` 1 to 4 times.
+//! nothing, `<a|b>` one of them; `*` after a part repeats it 0 to 3 times, `+` 1 to 4 times, `%` 1 to 80 times.
 
 use super::words;
 use crate::random::Random;
@@ -82,7 +82,7 @@ fn tokens(line: &str) -> Vec<String> {
     let mut spaced = String::new();
     for letter in line.chars() {
         match letter {
-            '[' | ']' | '<' | '>' | '|' | '*' | '+' => spaced.extend([' ', letter, ' ']),
+            '[' | ']' | '<' | '>' | '|' | '*' | '+' | '%' => spaced.extend([' ', letter, ' ']),
             _ => spaced.push(letter),
         }
     }
@@ -96,8 +96,12 @@ fn parse_rule(tokens: &[String], at: &mut usize) -> Rule {
             "]" | ">" | "|" => break,
             "[" => Part::Optional(parse_choices(tokens, at, "]")),
             "<" => Part::OneOf(parse_choices(tokens, at, ">")),
-            "*" | "+" => {
-                let (low, high) = if token == "*" { (0, 3) } else { (1, 4) };
+            "*" | "+" | "%" => {
+                let (low, high) = match token.as_str() {
+                    "*" => (0, 3),
+                    "+" => (1, 4),
+                    _ => (1, 80),
+                };
                 let part = Box::new(parts.pop().expect("a part stands before the repetition"));
                 Part::Repeated { part, low, high }
             }
@@ -140,6 +144,12 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "groupreadid" => words::group_read_id,
         "name" => words::name,
         "member" => words::member,
+        "autoid" => words::auto_id,
+        "halfautoid" => words::half_auto_id,
+        "highest" => words::highest,
+        "deepmember" => words::deep_member,
+        "deepnumber" => words::deep_number,
+        "deepindex" => words::deep_index,
         "float" => words::float,
         "value" => words::value,
         "seconds" => words::seconds,

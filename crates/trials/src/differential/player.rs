@@ -40,6 +40,8 @@ pub struct KeyState {
     pub value: Vec<u8>,
     /// As PEXPIRETIME gives it: -1 for never.
     pub expires_at_ms: i64,
+    /// Of a hash: as HPEXPIRETIME gives it for each field, in the order of the fields.
+    pub fields_expire_at_ms: Vec<i64>,
 }
 
 /// What a server answered and holds.
@@ -155,7 +157,11 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
             else {
                 return Err(io::Error::other("PEXPIRETIME gave no integer"));
             };
-            states.push(KeyState { database, key, kind, value, expires_at_ms });
+            let fields_expire_at_ms = match kind.as_slice() {
+                b"hash" => read_field_expiries(connection, &key)?,
+                _ => Vec::new(),
+            };
+            states.push(KeyState { database, key, kind, value, expires_at_ms, fields_expire_at_ms });
         }
     }
     Ok(states)
@@ -168,7 +174,7 @@ fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Resul
         b"set" => &[b"SMEMBERS", key],
         b"zset" => &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
         b"hash" => &[b"HGETALL", key],
-        b"stream" => &[b"XRANGE", key, b"-", b"+"],
+        b"stream" => return read_stream(connection, key),
         _ => &[b"GET", key],
     };
     let answer = connection.call(request)?;
@@ -184,6 +190,70 @@ fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Resul
     let mut elements: Vec<&[Reply]> = elements.chunks(elements_of_one).collect();
     elements.sort();
     Ok(format!("{elements:?}").into_bytes())
+}
+
+/// When each field of a hash expires, in the order of the fields.
+fn read_field_expiries(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<i64>> {
+    const FIELDS_A_CALL: usize = 500;
+    let Reply::List(_, fields) = connection.call(&[b"HKEYS".as_slice(), key])?.reply else {
+        return Err(io::Error::other("HKEYS gave no list"));
+    };
+    let mut fields: Vec<Vec<u8>> = fields.into_iter().filter_map(blob).collect();
+    fields.sort();
+    let mut expiries = Vec::with_capacity(fields.len());
+    for fields in fields.chunks(FIELDS_A_CALL) {
+        let count = fields.len().to_string();
+        let mut request: Vec<&[u8]> = vec![b"HPEXPIRETIME", key, b"FIELDS", count.as_bytes()];
+        request.extend(fields.iter().map(Vec::as_slice));
+        let Reply::List(_, times) = connection.call(&request)?.reply else {
+            return Err(io::Error::other("HPEXPIRETIME gave no list"));
+        };
+        expiries.extend(times.into_iter().filter_map(|time| match time {
+            Reply::Integer(ms) => Some(ms),
+            _ => None,
+        }));
+    }
+    Ok(expiries)
+}
+
+/// The entries of a stream, and its groups with what they have given out, but for times and for what is estimated.
+fn read_stream(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<u8>> {
+    let entries = connection.call(&[b"XRANGE".as_slice(), key, b"-", b"+"])?.reply;
+    let mut text = format!("{:?}", without_made_ids(&entries));
+    let Reply::List(_, groups) = connection.call(&[b"XINFO".as_slice(), b"GROUPS", key])?.reply else {
+        return Err(io::Error::other("XINFO GROUPS gave no list"));
+    };
+    for group in &groups {
+        let Reply::List(_, parts) = group else { return Err(io::Error::other("a group is no list")) };
+        // Name, consumers, pending and last-delivered-id, each behind its title.
+        let shown: Vec<Reply> = parts.iter().take(8).map(without_made_ids).collect();
+        let Some(Reply::Bulk(name)) = parts.get(1) else {
+            return Err(io::Error::other("a group has no name"));
+        };
+        let pending = connection.call(&[b"XPENDING".as_slice(), key, name])?.reply;
+        text.push_str(&format!(" {shown:?} {:?}", without_made_ids(&pending)));
+    }
+    Ok(text.into_bytes())
+}
+
+/// A reply without the ids that servers have made of their clocks.
+pub fn without_made_ids(reply: &Reply) -> Reply {
+    const MADE_DIGITS_MIN: usize = 13;
+    let is_made = |text: &[u8]| {
+        let mut halves = text.splitn(2, |byte| *byte == b'-');
+        let (first, second) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+        let is_number = |half: &[u8]| !half.is_empty() && half.iter().all(u8::is_ascii_digit);
+        // Those that sequences name are far below or, with 20 digits, far above the clock.
+        first.len() == MADE_DIGITS_MIN && is_number(first) && is_number(second)
+    };
+    match reply {
+        Reply::Bulk(text) if is_made(text) => Reply::Bulk(b"(made)".to_vec()),
+        Reply::List(kind, items) => Reply::List(*kind, items.iter().map(without_made_ids).collect()),
+        Reply::Map(pairs) => Reply::Map(
+            pairs.iter().map(|(name, value)| (without_made_ids(name), without_made_ids(value))).collect(),
+        ),
+        other => other.clone(),
+    }
 }
 
 fn blob(reply: Reply) -> Option<Vec<u8>> {

@@ -233,6 +233,41 @@ pub fn member(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A member of a large collection: of many short ones, now and then a long one.
+pub fn deep_member(random: &mut Random) -> Vec<u8> {
+    let number = random.below(600);
+    match number % 97 {
+        0 => format!("{number}{}", "x".repeat(100 + number)).into_bytes(),
+        1 => number.to_string().into_bytes(),
+        _ => format!("m{number}").into_bytes(),
+    }
+}
+
+/// A number of many.
+pub fn deep_number(random: &mut Random) -> Vec<u8> {
+    random.between(-500, 500).to_string().into_bytes()
+}
+
+/// A position in a large collection, from either end.
+pub fn deep_index(random: &mut Random) -> Vec<u8> {
+    random.between(-400, 400).to_string().into_bytes()
+}
+
+/// An id that the server makes.
+pub fn auto_id(_: &mut Random) -> Vec<u8> {
+    b"*".to_vec()
+}
+
+/// An id whose second half the server makes.
+pub fn half_auto_id(random: &mut Random) -> Vec<u8> {
+    format!("{}-*", random.between(1, 40)).into_bytes()
+}
+
+/// The end of all ids, and of all members.
+pub fn highest(_: &mut Random) -> Vec<u8> {
+    b"+".to_vec()
+}
+
 /// Seconds until a key expires: long enough to be the same on all servers, already over, or wrong. No two are equal:
 /// GT and LT of equal ones depend on the millisecond.
 pub fn seconds(random: &mut Random) -> Vec<u8> {

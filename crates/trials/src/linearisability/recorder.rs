@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::collections::{Act, Verb};
+use super::expiries::Timed;
 use super::search::{Command, Operation};
 use super::store::{Op, choose};
 use crate::connection::{Connection, encode};
@@ -38,6 +39,10 @@ impl Plan<Make> {
     pub const SEVERAL: Plan<Make> =
         Plan { client_count: 4, connection_count: 3, command_count: 10, key_count: 4, make: choose::any };
 }
+
+/// Commands on single keys that expire meanwhile. Few of them overlap, for each expiry may pass at any moment.
+pub const WITH_EXPIRIES: Plan<fn(&mut Random, usize, i64) -> Timed> =
+    Plan { client_count: 4, connection_count: 2, command_count: 15, key_count: 5, make: Timed::choose };
 
 /// Short histories of these commands on collections, of few clients: many orders explain what is added and not looked at.
 pub fn of_collections(
@@ -84,6 +89,19 @@ where
     for part in parts {
         history.extend(part?);
     }
+    let client_count = plan.client_count * plan.connection_count;
+    let aftermaths = history.iter().filter_map(|operation: &Operation<C>| {
+        operation.op.aftermath().map(|(op, output)| (operation.called_at, op, output))
+    });
+    let aftermaths: Vec<Operation<C>> = aftermaths
+        .enumerate()
+        .map(|(index, (called_at, op, output))| {
+            // Each of them waits for none of the others.
+            let client = client_count + index;
+            Operation { client, called_at, returned_at: u64::MAX, op, output }
+        })
+        .collect();
+    history.extend(aftermaths);
     Ok(history)
 }
 

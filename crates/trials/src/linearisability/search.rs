@@ -22,6 +22,10 @@ pub trait Command: Clone + Debug {
     fn apply(&self, state: &mut Self::State) -> Self::Output;
     /// The keys it names.
     fn keys(&self) -> Vec<Key>;
+    /// What happens by itself at some time after it was sent, or never: a command with its answer.
+    fn aftermath(&self) -> Option<(Self, Self::Output)> {
+        None
+    }
     /// The words of its request.
     fn request(&self) -> Vec<String>;
     /// What a reply (RESP2) to it says; `None` if it makes no sense.

@@ -38,6 +38,8 @@ pub enum Op {
     GetDelete(Key),
     /// DEL
     Delete(Vec<Key>),
+    /// FLUSHALL, where there are no other keys
+    Flush(Vec<Key>),
     /// EXISTS
     Exists(Vec<Key>),
     /// MGET
@@ -102,6 +104,10 @@ impl Command for Op {
             Op::Delete(keys) => {
                 Output::Count(keys.iter().filter(|key| state[**key].take().is_some()).count() as i64)
             }
+            Op::Flush(keys) => {
+                keys.iter().for_each(|key| state[*key] = None);
+                Output::Done(true)
+            }
             Op::Exists(keys) => {
                 Output::Count(keys.iter().filter(|key| state[**key].is_some()).count() as i64)
             }
@@ -147,7 +153,7 @@ impl Command for Op {
         match self {
             Op::Get(key) | Op::Set(key, _) | Op::SetGet(key, _) | Op::SetIfAbsent(key, _) => vec![*key],
             Op::SetIfEqual { key, .. } | Op::Increment(key) | Op::GetDelete(key) => vec![*key],
-            Op::Delete(keys) | Op::Exists(keys) | Op::MultiGet(keys) => keys.clone(),
+            Op::Delete(keys) | Op::Flush(keys) | Op::Exists(keys) | Op::MultiGet(keys) => keys.clone(),
             Op::MultiSet(pairs) | Op::MultiSetIfAbsent(pairs) => pairs.iter().map(|(key, _)| *key).collect(),
             Op::Rename(from, to) | Op::RenameIfAbsent(from, to) | Op::Copy(from, to) => vec![*from, *to],
         }
@@ -173,6 +179,7 @@ impl Command for Op {
             Op::Increment(key) => words("INCR", names(&[*key])),
             Op::GetDelete(key) => words("GETDEL", names(&[*key])),
             Op::Delete(keys) => words("DEL", names(keys)),
+            Op::Flush(_) => words("FLUSHALL", Vec::new()),
             Op::Exists(keys) => words("EXISTS", names(keys)),
             Op::MultiGet(keys) => words("MGET", names(keys)),
             Op::MultiSet(pairs) => words("MSET", named_values(pairs)),
@@ -269,6 +276,9 @@ mod tests {
         assert_eq!(run(Op::MultiSetIfAbsent(vec![(0, 1), (1, 1)])), Output::Count(0));
         assert_eq!(run(Op::Delete(vec![0, 1, 2])), Output::Count(2));
         assert_eq!(run(Op::Exists(vec![0, 1, 2])), Output::Count(0));
+        assert_eq!(run(Op::Set(1, 5)), Output::Done(true));
+        assert_eq!(run(Op::Flush(vec![0, 1, 2])), Output::Done(true));
+        assert_eq!(run(Op::Get(1)), Output::Value(None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariants: every span of an [`Args`] lies inside its bytes; whoever makes one vouches for it, and indexing panics
 //! if it is not so (a batch read with other bytes than it was parsed from).
 
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::slice;
 
 use crate::number;
@@ -81,6 +81,12 @@ impl<'a> Args<'a> {
     #[must_use]
     pub fn tail(self, index: usize) -> Self {
         Self { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
+    }
+
+    /// Some of the arguments. Panics if there are fewer.
+    #[must_use]
+    pub fn range(self, indexes: Range<usize>) -> Self {
+        Self { bytes: self.bytes, spans: &self.spans[indexes] }
     }
 
     /// The size in bytes of these arguments as one multibulk request. O(number of arguments).

@@ -11,7 +11,7 @@ use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFacts, ClientFilter, ClientKind};
 
 /// One of each criterion, or none.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Criteria {
     pub ids: Option<Vec<u64>>,
@@ -163,6 +163,12 @@ fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result
 }
 
 impl ClientFilter {
+    /// Whether every connection is meant.
+    #[must_use]
+    pub fn keeps_all(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether a connection is meant.
     #[must_use]
     pub fn keeps(&self, facts: &ClientFacts) -> bool {

@@ -1,6 +1,7 @@
 //! Listing, closing, pausing and unblocking connections.
 
-use base::Millis;
+use std::time::Duration;
+
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -49,12 +50,7 @@ fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     }
     let filter = parse(args, 2, ctx.session.id, SkipMe::No, ctx.config.databases)?;
     ctx.host.publish(ctx.session);
-    let mut text = String::new();
-    for line in ctx.host.client_list(&filter, ctx.session) {
-        text.push_str(&line);
-        text.push('\n');
-    }
-    Ok(reply.verbatim(b"txt", text.as_bytes()))
+    Ok(reply.verbatim(b"txt", &ctx.host.client_list(&filter, ctx.session)))
 }
 
 /// `CLIENT KILL address`, `CLIENT KILL criterion value ...`
@@ -135,8 +131,9 @@ fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     if ms < 0 {
         return Err(CommandError::new("ERR timeout is negative"));
     }
-    let until = ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
-    ctx.host.client_pause(Millis(until), writes_only);
+    ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
+    ctx.host.client_pause(Duration::from_millis(ms.unsigned_abs()), writes_only);
+    ctx.effects.has_paused = true;
     Ok(reply.ok())
 }
 

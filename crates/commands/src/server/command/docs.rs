@@ -3,6 +3,7 @@
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
+use super::rendered::Rendered;
 use super::{FLAGS, ORDER};
 use crate::command::{Categories, Command};
 use crate::context::Ctx;
@@ -24,12 +25,18 @@ pub const DOCS: Command = Command::keyless(
 .categories_too(Categories::CONNECTION)
 .tips(ORDER);
 
-fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let wanted: Vec<(String, &Command)> = if args.len() == 2 {
-        COMMANDS.iter().map(|command| (command.name.to_owned(), *command)).collect()
-    } else {
-        args.tail(2).iter().filter_map(find_by_full_name).collect()
-    };
+fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    static RENDERED: Rendered = Rendered::new(|out| {
+        out.map(COMMANDS.len());
+        for command in COMMANDS {
+            out.bulk(command.name.as_bytes());
+            write(out, command.name, command);
+        }
+    });
+    if args.len() == 2 {
+        return Ok(RENDERED.answer(ctx, reply));
+    }
+    let wanted: Vec<(String, &Command)> = args.tail(2).iter().filter_map(find_by_full_name).collect();
     let mut out = reply.map(wanted.len());
     for (name, command) in wanted {
         out.bulk(name.as_bytes());

@@ -3,6 +3,7 @@
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
+use super::rendered::Rendered;
 use super::{FLAGS, ORDER};
 use crate::command::{Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
@@ -26,10 +27,12 @@ pub const INFO: Command = Command::keyless(
 .tips(ORDER);
 
 /// Every command's details.
-pub fn all(_: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let mut out = reply.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|command| write(&mut out, command.name, command));
-    Ok(out.done())
+pub fn all(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    static RENDERED: Rendered = Rendered::new(|out| {
+        out.array(COMMANDS.len());
+        COMMANDS.iter().for_each(|command| write(out, command.name, command));
+    });
+    Ok(RENDERED.answer(ctx, reply))
 }
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

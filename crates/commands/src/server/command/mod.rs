@@ -6,11 +6,13 @@
 //! | `docs.rs` | `COMMAND DOCS`: what people want to read |
 //! | `keys.rs` | `COMMAND GETKEYS`, `GETKEYSANDFLAGS` |
 //! | `list.rs` | `COMMAND LIST` |
+//! | `rendered.rs` | replies about all commands, which are made once |
 
 mod docs;
 mod info;
 mod keys;
 mod list;
+mod rendered;
 
 use crate::command::{Categories, Command, Flags};
 use crate::doc::{Doc, Group};

@@ -108,7 +108,7 @@ fn dbsize_and_randomkey() {
 #[test]
 fn scan_deletes_what_is_expired_and_asked_for() {
     check(expect![[r#"
-        @ours
+        @ours the expiry cycle of a real server may be faster
         # A real server's expiry cycle may be faster.
         > SET stays v
         +OK
@@ -169,7 +169,7 @@ fn scan() {
 #[test]
 fn bad_scans() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis words its errors in another way
         > SCAN
         -ERR wrong number of arguments for 'scan' command
         > SCAN x

@@ -109,7 +109,7 @@ fn bad_ones() {
 #[test]
 fn what_is_embedded() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis embeds up to 44 bytes
         > SET k {v*112}
         +OK
         > OBJECT ENCODING k

@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn options_end_at_a_nul() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis compares whole words
         > SET k v "EX\x00" 100
         +OK
         > TTL k
@@ -82,7 +82,7 @@ fn options_end_at_a_nul() {
 #[test]
 fn names_of_subcommands_end_at_a_nul() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis compares whole words
         > CLIENT "GETNAME\x00rest"
         $-1
         > CLIENT "NO-EVICT\x00" "on\x00"

@@ -11,6 +11,7 @@ fn around_a_point() {
         4
         > GEORADIUS Sicily 15 37 200 km ASC
         ["Catania", "Agrigento", "Palermo"]
+        @differs redis it shows the shortest digits
         > GEORADIUS Sicily 15 37 200 km WITHDIST WITHHASH WITHCOORD COUNT 2
         [["Catania", "56.4413", 3479447370796909, ["15.08726745843887329", "37.50266842333162032"]], ["Agrigento", "130.4235", 3479030013248308, ["13.5833314061164856", "37.31666804993816555"]]]
         > GEORADIUS_RO Sicily 15 37 200 KM DESC WITHDIST
@@ -49,6 +50,7 @@ fn around_a_member() {
         ["Agrigento", "Palermo"]
         > GEORADIUSBYMEMBER_RO Sicily Agrigento 100 km WITHDIST COUNT 1
         [["Agrigento", "0.0000"]]
+        @differs redis it words it in another way
         > GEORADIUSBYMEMBER Sicily nobody 100 km
         -ERR member nobody does not exist
         > GEORADIUSBYMEMBER nokey nobody 100 km
@@ -107,6 +109,7 @@ fn storing() {
         0
         > EXISTS e
         0
+        @differs redis it names both keys
         > COMMAND GETKEYS GEORADIUS Sicily 15 37 200 km STORE f STOREDIST g
         ["Sicily", "g"]
         > COMMAND GETKEYS GEORADIUS Sicily 15 37 200 km

@@ -11,6 +11,7 @@ fn shapes() {
         4
         > GEOSEARCH Sicily FROMLONLAT 15 37 BYRADIUS 200 km ASC
         ["Catania", "Agrigento", "Palermo"]
+        @differs redis it shows the shortest digits
         > GEOSEARCH Sicily FROMLONLAT 15 37 BYRADIUS 200 km DESC WITHDIST WITHHASH WITHCOORD
         [["Palermo", "190.4424", 3479099956230698, ["13.36138933897018433", "38.11555639549629859"]], ["Agrigento", "130.4235", 3479030013248308, ["13.5833314061164856", "37.31666804993816555"]], ["Catania", "56.4413", 3479447370796909, ["15.08726745843887329", "37.50266842333162032"]]]
         > GEOSEARCH Sicily FROMMEMBER Palermo BYRADIUS 100 km ASC WITHDIST
@@ -21,8 +22,10 @@ fn shapes() {
         [["Agrigento", "81.0416"], ["Catania", "35.0711"]]
         > GEOSEARCH Sicily FROMMEMBER Palermo BYBOX 0 0 m
         ["Palermo"]
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON 4 12 37 12 39 14 39 14 37 ASC WITHDIST WITHCOORD
         [["Palermo", "33984.8484", ["13.36138933897018433", "38.11555639549629859"]], ["edge", "45359.0890", ["12.49999791383743286", "37.90000117338495755"]], ["Agrigento", "92122.6859", ["13.5833314061164856", "37.31666804993816555"]]]
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON 3 14 36 16 36 15 40 WITHDIST
         [["Catania", "20082.1837"]]
         > GEOSEARCH Sicily FROMLONLAT 0 0 BYRADIUS 1 m
@@ -88,6 +91,7 @@ fn arguments() {
         -ERR unsupported unit provided. please use M, KM, FT, MI
         > GEOSEARCH Sicily FROMLONLAT 200 37 BYRADIUS 1 km
         -ERR invalid longitude,latitude pair 200.000000,37.000000
+        @differs redis it words it in another way
         > GEOSEARCH Sicily FROMMEMBER nobody BYRADIUS 1 km
         -ERR member nobody does not exist
         > GEOSEARCH Sicily FROMMEMBER Palermo FROMLONLAT 15 37 BYRADIUS 1 km
@@ -100,6 +104,7 @@ fn arguments() {
         -ERR syntax error
         > GEOSEARCH Sicily BYRADIUS 1 km ASC
         -ERR wrong number of arguments for 'geosearch' command
+        @differs redis it words it in another way
         > gEOsearch Sicily FROMLONLAT 15 37 ASC DESC ASC
         -ERR exactly one of BYRADIUS, BYBOX and BYPOLYGON can be specified for gEOsearch
         > GEOSEARCH Sicily BYRADIUS 1 km WITHDIST DESC
@@ -110,14 +115,19 @@ fn arguments() {
         -ERR syntax error
         > GEOSEARCH Sicily FROMLONLAT 15 37 BYRADIUS 1 km odd
         -ERR syntax error
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON 2 1 1 2 2
         -ERR GEOSEARCH BYPOLYGON must have at least 3 vertices
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON 3 1 1 2 2 3
         -ERR GEOSEARCH BYPOLYGON must have at least 3 vertices
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON x 1 1 2 2 3 3
         -ERR invalid number of vertices
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON -3 1 1 2 2 3 3
         -ERR GEOSEARCH BYPOLYGON must have at least 3 vertices
+        @differs redis it has no such option
         > GEOSEARCH Sicily BYPOLYGON 3 1 1 2 2 300 3
         -ERR invalid longitude,latitude pair 300.000000,3.000000
         > GEOSEARCH Sicily BYPOLYGON 3 1 1 2 2 3 3 BYRADIUS 1 km
@@ -150,8 +160,10 @@ fn storing() {
         2
         > ZRANGE d 0 -1 WITHSCORES
         ["Catania", "56.4412578701582", "Agrigento", "130.42348706714702"]
+        @differs redis it has no such option
         > GEOSEARCHSTORE d Sicily BYPOLYGON 4 12 37 12 39 14 39 14 37 STOREDIST
         3
+        @differs redis it has no BYPOLYGON, which has stored them
         > ZRANGE d 0 -1 WITHSCORES
         ["Palermo", "3.398484842873441e+4", "edge", "4.535908904019247e+4", "Agrigento", "9.212268593118753e+4"]
         > GEOSEARCHSTORE d Sicily FROMLONLAT 15 37 BYRADIUS 200 km WITHDIST
@@ -170,6 +182,7 @@ fn storing() {
         3
         > ZCARD Sicily
         3
+        @differs redis it words it in another way
         > GEOSEARCHSTORE d Sicily STOREDIST FROMMEMBER nobody BYRADIUS 100 km
         -ERR member nobody does not exist
     "#]]);

@@ -31,6 +31,7 @@ fn hsetex() {
         [-1]
         > HMGET h a b c d
         ["1", "10", "2", "9"]
+        @differs redis it calls a small hash with expiries so
         @inspect h
         hashtable
         > SET s x
@@ -43,6 +44,7 @@ fn hsetex() {
 #[test]
 fn hsetex_conditions() {
     check(expect![[r#"
+        @valkey Redis has other options and words here
         > HSETEX h XX FIELDS 1 a 1
         0
         > HSETEX h FXX FIELDS 1 a 1
@@ -93,6 +95,7 @@ fn hsetex_conditions() {
 #[test]
 fn hsetex_bad_requests() {
     check(expect![[r#"
+        @valkey Redis has other options and words here
         > HSETEX h FIELDS 2 a 1
         -ERR numfields should be greater than 0 and match the provided number of fields
         > HSETEX h FIELDS 1 a 1 b
@@ -192,6 +195,7 @@ fn hgetex() {
 #[test]
 fn hgetex_bad_requests() {
     check(expect![[r#"
+        @valkey Redis has other options and words here
         > HSET h a 1
         1
         > HGETEX h FIELDS 0 a
@@ -230,7 +234,7 @@ fn hgetex_bad_requests() {
 #[test]
 fn hgetdel() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis words its errors in another way
         > HGETDEL h FIELDS 2 a b
         [$-1, $-1]
         > HSET h a 1 b 2 c 3

@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn what_is_not_there_is_answered_for_those_who_look() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis words it in another way
         > READONLY
         +OK
         > READWRITE
@@ -24,7 +24,7 @@ fn what_is_not_there_is_answered_for_those_who_look() {
         [["readonly", 1, [+loading, +stale, +fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["readwrite", 1, [+loading, +stale, +fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["asking", 1, [+fast], 0, 0, 0, [+@fast, +@connection], [], [], []], ["module|list", 2, [+admin, +noscript], 0, 0, 0, [+@admin, +@slow, +@dangerous], ["nondeterministic_output_order"], [], []], ["module|load", -3, [+admin, +noscript, +no_async_loading], 0, 0, 0, [+@admin, +@slow, +@dangerous], [], [], []]]
     "#]]);
     check(expect![[r#"
-        @ours
+        @ours Redis has modules of its own
         > MODULE LIST
         []
     "#]]);
@@ -105,6 +105,7 @@ fn info() {
         > COMMAND INFO "config|nope"
         [$-1]
         @resp3
+        @differs redis it shows subcommands as a set
         > COMMAND INFO get
         [["get", 2, ~[+readonly, +fast], 1, 1, 1, ~[+@read, +@string, +@fast], ~[], ~[{"flags": ~[+RO, +access], "begin_search": {"type": "index", "spec": {"index": 1}}, "find_keys": {"type": "range", "spec": {"lastkey": 0, "keystep": 1, "limit": 0}}}], []]]
         > COMMAND INFO nope

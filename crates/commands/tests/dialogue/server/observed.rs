@@ -27,7 +27,7 @@ fn slowlog() {
 #[test]
 fn commandlog() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis has no COMMANDLOG
         > COMMANDLOG RESET slow
         +OK
         > COMMANDLOG RESET large-request
@@ -106,7 +106,7 @@ fn memory() {
 #[test]
 fn memory_usage() {
     check(expect![[r#"
-        @ours
+        @ours the sizes are those of our memory
         > SET k v
         +OK
         > MEMORY USAGE k
@@ -119,7 +119,7 @@ fn memory_usage() {
 #[test]
 fn debug() {
     check(expect![[r#"
-        @ours
+        @ours DEBUG is forbidden here and allowed there
         > DEBUG NOPE
         -ERR unknown subcommand 'NOPE'. Try DEBUG HELP.
         > DEBUG OBJECT nope
@@ -138,7 +138,7 @@ fn debug() {
 #[test]
 fn the_default_user() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis knows no databases of users
         > ACL GETUSER default
         ["flags", ["on", "nopass"], "passwords", [], "commands", "+@all", "keys", "~*", "channels", "&*", "databases", "alldbs", "selectors", []]
         > ACL GETUSER nobody
@@ -149,7 +149,7 @@ fn the_default_user() {
 #[test]
 fn random_passwords() {
     check(expect![[r#"
-        @ours
+        @ours random numbers stand still here
         > ACL GENPASS
         "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
         > ACL GENPASS 5

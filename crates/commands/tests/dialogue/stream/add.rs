@@ -210,6 +210,7 @@ fn deleting() {
         1
         > XADD s 1-3 a 1
         -ERR The ID specified in XADD is equal or smaller than the target stream top item
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s
         ["length", 0, "radix-tree-keys", 0, "radix-tree-nodes", 1, "last-generated-id", "1-3", "max-deleted-entry-id", "1-3", "entries-added", 3, "recorded-first-entry-id", "0-0", "groups", 0, "first-entry", $-1, "last-entry", $-1]
         > SET t 1
@@ -238,6 +239,7 @@ fn what_a_stream_remembers() {
         -ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id
         > XSETID s 5-5 ENTRIESADDED 9 MAXDELETEDID 4-0
         +OK
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "5-5", "max-deleted-entry-id", "4-0", "entries-added", 9, "recorded-first-entry-id", "1-1", "groups", 0, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-2", ["a", "1"]]]
         > XSETID s 3-9

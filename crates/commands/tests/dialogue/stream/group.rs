@@ -4,6 +4,28 @@ use expect_test::expect;
 
 use crate::check::check;
 
+/// As in Redis from 8.4 on. Valkey 9.1 and older versions of Redis keep what they are given, and have a lag below 0.
+#[test]
+fn a_group_has_read_no_more_than_there_ever_was() {
+    check(expect![[r#"
+        @redis-8.4 Valkey and older versions keep what they are given
+        > XADD s 1-1 f v
+        "1-1"
+        > XADD s 2-1 f v
+        "2-1"
+        > XGROUP CREATE s g 1-1 ENTRIESREAD 100
+        +OK
+        > XGROUP CREATE s h $ ENTRIESREAD 1
+        +OK
+        > XINFO GROUPS s
+        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "1-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 1, "lag", 1]]
+        > XGROUP SETID s h 2-1 ENTRIESREAD 9223372036854775807
+        +OK
+        > XINFO GROUPS s
+        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "1-1", "entries-read", 2, "lag", 0], ["name", "h", "consumers", 0, "pending", 0, "last-delivered-id", "2-1", "entries-read", 2, "lag", 0]]
+    "#]]);
+}
+
 #[test]
 fn groups_are_made_and_deleted() {
     check(expect![[r#"
@@ -15,7 +37,7 @@ fn groups_are_made_and_deleted() {
         -BUSYGROUP Consumer Group name already exists
         > XLEN s
         0
-        > XGROUP CREATE s g2 0 ENTRIESREAD 5
+        > XGROUP CREATE s g2 0 ENTRIESREAD 0
         +OK
         > XGROUP CREATE s g3 0 ENTRIESREAD -2
         -ERR value for ENTRIESREAD must be positive or -1
@@ -29,7 +51,7 @@ fn groups_are_made_and_deleted() {
         -ERR wrong number of arguments for 'xgroup|create' command
         > XGROUP SETID s g 5-5
         +OK
-        > XGROUP SETID s g + ENTRIESREAD 3
+        > XGROUP SETID s g + ENTRIESREAD 0
         +OK
         > XGROUP SETID s none 5-5
         -NOGROUP No such consumer group 'none' for key name 's'
@@ -50,7 +72,7 @@ fn groups_are_made_and_deleted() {
         > XGROUP DELCONSUMER s none c
         -NOGROUP No such consumer group 'none' for key name 's'
         > XINFO GROUPS s
-        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "18446744073709551615-18446744073709551615", "entries-read", 3, "lag", 0], ["name", "g2", "consumers", 0, "pending", 0, "last-delivered-id", "0-0", "entries-read", 5, "lag", 0]]
+        [["name", "g", "consumers", 0, "pending", 0, "last-delivered-id", "18446744073709551615-18446744073709551615", "entries-read", 0, "lag", 0], ["name", "g2", "consumers", 0, "pending", 0, "last-delivered-id", "0-0", "entries-read", 0, "lag", 0]]
         > XINFO CONSUMERS s g
         []
         > XINFO CONSUMERS s none
@@ -117,6 +139,7 @@ fn reading_and_acknowledging() {
         1
         > XREADGROUP GROUP g c STREAMS s 0
         [["s", [["1-2", *-1]]]]
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-3", "max-deleted-entry-id", "1-2", "entries-added", 3, "recorded-first-entry-id", "1-1", "groups", 1, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-3", ["a", "3"]]]
         > XREADGROUP GROUP none c STREAMS s >
@@ -194,10 +217,12 @@ fn progress_is_counted() {
         [["name", "g", "consumers", 1, "pending", 3, "last-delivered-id", "1-2", "entries-read", $-1, "lag", $-1]]
         > XTRIM s MAXLEN 1
         2
+        @differs redis it counts the lag from the first entry
         > XINFO GROUPS s
         [["name", "g", "consumers", 1, "pending", 3, "last-delivered-id", "1-2", "entries-read", $-1, "lag", $-1]]
         > XGROUP SETID s g 1
         +OK
+        @differs redis it counts the lag from the first entry
         > XINFO GROUPS s
         [["name", "g", "consumers", 1, "pending", 3, "last-delivered-id", "1-0", "entries-read", $-1, "lag", $-1]]
         > XADD s 1-9 a 1
@@ -399,15 +424,18 @@ fn information() {
         -ERR value is not an integer or out of range
         > XINFO FOO s
         -ERR unknown subcommand 'FOO'. Try XINFO HELP.
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s FULL COUNT 1
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-2", "max-deleted-entry-id", "0-0", "entries-added", 2, "recorded-first-entry-id", "1-1", "entries", [["1-1", ["a", "1"]]], "groups", []]
         > XGROUP CREATE s g 0
         +OK
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s FULL
         ["length", 2, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-2", "max-deleted-entry-id", "0-0", "entries-added", 2, "recorded-first-entry-id", "1-1", "entries", [["1-1", ["a", "1"]], ["1-2", ["a", "2"]]], "groups", [["name", "g", "last-delivered-id", "0-0", "entries-read", $-1, "lag", 2, "pel-count", 0, "pending", [], "consumers", []]]]
         @resp3
         > XINFO GROUPS s
         [{"name": "g", "consumers": 0, "pending": 0, "last-delivered-id": "0-0", "entries-read": _, "lag": 2}]
+        @differs redis-8.6 it tells of idempotent producers
         > XINFO STREAM s FULL COUNT 0
         {"length": 2, "radix-tree-keys": 1, "radix-tree-nodes": 2, "last-generated-id": "1-2", "max-deleted-entry-id": "0-0", "entries-added": 2, "recorded-first-entry-id": "1-1", "entries": [["1-1", ["a", "1"]], ["1-2", ["a", "2"]]], "groups": [{"name": "g", "last-delivered-id": "0-0", "entries-read": _, "lag": 2, "pel-count": 0, "pending": [], "consumers": []}]}
         > COPY s u
@@ -426,7 +454,7 @@ fn information() {
 #[test]
 fn deleting_with_regard_to_groups() {
     check(expect![[r#"
-        @ours
+        @redis-8.2 Valkey has none of them
         > XADD s 1-1 a 1
         "1-1"
         > XADD s 1-2 a 2
@@ -485,7 +513,7 @@ fn deleting_with_regard_to_groups() {
 #[test]
 fn trimming_with_regard_to_groups() {
     check(expect![[r#"
-        @ours
+        @redis-8.2 Valkey has none of them
         > XADD s 1-1 a 1
         "1-1"
         > XADD s 1-2 a 2
@@ -504,6 +532,7 @@ fn trimming_with_regard_to_groups() {
         1
         > XRANGE s - +
         [["1-1", ["a", "1"]], ["1-3", ["a", "3"]], ["1-4", ["a", "4"]]]
+        @differs redis-8.6 it does not count what trimming deletes
         > XINFO STREAM s
         ["length", 3, "radix-tree-keys", 1, "radix-tree-nodes", 2, "last-generated-id", "1-4", "max-deleted-entry-id", "1-2", "entries-added", 4, "recorded-first-entry-id", "1-1", "groups", 1, "first-entry", ["1-1", ["a", "1"]], "last-entry", ["1-4", ["a", "4"]]]
         > XTRIM s MAXLEN ~ 0 ACKED
@@ -534,6 +563,7 @@ fn trimming_with_regard_to_groups() {
         -ERR wrong number of arguments for 'xtrim' command
         > XTRIM s MAXLEN 1 LIMIT 1 ACKED
         -ERR syntax error, LIMIT cannot be used without the special ~ option
+        @differs redis-8.6 it words it in another way
         > XADD s KEEPREF ACKED 1-8 a 8
         -ERR syntax error
     "#]]);

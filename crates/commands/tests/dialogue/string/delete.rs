@@ -7,7 +7,7 @@ use crate::check::check;
 #[test]
 fn delifeq() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis has DELEX instead
         > DELIFEQ k v
         0
         > SET k v
@@ -39,7 +39,7 @@ fn delifeq() {
 #[test]
 fn delex() {
     check(expect![[r#"
-        @ours
+        @redis-8.4 Valkey has DELIFEQ instead
         # Redis has it since 8.4, Valkey has not.
         > DELEX k
         0
@@ -97,7 +97,7 @@ fn delex() {
 #[test]
 fn digest() {
     check(expect![[r#"
-        @ours
+        @redis-8.4 Valkey has it not
         # Redis has it since 8.4, Valkey has not. The digests are those in the documentation of Redis and Dragonfly.
         > DIGEST k
         $-1

@@ -86,7 +86,7 @@ fn msetnx() {
 #[test]
 fn msetex() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis has it since 8.4, with other errors
         > MSETEX 1 a 1
         1
         @inspect a
@@ -144,7 +144,7 @@ fn msetex() {
 #[test]
 fn msetex_bad_requests() {
     check(expect![[r#"
-        @valkey
+        @valkey Redis has it since 8.4, with other errors
         > MSETEX 0 a 1
         -ERR invalid numkeys value or out of range
         > MSETEX -1 a 1

@@ -1,0 +1,181 @@
+//! Carries out the sections of modes and of stalls: servers that are started anew for each case.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::case::{Case, LoadSettings};
+use crate::control::{Login, Target};
+use crate::error::BenchError;
+use crate::fleet::{Fleet, RoundSettings};
+use crate::load::Live;
+use crate::outcome::{Findings, ModeOutcome};
+use crate::progress::RunProgress;
+use crate::server::running::StartOptions;
+use crate::server::spec::ServerSpec;
+use crate::stalls::{StallSettings, measure_stalls};
+use crate::suite::runner::{QUICK_KEY_DIVISOR, QUICK_ROUND_COUNT, Runner};
+use crate::suite::{Mode, StallCase};
+use crate::workload::{USUAL, Weighted, Workload};
+
+/// Window of a case of stalls under `--quick`: long enough for one large request.
+const QUICK_STALL_MS: u64 = 1_500;
+
+impl Mode {
+    /// What is sent in it.
+    pub fn workload(&self) -> Result<Workload, BenchError> {
+        let commands = self.commands.iter();
+        Ok(Workload {
+            name: self.name.to_owned(),
+            commands: commands
+                .map(|&(weight, command)| Weighted { weight, command: command.to_owned() })
+                .collect(),
+            key_prefix: self.key_prefix.to_owned(),
+            fill: self.fill.map(str::to_owned),
+            distribution: Some(self.distribution),
+            from_empty: false,
+            own: USUAL,
+        })
+    }
+
+    fn login(&self) -> Login {
+        Login {
+            user: None,
+            password: self.login.password.map(str::to_owned),
+            database: self.login.database,
+            resp3: self.login.resp3,
+        }
+    }
+}
+
+impl Runner<'_> {
+    pub(super) fn modes(
+        &mut self,
+        servers: &[&str],
+        baseline: &str,
+        modes: &[Mode],
+    ) -> Result<Findings, BenchError> {
+        let servers = self.servers_of(servers);
+        let mut outcomes = Vec::new();
+        let modes: Vec<&Mode> = modes.iter().filter(|mode| self.is_asked_for(mode.name)).collect();
+        for mode in modes {
+            let start = StartOptions {
+                login: mode.login(),
+                further_words: words(mode.directives)?,
+                ..self.start(1, "auto")
+            };
+            let mut fleet = Fleet::default();
+            for spec in &servers {
+                let added = fleet.add(spec, &start);
+                self.or_failure(spec, added)?;
+            }
+            fleet.infos().into_iter().for_each(|info| self.note(info));
+            let load = LoadSettings {
+                connection_count: mode.connection_count,
+                pipeline: mode.pipeline,
+                // Not scaled: a full cache has its size whatever the scale.
+                key_count: mode.key_count,
+                value_size: mode.value_size.parse()?,
+                ..self.load()?
+            };
+            let _elsewhere = fleet
+                .targets()
+                .map(|target| connections_elsewhere(target, mode.elsewhere))
+                .collect::<Result<Vec<Vec<TcpStream>>, BenchError>>()?;
+            let rounds = RoundSettings {
+                round_count: self.round_count(),
+                baselines: vec![baseline.to_owned()],
+                against_the_better: false,
+                may_flush: false,
+                fills: true,
+                shows_progress: self.options.shows_progress,
+            };
+            let case = Case::new(mode.name.to_owned(), mode.workload()?, load);
+            let cases = fleet.compare(&[case], &rounds)?;
+            outcomes.extend(cases.into_iter().map(|mut case| {
+                // A cache forgets, and null replies are what it answers then.
+                case.is_filled = !mode.directives.contains("maxmemory");
+                ModeOutcome { case, goal: mode.goal }
+            }));
+            self.outcome.failures.extend(fleet.into_failures());
+        }
+        Ok(Findings::Modes(outcomes))
+    }
+
+    pub(super) fn stalls(
+        &mut self,
+        servers: &[&str],
+        read_rate: f64,
+        round_count: usize,
+        cases: &[StallCase],
+    ) -> Result<Findings, BenchError> {
+        let servers = self.servers_of(servers);
+        let round_count = self.options.round_count.unwrap_or(round_count);
+        let cases: Vec<&StallCase> = cases.iter().filter(|case| self.is_asked_for(case.name)).collect();
+        let mut progress =
+            RunProgress::new(servers.len() * round_count * cases.len(), self.options.shows_progress);
+        let mut outcomes = Vec::new();
+        for case in cases {
+            let load = self.load()?;
+            let length_ms = if self.options.is_quick { QUICK_STALL_MS } else { case.length_ms };
+            let length = Duration::from_millis(length_ms);
+            let settings = StallSettings {
+                load: LoadSettings {
+                    key_count: self.scaled(case.key_count),
+                    length: self.options.length.unwrap_or(length),
+                    ..load
+                },
+                read_rate,
+                divisor: if self.options.is_quick { QUICK_KEY_DIVISOR } else { 1 },
+            };
+            let start = StartOptions { further_words: words(case.directives)?, ..self.start(1, "auto") };
+            for round in 0..round_count {
+                for turn in 0..servers.len() {
+                    let spec = &servers[(round + turn) % servers.len()];
+                    let what = format!("{} · {} · {}/{round_count}", case.name, spec.name, round + 1);
+                    let show = |live: Live| progress.watch(&what, live);
+                    let measured = measure_stalls(spec, &start, &settings, case, round, &show);
+                    if let Some((outcome, info)) = self.or_failure(spec, measured)? {
+                        outcomes.push(outcome);
+                        self.note(info);
+                    }
+                    progress.finish_run();
+                }
+            }
+        }
+        Ok(Findings::Stalls(outcomes))
+    }
+
+    /// Those that the user names, else those of the section.
+    fn servers_of(&self, names: &[&str]) -> Vec<ServerSpec> {
+        let is_wanted =
+            |spec: &ServerSpec| !self.options.servers.is_empty() || names.contains(&spec.name.as_str());
+        self.with_data().into_iter().filter(is_wanted).collect()
+    }
+
+    fn round_count(&self) -> usize {
+        let usual = if self.options.is_quick { QUICK_ROUND_COUNT } else { self.suite.load.round_count };
+        self.options.round_count.unwrap_or(usual)
+    }
+}
+
+/// Connections that have sent one request and then only are there.
+fn connections_elsewhere(
+    target: &Target,
+    elsewhere: Option<(usize, &str)>,
+) -> Result<Vec<TcpStream>, BenchError> {
+    let Some((count, command)) = elsewhere else {
+        return Ok(Vec::new());
+    };
+    let opened = (0..count).map(|_| {
+        let mut stream = target.connect()?;
+        stream.write_all(format!("{command}\r\n").as_bytes())?;
+        Ok(stream)
+    });
+    let opened: std::io::Result<Vec<TcpStream>> = opened.collect();
+    opened.map_err(|error| BenchError::server(&target.name, format!("connecting: {error}")))
+}
+
+fn words(directives: &str) -> Result<Vec<String>, BenchError> {
+    shlex::split(directives).ok_or_else(|| BenchError::usage(format!("an open quote in '{directives}'")))
+}

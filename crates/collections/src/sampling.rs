@@ -1,0 +1,233 @@
+//! Runs of entries that lie next to each other, from a random place on: what eviction samples.
+//!
+//! A run costs one bucket, or two, where as many entries picked one by one cost a bucket each. The order of a table is that of
+//! hashes, so neighbours have nothing in common.
+//!
+//! An entry is named by the bits of its hash that the table looks at. The names of two entries of one table may be equal, one
+//! time in 2^24: whoever removes an entry by its name checks what it removes.
+
+use crate::bucket::{Item, POSITION_BITS, Position, WIDTH};
+use crate::entry::Entry;
+use crate::entry_mut::EntryMut;
+use crate::heap::Heap;
+use crate::prefetch;
+use crate::removed::Removed;
+use crate::segment::{Place, Segment};
+use crate::table::Table;
+
+/// Which entries of a table make a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// 64 random bits: where it begins.
+    pub random: u64,
+    /// Only entries with an expiry.
+    pub volatile_only: bool,
+    /// Entries after which it ends.
+    pub len_max: usize,
+    /// Buckets after which it ends. It goes round the table once at most.
+    pub bucket_count_max: usize,
+}
+
+/// Buckets whose entries are prefetched: a run of five ends in the second one nearly always.
+const PREFETCHED_BUCKET_COUNT: usize = 2;
+
+impl Table {
+    /// Loads the buckets in which a run begins.
+    #[inline]
+    pub fn prefetch_run(&self, run: Run) {
+        let (segment, home, _) = self.start_of(run);
+        if let Some(bucket) = segment.buckets.get(home) {
+            let address = std::ptr::from_ref(bucket).addr();
+            prefetch::line(address);
+            prefetch::line(address + size_of_val(bucket));
+        }
+    }
+
+    /// Reads these buckets, which should have been loaded meanwhile, and loads the heads of the run's entries.
+    #[inline]
+    pub fn prefetch_run_entries(&self, run: Run) {
+        let bucket_count_max = run.bucket_count_max.min(PREFETCHED_BUCKET_COUNT);
+        self.walk_run(Run { bucket_count_max, ..run }, |item| prefetch::line(item.address()));
+    }
+
+    /// Visits the entries of a run, each with its name. Returns their number.
+    #[inline]
+    pub fn visit_run<'a>(&'a self, run: Run, mut visit: impl FnMut(u64, Entry<'a>)) -> usize {
+        // SAFETY: (1) a run has items of the table.
+        self.walk_run(run, |item| visit(item.position.to_hash(), unsafe { self.entry_of(item) }))
+    }
+
+    /// Takes out an entry of this name, if there is one and `accept` agrees.
+    pub fn remove_named(
+        &mut self,
+        heap: &Heap,
+        name: u64,
+        accept: impl FnOnce(Entry<'_>) -> bool,
+    ) -> Option<Removed> {
+        let position = Position::of_hash(name);
+        // SAFETY: (1) the table owns its segments, and replaces none before the place is done with.
+        let segment: Segment<'_> = unsafe { self.segment_ref(position).view() };
+        let place = first_at(segment, position)?;
+        // SAFETY: (1) the table has just been asked for it.
+        if !accept(unsafe { self.entry_of(place.item) }) {
+            return None;
+        }
+        // SAFETY: (1) the segment is the table's, and (2) nothing was changed.
+        Some(unsafe { EntryMut::new(self, heap, segment, place) }.remove())
+    }
+
+    /// The segment, the bucket and the index in it at which a run begins.
+    #[inline]
+    fn start_of(&self, run: Run) -> (Segment<'_>, usize, usize) {
+        let position = Position::new((run.random >> (u64::BITS - POSITION_BITS)) as u32);
+        let segment = self.segment(position);
+        let index = ((run.random & u64::from(u32::MAX)) * WIDTH as u64) >> u32::BITS;
+        (segment, segment.reference.home(position), index as usize)
+    }
+
+    #[inline]
+    fn walk_run(&self, run: Run, mut visit: impl FnMut(Item)) -> usize {
+        let (start, home, first_index) = self.start_of(run);
+        let (mut segment, mut bucket_index, mut count) = (start, home, 0);
+        let mut position = Position::new((run.random >> (u64::BITS - POSITION_BITS)) as u32);
+        for nth in 0..run.bucket_count_max {
+            let Some(bucket) = segment.buckets.get(bucket_index) else { return count };
+            let is_start = bucket_index == home && segment.reference == start.reference;
+            for (index, item) in bucket.items() {
+                // What lies before the start is seen when the run has come round to it.
+                let is_of_run = !is_start || (index >= first_index) == (nth == 0);
+                if is_of_run && (item.is_volatile() || !run.volatile_only) {
+                    visit(item);
+                    count += 1;
+                    if count >= run.len_max {
+                        return count;
+                    }
+                }
+            }
+            if is_start && nth > 0 {
+                return count;
+            }
+            bucket_index += 1;
+            if bucket_index == segment.buckets.len() {
+                bucket_index = 0;
+                position = segment.reference.next_range(position);
+                segment = self.segment(position);
+            }
+        }
+        count
+    }
+}
+
+/// The first place on the path of this position that has an entry at it.
+fn first_at(segment: Segment<'_>, position: Position) -> Option<Place<'_>> {
+    let mut path = segment.path(position);
+    loop {
+        let bucket_index = path.bucket_index();
+        let bucket = segment.buckets.get(bucket_index)?;
+        let mut matches = bucket.matches(position);
+        if let Some((index, item)) = matches.next() {
+            return Some(Place { bucket, bucket_index, index, item });
+        }
+        if !matches.may_go_on() || !path.advance() {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::hasher::KeyHasher;
+    use crate::removed::{ExpiryChange, NewValue};
+
+    fn table(heap: &Heap, key_count: u32, expiry_of: impl Fn(u32) -> ExpiryChange) -> Table {
+        let hasher = KeyHasher::new([1, 2, 3, 4]);
+        let mut table = Table::new();
+        for number in 0..key_count {
+            let key = number.to_le_bytes();
+            table.upsert(heap, hasher.hash(&key), &key, NewValue::Int(1), expiry_of(number));
+        }
+        table
+    }
+
+    fn random(seed: u64) -> u64 {
+        (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    }
+
+    fn run(random: u64, volatile_only: bool, len_max: usize) -> Run {
+        Run { random, volatile_only, len_max, bucket_count_max: usize::MAX }
+    }
+
+    #[test]
+    fn a_run_without_an_end_visits_everything_once() {
+        let heap = Heap::new();
+        // Under Miri 120 keys have several segments.
+        let (key_counts, seed_count) =
+            if cfg!(miri) { (&[0, 1, 20, 120][..], 3) } else { (&[0, 1, 5, 20, 300, 3000][..], 50) };
+        for &key_count in key_counts {
+            let table = table(&heap, key_count, |_| ExpiryChange::Clear);
+            let is_large = key_count >= if cfg!(miri) { 100 } else { 400 };
+            assert_eq!(table.segments().count() > 1, is_large);
+            for seed in 0..seed_count {
+                let mut names = Vec::new();
+                let count = table.visit_run(run(random(seed), false, usize::MAX), |name, _| names.push(name));
+                names.sort_unstable();
+                names.dedup();
+                assert_eq!((count, names.len()), (key_count as usize, key_count as usize));
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_as_long_as_asked_for_and_skip_what_is_not_volatile() {
+        let heap = Heap::new();
+        let is_volatile = |number| number % 10 == 0;
+        let expiry = |number| if is_volatile(number) { ExpiryChange::At(9) } else { ExpiryChange::Clear };
+        let (key_count, seed_count) = if cfg!(miri) { (120, 8) } else { (1000, 200) };
+        let table = table(&heap, key_count, expiry);
+        for seed in 0..seed_count {
+            assert_eq!(table.visit_run(run(random(seed), false, 5), |_, _| {}), 5);
+            let seen =
+                table.visit_run(run(random(seed), true, 5), |_, entry| assert!(entry.expiry().is_some()));
+            assert_eq!(seen, 5);
+            let short = Run { bucket_count_max: 1, ..run(random(seed), true, 1000) };
+            assert!(table.visit_run(short, |_, _| {}) <= WIDTH);
+        }
+    }
+
+    #[test]
+    fn every_entry_is_as_likely_as_any_other() {
+        let heap = Heap::new();
+        let table = table(&heap, 21, |_| ExpiryChange::Clear);
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        let round_count = if cfg!(miri) { 120 } else { 20_000 };
+        for seed in 0..round_count {
+            table.visit_run(run(random(seed), false, 5), |name, _| *counts.entry(name).or_default() += 1);
+        }
+        let expected = round_count as u32 * 5 / 21;
+        assert_eq!(counts.len(), 21);
+        // So few rounds say only that each is there.
+        let is_fair = |count: &u32| cfg!(miri) || (expected / 2..expected * 2).contains(count);
+        assert!(counts.values().all(is_fair), "{counts:?}");
+    }
+
+    #[test]
+    fn what_was_seen_is_removed_by_its_name_if_it_is_accepted() {
+        let heap = Heap::new();
+        let (key_count, run_len) = if cfg!(miri) { (100, 60) } else { (500, 100) };
+        let mut table = table(&heap, key_count, |_| ExpiryChange::Clear);
+        let mut names = Vec::new();
+        let whole = run(random(7), false, run_len);
+        table.visit_run(whole, |name, entry| names.push((name, entry.key().to_vec())));
+        for (name, key) in names {
+            assert!(table.remove_named(&heap, name, |_| false).is_none());
+            let removed = table.remove_named(&heap, name, |entry| entry.key() == key);
+            assert_eq!(removed.map(|removed| removed.entry().key().to_vec()), Some(key));
+            assert!(table.remove_named(&heap, name, |_| true).is_none());
+        }
+        assert_eq!(table.len(), key_count as usize - run_len);
+        table.check().expect("a sound table");
+    }
+}

@@ -1,0 +1,28 @@
+//! What a configuration expects of the disk, while nothing is written there: texts for warnings.
+
+use crate::table::Config;
+
+impl Config {
+    /// The warning for a configuration with save points, which the defaults have, too; `None` if it has none.
+    ///
+    /// Save points are no reason to refuse the start: every plain `redis.conf` has them.
+    #[must_use]
+    pub fn save_points_warning(&self) -> Option<String> {
+        if self.save.0.is_empty() {
+            return None;
+        }
+        let points: Vec<String> =
+            self.save.0.iter().map(|point| format!("{} {}", point.seconds, point.changes)).collect();
+        Some(format!(
+            "Nothing is written to disk by this version of Broadloom: the save points '{}' have no effect, and all data is \
+             lost when the process ends. Set save \"\" if that is intended.",
+            points.join(" ")
+        ))
+    }
+
+    /// The file and the directory that Redis would load its data from at start, in the working directory.
+    #[must_use]
+    pub fn data_paths(&self) -> [&str; 2] {
+        [&self.dbfilename, &self.appenddirname]
+    }
+}

@@ -1,0 +1,349 @@
+//! Hints for prefetching, by database: where the buckets of a slot's table are, readable without the latch.
+//!
+//! Owns the hints of the databases other than 0, whose own lie beside the latches: for each database an array with a hint
+//! for each slot, made when the database is worth it. An array is 128 KiB and is kept until the keyspace goes, so that a prefetch may read
+//! it at any time. Those who plan ask for the line of the hint together with that of the slot.
+//!
+//! Invariants, by which the promise is kept that making a hint takes ([`collections::Hint::new`]):
+//! 1. Whenever nobody holds a slot for writing, a hint of it describes its table, or knows nothing.
+//! 2. A table that goes, or gives up segments, is unlinked here before they are retired.
+//! 3. Retired segments go to the keyspace's epoch domain and come out of it in [`Keyspace::reclaim`] only. Those of a
+//!    flushed database need not, where the epoch in which they were unlinked has passed ([`crate::Cleared::free`]).
+//! 4. Hints are read through a [`Prefetcher`] only, which borrows the [`View`] of a participant that is online. What it got is
+//!    looked at before that participant is next quiescent or offline: the number of its pass says so.
+#![allow(unsafe_code, reason = "making a hint is a promise, which the invariants above keep")]
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{Hint, HomeBucket, Sighting, Table, Trail};
+use sync::OnceLock;
+
+use crate::key::slot_of_hash;
+use crate::keyspace::{Keyspace, Slots};
+use crate::view::View;
+
+/// With so many keys in one slot a database has some three thousand in all. An array of hints is then less than
+/// a fifth of what the slots' tables take, and smaller databases stay in the caches by themselves.
+const SLOT_KEY_COUNT_MIN: usize = 4;
+
+/// Keys from which on a database has hints: keys of few slots may have been chosen.
+const KEY_COUNT_MIN: u64 = 1024;
+
+/// The hints of the databases other than 0.
+pub(crate) struct FurtherHints {
+    by_db: Box<[OnceLock<Box<[Hint]>>]>,
+}
+
+/// The hints of one database, not to be read: for asking for their cache lines.
+#[derive(Clone, Copy)]
+pub struct Hints<'k> {
+    slots: &'k Slots,
+    which: Which<'k>,
+}
+
+/// The hints of one database, to be read by the thread whose view is borrowed.
+#[derive(Clone, Copy)]
+pub struct Prefetcher<'v> {
+    hints: Hints<'v>,
+    db: DbIndex,
+    /// What is prefetched now may be looked at as long as the view's number of it is the same.
+    pass: u64,
+}
+
+/// A bucket that was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskedBucket {
+    home: HomeBucket,
+    pass: u64,
+}
+
+/// The way to an entry that is not at home, from a bucket that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedTrail {
+    trail: Trail,
+    pass: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Which<'k> {
+    BesideLatches,
+    Further(&'k [Hint]),
+    /// A small database other than 0.
+    None,
+}
+
+impl FurtherHints {
+    pub(crate) fn new(db_count: usize) -> Self {
+        Self { by_db: (1..db_count.max(1)).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn of(&self, db: usize) -> Option<&[Hint]> {
+        Some(self.by_db.get(db.checked_sub(1)?)?.get()?)
+    }
+}
+
+impl Keyspace {
+    /// The hints of a database.
+    #[must_use]
+    #[inline]
+    pub fn hints(&self, db: DbIndex) -> Hints<'_> {
+        let which = match usize::from(db.0) {
+            0 => Which::BesideLatches,
+            db => self.further_hints.of(db).map_or(Which::None, Which::Further),
+        };
+        Hints { slots: self.slots(), which }
+    }
+
+    /// Makes the hint of a table follow it. The slot is held for writing. Returns the bytes of the segments that were retired.
+    #[inline(always)]
+    pub(crate) fn publish(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
+        if db == 0 {
+            self.slots().shared(slot.index()).publish(table)
+        } else {
+            self.publish_further(slot, db, table)
+        }
+    }
+
+    #[inline(never)]
+    fn publish_further(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
+        match self.further_hints.of(db) {
+            Some(hints) => hints[slot.index()].publish(table),
+            None if table.len() >= SLOT_KEY_COUNT_MIN => self.make_hints(slot, db, table),
+            // What the table has replaced is retired: nobody can be led there.
+            None => new_hint().publish(table),
+        }
+    }
+
+    /// Before two databases change places: if one of them has hints, the other one gets them, too.
+    pub(crate) fn pair_hints(&self, dbs: [usize; 2]) {
+        let places = dbs.map(|db| db.checked_sub(1));
+        let hints = || places.iter().flatten().map(|place| &self.further_hints.by_db[*place]);
+        // Database 0 has them in any case.
+        if places.contains(&None) || hints().any(|hints| hints.get().is_some()) {
+            for hints in hints() {
+                hints.get_or_init(no_hints);
+            }
+        }
+    }
+
+    /// Gives a database hints if it has grown so large. Each is filled when its table next changes.
+    #[cold]
+    fn make_hints(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
+        if self.counters.population(db).keys < KEY_COUNT_MIN {
+            return new_hint().publish(table);
+        }
+        self.further_hints.by_db[db - 1].get_or_init(no_hints)[slot.index()].publish(table)
+    }
+}
+
+fn no_hints() -> Box<[Hint]> {
+    (0..SLOT_COUNT).map(|_| new_hint()).collect()
+}
+
+/// A hint that knows nothing.
+pub(crate) fn new_hint() -> Hint {
+    // SAFETY: (1) invariants 1 and 2; (2) invariant 3, and a participant borrows the keyspace that has the heaps; (3) invariant 4.
+    unsafe { Hint::new() }
+}
+
+impl Hints<'_> {
+    /// First pass of a batch: asks for the cache line of the key's slot, and for that of its hint.
+    #[inline(always)]
+    pub fn prefetch_slot(&self, hash: u64) {
+        let slot = slot_of_hash(hash).index();
+        self.slots.prefetch(slot);
+        if let Which::Further(hints) = self.which {
+            hints[slot].prefetch();
+        }
+    }
+
+    #[inline(always)]
+    fn of(&self, hash: u64) -> Option<&Hint> {
+        let slot = slot_of_hash(hash).index();
+        match self.which {
+            Which::BesideLatches => Some(self.slots.shared(slot)),
+            Which::Further(hints) => Some(&hints[slot]),
+            Which::None => None,
+        }
+    }
+}
+
+impl View<'_> {
+    /// What reads the hints of a database, if the thread takes part in the keyspace's epochs; else it knows nothing.
+    #[inline]
+    #[must_use]
+    pub fn prefetcher(&self, db: DbIndex) -> Prefetcher<'_> {
+        let (mut hints, pass) = (self.keyspace().hints(db), self.pass());
+        if pass == NO_PASS {
+            hints.which = Which::None;
+        }
+        Prefetcher { hints, db, pass }
+    }
+}
+
+/// Number of no pass.
+pub(crate) const NO_PASS: u64 = 0;
+
+impl Prefetcher<'_> {
+    /// The pass that it is part of.
+    #[inline(always)]
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    /// The database.
+    #[inline(always)]
+    pub(crate) fn db(&self) -> DbIndex {
+        self.db
+    }
+
+    /// The bucket in which a key is at home, to be looked at in this pass.
+    #[inline(always)]
+    pub(crate) fn home(&self, hash: u64) -> HomeBucket {
+        self.hints.of(hash).map_or_else(HomeBucket::default, |hint| hint.prefetch_home(hash))
+    }
+
+    /// Second pass: asks for the bucket in which the key is at home, whose entry is asked for in the third. It is good until the
+    /// thread is next quiescent.
+    #[inline(always)]
+    #[must_use]
+    pub fn prefetch_home(&self, hash: u64) -> AskedBucket {
+        AskedBucket { home: self.home(hash), pass: self.pass }
+    }
+
+    /// Third pass: asks for the entry of this hash, which is the one that the bucket was asked for. In a bucket that is good
+    /// no more nothing is seen.
+    #[inline(always)]
+    #[must_use]
+    pub fn prefetch_entry(&self, asked: AskedBucket, hash: u64) -> Sighting {
+        if asked.pass == self.pass { asked.home.prefetch_entry(hash) } else { Sighting::Missing }
+    }
+
+    /// For a key that is not at home: asks for the next bucket. Each further pass follows the trail, which is good for as long.
+    #[must_use]
+    pub fn trail_beyond_home(&self, hash: u64) -> Option<AskedTrail> {
+        let trail = self.hints.of(hash)?.trail_beyond_home(hash)?;
+        Some(AskedTrail { trail, pass: self.pass })
+    }
+
+    /// Asks for the entry in the bucket that was asked for last, or if it is elsewhere for the next bucket.
+    #[must_use]
+    pub fn follow(&self, asked: &mut AskedTrail) -> Sighting {
+        if asked.pass == self.pass { asked.trail.follow() } else { Sighting::Missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use collections::{ExpiryChange, Guess, NewValue};
+    use sync::Mode;
+
+    use super::*;
+    use crate::asked::AskedKeys;
+    use crate::key::Key;
+
+    const KEY_COUNT: usize = 8000;
+
+    fn names() -> Vec<String> {
+        (0..KEY_COUNT).map(|number| format!("key:{number}")).collect()
+    }
+
+    /// Of how many of the keys the hints of a database lead to an entry.
+    fn seen_count(view: &View<'_>, db: DbIndex) -> usize {
+        let prefetcher = view.prefetcher(db);
+        let sees = |name: &String| {
+            let hash = view.keyspace.hasher().hash(name.as_bytes());
+            let home = prefetcher.prefetch_home(hash);
+            matches!(prefetcher.prefetch_entry(home, hash), Sighting::Seen(_))
+        };
+        names().iter().filter(|name| sees(name)).count()
+    }
+
+    fn filled(dbs: &[DbIndex]) -> View<'static> {
+        let mut view = View::new(Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {}))), 0, 1);
+        for (db, name) in dbs.iter().flat_map(|db| names().into_iter().map(|name| (*db, name))) {
+            let key = Key::new(view.keyspace.hasher(), name.as_bytes(), db);
+            view.latch(key.slot, Mode::Write).expect("nobody else is there");
+            view.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
+            view.release();
+        }
+        assert_eq!(seen_count(&view, dbs[0]), 0, "it takes no part yet");
+        assert!(view.take_part());
+        view
+    }
+
+    #[test]
+    fn what_was_asked_for_before_the_thread_was_quiescent_is_not_looked_at() {
+        let mut view = filled(&[DbIndex(0)]);
+        let hash_of = |name: &String| view.keyspace.hasher().hash(name.as_bytes());
+        let prefetcher = view.prefetcher(DbIndex(0));
+        let at_home = |hash: &u64| {
+            matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), Sighting::Seen(_))
+        };
+        let hash = names().iter().map(hash_of).find(at_home).expect("most are at home");
+        let (asked, none) = (prefetcher.prefetch_home(hash), AskedBucket::default());
+        assert_eq!(prefetcher.prefetch_entry(none, hash), Sighting::Missing);
+        view.quiescent();
+        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), Sighting::Missing);
+        let asked = view.prefetcher(DbIndex(0)).prefetch_home(hash);
+        view.offline();
+        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), Sighting::Missing);
+        let asked_offline = view.prefetcher(DbIndex(0)).prefetch_home(hash);
+        view.online();
+        let prefetcher = view.prefetcher(DbIndex(0));
+        for asked in [asked, asked_offline] {
+            assert_eq!(prefetcher.prefetch_entry(asked, hash), Sighting::Missing);
+        }
+        assert!(matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(hash), hash), Sighting::Seen(_)));
+        let mut keys = AskedKeys::<4>::default();
+        keys.ask(view.prefetcher(DbIndex(0)), 0, [hash].iter());
+        view.quiescent();
+        keys.ask_for_entries(&view, 0..1, |_, _| ());
+        keys.ask(view.prefetcher(DbIndex(0)), 1, [hash].iter());
+        keys.ask_for_entries(&view, 0..2, |_, _| ());
+        assert_eq!([0, 1].map(|number| keys.at(number).guess != Guess::NONE), [false, true]);
+    }
+
+    #[test]
+    fn a_large_database_has_hints_and_a_small_one_has_none() {
+        let view = filled(&[DbIndex(3), DbIndex(1)]);
+        for db in [1, 3].map(DbIndex) {
+            let seen = seen_count(&view, db);
+            assert!((KEY_COUNT / 2..=KEY_COUNT).contains(&seen), "{seen}");
+        }
+        assert!(matches!(view.keyspace.hints(DbIndex(2)).which, Which::None));
+        assert_eq!(seen_count(&view, DbIndex(2)), 0);
+    }
+
+    #[test]
+    fn hints_follow_whole_databases() {
+        let [zero, one, three] = [0, 1, 3].map(DbIndex);
+        let mut view = filled(&[one]);
+        let seen = seen_count(&view, one);
+        view.latch_all(Mode::Write).expect("nobody else is there");
+        view.swap(one, three);
+        assert_eq!(seen_count(&view, one), 0);
+        assert!(seen_count(&view, three) >= seen);
+        view.swap(three, zero);
+        assert_eq!((seen_count(&view, three), seen_count(&view, one)), (0, 0));
+        assert!(seen_count(&view, zero) >= seen);
+        view.swap(zero, three);
+        view.clear(Some(three)).free();
+        assert_eq!(seen_count(&view, three), 0);
+        view.release();
+    }
+
+    #[test]
+    fn hints_know_nothing_of_what_is_removed() {
+        let three = DbIndex(3);
+        let mut view = filled(&[three]);
+        assert!(seen_count(&view, three) > 0);
+        for name in names() {
+            let key = Key::new(view.keyspace.hasher(), name.as_bytes(), three);
+            view.latch(key.slot, Mode::Write).expect("nobody else is there");
+            drop(view.remove(key));
+            view.release();
+        }
+        assert_eq!(seen_count(&view, three), 0);
+    }
+}

@@ -1,0 +1,260 @@
+//! Eviction: who is taken, by each policy, and that nobody is who is no victim any more.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use base::{DbIndex, Millis};
+use collections::{ExpiryChange, NewValue};
+use keyspace::{
+    Aging, EVICTION_GROUP_SIZE_MAX, EvictionOrder, EvictionPolicy, Evictor, Key, Keyspace, View, WantedEvents,
+};
+use sync::Mode;
+
+const NOW_MS: i64 = 1_700_000_000_000;
+
+fn keyspace() -> Keyspace {
+    Keyspace::new(16, [1, 2, 3, 4], |_| {})
+}
+
+fn view(keyspace: &Keyspace) -> View<'_> {
+    let mut view = View::new(keyspace, 0, 42);
+    view.now = Millis(NOW_MS);
+    view.aging = Aging::lru(NOW_MS);
+    view
+}
+
+fn with_key<'k, R>(
+    view: &mut View<'k>,
+    db: u16,
+    name: &str,
+    change: impl FnOnce(&mut View<'k>, Key<'_>) -> R,
+) -> R {
+    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(db));
+    view.latch(key.slot, Mode::Write).expect("nobody else holds it");
+    let result = change(view, key);
+    view.release();
+    result
+}
+
+fn set(view: &mut View<'_>, db: u16, name: &str, expiry: ExpiryChange) {
+    with_key(view, db, name, |view, key| view.set(key, NewValue::Bytes(b"value"), expiry));
+}
+
+fn policy(volatile_only: bool, order: EvictionOrder) -> EvictionPolicy {
+    EvictionPolicy { volatile_only, order }
+}
+
+/// Evicts up to so many keys in one call. Returns their databases and names.
+fn evict(
+    evictor: &mut Evictor,
+    view: &mut View<'_>,
+    policy: EvictionPolicy,
+    count: usize,
+) -> Vec<(u16, String)> {
+    let mut evicted = Vec::new();
+    let returned = evictor.evict(view, policy, 5, count, |victim| {
+        let name = String::from_utf8(victim.removed.entry().key().to_vec()).expect("names are text");
+        evicted.push((victim.db.0, name));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(returned, evicted.len());
+    evicted
+}
+
+/// Evicts one key as the first of a group: the candidates for the others are kept.
+fn evict_first(evictor: &mut Evictor, view: &mut View<'_>, policy: EvictionPolicy) -> String {
+    let mut name = None;
+    evictor.evict(view, policy, 5, EVICTION_GROUP_SIZE_MAX, |victim| {
+        name = Some(String::from_utf8(victim.removed.entry().key().to_vec()).expect("names are text"));
+        ControlFlow::Break(())
+    });
+    name.expect("there are keys to evict")
+}
+
+/// The policies that keep candidates from one call to the next.
+const POOLED: [EvictionOrder; 2] = [EvictionOrder::Aging, EvictionOrder::Ttl];
+
+#[test]
+fn keys_that_were_sampled_and_then_persisted_stay() {
+    for (order, is_lfu) in [(POOLED[0], false), (POOLED[0], true), (POOLED[1], false)] {
+        let keyspace = keyspace();
+        let mut view = view(&keyspace);
+        if is_lfu {
+            view.aging = Aging::lfu(NOW_MS, 10, 1);
+        }
+        let names: Vec<_> = (0..40).map(|number| format!("key:{number}")).collect();
+        for (at, name) in (1..).zip(&names) {
+            set(&mut view, 0, name, ExpiryChange::At(NOW_MS + 1_000_000 * at));
+        }
+        let mut evictor = Evictor::default();
+        let policy = policy(true, order);
+        let gone = evict(&mut evictor, &mut view, policy, EVICTION_GROUP_SIZE_MAX);
+        assert_eq!(gone.len(), EVICTION_GROUP_SIZE_MAX);
+        for name in &names {
+            with_key(&mut view, 0, name, |view, key| view.set_expiry(key, None));
+        }
+        assert_eq!(evict(&mut evictor, &mut view, policy, 1), []);
+        assert_eq!(keyspace.counters.population(0).keys as usize, names.len() - gone.len());
+    }
+}
+
+#[test]
+fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace);
+    for number in 0..30 {
+        set(&mut view, 0, &format!("key:{number}"), ExpiryChange::Clear);
+    }
+    let mut evictor = Evictor::default();
+    let policy = policy(false, EvictionOrder::Aging);
+    view.aging = Aging::lru(NOW_MS + 100_000);
+    let first = evict_first(&mut evictor, &mut view, policy);
+    // What is left is in the pool, and all but two are used now.
+    for number in 0..30 {
+        let name = format!("key:{number}");
+        if name != "key:7" && name != "key:8" {
+            with_key(&mut view, 0, &name, |view, key| view.touch_key(key));
+        }
+    }
+    let old = ["key:7", "key:8"].into_iter().filter(|name| first != *name).count();
+    for _ in 0..old {
+        let evicted = evict(&mut evictor, &mut view, policy, 1);
+        assert!(["key:7", "key:8"].contains(&evicted[0].1.as_str()), "{evicted:?}");
+    }
+}
+
+#[test]
+fn a_key_that_expires_later_than_when_it_was_sampled_waits_for_its_turn() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace);
+    for number in 0..20 {
+        set(&mut view, 0, &format!("key:{number}"), ExpiryChange::At(NOW_MS + 1_000 * (number + 1)));
+    }
+    let mut evictor = Evictor::default();
+    let policy = policy(true, EvictionOrder::Ttl);
+    for _ in 0..8 {
+        evict(&mut evictor, &mut view, policy, 1);
+    }
+    let left: Vec<_> = (0..20).filter(|number| is_there(&mut view, 0, &format!("key:{number}"))).collect();
+    for number in &left[..left.len() - 1] {
+        let name = format!("key:{number}");
+        with_key(&mut view, 0, &name, |view, key| view.set_expiry(key, Some(NOW_MS + 1_000_000)));
+    }
+    let last = format!("key:{}", left[left.len() - 1]);
+    let evicted: Vec<_> = (0..8).flat_map(|_| evict(&mut evictor, &mut view, policy, 1)).collect();
+    assert_eq!(evicted.iter().filter(|(_, name)| *name == last).count(), 1, "{evicted:?}");
+}
+
+fn is_there(view: &mut View<'_>, db: u16, name: &str) -> bool {
+    with_key(view, db, name, |view, key| view.peek(key).is_some())
+}
+
+#[test]
+fn of_a_candidate_that_is_gone_nobody_hears() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace);
+    view.wanted = WantedEvents::default().with_every_change(true);
+    let names: Vec<_> = (0..12).map(|number| format!("key:{number}")).collect();
+    names.iter().for_each(|name| set(&mut view, 3, name, ExpiryChange::Clear));
+    let mut evictor = Evictor::default();
+    let policy = policy(false, EvictionOrder::Aging);
+    evict_first(&mut evictor, &mut view, policy);
+    for name in &names {
+        with_key(&mut view, 3, name, |view, key| view.remove(key));
+    }
+    view.changed_keys.clear();
+    assert_eq!(evict(&mut evictor, &mut view, policy, 1), []);
+    assert_eq!(view.changed_keys.len(), 0);
+    assert_eq!(view.counters.evicted_keys.value(), 1);
+}
+
+#[test]
+fn every_policy_evicts_everything_it_may_and_nothing_else() {
+    let orders = [EvictionOrder::Aging, EvictionOrder::Random, EvictionOrder::Ttl];
+    for (volatile_only, order) in orders.map(|order| [(false, order), (true, order)]).concat() {
+        let keyspace = keyspace();
+        let mut view = view(&keyspace);
+        for number in 0..600 {
+            let expiry =
+                if number % 3 == 0 { ExpiryChange::At(NOW_MS + 1_000 + number) } else { ExpiryChange::Clear };
+            set(&mut view, (number % 10) as u16, &format!("key:{number}"), expiry);
+        }
+        let mut evictor = Evictor::default();
+        let mut seen = HashSet::new();
+        loop {
+            let evicted = evict(&mut evictor, &mut view, policy(volatile_only, order), 16);
+            if evicted.is_empty() {
+                break;
+            }
+            assert!(evicted.len() <= EVICTION_GROUP_SIZE_MAX);
+            for victim in evicted {
+                assert!(seen.insert(victim), "evicted twice");
+            }
+        }
+        assert_eq!(seen.len(), if volatile_only { 200 } else { 600 }, "{volatile_only} {order:?}");
+        assert_eq!(keyspace.key_count(), 600 - seen.len() as u64);
+        assert_eq!(view.counters.evicted_keys.value(), seen.len() as u64);
+    }
+}
+
+#[test]
+fn the_longest_idle_and_those_that_expire_first_go_first() {
+    for order in POOLED {
+        let keyspace = keyspace();
+        let mut view = view(&keyspace);
+        for number in 0..2000_i64 {
+            view.aging = Aging::lru(NOW_MS + 1_000 * number);
+            set(&mut view, 0, &format!("{number}"), ExpiryChange::At(NOW_MS + 10_000_000 + 1_000 * number));
+        }
+        view.aging = Aging::lru(NOW_MS + 3_000_000);
+        let mut evictor = Evictor::default();
+        let mut evicted = Vec::new();
+        while evicted.len() < 500 {
+            evicted.extend(evict(&mut evictor, &mut view, policy(true, order), 16));
+        }
+        let among_the_oldest =
+            evicted.iter().filter(|(_, name)| name.parse::<i64>().is_ok_and(|number| number < 1000)).count();
+        // Of five sampled keys, one goes: seldom one of the younger half.
+        assert!(among_the_oldest >= evicted.len() * 95 / 100, "{among_the_oldest} of {}", evicted.len());
+    }
+}
+
+#[test]
+fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace);
+    let mut evictor = Evictor::default();
+    let mut counts: HashMap<(u16, String), u32> = HashMap::new();
+    // A few keys in 16,384 slots, four times as many in one database as in the other.
+    let fill = |view: &mut View<'_>| {
+        for number in 0..50 {
+            let db = if number % 5 == 0 { 7 } else { 0 };
+            set(view, db, &format!("key:{number}"), ExpiryChange::Clear);
+        }
+    };
+    for _ in 0..400 {
+        fill(&mut view);
+        for victim in evict(&mut evictor, &mut view, policy(false, EvictionOrder::Random), 10) {
+            *counts.entry(victim).or_default() += 1;
+        }
+    }
+    assert_eq!(counts.len(), 50);
+    // A group that met a key twice is the smaller for it.
+    let mean = counts.values().sum::<u32>() / 50;
+    assert!(mean > 60 && counts.values().all(|count| (mean / 2..2 * mean).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a_change_of_the_policy_forgets_the_candidates() {
+    let keyspace = keyspace();
+    let mut view = view(&keyspace);
+    for number in 0..20 {
+        let expiry = if number == 0 { ExpiryChange::At(NOW_MS + 1) } else { ExpiryChange::Clear };
+        set(&mut view, 0, &format!("key:{number}"), expiry);
+    }
+    let mut evictor = Evictor::default();
+    let first = evict(&mut evictor, &mut view, policy(false, EvictionOrder::Random), 1);
+    let second = evict(&mut evictor, &mut view, policy(true, EvictionOrder::Aging), 16);
+    let volatile = vec![(0, "key:0".to_owned())];
+    assert_eq!(if first == volatile { first } else { second }, volatile);
+}

@@ -1,0 +1,103 @@
+//! What a socket, listener or eventfd is to the kernel: a descriptor, or in a simulation the place of one.
+//!
+//! Owns the descriptor, and closes it when dropped. Knows nothing of reactors.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::{PeerAddress, sys};
+
+#[derive(Debug)]
+pub(crate) enum Descriptor {
+    Kernel(OwnedFd),
+    #[cfg(feature = "simulation")]
+    Simulated(crate::simulated::Descriptor),
+}
+
+/// Answers with the kernel's function for a descriptor, or with the simulated network's method.
+macro_rules! ask {
+    ($descriptor:expr, $kernel:path, $method:ident $(, $argument:expr)*) => {
+        match $descriptor {
+            Descriptor::Kernel(fd) => $kernel(fd.as_raw_fd() $(, $argument)*),
+            #[cfg(feature = "simulation")]
+            Descriptor::Simulated(descriptor) => descriptor.$method($($argument),*),
+        }
+    };
+}
+
+impl Descriptor {
+    /// A new eventfd.
+    pub(crate) fn event() -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = crate::simulated::Network::current() {
+            return network.event().map(Self::Simulated);
+        }
+        sys::eventfd().map(Self::Kernel)
+    }
+
+    /// Adds one to an eventfd.
+    pub(crate) fn signal(&self) {
+        match self {
+            Self::Kernel(fd) => sys::signal_eventfd(fd),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(descriptor) => descriptor.signal(),
+        }
+    }
+
+    /// Its number in the process.
+    pub(crate) fn number(&self) -> RawFd {
+        match self {
+            Self::Kernel(fd) => fd.as_raw_fd(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(descriptor) => descriptor.number(),
+        }
+    }
+
+    /// Ends one or both directions; `how` is one of `SHUT_*`.
+    pub(crate) fn shut_down(&self, how: libc::c_int) -> io::Result<()> {
+        ask!(self, sys::shutdown, shut_down, how)
+    }
+
+    pub(crate) fn peer_name(&self) -> io::Result<PeerAddress> {
+        ask!(self, sys::peer_name, peer_name)
+    }
+
+    pub(crate) fn local_name(&self) -> io::Result<PeerAddress> {
+        ask!(self, sys::local_name, local_name)
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        ask!(self, sys::is_listening, is_listening)
+    }
+
+    /// Sets an option of the kernel's sockets; a simulated one has none.
+    pub(crate) fn set_option(
+        &self,
+        level: libc::c_int,
+        option: libc::c_int,
+        value: libc::c_int,
+    ) -> io::Result<()> {
+        match self {
+            Self::Kernel(fd) => sys::set_option(fd.as_raw_fd(), level, option, value),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Kernel(fd) => fd.try_clone().map(Self::Kernel),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(descriptor) => descriptor.try_clone().map(Self::Simulated),
+        }
+    }
+
+    /// The kernel's descriptor. Panics for a simulated one, which nothing outside of the simulation can use.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        match self {
+            Self::Kernel(fd) => fd,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => unreachable!("a simulated socket stays in its simulation"),
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! A kernel's side of a ring, simulated: requests on sockets of the simulated network.
+//!
+//! It does what the backend relies on, and no more kindly than the kernel may: the queues are as small as the network's
+//! settings say, completions that find their queue full wait in a list until the next call, a multishot request ends when
+//! its completion finds no room, and calls may be interrupted.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use io_uring::types::BufRingEntry;
+use sync::simulation;
+
+use super::request::{Completion, Operation, Request};
+use crate::simulated::{Descriptor, Network, Notice, Readiness, Watched};
+
+pub(super) struct SimulatedQueues {
+    network: Arc<Network>,
+    /// Counts among the process's descriptors.
+    _descriptor: Descriptor,
+    notice: Notice,
+    submissions: VecDeque<Request>,
+    entries: usize,
+    completions: VecDeque<Completion>,
+    completion_entries: usize,
+    overflow: VecDeque<Completion>,
+    interruption_percent: u64,
+    armed: Vec<Armed>,
+    buffers: Option<Buffers>,
+}
+
+/// A request that completes later.
+struct Armed {
+    user_data: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Receive(usize),
+    Room(usize),
+    /// Of an event, with the number of signals that were reported.
+    Signals(usize, u64),
+    Accept(usize),
+}
+
+/// The group of receive buffers.
+struct Buffers {
+    start: NonNull<BufRingEntry>,
+    mask: u16,
+    head: u16,
+}
+
+/// A buffer that was taken.
+struct Buffer {
+    start: *mut u8,
+    size: usize,
+    id: u16,
+}
+
+impl SimulatedQueues {
+    pub(super) fn new(network: Arc<Network>) -> io::Result<Self> {
+        let settings = network.settings();
+        Ok(Self {
+            _descriptor: network.ring()?,
+            notice: Notice::default(),
+            submissions: VecDeque::new(),
+            entries: settings.ring_entries as usize,
+            completions: VecDeque::new(),
+            completion_entries: settings.completion_entries as usize,
+            overflow: VecDeque::new(),
+            interruption_percent: settings.interruption_percent,
+            armed: Vec::new(),
+            buffers: None,
+            network,
+        })
+    }
+
+    pub(super) fn has_features(&self) -> bool {
+        true
+    }
+
+    /// # Safety
+    ///
+    /// 1. As of [`Ring::register_buffers`](super::ring::Ring::register_buffers).
+    pub(super) unsafe fn register_buffers(
+        &mut self,
+        start: *mut BufRingEntry,
+        entry_count: u16,
+        _group: u16,
+    ) -> io::Result<()> {
+        let start = NonNull::new(start).ok_or(io::ErrorKind::InvalidInput)?;
+        self.buffers = Some(Buffers { start, mask: entry_count - 1, head: 0 });
+        Ok(())
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "the kernel may refuse")]
+    pub(super) fn unregister_buffers(&mut self, _group: u16) -> io::Result<()> {
+        self.buffers = None;
+        Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// 1. As of [`Ring::push`](super::ring::Ring::push).
+    pub(super) unsafe fn try_push(&mut self, request: &Request) -> bool {
+        let has_room = self.submissions.len() < self.entries;
+        if has_room {
+            self.submissions.push_back(*request);
+        }
+        has_room
+    }
+
+    pub(super) fn queued_count(&mut self) -> u32 {
+        self.submissions.len() as u32
+    }
+
+    pub(super) fn has_overflowed(&mut self) -> bool {
+        !self.overflow.is_empty()
+    }
+
+    pub(super) fn take(&mut self, to: &mut Vec<Completion>) {
+        to.extend(self.completions.drain(..));
+    }
+
+    /// A descriptor that an accept brought.
+    pub(super) fn own_result(&self, result: i32) -> io::Result<Descriptor> {
+        if result < 0 {
+            return Err(io::Error::from_raw_os_error(-result));
+        }
+        Ok(Descriptor::new(Arc::clone(&self.network), result))
+    }
+
+    pub(super) fn call(
+        &mut self,
+        to_submit: u32,
+        wanted_count: u32,
+        timeout: Option<Duration>,
+    ) -> io::Result<u32> {
+        let mut now_ns = now();
+        for taken in 0..to_submit {
+            let Some(request) = self.submissions.pop_front() else { return Ok(taken) };
+            self.submit(&request, now_ns);
+        }
+        self.flush_overflow();
+        let end_us = timeout.map(|timeout| (now_ns / 1000).saturating_add(timeout.as_micros() as u64));
+        loop {
+            self.notice.take();
+            let next_ns = self.progress(now_ns);
+            if self.completions.len() >= wanted_count as usize {
+                return Ok(to_submit);
+            }
+            if end_us.is_some_and(|end_us| now_ns / 1000 >= end_us) {
+                return if to_submit > 0 { Ok(to_submit) } else { Err(error_of(libc::ETIME)) };
+            }
+            if self.network.chance(self.interruption_percent) {
+                return if to_submit > 0 { Ok(to_submit) } else { Err(error_of(libc::EINTR)) };
+            }
+            let next_us = next_ns.map(|ns| ns.div_ceil(1000));
+            let until_us = [next_us, end_us].into_iter().flatten().min();
+            let notice = self.notice.clone();
+            simulation::wait_until(until_us, move || notice.is_given());
+            now_ns = now();
+        }
+    }
+
+    /// Begins a request: what can't wait is over when this returns.
+    fn submit(&mut self, request: &Request, now_ns: u64) {
+        let result = match request.operation {
+            Operation::Send { fd, start, size } => {
+                // SAFETY: `push` (1): the bytes are readable until the request is submitted.
+                let bytes = unsafe { std::slice::from_raw_parts(start, size as usize) };
+                self.send(fd, bytes, now_ns)
+            }
+            Operation::SendMessage { fd, message } => {
+                // SAFETY: `push` (1): the message is valid until it is submitted.
+                let bytes = unsafe { gather(message) };
+                self.send(fd, &bytes, now_ns)
+            }
+            Operation::Receive { fd } => return self.arm(request, fd),
+            Operation::AwaitRoom { fd } => return self.arm(request, fd),
+            Operation::AwaitSignals { fd } => return self.arm(request, fd),
+            Operation::Accept { fd } => return self.arm(request, fd),
+            Operation::Cancel { user_data } => {
+                let index = self.armed.iter().position(|armed| armed.user_data == user_data);
+                match index.map(|index| self.armed.remove(index)) {
+                    Some(armed) => {
+                        self.post(Completion::new(armed.user_data, -libc::ECANCELED, false, None));
+                        Ok(0)
+                    }
+                    None => Err(libc::ENOENT),
+                }
+            }
+            Operation::CancelAll => {
+                for armed in std::mem::take(&mut self.armed) {
+                    self.post(Completion::new(armed.user_data, -libc::ECANCELED, false, None));
+                }
+                Ok(0)
+            }
+        };
+        match result {
+            Ok(_) if request.is_quiet => {}
+            Ok(result) => self.post(Completion::new(request.user_data, result, false, None)),
+            Err(error) => self.post(Completion::new(request.user_data, -error, false, None)),
+        }
+    }
+
+    /// Sends without waiting. A short send of a quiet request counts as an error, that is: it posts its size.
+    fn send(&mut self, fd: i32, bytes: &[u8], now_ns: u64) -> Result<i32, i32> {
+        let Some(Watched::End(end)) = self.network.watched(fd) else { return Err(libc::EBADF) };
+        match self.network.write(end, bytes, now_ns) {
+            Ok(size) if size < bytes.len() => Err(-(size as i32)),
+            Ok(size) => Ok(size as i32),
+            Err(error) => Err(error.raw_os_error().unwrap_or(libc::EAGAIN)),
+        }
+    }
+
+    /// Has a request complete later.
+    fn arm(&mut self, request: &Request, fd: i32) {
+        let kind = match (self.network.watched(fd), request.operation) {
+            (Some(Watched::End(end)), Operation::Receive { .. }) => Kind::Receive(end),
+            (Some(Watched::End(end)), Operation::AwaitRoom { .. }) => Kind::Room(end),
+            (Some(Watched::Event(event)), Operation::AwaitSignals { .. }) => Kind::Signals(event, 0),
+            (Some(Watched::Listener(listener)), Operation::Accept { .. }) => Kind::Accept(listener),
+            _ => return self.post(Completion::new(request.user_data, -libc::EBADF, false, None)),
+        };
+        if let Some(watched) = self.network.watched(fd) {
+            self.network.watch(watched, &self.notice);
+        }
+        self.armed.push(Armed { user_data: request.user_data, kind });
+    }
+
+    /// Completes what can be. Returns when more can be, if nothing else happens.
+    fn progress(&mut self, now_ns: u64) -> Option<u64> {
+        let mut next_ns = None;
+        let mut index = 0;
+        while index < self.armed.len() {
+            let Armed { user_data, kind } = self.armed[index];
+            let (stays, at) = match kind {
+                Kind::Receive(end) => self.receive(user_data, end, now_ns),
+                Kind::Room(end) => (self.find_room(user_data, end, now_ns), None),
+                Kind::Signals(event, seen) => (self.see_signals(index, event, seen), None),
+                Kind::Accept(listener) => self.accept(user_data, listener, now_ns),
+            };
+            next_ns = [next_ns, at].into_iter().flatten().min();
+            if stays {
+                index += 1;
+            } else {
+                self.armed.remove(index);
+            }
+        }
+        next_ns
+    }
+
+    /// Whether a receive stays armed, and when it has more.
+    fn receive(&mut self, user_data: u64, end: usize, now_ns: u64) -> (bool, Option<u64>) {
+        loop {
+            match self.network.read_readiness(end, now_ns) {
+                Readiness::Now => {}
+                Readiness::At(at) => return (true, Some(at)),
+                Readiness::Unknown => return (true, None),
+            }
+            let Some(buffer) = self.buffers.as_mut().and_then(Buffers::first) else {
+                self.post(Completion::new(user_data, -libc::ENOBUFS, false, None));
+                return (false, None);
+            };
+            // SAFETY: the buffer is with the kernel: nobody else reads or writes it until a completion names it.
+            let room = unsafe { std::slice::from_raw_parts_mut(buffer.start, buffer.size) };
+            let result = match self.network.read(end, room, now_ns) {
+                Ok(0) => Completion::new(user_data, 0, false, None),
+                Ok(size) => {
+                    self.buffers.iter_mut().for_each(Buffers::take_first);
+                    let has_more = self.has_room();
+                    Completion::new(user_data, size as i32, has_more, Some(buffer.id))
+                }
+                Err(error) => {
+                    let error = error.raw_os_error().unwrap_or(libc::EAGAIN);
+                    Completion::new(user_data, -error, false, None)
+                }
+            };
+            self.post(result);
+            if !result.has_more() {
+                return (false, None);
+            }
+        }
+    }
+
+    fn find_room(&mut self, user_data: u64, end: usize, now_ns: u64) -> bool {
+        let has_room = self.network.has_room(end, now_ns);
+        if has_room {
+            self.post(Completion::new(user_data, i32::from(libc::POLLOUT), false, None));
+        }
+        !has_room
+    }
+
+    fn see_signals(&mut self, index: usize, event: usize, seen: u64) -> bool {
+        let count = self.network.signal_count(event);
+        if count == seen {
+            return true;
+        }
+        let has_more = self.has_room();
+        let armed = &mut self.armed[index];
+        armed.kind = Kind::Signals(event, count);
+        let completion = Completion::new(armed.user_data, i32::from(libc::POLLIN), has_more, None);
+        self.post(completion);
+        has_more
+    }
+
+    fn accept(&mut self, user_data: u64, listener: usize, now_ns: u64) -> (bool, Option<u64>) {
+        loop {
+            match self.network.accept_readiness(listener, now_ns) {
+                Readiness::Now => {}
+                Readiness::At(at) => return (true, Some(at)),
+                Readiness::Unknown => return (true, None),
+            }
+            let has_more = self.has_room();
+            let completion = match self.network.accept(listener, now_ns) {
+                Ok(number) => Completion::new(user_data, number, has_more, None),
+                Err(error) => {
+                    let error = error.raw_os_error().unwrap_or(libc::EINVAL);
+                    Completion::new(user_data, -error, false, None)
+                }
+            };
+            self.post(completion);
+            if !completion.has_more() {
+                return (false, None);
+            }
+        }
+    }
+
+    /// Whether a completion finds room in the queue. Once some wait in the list, the next ones queue up behind them.
+    fn has_room(&self) -> bool {
+        self.overflow.is_empty() && self.completions.len() < self.completion_entries
+    }
+
+    fn post(&mut self, completion: Completion) {
+        if self.has_room() {
+            self.completions.push_back(completion);
+        } else {
+            self.overflow.push_back(completion);
+        }
+    }
+
+    fn flush_overflow(&mut self) {
+        while self.completions.len() < self.completion_entries {
+            let Some(completion) = self.overflow.pop_front() else { return };
+            self.completions.push_back(completion);
+        }
+    }
+}
+
+impl Buffers {
+    /// The buffer that the next receive fills, if one is lent.
+    fn first(&mut self) -> Option<Buffer> {
+        // SAFETY: `register_buffers` (1): the entries are alive and initialised.
+        let tail = unsafe { BufRingEntry::tail(self.start.as_ptr()) };
+        // SAFETY: it is an aligned u16, which the other side writes atomically too.
+        let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) }.load(Ordering::Acquire);
+        if tail == self.head {
+            return None;
+        }
+        // SAFETY: the masked index is below the number of entries.
+        let entry = unsafe { self.start.add(usize::from(self.head & self.mask)) };
+        // SAFETY: entries before the tail are written, and the same thread writes them.
+        let entry = unsafe { entry.as_ref() };
+        Some(Buffer { start: entry.addr() as *mut u8, size: entry.len() as usize, id: entry.bid() })
+    }
+
+    fn take_first(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+}
+
+/// The bytes of a message.
+///
+/// # Safety
+///
+/// 1. The message, its slices and their bytes are valid.
+unsafe fn gather(message: *const libc::msghdr) -> Vec<u8> {
+    // SAFETY: (1).
+    let message = unsafe { &*message };
+    // SAFETY: (1).
+    let slices = unsafe { std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
+    let mut bytes = Vec::new();
+    for slice in slices {
+        // SAFETY: (1).
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(slice.iov_base.cast(), slice.iov_len) });
+    }
+    bytes
+}
+
+fn now() -> u64 {
+    simulation::monotonic_ns().unwrap_or(0)
+}
+
+fn error_of(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}

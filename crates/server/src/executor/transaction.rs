@@ -1,0 +1,213 @@
+//! Transactions that come in one piece: `MULTI`, plain requests and `EXEC` in one batch, from a connection with nothing switched
+//! on. They are run where they lie, with nothing queued: the same steps as for one that comes bit by bit (latch, look at what is
+//! watched, run, let go, report), and the same replies.
+//!
+//! Invariant: what can't be latched at once, or is not plain, is left untouched for the usual way.
+
+use base::Slot;
+use commands::command::{Access, Flags};
+use commands::context::{Ctx, PlannedKey};
+use commands::error::CommandError;
+use commands::host::Host;
+use commands::reply::Reply;
+use commands::session::SessionFlags;
+use commands::table::{CommandId, NUMBERED};
+use keyspace::slot_of_hash;
+use reactor::clock::Ticks;
+use sync::Mode;
+use wire::reply::ReplyBuffer;
+
+use super::Executor;
+use super::latching::{latch_in_order, latch_keys};
+use super::plan::{Place, Planned, Refusal};
+use crate::command_log::Cost;
+use crate::connection::Connection;
+
+/// A transaction, all of which is in a batch.
+struct Whole {
+    /// The plan of `EXEC`; those of the requests are between it and that of `MULTI`.
+    exec: usize,
+    /// Number of requests between.
+    count: usize,
+    /// In which mode their keys are latched.
+    mode: Mode,
+}
+
+/// The number of `MULTI`.
+pub(super) fn multi_id() -> CommandId {
+    let place = NUMBERED.iter().position(|(name, _)| name == "multi");
+    CommandId(place.expect("the table has it") as u16)
+}
+
+impl Executor {
+    /// If the request at `place` begins a transaction that is whole in the batch and can be run now: runs it, and returns what
+    /// is behind.
+    #[inline(never)]
+    pub(super) fn run_transaction(
+        &mut self,
+        connection: &mut Connection,
+        planned: &Planned,
+        bytes: &[u8],
+        place: Place,
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> Option<Place> {
+        let whole = whole_transaction(planned, place)?;
+        let (first, exec) = (&planned.plans[place.plan + 1], &planned.plans[whole.exec]);
+        let size = exec.requests.range_of(0).end - first.requests.range_of(0).start;
+        if !self.has_room_for(size) {
+            return None;
+        }
+        let keys = planned.keys_between(place.plan + 1, whole.exec);
+        let first_key = planned.first_announced_of(first, 0);
+        self.approach.reach(&self.view, first_key, keys.len() as u32);
+        self.approach.tell(keys, first_key);
+        if !self.latch_transaction(connection, keys, whole.mode) {
+            self.view.release();
+            return None;
+        }
+        let protocol = connection.session.protocol;
+        let mark = connection.out.len();
+        let mut out = ReplyBuffer::new(&mut connection.out, protocol);
+        out.simple("OK");
+        (0..whole.count).for_each(|_| out.simple("QUEUED"));
+        let exec_mark = connection.out.len();
+        let began = Ticks::now();
+        self.statistics.ran(self.multi_id, 1, began.ns_since(*started));
+        self.statistics.current_command.set(u64::from(exec.id.0) + 1);
+        *started = began;
+        self.view.touch = true;
+        let watching = connection.session.watching.take();
+        let has_changed = watching.as_ref().is_some_and(|watching| self.view.has_changed(watching));
+        if let Some(watching) = watching {
+            self.view.unwatch(*watching);
+        }
+        if has_changed {
+            ReplyBuffer::new(&mut connection.out, protocol).null_array();
+        } else {
+            ReplyBuffer::new(&mut connection.out, protocol).array(whole.count);
+            connection.session.flags.insert(SessionFlags::IN_EXEC);
+            for at in place.plan + 1..whole.exec {
+                self.run_part(connection, planned, bytes, at, started, host);
+            }
+            connection.session.flags.remove(SessionFlags::IN_EXEC);
+        }
+        if self.view.has_ready() {
+            self.serve_ready(host);
+        }
+        self.view.release();
+        connection.lent.append(self.effects.lending.lent());
+        connection.session.last_command = Some(exec.id);
+        connection.session.command_count += 2;
+        self.statistics.commands_processed.add(2);
+        let ns = started.ns_since(began);
+        self.statistics.ran(exec.id, 1, ns);
+        self.account_changes(connection);
+        let args = planned.args(exec, 0, bytes);
+        if self.view.saw_expired.get() {
+            self.delete_expired(connection, &[], args);
+        }
+        let reply_size = connection.out.len() - exec_mark + connection.lent.size_since(mark);
+        if ns >= self.slow_ns || reply_size > self.large_reply_size {
+            let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
+            self.log_command(connection, exec.found()?, args, cost);
+        }
+        Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
+    }
+
+    /// Latches what a transaction needs, and what is watched before it, if all of it can be had now.
+    fn latch_transaction(&mut self, connection: &Connection, keys: &[PlannedKey], mode: Mode) -> bool {
+        let Some(watching) = &connection.session.watching else {
+            return match keys {
+                [key] => self.view.latch(slot_of_hash(key.hash), mode).is_ok(),
+                keys => latch_keys(&mut self.view, keys, mode, &mut self.slots).is_ok(),
+            };
+        };
+        self.slots.clear();
+        self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+        self.slots.extend(watching.slots());
+        let slots: &mut Vec<Slot> = &mut self.slots;
+        // The lists of those who watch are left, too.
+        self.view.latch_at_once(slots.iter().copied(), Mode::Write)
+            || latch_in_order(&mut self.view, slots, Mode::Write).is_ok()
+    }
+
+    /// Runs the requests of one plan as parts of a transaction.
+    #[inline(always)]
+    fn run_part(
+        &mut self,
+        connection: &mut Connection,
+        planned: &Planned,
+        bytes: &[u8],
+        at: usize,
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) {
+        let plan = &planned.plans[at];
+        let Some(found) = plan.found() else { return };
+        let protocol = connection.session.protocol;
+        let mut failed_count = 0;
+        let mut largest = (0, 0);
+        for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
+            let mark = connection.out.len();
+            let mut ctx = Ctx {
+                data: &mut self.view,
+                session: &mut connection.session,
+                config: &self.config,
+                host,
+                command: found.command,
+                planned: keys,
+                args,
+                effects: &mut self.effects,
+                hasher: self.shared.keyspace.hasher(),
+            };
+            ctx.effects.has_emptied = false;
+            let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
+            if let Err(error) = (found.command.run)(&mut ctx, args, reply) {
+                ctx.effects.lending.lent().forget_since(mark);
+                connection.out.truncate(mark);
+                ReplyBuffer::new(&mut connection.out, protocol).error(error.text());
+                failed_count += 1;
+                self.shared.errors.count(CommandError::code(&error));
+            }
+            let reply_size = connection.out.len() - mark + self.effects.lending.lent().size_since(mark);
+            largest = largest.max((reply_size, nth));
+        }
+        let count = plan.requests.count() as u64;
+        let now = Ticks::now();
+        let ns = now.ns_since(*started) / count;
+        *started = now;
+        self.statistics.ran(plan.id, count, ns * count);
+        self.statistics.commands_processed.add(count);
+        if failed_count > 0 {
+            self.statistics.command(plan.id).failed.add(failed_count);
+            self.statistics.errors.add(failed_count);
+        }
+        let (reply_size, nth) = largest;
+        let request_size = plan.requests.size();
+        if ns >= self.slow_ns || reply_size > self.large_reply_size || request_size > self.large_request_size
+        {
+            let cost = Cost { ns, reply_size, request_size };
+            self.log_command(connection, found, planned.args(plan, nth, bytes), cost);
+        }
+    }
+}
+
+/// What `MULTI` at this place begins, if all of it is there and plain.
+fn whole_transaction(planned: &Planned, place: Place) -> Option<Whole> {
+    let (mut count, mut mode) = (0, Mode::Read);
+    for (at, plan) in planned.plans.iter().enumerate().skip(place.plan + 1) {
+        let command = plan.command.filter(|_| plan.refusal == Refusal::None)?;
+        if command.access == Access::Queued {
+            return (count > 0).then_some(Whole { exec: at, count, mode });
+        }
+        if !plan.is_plain || command.flags.intersects(Flags::NO_MULTI | Flags::NO_QUEUE) {
+            return None;
+        }
+        if command.access == Access::Write {
+            mode = Mode::Write;
+        }
+        count += plan.requests.count();
+    }
+    None
+}

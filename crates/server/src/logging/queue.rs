@@ -1,0 +1,167 @@
+//! What waits to be written to the log. The threads that serve clients put lines here; one thread writes them, so that no
+//! client waits for a file.
+//!
+//! The queue is bounded: lines for which there is no room are dropped and counted, and the count is logged in their place.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant, SystemTime};
+
+use log::Level;
+
+/// Entries, and bytes of them, that may wait.
+const ENTRY_COUNT_MAX: usize = 8192;
+const SIZE_MAX: usize = 8 << 20;
+
+/// Something to write.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A line, with the time at which it was logged.
+    Line(Level, SystemTime, String),
+    /// Text as it is.
+    Raw(String),
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        let (Self::Line(_, _, text) | Self::Raw(text)) = self;
+        text.len()
+    }
+}
+
+/// What was taken out of the queue.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// In the order in which they came.
+    pub entries: VecDeque<Entry>,
+    /// How many came behind them for which there was no room.
+    pub dropped_count: u64,
+}
+
+/// The queue.
+#[derive(Default)]
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+    written: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batch: Batch,
+    size: usize,
+    /// Whether what was taken is still being written.
+    is_writing: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an entry, or counts it if there is no room.
+    pub fn push(&self, entry: Entry) {
+        let mut waiting = self.lock();
+        // Behind one that was dropped, all are until the count of them is taken: it stands where they were.
+        let is_full = waiting.batch.dropped_count > 0
+            || waiting.batch.entries.len() >= ENTRY_COUNT_MAX
+            || waiting.size + entry.size() > SIZE_MAX;
+        if is_full {
+            waiting.batch.dropped_count += 1;
+            return;
+        }
+        waiting.size += entry.size();
+        waiting.batch.entries.push_back(entry);
+        drop(waiting);
+        self.filled.notify_one();
+    }
+
+    /// Waits until there is something, and takes all of it. To be called by the thread that writes, which says with
+    /// [`Self::done`] that it has.
+    pub fn take(&self) -> Batch {
+        let mut waiting = self.lock();
+        while waiting.batch.entries.is_empty() && waiting.batch.dropped_count == 0 {
+            waiting = self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.is_writing = true;
+        waiting.size = 0;
+        std::mem::take(&mut waiting.batch)
+    }
+
+    /// What was taken is written.
+    pub fn done(&self) {
+        self.lock().is_writing = false;
+        self.written.notify_all();
+    }
+
+    /// Waits until all that was added is written, but not for ever: the disk may be stuck.
+    pub fn wait_until_written(&self, time: Duration) {
+        let is_pending = |waiting: &mut Waiting| {
+            waiting.is_writing || !waiting.batch.entries.is_empty() || waiting.batch.dropped_count > 0
+        };
+        // Whether it was in time makes no difference: the process goes on to its end.
+        drop(self.written.wait_timeout_while(self.lock(), time, is_pending));
+    }
+
+    /// Takes what there is, in a process where a fault may have stopped the thread that holds the lock.
+    pub fn take_within(&self, time: Duration) -> Batch {
+        let started = Instant::now();
+        loop {
+            let mut waiting = match self.waiting.try_lock() {
+                Ok(waiting) => waiting,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if started.elapsed() >= time => return Batch::default(),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+            };
+            waiting.size = 0;
+            return std::mem::take(&mut waiting.batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Entry {
+        Entry::Line(Level::Info, SystemTime::UNIX_EPOCH, text.to_owned())
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_where_it_was() {
+        let queue = Queue::default();
+        for _ in 0..ENTRY_COUNT_MAX + 5 {
+            queue.push(line("x"));
+        }
+        let batch = queue.take();
+        assert_eq!((batch.entries.len(), batch.dropped_count), (ENTRY_COUNT_MAX, 5));
+        queue.push(Entry::Raw("y".repeat(SIZE_MAX)));
+        queue.push(line("x"));
+        queue.push(Entry::Raw(String::new()));
+        let batch = queue.take();
+        assert_eq!((batch.entries.len(), batch.dropped_count), (1, 2));
+        queue.push(line("z"));
+        let expected = Batch { entries: [line("z")].into(), dropped_count: 0 };
+        assert_eq!(queue.take_within(Duration::MAX), expected);
+    }
+
+    #[test]
+    fn the_end_waits_for_what_is_being_written() {
+        let queue = Queue::default();
+        queue.push(line("x"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(queue.take().entries.len(), 1);
+                queue.done();
+            });
+            queue.wait_until_written(Duration::MAX);
+        });
+        assert!(queue.lock().batch.entries.is_empty() && !queue.lock().is_writing);
+        // A stuck lock holds up nobody for good.
+        let _stuck = queue.lock();
+        assert_eq!(queue.take_within(Duration::ZERO), Batch::default());
+    }
+}

@@ -1,0 +1,139 @@
+//! A whole server within a simulation: all of it but the process (signals, pid file, log, supervisor, title).
+//!
+//! Its threads are simulated threads, its clocks and random numbers are the simulation's; its sockets are those that the
+//! reactor gives to simulated threads. Several servers may run in one simulation, each with its own data and threads.
+//!
+//! What all threads share is leaked, here as in the process, because threads refer to it without counting. A server that has
+//! ended has freed its connections and keys if told to (`FLUSHALL`), but not its tables: some megabytes. So a process should
+//! run some dozens of simulations and then be replaced by a fresh one; that also gets rid of the threads that a failed
+//! simulation leaves behind.
+
+use std::sync::Arc;
+
+use base::DbIndex;
+use keyspace::Key;
+use reactor::process;
+use sync::{Condvar, Mutex, simulation};
+
+use crate::listeners::Doors;
+use crate::shared::{Identity, Shared};
+use crate::shutdown::Cause;
+use crate::{threads, users};
+
+/// A server that runs in the caller's simulation.
+pub struct Server {
+    shared: &'static Shared,
+    ended: Arc<Ended>,
+}
+
+/// Whether its threads have ended.
+#[derive(Default)]
+struct Ended {
+    has_ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// Starts a server with the text of a configuration file. It accepts connections when this returns.
+    ///
+    /// # Errors
+    /// The configuration is wrong, its address is taken, or a thread can't be started.
+    ///
+    /// # Panics
+    /// The caller belongs to no simulation.
+    pub fn start(config: &str) -> Result<Self, String> {
+        assert!(simulation::is_simulated(), "the caller belongs to no simulation");
+        let loaded = config::load_text(config.as_bytes(), &mut config::disk::Disk);
+        let mut loaded = loaded.map_err(|error| error.to_string())?;
+        loaded.config.io_threads.resolve(process::cpu_count());
+        users::honour(&mut loaded).map_err(|error| error.to_string())?;
+        let doors = Doors::default();
+        let listeners = doors.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
+        let identity = Identity::new(None, "broadloom".to_owned(), None);
+        let shared = Shared::leak(loaded.config, &loaded.renames, identity, doors);
+        let ended = Arc::new(Ended::default());
+        let theirs = Arc::clone(&ended);
+        shared.ended.get_or_init(|| Box::new(move || theirs.tell()));
+        shared.guard_writes(&shared.config.load());
+        threads::start_all(shared, listeners).map_err(|()| "a thread can't be started".to_owned())?;
+        shared.set_watchdog(shared.config.load().watchdog_period);
+        Ok(Self { shared, ended })
+    }
+
+    /// Begins to end it, as `SIGTERM` does.
+    ///
+    /// # Errors
+    /// The configuration forbids it.
+    pub fn stop(&self) -> Result<(), String> {
+        let flags = self.shared.config.load().shutdown_on_sigterm;
+        self.shared.shut_down(Cause::Signal(flags)).map_err(|error| format!("{error:?}"))
+    }
+
+    /// Blocks until all of its threads have ended, after [`Self::stop`] or `SHUTDOWN`.
+    pub fn wait(&self) {
+        self.ended.wait();
+        self.shared.background.end();
+        self.shared.pages.end();
+        self.shared.watchdog.end();
+    }
+
+    /// What is left that should not be when no client is connected: a line for each. For a server that runs or has ended.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<String> {
+        let shared = self.shared;
+        let mut leftovers = Vec::new();
+        let slots = shared.keyspace.slots();
+        let latched = (0..slots.len()).filter(|slot| slots.try_write_now(*slot).is_none());
+        leftovers.extend(latched.map(|slot| format!("slot {slot} is latched")));
+        if shared.clients.len() > 0 {
+            leftovers.push(format!("{} connections are registered", shared.clients.len()));
+        }
+        if shared.hub.underway_bytes() > 0 {
+            leftovers.push(format!("{} bytes are on their way to listeners", shared.hub.underway_bytes()));
+        }
+        leftovers
+    }
+
+    /// Bytes that its keys and values take.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.shared.keyspace.used_bytes()
+    }
+
+    /// The first `count` keys of the form `mate:NUMBER` that are in one slot with `mate:0`. Which they are depends on the seed.
+    #[must_use]
+    pub fn slot_mates(&self, count: usize) -> Vec<String> {
+        let hasher = self.shared.keyspace.hasher();
+        let slot = |name: &String| Key::new(hasher, name.as_bytes(), DbIndex(0)).slot;
+        let mut names = (0_u64..).map(|number| format!("mate:{number}"));
+        let first = names.next().expect("there is a first number");
+        let wanted = slot(&first);
+        std::iter::once(first).chain(names.filter(|name| slot(name) == wanted)).take(count).collect()
+    }
+
+    /// Number of keys in all databases.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        self.shared.keyspace.key_count()
+    }
+
+    /// Number of threads that have not ended.
+    #[must_use]
+    pub fn thread_count(&self) -> u32 {
+        self.shared.running_threads.load(sync::atomic::Ordering::Acquire)
+    }
+}
+
+impl Ended {
+    fn tell(&self) {
+        *self.has_ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut has_ended = self.has_ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !*has_ended {
+            has_ended = self.changed.wait(has_ended).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}

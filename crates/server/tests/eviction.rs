@@ -1,0 +1,233 @@
+//! A full cache: how much memory is used, which requests are refused, and which keys go.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::{Client, Server, on_each_backend, shown, wait_for};
+
+/// The next reply.
+fn next(client: &mut Client) -> String {
+    shown(&client.receive().expect("a reply"))
+}
+
+fn number(server: &Server, client: &mut Client, field: &str) -> u64 {
+    server.info(client, field).parse().unwrap()
+}
+
+/// `SET` of keys from `start` on, as one piece of input.
+fn sets(start: usize, count: usize, value: &str) -> Vec<u8> {
+    let mut input = Vec::new();
+    for number in start..start + count {
+        input.extend_from_slice(format!("*3\r\n$3\r\nSET\r\n$12\r\nkey:{number:08}\r\n").as_bytes());
+        input.extend_from_slice(format!("${}\r\n{value}\r\n", value.len()).as_bytes());
+    }
+    input
+}
+
+#[test]
+fn memory_stays_within_its_limit_whatever_threads_write() {
+    const THREAD_COUNT: usize = 4;
+    const BATCH_LEN: usize = 32;
+    const BATCH_COUNT: usize = 150;
+    for (policy, value_size) in [("allkeys-lru", 200), ("allkeys-random", 1000), ("allkeys-lfu", 10_000)] {
+        let count = THREAD_COUNT.to_string();
+        let server = Server::start(&["--io-threads", &count, "--maxmemory-policy", policy]);
+        let mut admin = server.client();
+        let limit: u64 = 12 << 20;
+        admin.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+        let is_done = AtomicBool::new(false);
+        let value = "x".repeat(value_size);
+        let batch_size = sets(0, BATCH_LEN, &value).len() as u64;
+        // What each thread may use unseen, its batch as input and as entries, and buffers for as much again.
+        let bound = THREAD_COUNT as u64 * ((64 << 10) + 4 * batch_size);
+        let most = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..THREAD_COUNT)
+                .map(|writer| {
+                    let (server, value) = (&server, &value);
+                    scope.spawn(move || {
+                        let mut client = server.client();
+                        for batch in 0..BATCH_COUNT * 2000 / value_size.max(400) {
+                            let start = (writer << 20) + batch * BATCH_LEN;
+                            client.send_raw(&sets(start, BATCH_LEN, value));
+                            (0..BATCH_LEN).for_each(|_| assert_eq!(next(&mut client), "OK"));
+                        }
+                    })
+                })
+                .collect();
+            let (server, is_done) = (&server, &is_done);
+            let watcher = scope.spawn(move || {
+                let (mut admin, mut most) = (server.client(), 0);
+                while !is_done.load(Ordering::Relaxed) {
+                    most = number(server, &mut admin, "used_memory").max(most);
+                }
+                most
+            });
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            is_done.store(true, Ordering::Relaxed);
+            watcher.join().unwrap()
+        });
+        assert!(most <= limit + bound, "{policy}: {most} of {limit}, {} too many", most - limit - bound);
+        let evicted = number(&server, &mut admin, "evicted_keys");
+        assert!(evicted > 0, "{policy}: at most {most} of {limit}, {}", admin.text(&["DBSIZE"]));
+        // Not much less than what there is, either.
+        let used = number(&server, &mut admin, "used_memory");
+        assert!(used + (1 << 20) > limit, "{policy}: {used} of {limit}");
+    }
+}
+
+#[test]
+fn without_a_policy_writes_are_refused_and_reads_and_deletions_are_not() {
+    on_each_backend(&["--io-threads", "1"], |server| {
+        let mut client = server.client();
+        for name in ["a", "b", "c"] {
+            assert_eq!(client.text(&["SET", name, &"x".repeat(50_000)]), "OK");
+        }
+        let used = number(&server, &mut client, "used_memory");
+        client.text(&["CONFIG", "SET", "maxmemory", &(used - 20_000).to_string()]);
+        client.send_raw(
+            b"EXISTS a\r\nSET d 1\r\nSTRLEN b\r\nAPPEND a x\r\nDEL a b\r\nSET d 1\r\nEXISTS a b c d\r\n",
+        );
+        let refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+        for expected in ["1", refusal, "50000", refusal, "2", "OK", "2"] {
+            assert_eq!(next(&mut client), expected);
+        }
+    });
+}
+
+#[test]
+fn what_takes_more_memory_than_it_brings_is_refused_once_memory_is_used_up() {
+    on_each_backend(&["--io-threads", "1", "--maxmemory", "32mb"], |server| {
+        let mut client = server.client();
+        let request = |number| format!("SETRANGE key:{number} 1000000 x\r\n");
+        client.send_raw((0..100).map(request).collect::<String>().as_bytes());
+        let replies: Vec<_> = (0..100).map(|_| next(&mut client)).collect();
+        let count = replies.iter().filter(|reply| *reply == "1000001").count();
+        assert!((5..34).contains(&count), "{count} of them had room");
+        assert!(replies[count..].iter().all(|reply| reply.starts_with("OOM")), "{replies:?}");
+    });
+}
+
+#[test]
+fn only_keys_that_expire_go_where_that_is_the_policy_in_any_database() {
+    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+        let server = Server::start(&["--io-threads", "2", "--maxmemory-policy", policy]);
+        let mut client = server.client();
+        let value = "x".repeat(1000);
+        for db in ["0", "7"] {
+            client.text(&["SELECT", db]);
+            for number in 0..100 {
+                client.text(&["SET", &format!("lasting:{number}"), &value]);
+                client.text(&["SET", &format!("volatile:{number}"), &value, "EX", "1000"]);
+            }
+        }
+        let used = number(&server, &mut client, "used_memory");
+        client.text(&["CONFIG", "SET", "maxmemory-eviction-tenacity", "100"]);
+        client.text(&["CONFIG", "SET", "maxmemory", &(used - 150_000).to_string()]);
+        let size: u64 = client.text(&["DBSIZE"]).parse().unwrap();
+        assert!((100..200).contains(&size), "{policy}: {size} keys are left");
+        client.text(&["CONFIG", "SET", "maxmemory", "1"]);
+        for db in ["7", "0"] {
+            client.text(&["SELECT", db]);
+            assert_eq!(client.text(&["DBSIZE"]), "100", "{policy}");
+            assert_eq!(client.text(&["EXISTS", "lasting:0", "lasting:99"]), "2");
+        }
+        assert!(client.text(&["SET", "more", "1"]).starts_with("OOM"));
+        assert_eq!(server.info(&mut client, "evicted_keys"), "200");
+    }
+}
+
+#[test]
+fn large_collections_go_without_others_going_for_them() {
+    on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "volatile-ttl"], |server| {
+        let mut client = server.client();
+        // As many as there are keys.
+        client.text(&["CONFIG", "SET", "maxmemory-samples", "64"]);
+        for number in 0..60_000 {
+            client.send(&["SADD", "large", &format!("member:{number}")]);
+        }
+        (0..60_000).for_each(|_| assert_eq!(next(&mut client), "1"));
+        client.text(&["EXPIRE", "large", "100"]);
+        for number in 0..40 {
+            client.text(&["SET", &format!("small:{number}"), &"x".repeat(500), "EX", "10000"]);
+        }
+        let used = number(&server, &mut client, "used_memory");
+        client.text(&["CONFIG", "SET", "maxmemory", &(used - 400_000).to_string()]);
+        client.text(&["SET", "another", "1"]);
+        assert_eq!(client.text(&["EXISTS", "large"]), "0");
+        // The set weighs more than is asked for, though it is freed elsewhere and a little later.
+        assert_eq!(server.info(&mut client, "evicted_keys"), "1");
+    });
+}
+
+/// A list that is taken for seven times as large as it is: its first elements are large.
+fn push_uneven_list(client: &mut Client, name: &str) {
+    let (large, small) = ("x".repeat(50_000), "y".repeat(1_000));
+    (0..8).for_each(|_| client.send(&["RPUSH", name, &large]));
+    (0..400).for_each(|_| client.send(&["RPUSH", name, &small]));
+    (1..=408).for_each(|len| assert_eq!(next(client), len.to_string()));
+}
+
+#[test]
+fn memory_is_within_its_limit_after_an_eviction_whatever_the_victims_were_taken_for() {
+    const DB_COUNT: usize = 10;
+    for order in ["lru", "lfu", "random", "ttl"] {
+        for victims in ["allkeys", "volatile"] {
+            if (order, victims) == ("ttl", "allkeys") {
+                continue;
+            }
+            let policy = format!("{victims}-{order}");
+            let server = Server::start(&["--io-threads", "1", "--maxmemory-policy", &policy]);
+            let mut client = server.client();
+            for (name, value) in [("maxmemory-eviction-tenacity", "100"), ("lazyfree-lazy-eviction", "no")] {
+                assert_eq!(client.text(&["CONFIG", "SET", name, value]), "OK");
+            }
+            for db in 0..DB_COUNT {
+                client.text(&["SELECT", &db.to_string()]);
+                push_uneven_list(&mut client, "list");
+                client.text(&["EXPIRE", "list", "1000"]);
+                for number in 0..10 {
+                    let name = format!("text:{number}");
+                    client.text(&["SET", &name, &"z".repeat(10_000), "EX", "1000"]);
+                }
+            }
+            let limit = number(&server, &mut client, "used_memory") - (4 << 20);
+            // The command that evicts is the one that tells what is in use afterwards.
+            client.send_raw(format!("CONFIG SET maxmemory {limit}\r\nINFO memory\r\n").as_bytes());
+            assert_eq!(next(&mut client), "OK");
+            let info = next(&mut client);
+            let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+            let used: u64 = used.trim_end().parse().unwrap();
+            assert!(used <= limit + (64 << 10), "{policy}: {used} of {limit}");
+            assert!(used + (3 << 20) > limit, "{policy}: {used} of {limit}");
+        }
+    }
+}
+
+#[test]
+fn eviction_runs_out_of_time_once_a_turn_whatever_requests_come() {
+    const PING_COUNT: usize = 300;
+    let options = ["--io-threads", "1", "--maxmemory-policy", "allkeys-random"];
+    on_each_backend(&options, |server| {
+        let mut client = server.client();
+        let limit = number(&server, &mut client, "used_memory") + 500_000;
+        client.send_raw(&sets(0, 20_000, &"x".repeat(100)));
+        (0..20_000).for_each(|_| assert_eq!(next(&mut client), "OK"));
+        // Each eviction ends with its first group of keys.
+        assert_eq!(client.text(&["CONFIG", "SET", "maxmemory-eviction-tenacity", "0"]), "OK");
+        let pings = "PING\r\n".repeat(PING_COUNT);
+        client.send_raw(format!("CONFIG SET maxmemory {limit}\r\n{pings}INFO stats\r\n").as_bytes());
+        (0..=PING_COUNT).for_each(|_| drop(next(&mut client)));
+        let info = next(&mut client);
+        let evicted = info.lines().find_map(|line| line.strip_prefix("evicted_keys:")).unwrap();
+        let evicted: usize = evicted.trim_end().parse().unwrap();
+        // A few turns' worth, and not as much for each request.
+        assert!((1..16 * PING_COUNT / 4).contains(&evicted), "{evicted} keys were evicted");
+        // What brings data evicts for itself all the same.
+        client.send_raw(&sets(100_000, 100, &"x".repeat(1000)));
+        (0..100).for_each(|_| assert_eq!(next(&mut client), "OK"));
+        wait_for(|| (number(&server, &mut client, "used_memory") <= limit).then_some(()));
+    });
+}

@@ -1,0 +1,102 @@
+//! `CLIENT PAUSE` as a barrier: when it has answered, nothing is written until it ends, whichever thread was at work.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use support::{Client, Server, on_each_backend, shown, wait_for};
+
+/// Connections of a server with two threads: a writer on one of them, the others on the other one, of which the second
+/// listens to `begun`.
+struct Threads {
+    writer: Client,
+    admin: Client,
+    listener: Client,
+    parked: Client,
+}
+
+const OPTIONS: &[&str] = &["--io-threads", "2", "--enable-debug-command", "yes"];
+
+/// A transaction that says when it has begun, takes its time, and then writes.
+const SLOW_WRITE: &[&[&str]] =
+    &[&["MULTI"], &["PUBLISH", "begun", ""], &["DEBUG", "SLEEP", "0.3"], &["SET", "key", "slow"], &["EXEC"]];
+
+impl Threads {
+    fn new(server: &Server) -> Self {
+        let mut clients = server.six_clients();
+        let parked = clients.remove(5);
+        let mut listener = clients.remove(3);
+        let admin = clients.remove(1);
+        let writer = clients.remove(0);
+        assert_eq!(listener.text(&["SUBSCRIBE", "begun"]), "subscribe\nbegun\n1");
+        Self { writer, admin, listener, parked }
+    }
+
+    /// Sends the slow write, and returns when it is under way.
+    fn begin_slow_write(&mut self) {
+        SLOW_WRITE.iter().for_each(|request| self.writer.send(request));
+        assert_eq!(shown(&self.listener.receive().unwrap()), "message\nbegun\n");
+    }
+}
+
+#[test]
+fn what_runs_when_a_pause_begins_is_done_before_that_is_answered() {
+    on_each_backend(OPTIONS, |server| {
+        let mut threads = Threads::new(&server);
+        threads.begin_slow_write();
+        assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
+        // Takes no latch, so it does not wait for the write.
+        assert_eq!(threads.admin.text(&["DBSIZE"]), "1");
+        // Whoever writes from now on waits.
+        threads.parked.send(&["SET", "other", "value"]);
+        wait_for(|| (server.info(&mut threads.admin, "blocked_clients") == "1").then_some(()));
+        assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+        assert_eq!(shown(&threads.parked.receive().unwrap()), "OK");
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_a_latch_waits_for_the_end_of_the_pause_as_well() {
+    on_each_backend(OPTIONS, |server| {
+        let mut threads = Threads::new(&server);
+        threads.begin_slow_write();
+        // Of several keys, so that it holds one latch while it waits for the other.
+        threads.parked.send(&["MSET", "another", "parked", "key", "parked"]);
+        wait_for(|| (server.info(&mut threads.admin, "sessions_parked") != "0").then_some(()));
+        assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
+        assert_eq!(threads.admin.text(&["GET", "key"]), "slow");
+        assert_eq!(threads.admin.text(&["EXISTS", "another"]), "0");
+        wait_for(|| (server.info(&mut threads.admin, "blocked_clients") == "1").then_some(()));
+        assert_eq!(threads.admin.text(&["GET", "key"]), "slow");
+        assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+        assert_eq!(shown(&threads.parked.receive().unwrap()), "OK");
+        assert_eq!(threads.admin.text(&["MGET", "another", "key"]), "parked\nparked");
+    });
+}
+
+#[test]
+fn a_pause_within_a_transaction_is_a_barrier_too() {
+    on_each_backend(OPTIONS, |server| {
+        let mut threads = Threads::new(&server);
+        threads.begin_slow_write();
+        let admin = &mut threads.admin;
+        for request in [&["MULTI"][..], &["CLIENT", "PAUSE", "100000", "WRITE"], &["EXEC"], &["DBSIZE"]] {
+            admin.send(request);
+        }
+        let replies: Vec<String> = (0..4).map(|_| shown(&admin.receive().unwrap())).collect();
+        assert_eq!(replies, ["OK", "QUEUED", "OK", "1"]);
+        assert_eq!(admin.text(&["CLIENT", "UNPAUSE"]), "OK");
+    });
+}
+
+#[test]
+fn whoever_hangs_up_behind_a_pause_is_answered() {
+    on_each_backend(OPTIONS, |server| {
+        let mut threads = Threads::new(&server);
+        threads.begin_slow_write();
+        threads.admin.send(&["CLIENT", "PAUSE", "1", "WRITE"]);
+        threads.admin.shut_down_writing();
+        assert_eq!(shown(&threads.admin.receive().unwrap()), "OK");
+        assert!(threads.admin.receive().is_none());
+    });
+}

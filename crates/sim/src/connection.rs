@@ -1,0 +1,219 @@
+//! A client's connection in the simulation: requests out, whole replies in, everything traced.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+use reactor::simulated::Peer;
+use sync::simulation;
+use trials::connection::encode;
+use trials::reply::{self, Reply};
+
+/// Virtual time after which a reply counts as never coming: longer than any stall, pause or blocking command.
+const PATIENCE_US: u64 = 120_000_000;
+
+/// A connection and what has been received.
+pub struct Connection {
+    peer: Peer,
+    /// For the trace.
+    name: String,
+    pending: Vec<u8>,
+    pushed: VecDeque<Vec<Reply>>,
+}
+
+impl Connection {
+    /// Connects to a server of the caller's simulation; waits where its queue is full.
+    ///
+    /// # Panics
+    /// Nobody listens.
+    #[must_use]
+    pub fn open(address: SocketAddr, name: &str) -> Self {
+        for _ in 0..1000 {
+            match Peer::connect(address) {
+                Ok(peer) => {
+                    let (pending, pushed) = (Vec::new(), VecDeque::new());
+                    return Self { peer, name: name.to_owned(), pending, pushed };
+                }
+                Err(error) => {
+                    simulation::trace(|| format!("{name}: can't connect: {error}"));
+                    simulation::sleep_us(10_000);
+                }
+            }
+        }
+        panic!("{name}: the server lets nobody in");
+    }
+
+    /// Sends requests, each of some words, in one piece.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn send(&mut self, requests: &[Vec<String>]) -> io::Result<()> {
+        simulation::trace(|| format!("{} > {}", self.name, shown(requests)));
+        let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
+        self.peer.write_all(&bytes, now_us() + PATIENCE_US)
+    }
+
+    /// The next reply. What is pushed meanwhile is kept for [`Self::next_push`].
+    ///
+    /// # Errors
+    /// The connection is gone.
+    ///
+    /// # Panics
+    /// There is none for very long.
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        loop {
+            let (reply, size) = match reply::parse(&self.pending) {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    self.read_more(PATIENCE_US)?;
+                    continue;
+                }
+                Err(error) => panic!("{}: not a reply: {error:?}", self.name),
+            };
+            self.pending.drain(..size);
+            simulation::trace(|| format!("{} < {}", self.name, shown_reply(&reply)));
+            match reply {
+                Reply::List(b'>', items) => self.pushed.push_back(items),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// The next message that is pushed; waits for it.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn receive_push(&mut self) -> io::Result<Vec<Reply>> {
+        loop {
+            if let Some(push) = self.pushed.pop_front() {
+                return Ok(push);
+            }
+            match reply::parse(&self.pending) {
+                Ok(Some((Reply::List(b'>', items), size))) => {
+                    self.pending.drain(..size);
+                    simulation::trace(|| format!("{} < pushed {}", self.name, shown_replies(&items)));
+                    self.pushed.push_back(items);
+                }
+                Ok(None) => self.read_more(PATIENCE_US)?,
+                other => panic!("{}: not a push: {other:?}", self.name),
+            }
+        }
+    }
+
+    /// A message that was pushed before the last reply.
+    pub fn next_push(&mut self) -> Option<Vec<Reply>> {
+        self.pushed.pop_front()
+    }
+
+    /// Sends one request and receives its reply.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn try_call(&mut self, words: &[&str]) -> io::Result<Reply> {
+        self.send(&[words.iter().map(|word| (*word).to_owned()).collect()])?;
+        self.receive()
+    }
+
+    /// The same for a connection that nobody ends.
+    ///
+    /// # Panics
+    /// The connection is gone.
+    pub fn call(&mut self, words: &[&str]) -> Reply {
+        let name = self.name.clone();
+        self.try_call(words).unwrap_or_else(|error| panic!("{name}: {} fails: {error}", words.join(" ")))
+    }
+
+    /// Sends a request that must be answered with `OK`.
+    ///
+    /// # Panics
+    /// It is not.
+    pub fn expect_ok(&mut self, words: &[&str]) {
+        let reply = self.call(words);
+        assert_eq!(reply, Reply::Simple(b"OK".to_vec()), "{}: {}", self.name, words.join(" "));
+    }
+
+    /// Sends a request whose reply is a text.
+    ///
+    /// # Panics
+    /// It is none.
+    pub fn text(&mut self, words: &[&str]) -> String {
+        match self.call(words) {
+            Reply::Bulk(text) | Reply::Simple(text) | Reply::Number(text) => {
+                String::from_utf8_lossy(&text).into_owned()
+            }
+            other => panic!("{}: {} gives {other:?}", self.name, words.join(" ")),
+        }
+    }
+
+    /// Sends a request whose reply is a number.
+    ///
+    /// # Panics
+    /// It is none.
+    pub fn number(&mut self, words: &[&str]) -> i64 {
+        match self.call(words) {
+            Reply::Integer(number) => number,
+            other => panic!("{}: {} gives {other:?}", self.name, words.join(" ")),
+        }
+    }
+
+    /// Sends no more.
+    pub fn shut_write(&mut self) {
+        self.peer.shut_write();
+    }
+
+    /// Ends the connection by a reset.
+    pub fn reset(self) {
+        simulation::trace(|| format!("{} resets", self.name));
+        self.peer.reset();
+    }
+
+    fn read_more(&mut self, patience_us: u64) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        match self.peer.read(&mut buffer, now_us() + patience_us) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(size) => {
+                self.pending.extend_from_slice(&buffer[..size]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                panic!("{}: waits in vain for a reply", self.name)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Virtual microseconds since the start.
+#[must_use]
+pub fn now_us() -> u64 {
+    simulation::monotonic_ns().unwrap_or(0) / 1000
+}
+
+fn shown(requests: &[Vec<String>]) -> String {
+    requests.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join("; ")
+}
+
+/// The text of a reply, if it is one.
+#[must_use]
+pub fn text_of(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Bulk(text) | Reply::Simple(text) => Some(String::from_utf8_lossy(text).into_owned()),
+        Reply::Integer(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn shown_reply(reply: &Reply) -> String {
+    match reply {
+        Reply::List(_, items) => format!("[{}]", shown_replies(items)),
+        Reply::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
+        Reply::Null => "nil".to_owned(),
+        // `INFO` has figures of the process, which is not simulated.
+        Reply::Bulk(text) if text.starts_with(b"# ") => "(INFO)".to_owned(),
+        other => text_of(other).map_or_else(|| format!("{other:?}"), |text| text.chars().take(200).collect()),
+    }
+}
+
+fn shown_replies(replies: &[Reply]) -> String {
+    replies.iter().map(shown_reply).collect::<Vec<_>>().join(", ")
+}

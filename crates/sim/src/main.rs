@@ -1,0 +1,223 @@
+//! `cargo run -p sim`: runs seeds, repeats one with a readable trace, and shows how soon planted faults are found.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use sim::run::{Options, Report, run};
+use sync::simulation::Fault;
+
+#[global_allocator]
+static ALLOCATOR: sync::allocator::CountingAllocator<mimalloc::MiMalloc> =
+    sync::allocator::CountingAllocator(mimalloc::MiMalloc);
+
+/// Runs the whole server in a simulation: threads, network and clocks follow a seed, so that every run can be repeated.
+///
+/// Without options a minute of fresh seeds is run. A run that fails prints its seed and what was wrong; `--seed` repeats it
+/// with the trace of all that happened.
+#[derive(Parser)]
+#[command(name = "sim", version)]
+struct Cli {
+    /// Repeats one seed, with a readable trace
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "minutes"])]
+    seed: Option<u64>,
+    /// Runs these seeds, the second one not included
+    #[arg(long, value_name = "A..B", value_parser = parse_range, conflicts_with = "minutes")]
+    seeds: Option<(u64, u64)>,
+    /// Runs fresh seeds for so long
+    #[arg(long, value_name = "M", default_value_t = 1.0)]
+    minutes: f64,
+    /// Puts a defect back, and tells after how many seeds it was found
+    #[arg(long, value_name = "NAME", value_parser = parse_fault)]
+    fault: Option<Fault>,
+    /// Names the defects that can be put back
+    #[arg(long)]
+    list_faults: bool,
+    /// Leaves the trace out: only the result and the digest
+    #[arg(long)]
+    quiet: bool,
+    /// Adds the switches between threads to the trace
+    #[arg(long)]
+    switches: bool,
+    /// Runs the seeds in this process, and not in some that are replaced now and then
+    #[arg(long, hide = true)]
+    in_process: bool,
+}
+
+/// Seeds that a process runs before it is replaced.
+const SEEDS_A_PROCESS: u64 = 20;
+/// Begins the line by which a process tells what its seeds came to.
+const SUM: &str = "sum";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if cli.list_faults {
+        sim::faults::ALL.iter().for_each(|known| println!("{:20} {}", known.name, known.meaning));
+        return ExitCode::SUCCESS;
+    }
+    match (cli.seed, cli.seeds) {
+        (Some(seed), _) => repeat(&cli, seed),
+        (None, Some((first, end))) => run_all(&cli, first..end, None),
+        (None, None) => {
+            // Fresh ones each time: what is found is told with its seed.
+            let first = fresh_seed();
+            run_all(&cli, first..u64::MAX, Some(Duration::from_secs_f64(cli.minutes * 60.0)))
+        }
+    }
+}
+
+fn repeat(cli: &Cli, seed: u64) -> ExitCode {
+    let mut options = options(cli);
+    if !cli.quiet {
+        options.trace =
+            Some(Box::new(|us, thread, text| println!("{:>12.3} {thread:16} {text}", us as f64 / 1000.0)));
+        options.traces_switches = cli.switches;
+    }
+    let report = run(seed, options);
+    println!("plan: {:?}", report.plan);
+    tell(&report);
+    exit_code(report.failure.is_none())
+}
+
+/// Runs seeds in processes of their own, some at a time, since a server leaves its tables behind and a failure its threads.
+fn run_all(cli: &Cli, seeds: std::ops::Range<u64>, time: Option<Duration>) -> ExitCode {
+    if cli.in_process {
+        return run_here(cli, seeds);
+    }
+    let start = Instant::now();
+    let mut sum = Sum::default();
+    let mut next = seeds.start;
+    while next < seeds.end && sum.failed.is_none() && time.is_none_or(|time| start.elapsed() < time) {
+        let end = seeds.end.min(next + SEEDS_A_PROCESS);
+        match run_elsewhere(cli, next..end) {
+            Ok(part) => sum.add(&part),
+            Err(error) => {
+                println!("FAILED: the process of the seeds {next}..{end} ended: {error}");
+                sum.failed = Some(next);
+            }
+        }
+        next = end;
+    }
+    let (real, simulated) = (start.elapsed().as_secs_f64(), sum.virtual_us as f64 / 1e6);
+    println!(
+        "{} seeds in {real:.1} s: {simulated:.0} s of the server's time, {:.0} times as fast",
+        sum.count,
+        simulated / real
+    );
+    match (sum.failed, cli.fault) {
+        (Some(seed), Some(fault)) => {
+            println!("{fault:?} was found after {} seed(s), by seed {seed}", sum.count.max(1));
+            ExitCode::SUCCESS
+        }
+        (None, Some(fault)) => {
+            println!("{fault:?} was not found");
+            ExitCode::FAILURE
+        }
+        (failed, None) => exit_code(failed.is_none()),
+    }
+}
+
+/// What some runs came to.
+#[derive(Default)]
+struct Sum {
+    count: u64,
+    virtual_us: u64,
+    failed: Option<u64>,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.virtual_us += other.virtual_us;
+        self.failed = self.failed.or(other.failed);
+    }
+}
+
+/// Runs seeds up to the first that fails, and prints a line for [`run_elsewhere`].
+fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
+    let mut sum = Sum::default();
+    for seed in seeds {
+        let report = run(seed, options(cli));
+        sum.count += 1;
+        sum.virtual_us += report.outcome.virtual_us;
+        if report.failure.is_some() {
+            tell(&report);
+            sum.failed = Some(seed);
+            break;
+        }
+    }
+    println!(
+        "{SUM} {} {} {}",
+        sum.count,
+        sum.virtual_us,
+        sum.failed.map_or("-".to_owned(), |seed| seed.to_string())
+    );
+    ExitCode::SUCCESS
+}
+
+fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--in-process", "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
+    let fault = sim::faults::ALL.iter().find(|known| Some(known.fault) == cli.fault);
+    if let Some(known) = fault {
+        command.args(["--fault", known.name]);
+    }
+    let output = command.stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut sum = None;
+    for line in text.lines() {
+        match line.strip_prefix(SUM) {
+            None => println!("{line}"),
+            Some(numbers) => {
+                let numbers: Vec<Option<u64>> =
+                    numbers.split_whitespace().map(|word| word.parse().ok()).collect();
+                if let [Some(count), Some(virtual_us), failed] = numbers[..] {
+                    sum = Some(Sum { count, virtual_us, failed });
+                }
+            }
+        }
+    }
+    sum.ok_or_else(|| std::io::Error::other(output.status.to_string()))
+}
+
+fn options(cli: &Cli) -> Options {
+    Options { faults: cli.fault.into_iter().collect(), ..Options::default() }
+}
+
+fn tell(report: &Report) {
+    let outcome = &report.outcome;
+    println!(
+        "seed {}: digest {:016x}, {} steps, {} switches, {:.3} s of virtual time, {:?}",
+        outcome.seed,
+        outcome.digest,
+        outcome.steps,
+        outcome.switches,
+        outcome.virtual_us as f64 / 1e6,
+        outcome.schedule
+    );
+    match &report.failure {
+        Some(failure) => {
+            println!("FAILED: {failure}\nrepeat it with: cargo run -p sim -- --seed {}", outcome.seed)
+        }
+        None => println!("passed"),
+    }
+}
+
+fn exit_code(is_fine: bool) -> ExitCode {
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn fresh_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as u64)
+}
+
+fn parse_range(text: &str) -> Result<(u64, u64), String> {
+    let (first, end) = text.split_once("..").ok_or("two numbers with .. between them are expected")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    Ok((number(first)?, number(end)?))
+}
+
+fn parse_fault(name: &str) -> Result<Fault, String> {
+    sim::faults::find(name).ok_or_else(|| "no such fault: --list-faults names them".to_owned())
+}

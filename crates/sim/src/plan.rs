@@ -1,0 +1,225 @@
+//! What a seed does: how many threads and clients there are, what they do, and what happens to them.
+
+use reactor::simulated::Settings;
+use sync::simulation::{Gap, GapStalls, Schedule};
+use trials::random::Random;
+
+/// A kind of load, each with its own check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Commands on strings, whose answers must be explained by some order of them.
+    Strings,
+    /// Commands on several strings at once.
+    ManyStrings,
+    /// Commands on lists, hashes, sets and sorted sets.
+    Collections,
+    /// Pushes and blocking pops: every element comes out once.
+    Queues,
+    /// Messages to channels: every subscriber gets each, in order.
+    Messages,
+    /// `WATCH`, `MULTI`, `EXEC`: sums stay.
+    Transfers,
+    /// Client-side caches: no stale value after an invalidation is due.
+    Caches,
+    /// Keys with a time to live, and blocking commands with a timeout.
+    Times,
+    /// `CLIENT PAUSE` is a barrier.
+    Pauses,
+    /// A full cache: memory stays at its limit.
+    Eviction,
+    /// Many keys in one slot, whose table grows and shrinks.
+    Growth,
+    /// A small table that replaces its memory, and many that look ahead into it; only where a plan is about that.
+    LookAhead,
+    /// Iterations, while elements come and go: what stays is returned.
+    Scans,
+}
+
+/// All kinds that are drawn.
+pub const LOADS: &[Load] = &[
+    Load::Strings,
+    Load::ManyStrings,
+    Load::Collections,
+    Load::Queues,
+    Load::Messages,
+    Load::Transfers,
+    Load::Caches,
+    Load::Times,
+    Load::Pauses,
+    Load::Eviction,
+    Load::Growth,
+    Load::Scans,
+];
+
+/// How often each is drawn.
+const RACES: &[Race] = &[Race::Threads, Race::Threads, Race::Tables, Race::Pauses];
+/// Kinds for which mail between threads matters.
+const THREAD_LOADS: &[Load] =
+    &[Load::Queues, Load::Queues, Load::Queues, Load::Messages, Load::Caches, Load::Pauses];
+
+/// What an iteration is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scanned {
+    /// All keys, which are in many slots.
+    Keys,
+    /// All keys, many of them in one slot.
+    KeysOfSlot,
+    /// The members of a set.
+    Set,
+    /// The fields of a hash.
+    Hash,
+    /// The members of a sorted set.
+    SortedSet,
+}
+
+const SCANNED: &[Scanned] =
+    &[Scanned::Keys, Scanned::KeysOfSlot, Scanned::Set, Scanned::Hash, Scanned::SortedSet];
+
+/// A race of few steps that a plan is about: nothing else happens, again and again, with stalls where they matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Race {
+    /// Threads end while they are sent mail.
+    Threads,
+    /// Tables replace their memory while others look ahead into it.
+    Tables,
+    /// Pauses begin while requests that were let through have not run.
+    Pauses,
+}
+
+/// What happens to the server beside its load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disturbances {
+    /// `CONFIG SET io-threads` again and again.
+    pub changes_threads: bool,
+    /// Clients that are killed, reset their connections or send half a request.
+    pub victim_count: usize,
+    /// Steps of the wall clock.
+    pub steps_clock: bool,
+    /// Threads that are not scheduled for long.
+    pub stalls: bool,
+    /// Descriptors that run out.
+    pub limits_descriptors: bool,
+    /// `SCAN`, `FLUSHDB`, `INFO`, `CLIENT LIST` and the like.
+    pub inspects: bool,
+}
+
+/// The plan of a seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Threads at the start.
+    pub thread_count: u32,
+    /// The network.
+    pub network: Settings,
+    /// What is done; each kind has a few clients.
+    pub loads: Vec<Load>,
+    /// The race that it is about, if any.
+    pub race: Option<Race>,
+    /// What iterations iterate over.
+    pub scanned: Scanned,
+    /// Clients of each kind.
+    pub client_count: usize,
+    /// Clients that push for those who wait.
+    pub producer_count: usize,
+    /// Requests of each client.
+    pub request_count: usize,
+    /// What happens meanwhile.
+    pub disturbances: Disturbances,
+    /// How threads are scheduled; `None`: the seed chooses.
+    pub schedule: Option<Schedule>,
+    /// Where threads are stalled.
+    pub gap_stalls: GapStalls,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x51D0_FA11);
+        let mut loads = LOADS.to_vec();
+        random.shuffle(&mut loads);
+        loads.truncate(1 + random.below(3));
+        // What doesn't fit is evicted, whoever wants it.
+        if loads.contains(&Load::Eviction) {
+            loads = vec![Load::Eviction];
+        }
+        // What takes two stalls at once is rare: one plan in four is about nothing else.
+        let race = random.chance(25).then(|| *random.pick(RACES));
+        match race {
+            Some(Race::Threads) => loads = vec![*random.pick(THREAD_LOADS)],
+            Some(Race::Tables) => loads = vec![Load::LookAhead],
+            Some(Race::Pauses) => loads = vec![Load::Pauses],
+            None => {}
+        }
+        let client_count = 2 + random.below(3);
+        Self {
+            seed,
+            thread_count: if race.is_some() { 4 } else { 1 + random.below(4) as u32 },
+            network: Settings::draw(random.next_u64()),
+            loads,
+            race,
+            scanned: SCANNED[seed as usize % SCANNED.len()],
+            client_count,
+            producer_count: if race.is_some() { 1 } else { client_count },
+            request_count: if race.is_some() { 100 } else { 10 + random.below(20) },
+            disturbances: race.map(Race::disturbances).unwrap_or(Disturbances {
+                changes_threads: random.chance(60),
+                victim_count: if random.chance(50) { 1 + random.below(3) } else { 0 },
+                steps_clock: random.chance(25),
+                stalls: random.chance(30),
+                limits_descriptors: random.chance(20),
+                inspects: random.chance(30),
+            }),
+            schedule: race.map(|_| Schedule::RandomWalk { points_mean: *random.pick(&[4, 20, 60]) }),
+            gap_stalls: GapStalls {
+                percents: race.map_or_else(|| stalls_anywhere(&mut random), Race::gaps),
+                stall_us_max: *random.pick(&[1_000, 5_000, 20_000]),
+            },
+        }
+    }
+}
+
+impl Plan {
+    /// How many keys of one slot its loads want. To find one takes 16,384 hashes.
+    #[must_use]
+    pub fn slot_mate_count(&self) -> usize {
+        let counts = self.loads.iter().map(|load| match load {
+            Load::Scans if self.scanned == Scanned::KeysOfSlot => 200,
+            Load::Growth => 100,
+            Load::LookAhead => 40,
+            _ => 0,
+        });
+        counts.max().unwrap_or(0)
+    }
+}
+
+/// Few stalls in all gaps, in one plan of three.
+fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
+    const GAPS: &[Gap] = &[
+        Gap::LetThrough,
+        Gap::ReceiverChosen,
+        Gap::LastLook,
+        Gap::MemoryReplaced,
+        Gap::MemoryFound,
+        Gap::LatchRefused,
+        Gap::LatchReleased,
+    ];
+    if random.chance(33) { GAPS.iter().map(|gap| (*gap, 1)).collect() } else { Vec::new() }
+}
+
+impl Race {
+    /// What happens beside: nothing that would keep the threads busy with something else.
+    fn disturbances(self) -> Disturbances {
+        Disturbances { changes_threads: self == Self::Threads, ..Disturbances::default() }
+    }
+
+    /// Where its threads are stalled, and in how many percent of their passes.
+    fn gaps(self) -> Vec<(Gap, u64)> {
+        match self {
+            Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastLook, 5)],
+            Self::Tables => vec![(Gap::MemoryReplaced, 50), (Gap::MemoryFound, 15)],
+            Self::Pauses => vec![(Gap::LetThrough, 20)],
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! One run: the server starts, clients work and go, nothing is left of them, the server ends, and what was seen is checked.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use reactor::simulated::Network;
+use server::simulated::Server;
+use sync::simulation::{self, Failure, Fault, FreedMemory, Outcome, Scheduler, Task, TraceSink};
+use trials::linearisability::search::{Command, Operation, check, check_each_key};
+
+use crate::connection::Connection;
+use crate::plan::Plan;
+use crate::workload;
+use crate::world::{World, lock};
+
+/// Where the server listens.
+const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 6379);
+/// Scheduling points of a run at most: a run that makes no progress ends here.
+const STEPS_MAX: u64 = 40_000_000;
+/// How much more memory than at the start the empty server may use at the end.
+const LEFT_BYTES_MAX: usize = 64 << 10;
+
+/// How a run is made.
+#[derive(Default)]
+pub struct Options {
+    /// Defects that are put back.
+    pub faults: Vec<Fault>,
+    /// Gets a readable trace.
+    pub trace: Option<TraceSink>,
+    /// Whether it gets the switches between threads too.
+    pub traces_switches: bool,
+}
+
+/// What a run came to.
+pub struct Report {
+    /// What the seed meant.
+    pub plan: Plan,
+    /// How the simulation ended.
+    pub outcome: Outcome,
+    /// What was wrong.
+    pub failure: Option<String>,
+}
+
+/// Runs a seed.
+#[must_use]
+pub fn run(seed: u64, options: Options) -> Report {
+    let plan = Plan::draw(seed);
+    let scheduler = Scheduler::new(
+        seed,
+        simulation::Options {
+            faults: options.faults,
+            schedule: plan.schedule,
+            gap_stalls: plan.gap_stalls.clone(),
+            steps_max: STEPS_MAX,
+            trace: options.trace,
+            traces_switches: options.traces_switches,
+            ..simulation::Options::default()
+        },
+    );
+    scheduler.set_extension(Network::new(seed, plan.network.clone()));
+    scheduler.set_extension(Arc::new(FreedMemory::default()));
+    let world = Arc::new(World::new(plan.clone(), SocketAddr::from(ADDRESS)));
+    let shared = Arc::clone(&world);
+    let outcome = scheduler.run(move || serve_and_load(&shared));
+    let failure = match &outcome.failure {
+        Some(Failure::Panic { thread, message }) => Some(format!("{thread}: {message}")),
+        Some(other) => Some(format!("{other:?}: {}", waiting(&outcome))),
+        None => judge(&world),
+    };
+    Report { plan, outcome, failure }
+}
+
+/// The first simulated thread: starts the server, waits for the clients, looks whether anything is left, ends the server.
+fn serve_and_load(world: &Arc<World>) {
+    let plan = &world.plan;
+    let config = format!(
+        "bind 127.0.0.1\nport {}\nio-threads {}\nmaxclients 1000\nsave \"\"\n",
+        ADDRESS.1, plan.thread_count
+    );
+    let server = Server::start(&config).unwrap_or_else(|error| panic!("the server does not start: {error}"));
+    let mut admin = Connection::open(world.address, "admin");
+    let bytes_before = server.used_bytes();
+    world.slot_mates.get_or_init(|| server.slot_mates(plan.slot_mate_count()));
+    workload::start(world).iter().for_each(Task::join);
+    admin.expect_ok(&["CLIENT", "UNPAUSE"]);
+    admin.expect_ok(&["FLUSHALL"]);
+    wait_until_alone(&mut admin);
+    for field in ["blocked_clients", "pubsub_clients", "watching_clients", "tracking_clients"] {
+        assert_eq!(info(&mut admin, "clients", field), 0, "{field} at the end");
+    }
+    // What was retired is freed some turns later.
+    for round in 0.. {
+        let left = server.used_bytes().saturating_sub(bytes_before);
+        if left <= LEFT_BYTES_MAX {
+            break;
+        }
+        assert!(round < 100, "{left} bytes are left at the end");
+        simulation::sleep_us(50_000);
+    }
+    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is there");
+    assert!(admin.receive().is_err(), "SHUTDOWN is not answered");
+    drop(admin);
+    server.wait();
+    let left = server.leftovers();
+    assert!(left.is_empty(), "at the end {}", left.join("; "));
+}
+
+/// Waits until the server has noticed that the clients are gone.
+fn wait_until_alone(admin: &mut Connection) {
+    for _ in 0..1000 {
+        if info(admin, "clients", "connected_clients") == 1 {
+            return;
+        }
+        simulation::sleep_us(10_000);
+    }
+    panic!("clients that are gone are still there: {}", admin.text(&["CLIENT", "LIST"]));
+}
+
+fn info(connection: &mut Connection, section: &str, field: &str) -> i64 {
+    let text = connection.text(&["INFO", section]);
+    let found =
+        text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok());
+    found.unwrap_or(0)
+}
+
+/// Threads that have not ended, and what they wait for.
+fn waiting(outcome: &Outcome) -> String {
+    let alive = outcome.threads.iter().filter(|thread| thread.state != "ended");
+    alive.map(|thread| format!("{} is {}", thread.name, thread.state)).collect::<Vec<_>>().join("; ")
+}
+
+/// What was wrong with what the clients saw.
+fn judge(world: &World) -> Option<String> {
+    fn explain<C: Command>(
+        history: &Mutex<Vec<Operation<C>>>,
+        check: impl Fn(&[Operation<C>]) -> Option<String>,
+    ) -> Option<String> {
+        check(&lock(history))
+    }
+    let lost: Vec<String> = lock(&world.queued)
+        .iter()
+        .filter(|(_, count)| **count == 0)
+        .map(|(element, _)| element.clone())
+        .collect();
+    if !lost.is_empty() {
+        return Some(format!("elements were pushed and never came out: {}", lost.join(" ")));
+    }
+    explain(&world.strings, |history| check_each_key(history).err().map(|error| error.to_string()))
+        .or_else(|| {
+            explain(&world.many_strings, |history| check(history).err().map(|error| error.to_string()))
+        })
+        .or_else(|| {
+            explain(&world.collections, |history| check(history).err().map(|error| error.to_string()))
+        })
+}

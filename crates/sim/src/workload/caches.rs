@@ -1,0 +1,101 @@
+//! Client-side caches: after a reply to a request that was sent when a write was already acknowledged elsewhere, its
+//! invalidation has come.
+
+use std::collections::BTreeMap;
+
+use sync::simulation;
+use trials::random::Random;
+use trials::reply::Reply;
+
+use super::Client;
+use crate::connection::{Connection, text_of};
+use crate::world::{World, lock};
+
+const KEY_COUNT: usize = 3;
+
+pub(super) fn clients(world: &World) -> Vec<Client> {
+    let count = world.plan.client_count;
+    // Each key has one writer, so that its values rise.
+    let writer = |number: usize| {
+        Client::new(format!("cache writer {number}"), move |world, name, random| {
+            write(world, name, number, random)
+        })
+    };
+    let reader = |number: usize| {
+        Client::new(format!("cache reader {number}"), move |world, name, random| {
+            read(world, name, number % 2 == 1, random);
+        })
+    };
+    (0..KEY_COUNT).map(writer).chain((0..count).map(reader)).collect()
+}
+
+fn write(world: &World, name: &str, key: usize, mut random: Random) {
+    let mut connection = Connection::open(world.address, name);
+    for value in 1..=world.plan.request_count as i64 {
+        connection.expect_ok(&["SET", &format!("cached:{key}"), &value.to_string()]);
+        lock(&world.acknowledged).insert(key, value);
+        if random.chance(50) {
+            simulation::sleep_us(random.below(2_000) as u64);
+        }
+    }
+}
+
+fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
+    let tracking: &[&str] = if by_prefix {
+        &["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "cached:"]
+    } else {
+        &["CLIENT", "TRACKING", "ON"]
+    };
+    let open = || {
+        let mut connection = Connection::open(world.address, name);
+        connection.call(&["HELLO", "3"]);
+        connection.expect_ok(tracking);
+        connection
+    };
+    let mut connection = open();
+    let mut cache: BTreeMap<usize, i64> = BTreeMap::new();
+    // As long as there is writing, about.
+    let request_count = world.plan.request_count * if world.plan.race.is_some() { 5 } else { 1 };
+    for _ in 0..request_count {
+        // A new connection goes to a thread that has few; old ones stay together.
+        if world.plan.race.is_some() && random.chance(10) {
+            connection = open();
+            cache.clear();
+        }
+        let key = random.below(KEY_COUNT);
+        let known = lock(&world.acknowledged).clone();
+        let is_cached = cache.contains_key(&key);
+        let reply = if is_cached {
+            connection.call(&["PING"])
+        } else {
+            connection.call(&["GET", &format!("cached:{key}")])
+        };
+        // Pushes before the reply were sent before it: those first.
+        while let Some(push) = connection.next_push() {
+            forget(&mut cache, &push);
+        }
+        for (key, acknowledged) in known {
+            let cached = cache.get(&key).copied().unwrap_or(i64::MAX);
+            assert!(
+                cached >= acknowledged,
+                "{name}: {cached} is cached for {key}, of which {acknowledged} was acknowledged"
+            );
+        }
+        if !is_cached {
+            let value = text_of(&reply).map_or(0, |text| text.parse().expect("a value is a number"));
+            cache.insert(key, value);
+        }
+    }
+}
+
+fn forget(cache: &mut BTreeMap<usize, i64>, push: &[Reply]) {
+    match push.get(1) {
+        Some(Reply::List(_, keys)) => {
+            for key in keys.iter().filter_map(text_of) {
+                let number = key.trim_start_matches("cached:").parse::<usize>();
+                number.ok().and_then(|number| cache.remove(&number));
+            }
+        }
+        _ => cache.clear(),
+    }
+}

@@ -1,0 +1,173 @@
+//! Deterministic simulation: the real program on real threads, of which exactly one runs at a time, as a seed says.
+//!
+//! With the Cargo feature `simulation` the types that this crate exports (`atomic`, [`Mutex`](crate::Mutex),
+//! [`RwLock`](crate::RwLock), [`Condvar`](crate::Condvar), `mpsc`, `thread`) are wrappers whose every operation is a
+//! scheduling point. A thread that belongs to no simulation sees the standard library's behaviour. Without the feature
+//! those names are the standard library's own, and the functions of this module are constants.
+//!
+//! | call | effect |
+//! |---|---|
+//! | `Scheduler::new(seed, Options)`, `run(main)` | runs `main` and all it spawns; the `Outcome` has digest, steps and `Failure` |
+//! | `Scheduler::set_extension`, `extension::<T>()` | one shared object a type, e.g. the simulated network |
+//! | `spawn(name, f)`, or [`thread`](crate::thread) | a further simulated thread |
+//! | `point()` | the scheduler may run another thread here |
+//! | `pass(Gap::X)` | a point where the thread may be stalled for long, if the options chose the gap |
+//! | `yield_now()` | another thread runs here if any can; time passes faster while all threads only yield |
+//! | `wait_until(deadline_us, ready)` | blocks until `ready()` or the deadline; `true` if ready |
+//! | `sleep_us(us)` | blocks for a span of virtual time |
+//! | `monotonic_ns()`, `unix_micros()`, `random_u64()` | the virtual clocks and the seed's numbers; `None` outside a simulation |
+//! | `step_wall_clock(delta_us)` | changes the wall clock only |
+//! | `stall(thread, us)` | the thread is not scheduled for that span |
+//! | `trace(\|\| text)` | an event for the digest and the readable trace |
+//! | `without_points(f)` | runs `f` without scheduling points |
+//! | `planted(Fault::X)` | whether a defect is put back |
+//! | `note_freed`, `note_used`, `assert_not_freed` | memory that is read without a latch, if there is a [`FreedMemory`] |
+//!
+//! Time is virtual: it moves by [`POINT_NS`] a point, by a little with each switch, and to the next deadline when all
+//! threads are blocked. Nothing in the digest depends on addresses, real time or the order of hash maps.
+//!
+//! Rules for `ready` closures: another thread evaluates them, at each scheduling decision. They may read atomics, the
+//! virtual clocks and data behind a `std::sync::Mutex` under which no scheduling point is ever reached. They may not block.
+//! A closure turns true only by another thread's action or by time; for the latter pass the deadline, since virtual time
+//! moves to deadlines only.
+//!
+//! After a failure (deadlock, step limit, panic) the threads that have not ended stay parked for ever: unwinding them
+//! would run the program's code in states that it can't be in. A process that meets failures leaks their threads.
+
+#[cfg(all(feature = "simulation", not(loom)))]
+pub mod atomic;
+#[cfg(all(feature = "simulation", not(loom)))]
+pub mod channel;
+#[cfg(all(feature = "simulation", not(loom)))]
+mod core;
+#[cfg(all(feature = "simulation", not(loom)))]
+pub mod hashing;
+#[cfg(all(feature = "simulation", not(loom)))]
+pub mod locks;
+#[cfg(all(feature = "simulation", not(loom)))]
+mod memory;
+#[cfg(all(feature = "simulation", not(loom)))]
+mod policy;
+#[cfg(all(feature = "simulation", not(loom)))]
+mod scheduler;
+#[cfg(all(test, feature = "simulation", not(loom)))]
+mod tests;
+#[cfg(all(feature = "simulation", not(loom)))]
+pub mod thread;
+
+#[cfg(all(feature = "simulation", not(loom)))]
+pub use self::{
+    core::{Failure, Outcome, POINT_NS, ThreadReport},
+    memory::{FreedMemory, assert_not_freed, note_freed, note_used},
+    policy::{GapStalls, Random, Schedule},
+    scheduler::{
+        Options, Scheduler, Task, TraceSink, block_on, current, extension, is_simulated, monotonic_ns, pass,
+        planted, point, random_u64, sleep_us, spawn, stall, step_wall_clock, trace, unix_micros, wait_until,
+        wake_all, wake_one, without_points, yield_now,
+    },
+};
+
+#[cfg(not(all(feature = "simulation", not(loom))))]
+pub use absent::*;
+
+/// A defect that was mended and can be put back, to prove that the simulation finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A thread's last look at its mailbox and its leaving are two steps: mail in between is never read.
+    MailToClosedSeat,
+    /// Timers follow the wall clock.
+    WallClockTimers,
+    /// A quiet send is taken for complete while completions wait in the overflow list.
+    SendSettledEarly,
+    /// A segment is retired before the hint that leads to it is unlinked.
+    RetireBeforeUnlink,
+    /// `CLIENT PAUSE` answers while batches that run may still write.
+    PauseBeforeBarrier,
+    /// A lock-free add is done as a load and a store.
+    TornAdd,
+}
+
+/// A step between two that other threads must not come in between, or must be able to. A thread that is stalled here for
+/// long meets states that a random schedule hardly ever reaches, as they take two or three such stalls at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// A request was let through: what begins now, e.g. a pause, does not hold it up; and it has not run.
+    LetThrough,
+    /// A message's receiver is known, and the message is not posted yet.
+    ReceiverChosen,
+    /// A thread that is to end has looked whether anything is left for it, and has not left its seat.
+    LastLook,
+    /// A table has replaced memory, and the hint does not follow yet.
+    MemoryReplaced,
+    /// A hint has led to memory that is read later in the turn.
+    MemoryFound,
+    /// A session could not have a latch, and does not wait in its queue yet.
+    LatchRefused,
+    /// A latch was released, and those that are due are not called yet.
+    LatchReleased,
+}
+
+#[cfg(not(all(feature = "simulation", not(loom))))]
+mod absent {
+    //! The module without the feature: constants that the optimiser removes.
+    use super::{Fault, Gap};
+
+    /// Nanoseconds of the virtual monotonic clock; `None` outside a simulation.
+    #[inline(always)]
+    #[must_use]
+    pub fn monotonic_ns() -> Option<u64> {
+        None
+    }
+
+    /// Microseconds of the virtual wall clock since the Unix epoch; `None` outside a simulation.
+    #[inline(always)]
+    #[must_use]
+    pub fn unix_micros() -> Option<i64> {
+        None
+    }
+
+    /// The next of the seed's random numbers; `None` outside a simulation.
+    #[inline(always)]
+    #[must_use]
+    pub fn random_u64() -> Option<u64> {
+        None
+    }
+
+    /// Whether the calling thread belongs to a simulation.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_simulated() -> bool {
+        false
+    }
+
+    /// Whether a defect is put back.
+    #[inline(always)]
+    #[must_use]
+    pub fn planted(_: Fault) -> bool {
+        false
+    }
+
+    /// Adds an event to the trace of the simulation.
+    #[inline(always)]
+    pub fn trace(_: impl FnOnce() -> String) {}
+
+    /// A scheduling point.
+    #[inline(always)]
+    pub fn point() {}
+
+    /// A scheduling point with a name.
+    #[inline(always)]
+    pub fn pass(_: Gap) {}
+
+    /// Notes that a block is freed.
+    #[inline(always)]
+    pub fn note_freed(_: usize, _: usize) {}
+
+    /// Notes that a block is in use again.
+    #[inline(always)]
+    pub fn note_used(_: usize, _: usize) {}
+
+    /// Checks that an address is not in a freed block.
+    #[inline(always)]
+    pub fn assert_not_freed(_: usize) {}
+}

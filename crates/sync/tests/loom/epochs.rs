@@ -1,0 +1,210 @@
+//! Models of epochs: what one thread unlinks and frees, and others read without a latch.
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use sync::epoch::Domain;
+
+use super::{explore, join};
+
+/// A shared pointer to one of several pieces of memory. To free a piece is to write to it: loom notices if anybody
+/// may still read it.
+struct Pieces {
+    current: AtomicUsize,
+    pieces: Vec<UnsafeCell<usize>>,
+    domain: Domain<usize>,
+}
+
+impl Pieces {
+    fn new(count: usize) -> Arc<Self> {
+        Arc::new(Pieces {
+            current: AtomicUsize::new(0),
+            pieces: (0..count).map(UnsafeCell::new).collect(),
+            domain: Domain::with_seats(2),
+        })
+    }
+
+    fn read(&self) {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: what this model is to show: the piece has not been freed.
+        self.pieces[current].with(|piece| assert_eq!(unsafe { *piece }, current));
+    }
+
+    fn replace_by(&self, next: usize) {
+        let old = self.current.swap(next, Ordering::AcqRel);
+        self.domain.retire(old);
+    }
+
+    fn collect(&self) -> usize {
+        let mut garbage = Vec::new();
+        self.domain.collect(&mut garbage);
+        for &piece in &garbage {
+            // SAFETY: what this model is to show: nobody can read it any more.
+            self.pieces[piece].with_mut(|piece| unsafe { *piece = usize::MAX });
+        }
+        garbage.len()
+    }
+}
+
+#[test]
+fn garbage_is_kept_from_who_was_not_quiescent() {
+    explore(None, || {
+        let pieces = Pieces::new(2);
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            reader.read();
+            reader.read();
+            participant.quiescent();
+            reader.read();
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        pieces.collect();
+        reader.join().unwrap();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// Coming online is the moment when a collector that doesn't see the participant, and a participant that still
+/// sees the garbage, must not meet.
+#[test]
+fn garbage_is_kept_from_who_comes_online() {
+    explore(None, || {
+        let pieces = Pieces::new(2);
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            participant.offline();
+            participant.online();
+            reader.read();
+            participant.offline();
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        reader.join().unwrap();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// A collector that did not unlink anything itself, and garbage that comes while it collects.
+#[test]
+fn garbage_may_be_collected_by_another_thread() {
+    explore(Some(3), || {
+        let pieces = Pieces::new(3);
+        let unlinker = pieces.clone();
+        let unlinker = thread::spawn(move || {
+            unlinker.replace_by(1);
+            unlinker.replace_by(2);
+        });
+        let reader = pieces.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.domain.register().unwrap();
+            reader.read();
+            participant.quiescent();
+            reader.read();
+        });
+        pieces.collect();
+        pieces.collect();
+        unlinker.join().unwrap();
+        reader.join().unwrap();
+        pieces.collect();
+        pieces.collect();
+        assert_eq!(pieces.domain.garbage_count(), 0);
+    });
+}
+
+/// A seat that changes hands keeps what its former owner read.
+#[test]
+fn garbage_is_kept_from_who_had_the_seat_before() {
+    explore(Some(3), || {
+        let pieces = Pieces::new(2);
+        let readers = [0, 1].map(|_| {
+            let reader = pieces.clone();
+            thread::spawn(move || {
+                if let Some(_participant) = reader.domain.register() {
+                    reader.read();
+                }
+            })
+        });
+        pieces.replace_by(1);
+        pieces.collect();
+        pieces.collect();
+        join(readers);
+    });
+}
+
+/// What the tables and their hints do with a segment, true to the code: a writer replaces it, has the hint follow, and only
+/// then puts it into its heap's list; another thread moves it from there to the domain, and collects.
+struct Hinted {
+    hint: Pieces,
+    /// Of the heap.
+    retired: Mutex<Vec<usize>>,
+}
+
+impl Hinted {
+    fn new() -> Arc<Self> {
+        let pieces = Pieces {
+            current: AtomicUsize::new(0),
+            pieces: (0..2).map(UnsafeCell::new).collect(),
+            domain: Domain::with_seats(2),
+        };
+        Arc::new(Hinted { hint: pieces, retired: Mutex::new(Vec::new()) })
+    }
+
+    /// A command, under the latch of its slot. `planted`: as it was once, in the wrong order.
+    fn replace_by(&self, next: usize, planted: bool) {
+        let old = self.hint.current.load(Ordering::Relaxed);
+        let publish = || self.hint.current.store(next, Ordering::Release);
+        if !planted {
+            publish();
+        }
+        self.retired.lock().unwrap().push(old);
+        if planted {
+            publish();
+        }
+    }
+
+    /// What every thread does in its turns.
+    fn reclaim(&self) {
+        let retired = std::mem::take(&mut *self.retired.lock().unwrap());
+        retired.into_iter().for_each(|piece| self.hint.domain.retire(piece));
+        self.hint.collect();
+    }
+}
+
+fn explore_hinted(planted: bool) {
+    explore(Some(3), move || {
+        let hinted = Hinted::new();
+        let writer = hinted.clone();
+        let writer = thread::spawn(move || {
+            let participant = writer.hint.domain.register().unwrap();
+            writer.replace_by(1, planted);
+            participant.quiescent();
+        });
+        let reader = hinted.clone();
+        let reader = thread::spawn(move || {
+            let participant = reader.hint.domain.register().unwrap();
+            participant.quiescent();
+            reader.hint.read();
+        });
+        hinted.reclaim();
+        hinted.reclaim();
+        join([writer, reader]);
+    });
+}
+
+#[test]
+fn a_segment_is_unlinked_before_it_is_retired() {
+    explore_hinted(false);
+}
+
+/// The order that the code once had, so that the model is known to notice it.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_segment_that_is_retired_before_it_is_unlinked_is_noticed() {
+    explore_hinted(true);
+}

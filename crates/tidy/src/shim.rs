@@ -1,0 +1,91 @@
+//! Where threads meet, `sync` stands between: its atomics, locks and threads can be put under a seeded scheduler, the
+//! standard library's can't. Tests may use either.
+
+use crate::assert_tidy;
+use crate::tree::{SourceFile, read_all};
+
+/// The crates that a simulation runs.
+const CRATES: &[&str] = &["collections", "keyspace", "reactor", "server"];
+
+/// What they may have of `std::sync`: what never blocks, and the results of what does.
+const HARMLESS: &[&str] = &["Arc", "Weak", "PoisonError", "TryLockError", "LazyLock"];
+
+/// Files that use the standard library's, and why.
+static DIRECT: &[(&str, &str)] = &[
+    ("crates/reactor/src/clock.rs", "measures the processor's counter once, without other threads"),
+    ("crates/reactor/src/echo.rs", "the limit server of the load generator"),
+    ("crates/reactor/src/fault.rs", "signal handlers"),
+    ("crates/reactor/src/process.rs", "asks the system once for its number of CPUs"),
+    ("crates/reactor/src/simulated/mod.rs", "conditions of waits may reach no scheduling point"),
+    ("crates/reactor/src/simulated/network.rs", "held for no scheduling point, like the kernel's locks"),
+    ("crates/reactor/src/sys.rs", "a property of the kernel"),
+    ("crates/reactor/src/title.rs", "the process's title"),
+    ("crates/reactor/src/uring/buffer_ring.rs", "a word shared with the kernel"),
+    ("crates/reactor/src/uring/simulated.rs", "that word, on the kernel's side"),
+    ("crates/server/src/crash.rs", "runs when nothing else can be relied on"),
+    ("crates/server/src/logging.rs", "the process's log, which crash reports use"),
+    ("crates/server/src/logging/queue.rs", "the same"),
+    ("crates/server/src/supervisor.rs", "the process's supervisor, set once at the start"),
+];
+
+#[test]
+fn threads_meet_through_sync() {
+    let files = read_all();
+    let mut complaints: Vec<String> = files.iter().filter(|file| !is_listed(file)).flat_map(check).collect();
+    let is_stale = |path: &str| !files.iter().any(|file| file.path == path && !check(file).is_empty());
+    let stale = DIRECT.iter().filter(|(path, _)| is_stale(path));
+    complaints.extend(stale.map(|(path, _)| format!("DIRECT: {path} needs no entry")));
+    assert_tidy(complaints);
+}
+
+#[test]
+fn planted_faults_are_noticed() {
+    let complaints = |text: &str| {
+        check(&SourceFile { path: "crates/server/src/a.rs".to_owned(), text: text.to_owned() }).len()
+    };
+    assert_eq!(complaints("use std::sync::Arc;\nuse std::sync::{Arc, PoisonError};\nuse sync::Mutex;\n"), 0);
+    assert_eq!(complaints("use std::sync::{Arc, Mutex};\n"), 1);
+    assert_eq!(complaints("use std::sync::{\n    Arc,\n    Mutex,\n};\n"), 1);
+    assert_eq!(complaints("use std::sync::atomic::Ordering;\nlet x = std::thread::spawn(f);\n"), 2);
+    assert_eq!(complaints("// not std::sync::Mutex\n#[cfg(test)]\nmod tests { use std::sync::mpsc; }\n"), 0);
+}
+
+fn is_listed(file: &SourceFile) -> bool {
+    DIRECT.iter().any(|(path, _)| *path == file.path)
+}
+
+fn check(file: &SourceFile) -> Vec<String> {
+    let is_ours = file.crate_name().is_some_and(|name| CRATES.contains(&name));
+    if !is_ours || !file.is_rust() || !file.path.contains("/src/") || file.path.ends_with("/tests.rs") {
+        return Vec::new();
+    }
+    let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_code = |at: usize| {
+        let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
+        !code[line..at].contains("//")
+    };
+    let mut complaints = Vec::new();
+    for start in ["std::sync::", "std::thread::"] {
+        for (at, _) in code.match_indices(start).filter(|(at, _)| is_code(*at)) {
+            let names = names_of(&code[at + start.len()..]);
+            let wrong = names.iter().find(|name| start == "std::thread::" || !HARMLESS.contains(name));
+            complaints.extend(wrong.map(|name| format!("{}: {start}{name}: use `sync`'s", file.path)));
+        }
+    }
+    complaints
+}
+
+/// The names behind a path: one, or those in braces.
+fn names_of(rest: &str) -> Vec<&str> {
+    let is_end = |character: char| !(character.is_alphanumeric() || character == '_');
+    match rest.strip_prefix('{') {
+        Some(list) => {
+            let list = list.split('}').next().unwrap_or_default();
+            list.split(',')
+                .filter_map(|name| name.trim().split(is_end).next())
+                .filter(|n| !n.is_empty())
+                .collect()
+        }
+        None => rest.split(is_end).next().into_iter().collect(),
+    }
+}

@@ -1,0 +1,135 @@
+//! The cases of the audit, each a request and what must be there before. A new command that takes a count, a range or many keys
+//! is a line here.
+
+mod collections;
+mod keys;
+mod sorted_sets;
+mod streams;
+mod strings;
+
+use std::io;
+
+use super::{LINEAR_GROWTH_MAX, RATIO_MAX, SQUARE_GROWTH_MAX};
+
+/// What N counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Elements of a collection: a million with 4N.
+    Elements,
+    /// Keys, arguments or requests: 100,000 with 4N.
+    Arguments,
+    /// Bytes of a string: 100 MB with 4N.
+    Bytes,
+    /// Both lengths of something that takes their product.
+    Sides,
+}
+
+/// A case: texts as `template.rs` has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What reports call it.
+    pub title: &'static str,
+    /// What N counts.
+    pub scale: Scale,
+    /// What is done before, on an empty server.
+    pub set_up: &'static [&'static str],
+    /// What is measured.
+    pub request: &'static str,
+    /// Most that the cost may grow by from N to 4N.
+    pub growth_max: f64,
+    /// Most that the cost may be of Valkey's.
+    pub ratio_max: f64,
+    /// Why it may be more than that of other cases; empty: it may not.
+    pub reason: &'static str,
+}
+
+/// Why requests of many keys may cost more than Valkey's.
+const SLOTS: &str = "each key's slot is latched";
+
+/// Why walks over the keys of a small database may cost more than Valkey's.
+const EMPTY_SLOTS: &str = "every slot is visited, and most of them have no key in a small database";
+
+impl Scale {
+    /// N.
+    pub fn size(self, is_quick: bool) -> usize {
+        let (size, quick_size) = match self {
+            Self::Elements => (250_000, 8_000),
+            Self::Arguments => (25_000, 4_000),
+            Self::Bytes => (25_000_000, 1_000_000),
+            Self::Sides => (500, 200),
+        };
+        if is_quick { quick_size } else { size }
+    }
+}
+
+impl Case {
+    const fn new(
+        title: &'static str,
+        scale: Scale,
+        set_up: &'static [&'static str],
+        request: &'static str,
+    ) -> Case {
+        let growth_max = if matches!(scale, Scale::Sides) { SQUARE_GROWTH_MAX } else { LINEAR_GROWTH_MAX };
+        Case { title, scale, set_up, request, growth_max, ratio_max: RATIO_MAX, reason: "" }
+    }
+
+    /// The same with another limit to Valkey's cost, and the reason for it.
+    const fn up_to(self, ratio_max: f64, reason: &'static str) -> Case {
+        Case { ratio_max, reason, ..self }
+    }
+
+    const fn elements(title: &'static str, set_up: &'static [&'static str], request: &'static str) -> Case {
+        Case::new(title, Scale::Elements, set_up, request)
+    }
+
+    const fn arguments(title: &'static str, set_up: &'static [&'static str], request: &'static str) -> Case {
+        Case::new(title, Scale::Arguments, set_up, request)
+    }
+
+    const fn bytes(title: &'static str, set_up: &'static [&'static str], request: &'static str) -> Case {
+        Case::new(title, Scale::Bytes, set_up, request)
+    }
+
+    const fn sides(title: &'static str, set_up: &'static [&'static str], request: &'static str) -> Case {
+        Case::new(title, Scale::Sides, set_up, request)
+    }
+
+    /// The commands that are measured, in lower case.
+    pub fn commands(&self) -> impl Iterator<Item = String> {
+        self.request.split([';', '|']).map(|line| {
+            let line = line.split_once(": ").map_or(line, |(_, words)| words);
+            line.split_whitespace().next().unwrap_or_default().to_lowercase()
+        })
+    }
+
+    /// An error that names the case.
+    pub fn error(&self, what: &str) -> io::Error {
+        io::Error::other(format!("{}: {what}", self.title))
+    }
+}
+
+/// Every case.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    [strings::CASES, collections::LISTS, collections::SETS, collections::HASHES, sorted_sets::CASES]
+        .into_iter()
+        .chain([streams::CASES, keys::CASES])
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{RATIO_MAX, all};
+
+    #[test]
+    fn titles_are_unique() {
+        let titles: BTreeSet<&str> = all().map(|case| case.title).collect();
+        assert_eq!(titles.len(), all().count());
+    }
+
+    #[test]
+    fn other_limits_have_a_reason() {
+        assert!(all().all(|case| (case.ratio_max == RATIO_MAX) == case.reason.is_empty()));
+    }
+}

@@ -1,0 +1,208 @@
+//! Requests of cases as text: words with counts in them, which depend on the size N.
+//!
+//! ```text
+//! request    request ; request                 one after the other
+//! N: SET k# v       N: INCR k | GET k          N requests, or N times two
+//! SADD k {m# }*N/2                             words in braces, N/2 times
+//! SET k x^N                                    one word of N bytes, `x` again and again; `?^N`: random bytes
+//! LTRIM k 10 -N/2                              numbers
+//! # #*8 #%10    ~ ~%100                        in what is repeated: its number, and a random one; `~~` is a `~`
+//! ```
+//! Invariant: the same line and size give the same bytes.
+
+/// Requests, ready to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct Payload {
+    /// Their bytes.
+    pub bytes: Vec<u8>,
+    /// How many replies they have.
+    pub reply_count: usize,
+}
+
+/// Repetitions of words in braces after which a new request begins, where a line may be cut.
+const CHUNK_LEN: usize = 20_000;
+
+/// Whether a line whose words are repeated may become several requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It stays one.
+    Never,
+    /// Some at a time: it prepares something.
+    Often,
+}
+
+/// All requests of a text.
+pub fn expand(text: &str, size: usize, cut: Cut) -> Payload {
+    let mut payload = Payload::default();
+    for line in text.split(';').map(str::trim) {
+        match line.split_once(": ") {
+            Some((count, lines)) => {
+                let count = number(count, size).expect("a count") as usize;
+                let lines: Vec<Vec<Part<'_>>> = lines.split('|').map(|line| parts(line, size)).collect();
+                for (index, line) in (0..count).flat_map(|index| lines.iter().map(move |line| (index, line)))
+                {
+                    let words = line.iter().flat_map(|part| part.words(0..part.count, Some(index), size));
+                    payload.add(&words.collect::<Vec<_>>());
+                }
+            }
+            None => expand_line(&parts(line, size), size, cut, &mut payload),
+        }
+    }
+    payload
+}
+
+fn expand_line(line: &[Part<'_>], size: usize, cut: Cut, payload: &mut Payload) {
+    let longest = line.iter().map(|part| part.count).max().unwrap_or(1).max(1);
+    let chunk_len = if cut == Cut::Often { CHUNK_LEN } else { longest };
+    for start in (0..longest).step_by(chunk_len) {
+        let words = line.iter().flat_map(|part| {
+            let range = if part.is_repeated {
+                start.min(part.count)..part.count.min(start + chunk_len)
+            } else {
+                0..1
+            };
+            part.words(range, None, size)
+        });
+        payload.add(&words.collect::<Vec<_>>());
+    }
+}
+
+/// Words that are there once, or several times.
+struct Part<'a> {
+    words: Vec<&'a str>,
+    count: usize,
+    is_repeated: bool,
+}
+
+impl Part<'_> {
+    /// The words of some repetitions. In a request that is one of many, the number is that of the request.
+    fn words(
+        &self,
+        range: std::ops::Range<usize>,
+        request: Option<usize>,
+        size: usize,
+    ) -> impl Iterator<Item = Vec<u8>> {
+        let words = range.flat_map(move |index| self.words.iter().map(move |word| (index, *word)));
+        words.map(move |(index, word)| match request {
+            _ if self.is_repeated => text_of(&fill(word, index), size),
+            Some(request) => text_of(&fill(word, request), size),
+            None => text_of(word, size),
+        })
+    }
+}
+
+fn parts(line: &str, size: usize) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = line;
+    loop {
+        let (before, repeated) = rest.split_once('{').unwrap_or((rest, ""));
+        parts.push(Part { words: before.split_whitespace().collect(), count: 1, is_repeated: false });
+        let Some((words, behind)) = repeated.split_once("}*") else { return parts };
+        let (count, behind) = behind.split_once(' ').unwrap_or((behind, ""));
+        let count = number(count, size).expect("a count") as usize;
+        parts.push(Part { words: words.split_whitespace().collect(), count, is_repeated: true });
+        rest = behind;
+    }
+}
+
+impl Payload {
+    fn add(&mut self, words: &[Vec<u8>]) {
+        // A subscription is answered channel by channel.
+        let is_subscription = words[0].ends_with(b"SUBSCRIBE");
+        self.reply_count += if is_subscription { (words.len() - 1).max(1) } else { 1 };
+        self.bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            self.bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            self.bytes.extend_from_slice(word);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// The number that a word like `N`, `-N/2` or `17` stands for.
+fn number(word: &str, size: usize) -> Option<i64> {
+    let (sign, word) = word.strip_prefix('-').map_or((1, word), |word| (-1, word));
+    let value = match word.strip_prefix('N') {
+        None => word.parse().ok()?,
+        Some("") => size as i64,
+        Some(divisor) => size as i64 / divisor.strip_prefix('/')?.parse::<i64>().ok()?,
+    };
+    Some(sign * value)
+}
+
+fn text_of(word: &str, size: usize) -> Vec<u8> {
+    if word.trim_start_matches('-').starts_with('N')
+        && let Some(number) = number(word, size)
+    {
+        return number.to_string().into_bytes();
+    }
+    match word.rsplit_once('^').and_then(|(text, count)| Some((text, number(count, size)? as usize))) {
+        Some(("?", len)) => (0..len).map(|place| random(place) as u8).collect(),
+        Some((text, len)) => text.bytes().cycle().take(len).collect(),
+        None => word.as_bytes().to_vec(),
+    }
+}
+
+/// Puts the number of a repetition into a word.
+fn fill(word: &str, index: usize) -> String {
+    let mut filled = String::new();
+    let mut rest = word;
+    while let Some(at) = rest.find(['#', '~']) {
+        filled.push_str(&rest[..at]);
+        if let Some(behind) = rest[at..].strip_prefix("~~") {
+            filled.push('~');
+            rest = behind;
+            continue;
+        }
+        let value = if rest[at..].starts_with('#') { index as u64 } else { random(index) >> 32 };
+        rest = &rest[at + 1..];
+        let operator = rest.bytes().next().filter(|byte| matches!(byte, b'*' | b'%'));
+        let digits = if operator.is_some() { &rest[1..] } else { "" };
+        let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+        let operand = digits[..len].parse::<u64>();
+        let value = match (operator, operand) {
+            (Some(b'*'), Ok(factor)) => value * factor,
+            (Some(_), Ok(bound)) => value % bound,
+            _ => value,
+        };
+        rest = if len > 0 { &digits[len..] } else { rest };
+        filled.push_str(&value.to_string());
+    }
+    filled + rest
+}
+
+/// A number that looks random and depends on the place only.
+fn random(place: usize) -> u64 {
+    crate::random::Random::new(place as u64).next_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, size: usize, cut: Cut, expected: &str) {
+        let payload = expand(text, size, cut);
+        let words: Vec<String> = String::from_utf8_lossy(&payload.bytes)
+            .split("\r\n")
+            .filter(|line| !line.starts_with('$'))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(words.join(" ").trim_end(), expected);
+        assert_eq!(payload.reply_count, expected.matches('*').count(), "{text}");
+    }
+
+    #[test]
+    fn texts_become_requests() {
+        check("LTRIM k 10 -N/2", 8, Cut::Never, "*4 LTRIM k 10 -4");
+        check("SET k ab^N", 5, Cut::Never, "*3 SET k ababa");
+        check("2: SET k# #*8 ; PING", 5, Cut::Never, "*3 SET k0 0 *3 SET k1 8 *1 PING");
+        check("2: MULTI | DEL k#", 5, Cut::Never, "*1 MULTI *2 DEL k0 *1 MULTI *2 DEL k1");
+        check("XREAD {s#}*2 {0}*2", 5, Cut::Never, "*5 XREAD s0 s1 0 0");
+        check("MSET {k# #%2 }*3 x y", 5, Cut::Never, "*9 MSET k0 0 k1 1 k2 0 x y");
+        let cut = expand("SADD k {m#}*N", 50_000, Cut::Often);
+        assert_eq!(cut.reply_count, 3);
+        assert_ne!(fill("~", 1), fill("~", 2));
+        assert_eq!(fill("~%1", 7), "0");
+        assert_eq!(fill("a~~#", 7), "a~7");
+    }
+}

@@ -1,0 +1,64 @@
+//! A sorted set and its tree: whatever is added, moved and removed, it is in order and its ranks are right.
+//!
+//! The input is a list of changes: a byte that chooses one, and two for member and score.
+
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use collections::{Collection, Heap, Home, KeyHasher, SortedSet, SortedSetLimits};
+use libfuzzer_sys::fuzz_target;
+
+const LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 8, value_size_max: 64 };
+
+/// Changes between two comparisons of everything.
+const COMPARISON_DISTANCE: usize = 64;
+const CHANGE_COUNT_MAX: usize = 2_000;
+
+fuzz_target!(|data: &[u8]| {
+    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+    let home = Home { heap: &heap, hasher: &hasher };
+    let mut set = SortedSet::new();
+    let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
+    for (step, change) in data.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
+        let [kind, high, low] = *change;
+        let number = usize::from(high % 4) << 8 | usize::from(low);
+        let member = match high >> 5 {
+            7 => format!("{number}:{}", "x".repeat(number)).into_bytes(),
+            _ => format!("m{number}").into_bytes(),
+        };
+        match kind % 8 {
+            0..5 => {
+                // Few scores, so that many are equal; 0 is never -0, which a listpack does not keep.
+                let score = f64::from(kind >> 3) - 7.0 + f64::from(high >> 6);
+                assert_eq!(set.insert(home, LIMITS, &member, score), model.insert(member.clone(), score));
+            }
+            5..7 => assert_eq!(set.remove(home, &member), model.remove(&member)),
+            _ if !model.is_empty() => {
+                let start = number % model.len();
+                let count = (1 + usize::from(kind >> 3)).min(model.len() - start);
+                let gone: Vec<Vec<u8>> =
+                    set.range(start, count).map(|(member, _)| member.to_vec()).collect();
+                set.remove_ranks(home, start, count);
+                assert!(gone.iter().all(|member| model.remove(member).is_some()));
+            }
+            _ => {}
+        }
+        assert_eq!(set.score(home, &member), model.get(&member).copied());
+        if step % COMPARISON_DISTANCE == 0 {
+            compare(home, &set, &model);
+        }
+    }
+    compare(home, &set, &model);
+});
+
+fn compare(home: Home<'_>, set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>) {
+    set.check(home).expect("the invariants hold");
+    let mut expected: Vec<(&[u8], f64)> = model.iter().map(|(member, score)| (&member[..], *score)).collect();
+    expected.sort_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| a.cmp(b)));
+    assert_eq!(set.len(), expected.len());
+    assert!(set.iter().eq(expected.iter().copied()));
+    for (rank, (member, score)) in expected.iter().enumerate() {
+        assert_eq!(set.rank(home, member), Some((rank, *score)));
+    }
+}
