@@ -45,7 +45,7 @@ fn change_both(change: [u8; 3], limits: ListLimits, list: &mut List, model: &mut
         }
         1 | 2 => {
             list.insert(index, &element);
-            list.settle(limits);
+            list.rebalance(limits);
             model.insert(index, element);
         }
         3 if len > 0 => {

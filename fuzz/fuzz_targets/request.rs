@@ -5,14 +5,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wire::request::{Batch, Limits, Parser, Peer, ProtocolError};
+use wire::request::{Batch, RequestLimits, Parser, Peer, ProtocolError};
 
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 fuzz_target!(|data: &[u8]| {
     let [peer, cut, request_count, input @ ..] = data else { return };
     let peer = [Peer::Client, Peer::Unauthenticated, Peer::Primary][*peer as usize % 3];
-    let limits = Limits { peer, ..Limits::default() };
+    let limits = RequestLimits { peer, ..RequestLimits::default() };
     let whole = parse(input, input.len().max(1), &limits, usize::MAX);
     let piece_size = 1 + *cut as usize % 64;
     let cut = parse(input, piece_size, &limits, 1 + *request_count as usize % 8);
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// Parses `input` as it arrives in pieces.
-fn parse(input: &[u8], piece_size: usize, limits: &Limits, request_count_max: usize) -> Outcome {
+fn parse(input: &[u8], piece_size: usize, limits: &RequestLimits, request_count_max: usize) -> Outcome {
     let (mut parser, mut batch) = (Parser::new(), Batch::new());
     let mut buffer = Vec::new();
     let mut requests = Vec::new();

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use collections::{
-    Collection, DecimalBuffer, ExpiryChange, Hash, Heap, Home, Item, KeyHasher, Limits, Set, SetLimits,
+    Collection, DecimalBuffer, ExpiryChange, Hash, Heap, AllocContext, Item, KeyHasher, CollectionLimits, Set, SetLimits,
 };
 use libfuzzer_sys::fuzz_target;
 
 const SET_LIMITS: SetLimits =
     SetLimits { intset_len_max: 16, listpack_len_max: 8, listpack_value_size_max: 64 };
-const HASH_LIMITS: Limits = Limits { entry_count_max: 8, value_size_max: 64 };
+const HASH_LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 8, value_size_max: 64 };
 
 /// Changes between two comparisons of everything.
 const COMPARISON_DISTANCE: usize = 64;
@@ -24,7 +24,7 @@ const NOW: i64 = 1_000;
 
 fuzz_target!(|data: &[u8]| {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let (mut set, mut members) = (Set::new(), BTreeSet::new());
     let (mut hash, mut fields) = (Hash::new(), BTreeMap::new());
     for (step, change) in data.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
@@ -70,7 +70,7 @@ fn member(high: u8, low: u8) -> Vec<u8> {
 }
 
 fn compare(
-    home: Home<'_>,
+    home: AllocContext<'_>,
     set: &Set,
     members: &BTreeSet<Vec<u8>>,
     hash: &Hash,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use collections::{Collection, Heap, Home, KeyHasher, SortedSet, SortedSetLimits};
+use collections::{Collection, Heap, AllocContext, KeyHasher, SortedSet, SortedSetLimits};
 use libfuzzer_sys::fuzz_target;
 
 const LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 8, value_size_max: 64 };
@@ -17,7 +17,7 @@ const CHANGE_COUNT_MAX: usize = 2_000;
 
 fuzz_target!(|data: &[u8]| {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let mut set = SortedSet::new();
     let mut model: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
     for (step, change) in data.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
@@ -52,7 +52,7 @@ fuzz_target!(|data: &[u8]| {
     compare(home, &set, &model);
 });
 
-fn compare(home: Home<'_>, set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>) {
+fn compare(home: AllocContext<'_>, set: &SortedSet, model: &BTreeMap<Vec<u8>, f64>) {
     set.check(home).expect("the invariants hold");
     let mut expected: Vec<(&[u8], f64)> = model.iter().map(|(member, score)| (&member[..], *score)).collect();
     expected.sort_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| a.cmp(b)));

@@ -21,7 +21,7 @@ Examples (write BENCH for the way you call it: 'broadloom bench' or 'broadloom-b
                                             open loop: latency from the intended send time
   BENCH --mix get=95,set=5 --distribution zipf:0.99 --value-size 16..256
   BENCH --command '3*HSET h:{key} f {value}' --command 'HGET h:{key} f'
-  BENCH suite must-show --markdown benchmarks.md --json benchmarks.json
+  BENCH suite headline --markdown benchmarks.md --json benchmarks.json
   BENCH --server mine=127.0.0.1:7000 --server echo
                                             how far it is from the limit, a server that only answers +OK
   BENCH --echo --port 7000                  that limit server by itself
@@ -168,7 +168,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct SuiteArgs {
     /// The suite
-    #[arg(value_name = "NAME", default_value = "must-show")]
+    #[arg(value_name = "NAME", default_value = "headline")]
     pub name: String,
 
     /// Run this section only, may be repeated
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(cli.run.pipeline, [1, 16]);
         assert_eq!(cli.run.requests, Some(1_000));
         let cli =
-            Cli::try_parse_from(["bench", "suite", "must-show", "--quick", "--section", "growth"]).unwrap();
+            Cli::try_parse_from(["bench", "suite", "headline", "--quick", "--section", "growth"]).unwrap();
         let Some(What::Suite(suite)) = cli.what else { panic!("{cli:?}") };
         assert!(suite.quick && suite.section == ["growth"]);
         for wrong in ["--rate=0", "--pipeline=0", "--value-size=x", "--fill-command=x", "--server=x"] {

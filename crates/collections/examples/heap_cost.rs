@@ -4,7 +4,7 @@
 //! `LD_PRELOAD=libjemalloc.so.2` or `libmimalloc.so.2`. Blocks are entries with keys of 16 bytes: first 5 million
 //! with values of 64 bytes, then values of 16 to 256 bytes, then each replaced twice by one of another length.
 
-use collections::{Heap, NewValue, Removed};
+use collections::{Heap, NewValue, OwnedEntry};
 
 const COUNT: usize = 5_000_000;
 const HEAP_COUNT: usize = 32;
@@ -25,7 +25,7 @@ enum Allocator {
 
 enum Block {
     Vacant,
-    Entry(#[expect(dead_code, reason = "it is only kept")] Removed),
+    Entry(#[expect(dead_code, reason = "it is only kept")] OwnedEntry),
     Bytes(#[expect(dead_code, reason = "it is only kept")] Box<[u8]>),
 }
 
@@ -35,7 +35,7 @@ impl Allocator {
         match self {
             Self::Heaps(heaps) => {
                 let heap = &heaps[mix(index as u64) as usize % HEAP_COUNT];
-                Block::Entry(Removed::new(heap, &BYTES[..16], NewValue::Raw(&BYTES[..value_size]), None))
+                Block::Entry(OwnedEntry::new(heap, &BYTES[..16], NewValue::Raw(&BYTES[..value_size]), None))
             }
             Self::Global => Block::Bytes(BYTES[..24 + value_size].into()),
         }

@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use collections::{ChunkKeeper, ExpiryChange, Heap, Hint, NewValue, PageHooks, Sighting, Table};
+use collections::{ChunkKeeper, ExpiryChange, Heap, Hint, NewValue, PageHooks, ProbeResult, Table};
 
 const SLOT_COUNT: usize = 16_384;
 const HEAP_COUNT: usize = 32;
@@ -117,12 +117,12 @@ impl Keyspace {
         let hashes = || indices.iter().map(|&index| key(index).1);
         let hint_of = |hash| &self.slots[slot_of(hash)].hint;
         let homes: Vec<_> = hashes().map(|hash| hint_of(hash).prefetch_home(hash)).collect();
-        let strays =
-            hashes().zip(homes).filter(|(hash, home)| home.prefetch_entry(*hash) == Sighting::Elsewhere);
-        let mut trails: Vec<_> =
-            strays.filter_map(|(hash, _)| hint_of(hash).trail_beyond_home(hash)).collect();
-        while !trails.is_empty() {
-            trails.retain_mut(|trail| trail.follow() == Sighting::Elsewhere);
+        let displaced =
+            hashes().zip(homes).filter(|(hash, home)| home.prefetch_entry(*hash) == ProbeResult::Displaced);
+        let mut sequences: Vec<_> =
+            displaced.filter_map(|(hash, _)| hint_of(hash).probes_beyond_home(hash)).collect();
+        while !sequences.is_empty() {
+            sequences.retain_mut(|probes| probes.follow() == ProbeResult::Displaced);
         }
         indices.iter().map(|&index| self.lookup(index)).sum()
     }

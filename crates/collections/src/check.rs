@@ -146,7 +146,7 @@ fn require(holds: bool, what: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::heap::Heap;
-    use crate::removed::{ExpiryChange, NewValue};
+    use crate::owned_entry::{ExpiryChange, NewValue};
 
     /// A table with a directory, crowded buckets and some expiries.
     fn table(heap: &Heap) -> Table {

@@ -40,7 +40,7 @@ pub trait Collection: Sized {
 /// How far a collection may grow before `OBJECT ENCODING` names its large encoding, as the directives
 /// `*-max-listpack-entries` and `*-max-listpack-value` say.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct CollectionLimits {
     /// Elements (fields of a hash, members of a set).
     pub entry_count_max: usize,
     /// Bytes of one of them.
@@ -50,7 +50,7 @@ pub struct Limits {
 /// Where a collection's larger parts live, and how its members are hashed. Operations that may need either take it, and
 /// hash only when they do.
 #[derive(Clone, Copy)]
-pub struct Home<'a> {
+pub struct AllocContext<'a> {
     /// The heap of the key's slot.
     pub heap: &'a Heap,
     /// The server's hasher.

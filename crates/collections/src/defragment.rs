@@ -60,7 +60,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::removed::{ExpiryChange, NewValue};
+    use crate::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
     fn what_random_deletions_leave_is_packed_again() {

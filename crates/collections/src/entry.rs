@@ -12,7 +12,7 @@
 //! A key of 16 bytes with a value of 64 takes 88 bytes. After the header only objects are aligned.
 //!
 //! Any number of threads may hold an [`Entry`] and set its access clock; everything else changes only through
-//! [`crate::Removed`], its unique owner.
+//! [`crate::OwnedEntry`], its unique owner.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -126,7 +126,7 @@ const FLAG_BITS: u32 = 8;
 const FLAG_MASK: u32 = (1 << FLAG_BITS) - 1;
 
 impl Head {
-    pub(crate) fn new(kind: Kind, form: Form, access: u32, shape: Shape) -> Self {
+    pub(crate) fn new(kind: Kind, form: Form, access: u32, shape: EntryLayout) -> Self {
         let expiry = if shape.has_expiry { HAS_EXPIRY } else { 0 };
         let flags = kind as u32 | (form as u32) << FORM_SHIFT | expiry | access << FLAG_BITS;
         let key_len = if shape.key_len_is_long() { KEY_LEN_ESCAPE } else { shape.key_len as u32 };
@@ -137,14 +137,14 @@ impl Head {
 
 /// What determines where things are in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct EntryLayout {
     pub(crate) has_expiry: bool,
     pub(crate) key_len: usize,
     /// Bytes of the stored value, below 2^24.
     pub(crate) value_size: usize,
 }
 
-impl Shape {
+impl EntryLayout {
     #[inline]
     const fn key_len_is_long(self) -> bool {
         self.key_len >= KEY_LEN_ESCAPE as usize
@@ -256,7 +256,7 @@ impl<'a> Entry<'a> {
             return self.has_long_key(key);
         }
         let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
-        let shape = Shape { has_expiry, key_len: stored as usize, value_size: 0 };
+        let shape = EntryLayout { has_expiry, key_len: stored as usize, value_size: 0 };
         // SAFETY: (1) the stored key, if it has this length.
         stored as usize == key.len() && is_same(unsafe { self.bytes(shape.key_offset(), key.len()) }, key)
     }
@@ -274,7 +274,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         // SAFETY: the flag says that an expiry is there.
-        Some(unsafe { self.at(Shape::expiry_offset()).cast::<i64>().read_unaligned() })
+        Some(unsafe { self.at(EntryLayout::expiry_offset()).cast::<i64>().read_unaligned() })
     }
 
     /// The value.
@@ -415,12 +415,12 @@ impl<'a> Entry<'a> {
     }
 
     #[inline]
-    pub(crate) fn shape(self) -> Shape {
+    pub(crate) fn shape(self) -> EntryLayout {
         let head = self.head();
         let sizes = head.sizes.load(Ordering::Relaxed);
         let has_expiry = head.flags.load(Ordering::Relaxed) & HAS_EXPIRY != 0;
         let mut shape =
-            Shape { has_expiry, key_len: (sizes & 0xFF) as usize, value_size: (sizes >> 8) as usize };
+            EntryLayout { has_expiry, key_len: (sizes & 0xFF) as usize, value_size: (sizes >> 8) as usize };
         if let Some(offset) = shape.long_key_len_offset() {
             // SAFETY: the escape says that a long length is there.
             shape.key_len = unsafe { self.at(offset).cast::<u32>().read_unaligned() } as usize;

@@ -4,7 +4,7 @@ use crate::bucket::{Item, Volatility};
 use crate::entry::{Entry, Form};
 use crate::heap::Heap;
 use crate::object::Object;
-use crate::removed::{ExpiryChange, NewValue, Removed};
+use crate::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 use crate::segment::{Place, Segment};
 use crate::table::{NotAString, Table};
 
@@ -50,11 +50,11 @@ impl<'a> EntryMut<'a> {
 
     /// Sets value and expiry. Returns the old entry where dropping it is costly.
     #[inline(always)]
-    pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
+    pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<OwnedEntry> {
         if let NewValue::Auto(text) = value
             && expiry == ExpiryChange::Clear
             // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
-            && unsafe { Removed::try_overwrite(self.place.item.block(), text) }
+            && unsafe { OwnedEntry::try_overwrite(self.place.item.block(), text) }
         {
             return None;
         }
@@ -62,14 +62,14 @@ impl<'a> EntryMut<'a> {
     }
 
     #[inline(never)]
-    fn set_anyhow(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<Removed> {
+    fn set_anyhow(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<OwnedEntry> {
         let expiry = expiry.apply(self.entry().expiry());
         let mut costly = None;
         self.update(|old, heap| {
             if !old.is_costly_to_drop() {
                 return old.with_value(heap, value, expiry);
             }
-            let new = Removed::new(heap, old.entry().key(), value, expiry);
+            let new = OwnedEntry::new(heap, old.entry().key(), value, expiry);
             new.entry().set_access(old.entry().access());
             costly = Some(old);
             new
@@ -79,7 +79,7 @@ impl<'a> EntryMut<'a> {
 
     /// Sets an integer and keeps the expiry.
     #[inline]
-    pub fn set_int(&mut self, value: i64) -> Option<Removed> {
+    pub fn set_int(&mut self, value: i64) -> Option<OwnedEntry> {
         if self.overwrite_int(value) {
             return None;
         }
@@ -90,7 +90,7 @@ impl<'a> EntryMut<'a> {
     #[inline]
     pub(crate) fn overwrite_int(&mut self, value: i64) -> bool {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
-        unsafe { Removed::overwrite_int_of_block(self.place.item.block(), value) }
+        unsafe { OwnedEntry::overwrite_int_of_block(self.place.item.block(), value) }
     }
 
     /// Sets or clears the expiry.
@@ -122,7 +122,7 @@ impl<'a> EntryMut<'a> {
     /// The bytes of a string that is not stored as an integer.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the bytes.
-        unsafe { Removed::bytes_of_block(self.place.item.block()) }
+        unsafe { OwnedEntry::bytes_of_block(self.place.item.block()) }
     }
 
     /// Whether members of the value had an expiry when the table was last told.
@@ -149,11 +149,11 @@ impl<'a> EntryMut<'a> {
     /// The collection, if the value is one. Then [`Self::note_volatile_members`].
     pub fn object_mut(&mut self) -> Option<&mut Object> {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the object.
-        unsafe { Removed::object_of_block(self.place.item.block()) }
+        unsafe { OwnedEntry::object_of_block(self.place.item.block()) }
     }
 
     /// Takes the key out of the table.
-    pub fn remove(self) -> Removed {
+    pub fn remove(self) -> OwnedEntry {
         // SAFETY: (1, 2) the invariant, and this ends here.
         let removed = unsafe { self.table.take_out(self.segment, self.place) };
         self.table.make_compact(self.heap, self.place.item.position);
@@ -161,7 +161,7 @@ impl<'a> EntryMut<'a> {
     }
 
     /// Puts an entry of the same key in the place of this one.
-    pub(crate) fn replace(mut self, new: Removed) -> Removed {
+    pub(crate) fn replace(mut self, new: OwnedEntry) -> OwnedEntry {
         let mut replaced = None;
         self.update(|old, _| {
             replaced = Some(old);
@@ -172,7 +172,7 @@ impl<'a> EntryMut<'a> {
 
     /// Moves the entry to another block of the same size.
     pub(crate) fn relocate(mut self) {
-        self.update(Removed::relocated);
+        self.update(OwnedEntry::relocated);
     }
 
     fn require_string(&self) -> Result<(), NotAString> {
@@ -180,13 +180,13 @@ impl<'a> EntryMut<'a> {
     }
 
     #[inline]
-    fn update(&mut self, change: impl FnOnce(Removed, &Heap) -> Removed) {
+    fn update(&mut self, change: impl FnOnce(OwnedEntry, &Heap) -> OwnedEntry) {
         let item = self.place.item;
         // Vacant meanwhile, so that a panic in `change` loses the key instead of leaving its word behind.
         self.place.bucket.clear(self.place.index);
         self.place.item = Item::lost(item.position);
         // SAFETY: (1) the invariant: the table owned the entry, and nobody else has it now.
-        let old = unsafe { Removed::from_block(item.block()) };
+        let old = unsafe { OwnedEntry::from_block(item.block()) };
         let new = change(old, self.heap);
         let volatility = new.entry().volatility();
         self.place.item = Item::new(item.position, new.into_block(), volatility);

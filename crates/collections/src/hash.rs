@@ -5,7 +5,7 @@
 //! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
 //! | [`Fields`] | else: packed leaves, and a table for what is long or expires |
 //!
-//! The name for the client (`listpack`, `hashtable`) follows Redis's thresholds ([`Limits`]) and says nothing of the form.
+//! The name for the client (`listpack`, `hashtable`) follows Redis's thresholds ([`CollectionLimits`]) and says nothing of the form.
 //! It never goes back from `hashtable`; nor does the form from the table.
 //!
 //! A field whose time is over is not there for whoever reads, but stays until it is set again or [`Hash::expire`] comes
@@ -15,14 +15,14 @@
 
 mod fields;
 
-use crate::collection::{Collection, Home, Limits};
+use crate::collection::{AllocContext, Collection, CollectionLimits};
 use crate::heap::Heap;
 use crate::members::PrefetchStep;
 use crate::number::DecimalBuffer;
 use crate::object::{Kind, Object};
+use crate::owned_entry::ExpiryChange;
 use crate::packed::{Item, Packed};
 use crate::prefetch;
-use crate::removed::ExpiryChange;
 use fields::Fields;
 
 /// Bytes of elements up to which the packed form is kept: that of a hash of 50 fields with values of 70 bytes, twice. Where
@@ -118,7 +118,7 @@ impl Hash {
     /// A field.
     #[inline]
     #[must_use]
-    pub fn find(&self, home: Home<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+    pub fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
                 let [_, value] = packed.at(packed.find(field, 0)?);
@@ -131,19 +131,19 @@ impl Hash {
     /// Sets a field. Another expiry than none makes a table of it.
     pub fn set(
         &mut self,
-        home: Home<'_>,
-        limits: Limits,
+        home: AllocContext<'_>,
+        limits: CollectionLimits,
         field: &[u8],
         value: &[u8],
         expiry: ExpiryChange,
         due: i64,
     ) -> FieldWas {
         if field.len().max(value.len()) > limits.value_size_max {
-            self.name_hashtable();
+            self.report_as_hashtable();
         }
         if matches!(expiry, ExpiryChange::At(_)) {
             self.make_table(home);
-            self.name_hashtable();
+            self.report_as_hashtable();
         }
         if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
             let index = packed.find(field, 0);
@@ -154,7 +154,7 @@ impl Hash {
                     packed.push_back([field, value]);
                     let len = packed.len();
                     if len > limits.entry_count_max {
-                        self.name_hashtable();
+                        self.report_as_hashtable();
                     }
                     return FieldWas::Absent;
                 };
@@ -166,13 +166,13 @@ impl Hash {
         let Form::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
         let was = fields.set(home, field, value, expiry, due);
         if was == FieldWas::Absent && self.len() > limits.entry_count_max {
-            self.name_hashtable();
+            self.report_as_hashtable();
         }
         was
     }
 
     /// Lets it be a `hashtable` by name from now on.
-    pub fn name_hashtable(&mut self) {
+    pub fn report_as_hashtable(&mut self) {
         match &mut self.form {
             Form::Packed(packed) => self.form = Form::PackedHashtable(std::mem::take(packed)),
             Form::PackedHashtable(_) => {}
@@ -181,7 +181,7 @@ impl Hash {
     }
 
     /// Removes a field. Whether it was there.
-    pub fn remove(&mut self, home: Home<'_>, field: &[u8], due: i64) -> bool {
+    pub fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         match &mut self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
                 let index = packed.find(field, 0);
@@ -194,13 +194,19 @@ impl Hash {
 
     /// Sets or clears the expiry of a field. Whether the field is there; else nothing changes. An expiry makes a
     /// `hashtable` of it, by name and by form.
-    pub fn set_expiry(&mut self, home: Home<'_>, field: &[u8], expiry: Option<i64>, due: i64) -> bool {
+    pub fn set_expiry(
+        &mut self,
+        home: AllocContext<'_>,
+        field: &[u8],
+        expiry: Option<i64>,
+        due: i64,
+    ) -> bool {
         if self.find(home, field, due).is_none() {
             return false;
         }
         if expiry.is_some() {
             self.make_table(home);
-            self.name_hashtable();
+            self.report_as_hashtable();
         }
         if let Form::Table(fields) = &mut self.form {
             fields.set_expiry(home, field, expiry);
@@ -240,7 +246,7 @@ impl Hash {
     /// at the end.
     pub fn scan<'a>(
         &'a self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         from: u64,
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>),
@@ -284,7 +290,7 @@ impl Hash {
         }
     }
 
-    fn make_table(&mut self, home: Home<'_>) {
+    fn make_table(&mut self, home: AllocContext<'_>) {
         let (packed, is_listpack) = match &self.form {
             Form::Packed(packed) => (packed, true),
             Form::PackedHashtable(packed) => (packed, false),
@@ -330,7 +336,7 @@ impl Hash {
 
     /// Verifies what the forms promise.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
             Form::Table(fields) => fields.check(home),

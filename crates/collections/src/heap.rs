@@ -10,7 +10,7 @@
 //! Invariants
 //! 1. A span is in its class's list exactly if it has room.
 //! 2. `live_count` is the number of blocks handed out and not yet freed, large ones included.
-//! 3. `freed_counts` has for each class that may lend the number of blocks that were carved and are neither live
+//! 3. `freed_counts` has for each class whose freed blocks may be subdivided the number of blocks that were carved and are neither live
 //!    nor lent.
 //! 4. A core outlives its [`Heap`] until its last block is freed; whoever frees that destroys it.
 //!
@@ -299,7 +299,7 @@ impl HeapCore {
         self.external_bytes.fetch_add(delta as u64, Ordering::Relaxed);
     }
 
-    /// Takes a span from the pool and dresses it for `class`.
+    /// Takes a span from the pool and initialises its header for `class`.
     #[cold]
     fn new_span(&self, class: usize) -> NonNull<Span> {
         let span = self.pool.take();
@@ -426,7 +426,8 @@ impl State {
             return false;
         }
         let freed = self.freed_counts.iter().enumerate();
-        let (index, count) = freed.max_by_key(|&(_, count)| count).expect("there are classes that lend");
+        let (index, count) =
+            freed.max_by_key(|&(_, count)| count).expect("some classes' blocks may be subdivided");
         let lender_class = LENDER_START + index;
         if *count == 0 || !self.bring_freed_forward(lender_class) {
             return false;

@@ -40,7 +40,7 @@ impl Hint {
     ///    dropped when every prefetch has ended that began before it was taken out; and no such heap is dropped before the
     ///    last prefetch has ended.
     /// 3. A prefetch is what one thread does from asking this hint for a bucket to the last use of the [`HomeBucket`] or
-    ///    [`Trail`] that it got; whoever keeps (2) knows of it.
+    ///    [`ProbeSequence`] that it got; whoever keeps (2) knows of it.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -82,26 +82,26 @@ impl Hint {
         HomeBucket::load(self.segment(position), position)
     }
 
-    /// For a key that is not at home: loads the next bucket in which it may be, and leaves a trail from there to its entry.
+    /// For a key that is not at home: loads the next bucket in which it may be, and leaves a probes from there to its entry.
     #[must_use]
-    pub fn trail_beyond_home(&self, hash: u64) -> Option<Trail> {
+    pub fn probes_beyond_home(&self, hash: u64) -> Option<ProbeSequence> {
         let position = Position::of_hash(hash);
         let segment = self.segment(position);
         let path = Path::from_home(segment.home(position), segment.bucket_count());
-        let mut trail = Trail { segment, path, position };
-        trail.advance().then_some(trail)
+        let mut probes = ProbeSequence { segment, path, position };
+        probes.advance().then_some(probes)
     }
 
     /// Loads the entry of this hash wherever it is, waiting for each bucket on the way. Whoever loads many does it in passes.
     /// It is still elsewhere only if the table changed meanwhile.
     #[must_use]
-    pub fn prefetch_entry(&self, hash: u64) -> Sighting {
-        let mut sighting = self.prefetch_home(hash).prefetch_entry(hash);
-        let mut trail = self.trail_beyond_home(hash);
-        while let (Sighting::Elsewhere, Some(trail)) = (sighting, &mut trail) {
-            sighting = trail.follow();
+    pub fn prefetch_entry(&self, hash: u64) -> ProbeResult {
+        let mut result = self.prefetch_home(hash).prefetch_entry(hash);
+        let mut probes = self.probes_beyond_home(hash);
+        while let (ProbeResult::Displaced, Some(probes)) = (result, &mut probes) {
+            result = probes.follow();
         }
-        sighting
+        result
     }
 
     #[inline(always)]
@@ -133,11 +133,11 @@ pub struct HomeBucket {
 
 /// What a prefetch came upon in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sighting {
+pub enum ProbeResult {
     /// An entry, most probably the one, which was asked for.
-    Seen(Guess),
+    Found(Guess),
     /// No such entry, but it may be in another bucket.
-    Elsewhere,
+    Displaced,
     /// No such entry, nor is it in another bucket.
     Missing,
 }
@@ -160,12 +160,12 @@ impl HomeBucket {
     /// one that the bucket was asked for. One key in eleven is not at home.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_entry(self, hash: u64) -> Sighting {
+    pub fn prefetch_entry(self, hash: u64) -> ProbeResult {
         simulation::assert_not_freed(self.address);
         let bucket = std::ptr::with_exposed_provenance::<Bucket>(self.address);
         // SAFETY: null or the address of a bucket in a segment, all atomics; by `Hint::new` (1, 2) segments are freed only when
         // no prefetch that saw them is still running, and by (3) this is part of one.
-        let Some(bucket) = (unsafe { bucket.as_ref() }) else { return Sighting::Missing };
+        let Some(bucket) = (unsafe { bucket.as_ref() }) else { return ProbeResult::Missing };
         prefetch_entry_in(bucket, self.index, Position::of_hash(hash))
     }
 }
@@ -173,25 +173,25 @@ impl HomeBucket {
 /// The way to an entry that is not at home and is to be prefetched: the bucket that has been asked for. Following it is part of
 /// the prefetch ([`Hint::new`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Trail {
+pub struct ProbeSequence {
     segment: SegmentRef,
     path: Path,
     position: Position,
 }
 
-impl Trail {
+impl ProbeSequence {
     /// Reads the bucket, which should have been loaded meanwhile, and loads the lines of the matching entry. If there is none,
-    /// loads the next bucket that it may be in: then the trail is to be followed again.
+    /// loads the next bucket that it may be in: then the probes is to be followed again.
     #[must_use]
-    pub fn follow(&mut self) -> Sighting {
+    pub fn follow(&mut self) -> ProbeResult {
         simulation::assert_not_freed(self.segment.address());
         // SAFETY: (1) `Hint::new` (1, 2): segments are freed only when no prefetch that saw them is still running, and by (3)
         // this is part of one.
         let segment = unsafe { self.segment.view() };
         let index = self.path.bucket_index();
-        let Some(bucket) = segment.buckets.get(index) else { return Sighting::Missing };
-        let sighting = prefetch_entry_in(bucket, index as u32, self.position);
-        if sighting == Sighting::Elsewhere && !self.advance() { Sighting::Missing } else { sighting }
+        let Some(bucket) = segment.buckets.get(index) else { return ProbeResult::Missing };
+        let result = prefetch_entry_in(bucket, index as u32, self.position);
+        if result == ProbeResult::Displaced && !self.advance() { ProbeResult::Missing } else { result }
     }
 
     /// Goes on to the next bucket, and loads it; false at the end.
@@ -206,13 +206,13 @@ impl Trail {
 
 /// Loads the lines of the entry at this position, if the bucket has one.
 #[inline(always)]
-fn prefetch_entry_in(bucket: &Bucket, bucket_index: u32, position: Position) -> Sighting {
+fn prefetch_entry_in(bucket: &Bucket, bucket_index: u32, position: Position) -> ProbeResult {
     let mut matches = bucket.matches(position);
     if let Some((index, item)) = matches.next() {
         prefetch::line(item.address());
         prefetch::line(item.address() + LINE_SIZE);
         prefetch::line(item.address() + PREFETCHED_SIZE - 1);
-        return Sighting::Seen(Guess::new(bucket_index, index));
+        return ProbeResult::Found(Guess::new(bucket_index, index));
     }
-    if matches.may_go_on() { Sighting::Elsewhere } else { Sighting::Missing }
+    if matches.may_go_on() { ProbeResult::Displaced } else { ProbeResult::Missing }
 }

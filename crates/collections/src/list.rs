@@ -153,7 +153,7 @@ impl List {
     }
 
     /// The elements were put there otherwise than one by one: settles what the encoding is called.
-    pub fn settle(&mut self, limits: ListLimits) {
+    pub fn rebalance(&mut self, limits: ListLimits) {
         let exceeded = limits.are_exceeded(self.listpack_size(), self.len());
         self.set_quicklist(exceeded);
     }

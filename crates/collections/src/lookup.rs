@@ -119,8 +119,8 @@ impl Table {
 mod tests {
     use super::*;
     use crate::hasher::KeyHasher;
-    use crate::hint::{Hint, Sighting};
-    use crate::removed::{ExpiryChange, NewValue};
+    use crate::hint::{Hint, ProbeResult};
+    use crate::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
     fn what_a_prefetch_sees_is_where_the_key_is() {
@@ -138,11 +138,11 @@ mod tests {
         let mut stray_count = 0;
         for number in 0..key_count {
             let hash = hash_of(number);
-            if hint.prefetch_home(hash).prefetch_entry(hash) == Sighting::Elsewhere {
+            if hint.prefetch_home(hash).prefetch_entry(hash) == ProbeResult::Displaced {
                 stray_count += 1;
             }
-            let sighting = hint.prefetch_entry(hash);
-            let Sighting::Seen(guess) = sighting else { panic!("{number}: {sighting:?}") };
+            let result = hint.prefetch_entry(hash);
+            let ProbeResult::Found(guess) = result else { panic!("{number}: {result:?}") };
             let position = Position::of_hash(hash);
             let place = table.segment(position).place_at(guess, position).expect("an entry is there");
             // SAFETY: (1) the table has just been asked for it.
@@ -152,7 +152,7 @@ mod tests {
         assert!((1..key_count / 2).contains(&stray_count), "{stray_count} are not at home");
         for number in 0..key_count {
             let (hash, key) = (hash_of(number), number.to_le_bytes());
-            let Sighting::Seen(guess) = hint.prefetch_home(hash).prefetch_entry(hash) else { continue };
+            let ProbeResult::Found(guess) = hint.prefetch_home(hash).prefetch_entry(hash) else { continue };
             let removed = table.find_mut_near(guess, &heap, hash, &key).map(|entry| entry.remove());
             assert!(removed.is_some_and(|removed| removed.entry().has_key(&key)));
             hint.publish(&mut table);

@@ -1,7 +1,7 @@
 //! Byte strings, each once, by linear hashing with packed leaves: the members of a set that is not all integers, and the
 //! fields of a hash with their values.
 //!
-//! Up to 128 are one leaf. More have a [`Row`] of them: the hash's low bits say in which leaf a member is. With
+//! Up to 128 are one leaf. More have a [`LinearHashDirectory`] of them: the hash's low bits say in which leaf a member is. With
 //! every 24 members the row grows by one leaf, which takes its share from the one whose turn it is, and with as many
 //! fewer it loses its last one again. So no step moves more than one leaf's members, at any size, and a member of 14
 //! bytes takes about 20, where an allocation of its own would take 24 and its place in a table 10.
@@ -19,20 +19,20 @@
 //! Cost: a search reads the name of the leaf's block, the leaf's tags and the member. Start reading at [`Members::find`].
 
 mod leaf;
-mod row;
-mod shelves;
+mod linear_hash;
 mod single;
+mod slabs;
 mod whole;
 
 use crate::Entry;
-use crate::collection::Home;
+use crate::collection::AllocContext;
 use crate::estimate::estimated_sum;
 use crate::heap::Heap;
 use crate::prefetch;
 use crate::table::Table;
 pub(crate) use leaf::Keyed;
 use leaf::Leaf;
-use row::{LOAD, Row};
+use linear_hash::{LOAD, LinearHashDirectory};
 use single::Single;
 pub(crate) use whole::Whole;
 
@@ -46,8 +46,8 @@ pub(crate) enum Members<K> {
 
 /// The members of a larger set.
 pub(crate) struct Many<K> {
-    row: Row<K>,
-    aside: Table,
+    row: LinearHashDirectory<K>,
+    overflow: Table,
 }
 
 /// Where a member is, until something is added or removed.
@@ -88,7 +88,7 @@ const fn tag_of(hash: u64) -> u8 {
 
 /// The place of a hash in the order of a scan.
 #[inline]
-const fn order_of(hash: u64) -> u32 {
+const fn scan_position(hash: u64) -> u32 {
     (hash as u32).reverse_bits()
 }
 
@@ -131,7 +131,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(single) => single.leaf().len(),
-            Self::Many(many) => many.row.len() + many.aside.len(),
+            Self::Many(many) => many.row.len() + many.overflow.len(),
         }
     }
 
@@ -140,9 +140,9 @@ impl<K: Keyed> Members<K> {
         match self {
             Self::One(single) => single.memory_bytes(),
             Self::Many(many) => {
-                let entries = many.aside.iter().map(Entry::allocated_bytes);
-                let aside = estimated_sum(entries, many.aside.len(), sample_len);
-                size_of::<Many<K>>() + many.row.memory_bytes() + many.aside.memory_bytes() + aside
+                let entries = many.overflow.iter().map(Entry::allocated_bytes);
+                let overflow = estimated_sum(entries, many.overflow.len(), sample_len);
+                size_of::<Many<K>>() + many.row.memory_bytes() + many.overflow.memory_bytes() + overflow
             }
         }
     }
@@ -151,7 +151,7 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn allocation_count(&self) -> usize {
         match self {
             Self::One(_) => 1,
-            Self::Many(many) => many.row.allocation_count() + many.aside.len(),
+            Self::Many(many) => many.row.allocation_count() + many.overflow.len(),
         }
     }
 
@@ -178,30 +178,30 @@ impl<K: Keyed> Members<K> {
 
     /// What is in the table, if anything is.
     #[inline]
-    pub(crate) fn aside(&self) -> Option<&Table> {
+    pub(crate) fn overflow(&self) -> Option<&Table> {
         match self {
             Self::One(_) => None,
-            Self::Many(many) => (!many.aside.is_empty()).then_some(&many.aside),
+            Self::Many(many) => (!many.overflow.is_empty()).then_some(&many.overflow),
         }
     }
 
     /// The same, to be changed. Whoever removes something from it calls [`Self::make_compact`].
     #[inline]
-    pub(crate) fn aside_mut(&mut self) -> Option<&mut Table> {
+    pub(crate) fn overflow_mut(&mut self) -> Option<&mut Table> {
         match self {
             Self::One(_) => None,
-            Self::Many(many) => (!many.aside.is_empty()).then_some(&mut many.aside),
+            Self::Many(many) => (!many.overflow.is_empty()).then_some(&mut many.overflow),
         }
     }
 
     /// The table, which is made if there is none, for a key that is not in a leaf.
-    pub(crate) fn make_aside(&mut self, home: Home<'_>) -> &mut Table {
-        &mut self.many_mut(home).aside
+    pub(crate) fn make_aside(&mut self, home: AllocContext<'_>) -> &mut Table {
+        &mut self.many_mut(home).overflow
     }
 
     /// Adds a member whose key is not there, if there is room in its leaf; if not, its place is in the table.
     #[inline]
-    pub(crate) fn try_add(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Self::One(single) = self
             && member.len() <= K::SIZE_MAX
             && single.leaf().len() < ONE_LEAF_LEN_MAX
@@ -223,7 +223,12 @@ impl<K: Keyed> Members<K> {
     }
 
     /// Removes the member at a place.
-    pub(crate) fn remove_at(&mut self, home: Home<'_>, place: Place, spill: impl FnMut(&mut Table, &[u8])) {
+    pub(crate) fn remove_at(
+        &mut self,
+        home: AllocContext<'_>,
+        place: Place,
+        spill: impl FnMut(&mut Table, &[u8]),
+    ) {
         match self {
             Self::One(single) => single.remove(place.index as usize),
             Self::Many(many) => {
@@ -235,18 +240,18 @@ impl<K: Keyed> Members<K> {
 
     /// Gives back one leaf if there are too many for the members that are left. What finds no room any more is handed to
     /// `spill`, for the table.
-    pub(crate) fn make_compact(&mut self, home: Home<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
+    pub(crate) fn make_compact(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
         let Self::Many(many) = self else { return };
-        let Many { row, aside } = &mut **many;
+        let Many { row, overflow } = &mut **many;
         if row.leaf_count() == 1 {
-            if aside.is_empty() && row.len() <= LOAD {
+            if overflow.is_empty() && row.len() <= LOAD {
                 let leaf = row.leaf(0);
                 let mut single = Single::default();
                 leaf.iter().enumerate().for_each(|(index, member)| single.push(leaf.tag(index), member));
                 *self = Self::One(single);
             }
         } else if row.len() * 2 < row.leaf_count() * LOAD {
-            row.merge(home, |member| spill(aside, member));
+            row.merge(home, |member| spill(overflow, member));
         }
     }
 
@@ -258,7 +263,9 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
         match self {
             Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
-            Self::Many(many) if !many.aside.is_empty() && below(random(), self.len()) >= many.row.len() => {
+            Self::Many(many)
+                if !many.overflow.is_empty() && below(random(), self.len()) >= many.row.len() =>
+            {
                 None
             }
             Self::Many(many) => Some(many.row.sample(random)),
@@ -267,7 +274,7 @@ impl<K: Keyed> Members<K> {
 
     /// A random member of the table.
     pub(crate) fn sample_aside(&self, random: u64) -> Option<Entry<'_>> {
-        self.aside()?.sample(random)
+        self.overflow()?.sample(random)
     }
 
     /// Every member of the leaves, in the order in which they are stored.
@@ -283,16 +290,17 @@ impl<K: Keyed> Members<K> {
     /// or `None` at the end.
     pub(crate) fn scan<'a>(
         &'a self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         from: u64,
         mut visit: impl FnMut(&'a [u8]),
-        visit_aside: impl FnMut(Entry<'a>),
+        visit_overflow: impl FnMut(Entry<'a>),
     ) -> Option<u64> {
         let many = match self {
             Self::One(single) => {
                 let from = u32::try_from(from).ok()?;
                 let members = single.leaf().iter();
-                let is_left = |member: &[u8]| from == 0 || order_of(home.hasher.hash(K::key(member))) >= from;
+                let is_left =
+                    |member: &[u8]| from == 0 || scan_position(home.hasher.hash(K::key(member))) >= from;
                 members.filter(|member| is_left(member)).for_each(visit);
                 return None;
             }
@@ -300,10 +308,10 @@ impl<K: Keyed> Members<K> {
         };
         if let Ok(from) = u32::try_from(from) {
             let next = many.row.scan(home, from, &mut visit);
-            return (next < 1 << ORDER_BITS || !many.aside.is_empty()).then_some(next);
+            return (next < 1 << ORDER_BITS || !many.overflow.is_empty()).then_some(next);
         }
         let position = u32::try_from(from - (1 << ORDER_BITS)).ok()?;
-        let next = many.aside.scan(position, visit_aside)?;
+        let next = many.overflow.scan(position, visit_overflow)?;
         Some((1 << ORDER_BITS) + u64::from(next))
     }
 
@@ -311,35 +319,36 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
         match self {
             Self::One(single) => Self::One(single.clone()),
-            Self::Many(many) => {
-                Self::Many(Box::new(Many { row: many.row.to_copy(heap), aside: many.aside.to_copy(heap) }))
-            }
+            Self::Many(many) => Self::Many(Box::new(Many {
+                row: many.row.to_copy(heap),
+                overflow: many.overflow.to_copy(heap),
+            })),
         }
     }
 
     /// Ends if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
-    pub(crate) fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub(crate) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         let many = match self {
             Self::One(single) => return check_leaf::<K>(home, single.leaf(), |_| true),
             Self::Many(many) => many,
         };
         many.row.check(home)?;
         let is_twice = |entry: Entry<'_>| many.row.find(home.hasher.hash(entry.key()), entry.key()).is_some();
-        if many.aside.iter().any(is_twice) {
+        if many.overflow.iter().any(is_twice) {
             return Err("a member is in two places".to_owned());
         }
-        many.aside.check()
+        many.overflow.check()
     }
 
-    fn many_mut(&mut self, home: Home<'_>) -> &mut Many<K> {
+    fn many_mut(&mut self, home: AllocContext<'_>) -> &mut Many<K> {
         if let Self::One(single) = self {
-            let mut row = Row::new();
+            let mut row = LinearHashDirectory::new();
             for member in single.leaf().iter() {
                 let is_added = row.try_add(home, home.hasher.hash(K::key(member)), member);
                 debug_assert!(is_added, "a leaf has room for what was in a leaf before");
             }
-            *self = Self::Many(Box::new(Many { row, aside: Table::new() }));
+            *self = Self::Many(Box::new(Many { row, overflow: Table::new() }));
         }
         match self {
             Self::Many(many) => many,
@@ -355,7 +364,11 @@ pub(crate) fn below(random: u64, bound: usize) -> usize {
 }
 
 #[cfg(any(test, debug_assertions))]
-fn check_leaf<K: Keyed>(home: Home<'_>, leaf: Leaf<'_>, belongs: impl Fn(u64) -> bool) -> Result<(), String> {
+fn check_leaf<K: Keyed>(
+    home: AllocContext<'_>,
+    leaf: Leaf<'_>,
+    belongs: impl Fn(u64) -> bool,
+) -> Result<(), String> {
     leaf.check()?;
     for (index, member) in leaf.iter().enumerate() {
         let hash = home.hasher.hash(K::key(member));

@@ -97,7 +97,7 @@ impl Table {
         self.replaced = std::mem::take(&mut old.replaced);
         // SAFETY: (1) that follows.
         unsafe { old.free_entries() };
-        old.take_memory().into_iter().for_each(|retired| self.give_up(retired));
+        old.take_memory().into_iter().for_each(|retired| self.retire(retired));
     }
 
     /// Moves everything out, so that another thread can drop it, once the hint was published.
@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Takes care of what the table itself leads to no more.
-    pub(crate) fn give_up(&mut self, retired: Retired) {
+    pub(crate) fn retire(&mut self, retired: Retired) {
         if self.has_hint && !planted(Fault::RetireBeforeUnlink) {
             self.replaced.push(retired);
         } else {

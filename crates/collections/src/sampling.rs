@@ -10,8 +10,8 @@ use crate::bucket::{Item, POSITION_BITS, Position, WIDTH};
 use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
 use crate::heap::Heap;
+use crate::owned_entry::OwnedEntry;
 use crate::prefetch;
-use crate::removed::Removed;
 use crate::segment::{Place, Segment};
 use crate::table::Table;
 
@@ -63,7 +63,7 @@ impl Table {
         heap: &Heap,
         name: u64,
         accept: impl FnOnce(Entry<'_>) -> bool,
-    ) -> Option<Removed> {
+    ) -> Option<OwnedEntry> {
         let position = Position::of_hash(name);
         // SAFETY: (1) the table owns its segments, and replaces none before the place is done with.
         let segment: Segment<'_> = unsafe { self.segment_ref(position).view() };
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::hasher::KeyHasher;
-    use crate::removed::{ExpiryChange, NewValue};
+    use crate::owned_entry::{ExpiryChange, NewValue};
 
     fn table(heap: &Heap, key_count: u32, expiry_of: impl Fn(u32) -> ExpiryChange) -> Table {
         let hasher = KeyHasher::new([1, 2, 3, 4]);

@@ -11,7 +11,7 @@
 //!
 //! Start reading at [`Set::add`].
 
-use crate::collection::{Collection, Home};
+use crate::collection::{AllocContext, Collection};
 use crate::heap::Heap;
 use crate::intset::IntSet;
 use crate::members::{Members, Place, PrefetchStep, Whole, below};
@@ -61,13 +61,13 @@ pub struct Sampled<'a> {
 }
 
 /// A member that is looked for in several sets: it is hashed and read as an integer once, where that is needed.
-pub struct Wanted<'a> {
+pub struct MemberProbe<'a> {
     bytes: &'a [u8],
     hash: Option<u64>,
     int: Option<Option<i64>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> MemberProbe<'a> {
     /// The member with this text, which is that of `item`.
     #[must_use]
     pub fn new(item: Item<'a>, buffer: &'a mut DecimalBuffer) -> Self {
@@ -94,7 +94,7 @@ impl<'a> Wanted<'a> {
     }
 
     #[inline]
-    fn hash(&mut self, home: Home<'_>) -> u64 {
+    fn hash(&mut self, home: AllocContext<'_>) -> u64 {
         *self.hash.get_or_insert_with(|| home.hasher.hash(self.bytes))
     }
 }
@@ -216,7 +216,7 @@ impl Set {
     /// Whether a member is there.
     #[inline]
     #[must_use]
-    pub fn contains(&self, home: Home<'_>, member: &[u8]) -> bool {
+    pub fn contains(&self, home: AllocContext<'_>, member: &[u8]) -> bool {
         match &self.form {
             Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
@@ -235,7 +235,7 @@ impl Set {
     /// Whether a member is there that is looked for in several sets.
     #[inline]
     #[must_use]
-    pub fn has(&self, home: Home<'_>, wanted: &mut Wanted<'_>) -> bool {
+    pub fn has(&self, home: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
         match &self.form {
             Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
@@ -245,7 +245,7 @@ impl Set {
     }
 
     /// Gets ready for `len` members to be added at once, as far as that decides the encoding.
-    pub fn expect_len(&mut self, home: Home<'_>, len: usize, limits: SetLimits) {
+    pub fn expect_len(&mut self, home: AllocContext<'_>, len: usize, limits: SetLimits) {
         let too_many = match &self.form {
             Form::Ints(_) => len > limits.intset_len_max,
             Form::Listpack(_) => len > limits.listpack_len_max,
@@ -258,7 +258,7 @@ impl Set {
 
     /// Adds a member. Whether it was new.
     #[inline]
-    pub fn add(&mut self, home: Home<'_>, member: &[u8], limits: SetLimits) -> bool {
+    pub fn add(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         match &mut self.form {
             Form::Hashtable(members) => members.add(home, home.hasher.hash(member), member),
             Form::Listpack(members) => {
@@ -276,13 +276,13 @@ impl Set {
     }
 
     /// Adds a member that a set has given.
-    pub fn add_item(&mut self, home: Home<'_>, item: Item<'_>, limits: SetLimits) -> bool {
+    pub fn add_item(&mut self, home: AllocContext<'_>, item: Item<'_>, limits: SetLimits) -> bool {
         self.add(home, item.text(&mut DecimalBuffer::new()), limits)
     }
 
     /// Removes a member. Whether it was there.
     #[inline]
-    pub fn remove(&mut self, home: Home<'_>, member: &[u8]) -> bool {
+    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> bool {
         match &mut self.form {
             Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
             Form::Listpack(members) | Form::Hashtable(members) => {
@@ -313,7 +313,12 @@ impl Set {
     }
 
     /// Removes a random member, after `see` has seen it. Must not be empty.
-    pub fn pop(&mut self, home: Home<'_>, random: &mut impl FnMut() -> u64, see: impl FnOnce(Item<'_>)) {
+    pub fn pop(
+        &mut self,
+        home: AllocContext<'_>,
+        random: &mut impl FnMut() -> u64,
+        see: impl FnOnce(Item<'_>),
+    ) {
         let Sampled { item, place } = self.sample(random);
         see(item);
         let Some(SetPlace(spot)) = place else {
@@ -356,17 +361,26 @@ impl Set {
 
     /// Visits some members from a position on (0 to begin); all of them if the encoding is a compact one. Returns where
     /// to go on, or `None` at the end. A member that is there all the while is visited exactly once in a full walk.
-    pub fn scan<'a>(&'a self, home: Home<'_>, from: u64, mut visit: impl FnMut(Item<'a>)) -> Option<u64> {
+    pub fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        mut visit: impl FnMut(Item<'a>),
+    ) -> Option<u64> {
         match &self.form {
             Form::Ints(_) | Form::Listpack(_) => {
                 self.iter().for_each(visit);
                 None
             }
             Form::Hashtable(members) => {
-                let mut aside = Vec::new();
-                let next =
-                    members.scan(home, from, |member| visit(Item::Bytes(member)), |entry| aside.push(entry));
-                aside.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
+                let mut overflow = Vec::new();
+                let next = members.scan(
+                    home,
+                    from,
+                    |member| visit(Item::Bytes(member)),
+                    |entry| overflow.push(entry),
+                );
+                overflow.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
                 next
             }
         }
@@ -404,14 +418,14 @@ impl Set {
 
     /// Ends if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Ints(ints) => ints.check(),
             Form::Listpack(members) | Form::Hashtable(members) => members.check(home),
         }
     }
 
-    fn add_to_ints(&mut self, home: Home<'_>, member: &[u8], limits: SetLimits) -> bool {
+    fn add_to_ints(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         let Form::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
         if let Some(value) = parse_canonical(member) {
             let is_new = ints.add(value);
@@ -430,7 +444,7 @@ impl Set {
         true
     }
 
-    fn become_hashtable(&mut self, home: Home<'_>) {
+    fn become_hashtable(&mut self, home: AllocContext<'_>) {
         let members = match &mut self.form {
             Form::Ints(ints) => members_of(home, ints),
             Form::Listpack(members) | Form::Hashtable(members) => std::mem::replace(members, Members::new()),
@@ -442,7 +456,7 @@ impl Set {
 /// Allocations above which freeing a set is left to another thread.
 const COSTLY_ALLOCATION_COUNT: usize = 64;
 
-fn members_of(home: Home<'_>, ints: &IntSet) -> Members<Whole> {
+fn members_of(home: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
     let mut members = Members::new();
     let mut buffer = DecimalBuffer::new();
     for index in 0..ints.len() {

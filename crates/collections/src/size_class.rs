@@ -21,7 +21,7 @@ pub(crate) const CLASS_COUNT: usize = COARSE_START + 16 + SEGMENT_SIZES.len();
 /// Classes whose freed blocks may be lent, that is carved for smaller ones: from 1152 bytes on.
 pub(crate) const LENDER_START: usize = class_of(1152);
 
-/// Number of classes that may lend.
+/// Number of classes whose freed blocks may be subdivided.
 pub(crate) const LENDER_COUNT: usize = CLASS_COUNT - LENDER_START;
 
 /// Classes that may borrow: up to 256 bytes.

@@ -5,7 +5,7 @@
 //! | [`Small`] | up to 128 members of 32 KiB together: one allocation |
 //! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
 //!
-//! The name for the client (`listpack`, `skiplist`) follows Redis's thresholds ([`Limits`]) and says nothing of the form.
+//! The name for the client (`listpack`, `skiplist`) follows Redis's thresholds ([`CollectionLimits`]) and says nothing of the form.
 //! It never goes back from `skiplist`; nor does the form from large.
 //!
 //! Owns its members. Scores are never NaN; -0 and 0 are equal.
@@ -20,7 +20,7 @@ mod tree;
 
 pub use order::Bound;
 
-use crate::collection::{Collection, Home};
+use crate::collection::{AllocContext, Collection};
 use crate::heap::Heap;
 use crate::object::{Kind, Object};
 use crate::prefetch;
@@ -138,7 +138,7 @@ impl SortedSet {
     /// The score of a member.
     #[inline]
     #[must_use]
-    pub fn score(&self, home: Home<'_>, member: &[u8]) -> Option<f64> {
+    pub fn score(&self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = home.hasher.hash(member);
         match &self.form {
             Form::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
@@ -149,7 +149,7 @@ impl SortedSet {
     /// The rank of a member, counted from the lowest score, and its score.
     #[inline]
     #[must_use]
-    pub fn rank(&self, home: Home<'_>, member: &[u8]) -> Option<(usize, f64)> {
+    pub fn rank(&self, home: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
         let hash = home.hasher.hash(member);
         match &self.form {
             Form::Small(small) => {
@@ -178,7 +178,7 @@ impl SortedSet {
     #[inline]
     pub fn update(
         &mut self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         limits: SortedSetLimits,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
@@ -222,7 +222,7 @@ impl SortedSet {
     /// Sets the score of a member, which is added if it is not there. Returns its score before.
     pub fn insert(
         &mut self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         limits: SortedSetLimits,
         member: &[u8],
         score: f64,
@@ -233,7 +233,7 @@ impl SortedSet {
     /// Puts elements into an empty set that come in order, each member once.
     pub fn fill_in_order<'m>(
         &mut self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         limits: SortedSetLimits,
         elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
     ) {
@@ -256,7 +256,7 @@ impl SortedSet {
     }
 
     /// Takes a member out. Returns its score.
-    pub fn remove(&mut self, home: Home<'_>, member: &[u8]) -> Option<f64> {
+    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = home.hasher.hash(member);
         match &mut self.form {
             Form::Large(large) => large.remove(home, hash, member),
@@ -270,7 +270,7 @@ impl SortedSet {
     }
 
     /// Takes elements out, `count` from rank `start` on, which are there.
-    pub fn remove_ranks(&mut self, home: Home<'_>, start: usize, count: usize) {
+    pub fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
         match &mut self.form {
             Form::Small(small) => small.remove(start, count),
             Form::Large(large) => large.remove_ranks(home, start, count),
@@ -367,7 +367,7 @@ impl SortedSet {
     }
 
     /// Makes the form large.
-    fn enlarge(&mut self, home: Home<'_>) -> &mut Large {
+    fn enlarge(&mut self, home: AllocContext<'_>) -> &mut Large {
         if let Form::Small(small) = &self.form {
             let mut large = Box::new(Large::default());
             for (member, score) in self.iter() {
@@ -461,7 +461,7 @@ impl ExactSizeIterator for Iter<'_> {}
 #[cfg(any(test, debug_assertions))]
 impl SortedSet {
     /// Verifies the invariants of the form that it has.
-    pub fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Small(small) => small.check(|member| tag_of(home.hasher.hash(member))),
             Form::Large(large) => large.check(),

@@ -4,7 +4,7 @@
 //! header in the chunk's first span      the span is 32 KiB of its own, blocks start at its base
 //! header inside a block of a lender     the span is that block, lent: its own blocks come after the header
 //! ```
-//! Lending: when tables grow, their old segments leave holes in spans that never empty, since some table always
+//! Subdividing: when tables grow, their old segments leave holes in spans that never empty, since some table always
 //! stays behind. So a freed block of a large class is carved once more, for a small class, instead of taking another
 //! span from the pool. Without that, tables that outgrow a size would leave up to 5 bytes a key unused.
 //!

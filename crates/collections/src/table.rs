@@ -32,7 +32,7 @@ use crate::entry::Entry;
 use crate::entry_mut::EntryMut;
 use crate::guess::Guess;
 use crate::heap::Heap;
-use crate::removed::{ExpiryChange, NewValue, Removed};
+use crate::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 use crate::replaced::{Replaced, retired_directory, retired_segment};
 use crate::segment::{
     BUCKET_COUNT_SPLIT, Filler, Place, Segment, SegmentRef, bucket_count_after, bucket_count_for, capacity,
@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<Table>() <= 40);
 // A table is Send and Sync because it looks like an integer; what it stands for has to be so too.
 const _: () = {
     const fn may_be_shared_and_sent<T: Send + Sync>() {}
-    may_be_shared_and_sent::<Removed>();
+    may_be_shared_and_sent::<OwnedEntry>();
     may_be_shared_and_sent::<crate::Object>();
 };
 
@@ -75,7 +75,7 @@ pub struct Upserted<'a> {
     /// Whether its value had members with an expiry.
     pub had_volatile_members: bool,
     /// The old entry, where dropping it is costly and the caller may want another thread to do it.
-    pub old: Option<Removed>,
+    pub old: Option<OwnedEntry>,
 }
 
 /// The value is a collection where a string is wanted.
@@ -220,7 +220,7 @@ impl Table {
         len: usize,
     ) -> Result<&'a mut [u8], NotAString> {
         if self.find(hash, key).is_none() {
-            let new = Removed::new(heap, key, NewValue::Raw(&[]), None);
+            let new = OwnedEntry::new(heap, key, NewValue::Raw(&[]), None);
             self.add(heap, Position::of_hash(hash), new);
         }
         let entry = self.find_mut(heap, hash, key).expect("added if it was missing");
@@ -228,19 +228,31 @@ impl Table {
     }
 
     /// Takes a key out.
-    pub fn remove(&mut self, heap: &Heap, hash: u64, key: &[u8]) -> Option<Removed> {
+    pub fn remove(&mut self, heap: &Heap, hash: u64, key: &[u8]) -> Option<OwnedEntry> {
         self.find_mut(heap, hash, key).map(EntryMut::remove)
     }
 
     /// Puts an entry in under `key`, with its value, expiry and access clock. Returns the one that it replaces.
-    pub fn insert_owned(&mut self, heap: &Heap, hash: u64, key: &[u8], owned: Removed) -> Option<Removed> {
+    pub fn insert_owned(
+        &mut self,
+        heap: &Heap,
+        hash: u64,
+        key: &[u8],
+        owned: OwnedEntry,
+    ) -> Option<OwnedEntry> {
         let new = owned.with_key(heap, key);
         self.replace_or_add(heap, hash, new)
     }
 
     /// Puts a deep copy of an entry in under `key`. Returns the one that it replaces.
-    pub fn insert_copy(&mut self, heap: &Heap, hash: u64, key: &[u8], source: Entry<'_>) -> Option<Removed> {
-        let new = Removed::copy_of(source, heap, key);
+    pub fn insert_copy(
+        &mut self,
+        heap: &Heap,
+        hash: u64,
+        key: &[u8],
+        source: Entry<'_>,
+    ) -> Option<OwnedEntry> {
+        let new = OwnedEntry::copy_of(source, heap, key);
         self.replace_or_add(heap, hash, new)
     }
 
@@ -287,7 +299,7 @@ impl Table {
     /// # Safety
     /// 1. `segment` is one of the table's, and `place` is in it.
     /// 2. The table has `place.item` there, and nobody uses the place afterwards.
-    pub(crate) unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> Removed {
+    pub(crate) unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> OwnedEntry {
         segment.remove(place);
         self.len -= 1;
         self.forget_volatility(place.item.volatility());
@@ -295,7 +307,7 @@ impl Table {
             directory.set_len(place.item.position, directory.len(place.item.position) - 1);
         }
         // SAFETY: (1) the table owned the entry, and has just forgotten it.
-        unsafe { Removed::from_block(place.item.block()) }
+        unsafe { OwnedEntry::from_block(place.item.block()) }
     }
 
     /// Shrinks or merges the segment that has this position, if it has become too empty.
@@ -342,7 +354,7 @@ impl Table {
         self.directory().map_or(self.len, |directory| directory.len(position))
     }
 
-    fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: Removed) -> Option<Removed> {
+    fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: OwnedEntry) -> Option<OwnedEntry> {
         // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
         match unsafe { self.find_place(Guess::NONE, hash, new.entry().key()) } {
             Some((segment, place)) => {
@@ -367,11 +379,11 @@ impl Table {
         value: NewValue<'_>,
         expiry: Option<i64>,
     ) -> Entry<'_> {
-        self.add(heap, Position::of_hash(hash), Removed::new(heap, key, value, expiry))
+        self.add(heap, Position::of_hash(hash), OwnedEntry::new(heap, key, value, expiry))
     }
 
     /// Adds an entry whose key is not there.
-    fn add(&mut self, heap: &Heap, position: Position, new: Removed) -> Entry<'_> {
+    fn add(&mut self, heap: &Heap, position: Position, new: OwnedEntry) -> Entry<'_> {
         self.make_room(heap, position);
         let volatility = new.entry().volatility();
         let item = Item::new(position, new.into_block(), volatility);
@@ -438,7 +450,7 @@ impl Table {
             None => self.root = new,
         }
         // SAFETY: (1) the table has another one in its place.
-        self.give_up(unsafe { retired_segment(old) });
+        self.retire(unsafe { retired_segment(old) });
     }
 
     /// Splits the segment that has this position by one more bit. Its depth is below the directory's.
@@ -468,7 +480,7 @@ impl Table {
         }
         self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
         // SAFETY: (1) the table has two others in its place.
-        self.give_up(unsafe { retired_segment(old) });
+        self.retire(unsafe { retired_segment(old) });
     }
 
     /// Merges the segment that has this position with the other half of what was split, if both are small.
@@ -497,9 +509,9 @@ impl Table {
         directory.set_len(position, len);
         self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
         // SAFETY: (1) the table has another one in their place.
-        self.give_up(unsafe { retired_segment(left) });
+        self.retire(unsafe { retired_segment(left) });
         // SAFETY: (1) likewise.
-        self.give_up(unsafe { retired_segment(right) });
+        self.retire(unsafe { retired_segment(right) });
         if self.deepest_count == 0 {
             self.halve_directory(heap);
         }
@@ -520,7 +532,7 @@ impl Table {
             let directory = self.root;
             self.root = self.segment_ref(Position::new(0));
             // SAFETY: (1) the table has none any more.
-            self.give_up(unsafe { retired_directory(directory) });
+            self.retire(unsafe { retired_directory(directory) });
         } else {
             self.replace_directory(heap, depth);
             let is_deepest = |segment: &Segment<'_>| segment.reference.depth() == depth;
@@ -539,7 +551,7 @@ impl Table {
         let old = std::mem::replace(&mut self.root, new);
         if old.is_directory() {
             // SAFETY: (1) the table has another one in its place.
-            self.give_up(unsafe { retired_directory(old) });
+            self.retire(unsafe { retired_directory(old) });
         }
     }
 
@@ -550,7 +562,7 @@ impl Table {
     pub(crate) unsafe fn free_entries(&mut self) {
         for item in self.segments().flat_map(|(_, segment)| segment.items()) {
             // SAFETY: (1) the table owned the entry, and nobody asks the table again.
-            drop(unsafe { Removed::from_block(item.block()) });
+            drop(unsafe { OwnedEntry::from_block(item.block()) });
         }
     }
 }

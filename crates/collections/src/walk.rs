@@ -7,7 +7,7 @@
 use crate::bucket::{POSITION_BITS, Position, WIDTH};
 use crate::entry::Entry;
 use crate::heap::Heap;
-use crate::removed::Removed;
+use crate::owned_entry::OwnedEntry;
 use crate::segment::Segment;
 use crate::table::Table;
 
@@ -149,7 +149,7 @@ impl Table {
         from: u32,
         bucket_count_max: usize,
         now: i64,
-        mut expired: impl FnMut(Removed),
+        mut expired: impl FnMut(OwnedEntry),
     ) -> ExpiryWalk {
         let mut walk = ExpiryWalk { next: Some(from), ..ExpiryWalk::default() };
         if self.volatile_len() == 0 || from >= Position::END {

@@ -5,15 +5,16 @@ mod random;
 use std::collections::{BTreeMap, HashSet};
 
 use collections::{
-    Collection, DecimalBuffer, ExpiryChange, Field, FieldWas, Hash, Heap, Home, Item, KeyHasher, Limits,
-    Object,
+    AllocContext, Collection, CollectionLimits, DecimalBuffer, ExpiryChange, Field, FieldWas, Hash, Heap,
+    Item, KeyHasher, Object,
 };
 use random::Random;
 
 /// Changes for each seed; fewer under Miri.
 const STEP_COUNT: usize = if cfg!(miri) { 50 } else { 6_000 };
 
-const LIMITS: Limits = Limits { entry_count_max: if cfg!(miri) { 20 } else { 128 }, value_size_max: 64 };
+const LIMITS: CollectionLimits =
+    CollectionLimits { entry_count_max: if cfg!(miri) { 20 } else { 128 }, value_size_max: 64 };
 
 /// How long fields with an expiry live; not that long under Miri, where fewer steps are made.
 const LIFETIME_MS_MAX: usize = if cfg!(miri) { 60 } else { 500 };
@@ -63,7 +64,7 @@ impl Fixture {
     }
 
     fn step(&mut self, random: &mut Random) {
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let field = match random.below(self.name_count) {
             number if number % 3 == 0 => number.to_string().into_bytes(),
             number => format!("field {number}").into_bytes(),
@@ -109,7 +110,7 @@ impl Fixture {
     }
 
     fn set(&mut self, field: &[u8], random: &mut Random) {
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         let value = match random.below(3) {
             0 => (random.bits() as i64 >> random.below(64)).to_string().into_bytes(),
             _ => vec![b'v'; random.below(self.value_size_max)],
@@ -157,7 +158,7 @@ impl Fixture {
     }
 
     fn compare(&self, field: &[u8], random: &mut Random) {
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         self.hash.check(home).expect("the invariants hold");
         assert_eq!((self.hash.len(), self.hash.is_empty()), (self.model.len(), self.model.is_empty()));
         let found = self
@@ -218,7 +219,7 @@ fn samples_are_fair() {
         let mut hash = Hash::new();
         for number in 0..field_count {
             let field = format!("field {number} of this hash");
-            let home = Home { heap: &heap, hasher: &hasher };
+            let home = AllocContext { heap: &heap, hasher: &hasher };
             hash.set(home, LIMITS, field.as_bytes(), &[b'v'; 30], ExpiryChange::Clear, 0);
         }
         let mut random = Random(7);
@@ -236,7 +237,7 @@ fn samples_are_fair() {
 #[test]
 fn a_scan_meets_every_field_that_stays_while_it_changes_and_others_come_and_go() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let mut hash = Hash::new();
     let field_count = if cfg!(miri) { 60 } else { 3_000 };
     let field = |number: usize| format!("field {number}").into_bytes();

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use collections::{ExpiryChange, Heap, Hint, NewValue, Removed, Table, ValueRef};
+use collections::{ExpiryChange, Heap, Hint, NewValue, OwnedEntry, Table, ValueRef};
 
 fn hash_of(number: u64) -> u64 {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31).wrapping_mul(0xBF58_476D_1CE4_E5B9)
@@ -125,7 +125,7 @@ fn small_entries_live_in_what_large_ones_left() {
 #[test]
 fn threads_may_free_what_others_allocated() {
     let heaps = Heap::family(2);
-    let (sender, receiver) = mpsc::channel::<Removed>();
+    let (sender, receiver) = mpsc::channel::<OwnedEntry>();
     let round_count = scaled(10_000);
     std::thread::scope(|scope| {
         for heap in &heaps {

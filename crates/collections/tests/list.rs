@@ -199,7 +199,7 @@ fn the_encoding_is_called_as_in_redis() {
     let limits = ListLimits::of_directive(-1);
     let mut list = List::new();
     list.push(End::Left, &[b'x'; 4090]);
-    list.settle(limits);
+    list.rebalance(limits);
     assert_eq!(list.encoding_name(), "quicklist");
     list.set(0, &[b'x'; 2000]);
     list.shrunk(limits);

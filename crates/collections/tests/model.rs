@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use collections::{
     DecimalBuffer, EMBSTR_SIZE_MAX, Encoding, Entry, ExpiryChange, Guess, Heap, Hint, INLINE_SIZE_MAX,
-    NewValue, Sighting, Table, ValueRef,
+    NewValue, ProbeResult, Table, ValueRef,
 };
 use random::Random;
 
@@ -121,11 +121,11 @@ impl Driver {
         let key = self.key();
         let hash = hash_of(self.hashing, &key);
         self.hint.prefetch_directory(hash);
-        let sighting = self.hint.prefetch_entry(hash);
+        let result = self.hint.prefetch_entry(hash);
         let expected = self.model.get(&key);
         // One of this position was seen, this key or another.
-        assert!(expected.is_none() || matches!(sighting, Sighting::Seen(_)));
-        if let Sighting::Seen(guess) = sighting
+        assert!(expected.is_none() || matches!(result, ProbeResult::Found(_)));
+        if let ProbeResult::Found(guess) = result
             && self.random.below(4) > 0
         {
             // Otherwise the guess is about another key, or what the table was before.

@@ -4,7 +4,7 @@ mod random;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use collections::{Collection, DecimalBuffer, Heap, Home, Item, KeyHasher, Set, SetLimits};
+use collections::{AllocContext, Collection, DecimalBuffer, Heap, Item, KeyHasher, Set, SetLimits};
 use random::Random;
 
 const LIMITS: SetLimits = if cfg!(miri) {
@@ -56,7 +56,7 @@ fn all(set: &Set) -> BTreeSet<Vec<u8>> {
 
 fn run(seed: u64, words: Words, word_count: usize, steps: usize) {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([seed, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let mut random = Random(seed);
     let (mut set, mut model) = (Set::new(), BTreeSet::new());
     for step in 0..steps {
@@ -108,7 +108,7 @@ fn keeps_what_a_standard_set_keeps() {
 #[test]
 fn encodings_follow_the_thresholds_and_stay() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let long = [b'x'; 65];
     let of = |members: &[&[u8]]| {
         let mut set = Set::new();
@@ -147,7 +147,7 @@ fn encodings_follow_the_thresholds_and_stay() {
 fn a_scan_visits_what_stays_exactly_once() {
     for seed in 0..if cfg!(miri) { 2 } else { 30 } {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([seed, 2, 3, 4]));
-        let home = Home { heap: &heap, hasher: &hasher };
+        let home = AllocContext { heap: &heap, hasher: &hasher };
         let mut random = Random(seed);
         let mut set = Set::new_hashtable();
         let stable_count = 20 + random.below(if cfg!(miri) { 10 } else { 2_000 });
@@ -188,7 +188,7 @@ fn random_members_are_drawn_fairly() {
         [(7, 0), (48, 0), (50, 0), (300, 0), (1_000, 0), (1_400, 0), (2_000, 1_900), (700, 200)]
     {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([len as u64, 2, 3, 4]));
-        let home = Home { heap: &heap, hasher: &hasher };
+        let home = AllocContext { heap: &heap, hasher: &hasher };
         let mut set = Set::new_hashtable();
         for number in 0..len {
             // One in 64 is overlong.

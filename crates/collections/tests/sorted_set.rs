@@ -4,7 +4,7 @@ mod random;
 
 use std::collections::BTreeMap;
 
-use collections::{Bound, Collection, Heap, Home, KeyHasher, Object, SortedSet, SortedSetLimits};
+use collections::{AllocContext, Bound, Collection, Heap, KeyHasher, Object, SortedSet, SortedSetLimits};
 use random::Random;
 
 const LIMITS: SortedSetLimits =
@@ -93,13 +93,13 @@ impl Driver {
     fn step(&mut self, removal_percent: usize) {
         self.step += 1;
         let member = self.member();
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         if self.random.below(100) < removal_percent {
             assert_eq!(self.set.remove(home, &member), self.model.remove(&member));
             return;
         }
         let score = self.score();
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         if self.random.below(10) == 0 {
             let untouched = self.set.update(home, LIMITS, &member, |_| None);
             assert_eq!((untouched.old, untouched.new), (self.model.get(&member).copied(), None));
@@ -110,7 +110,7 @@ impl Driver {
     }
 
     fn compare(&mut self) {
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         self.set.check(home).unwrap_or_else(|fault| panic!("{fault} after {} steps", self.step));
         let sorted = self.sorted();
         assert_eq!(self.set.len(), sorted.len());
@@ -168,7 +168,7 @@ impl Driver {
         let start = self.random.below(len);
         let count = self.random.below(len - start + 1);
         let gone: Vec<_> = self.set.range(start, count).map(|(member, _)| member.to_vec()).collect();
-        let home = Home { heap: &self.heap, hasher: &self.hasher };
+        let home = AllocContext { heap: &self.heap, hasher: &self.hasher };
         self.set.remove_ranks(home, start, count);
         gone.iter().for_each(|member| assert!(self.model.remove(member).is_some()));
     }
@@ -247,7 +247,7 @@ fn a_large_set_keeps_its_order() {
 #[test]
 fn the_name_follows_the_thresholds_and_never_goes_back() {
     let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-    let home = Home { heap: &heap, hasher: &hasher };
+    let home = AllocContext { heap: &heap, hasher: &hasher };
     let mut set = SortedSet::new();
     let limit = LIMITS.entry_count_max;
     for number in 0..limit {

@@ -508,7 +508,7 @@ pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) 
 }
 
 fn find_keyword(args: Args<'_>, word: &str, from: i32) -> Option<usize> {
-    let matches = |index: &usize| args.get(*index).is_some_and(|arg| arg.says(word));
+    let matches = |index: &usize| args.get(*index).is_some_and(|arg| arg.eq_token(word));
     if from >= 0 {
         (from as usize..args.len()).find(matches)
     } else {

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use base::{DbIndex, Millis};
-use collections::{Collection, Entry, ExpiryChange, Home, Kind, LastGuess, NewValue, Object, ValueRef};
+use collections::{
+    AllocContext, Collection, Entry, ExpiryChange, Kind, LastGuess, NewValue, Object, ValueRef,
+};
 use config::{ClientClass, Config};
 pub use keyspace::EventClass;
 use keyspace::{Key, KeyHasher, View};
@@ -17,8 +19,8 @@ use wire::request::Args;
 use crate::command::Command;
 use crate::error::CommandError;
 use crate::host::Host;
-use crate::lending::{COPIED_SIZE_MAX, Lending, Portions};
 use crate::reply::{Replied, Reply};
+use crate::reply_buffers::{COPIED_SIZE_MAX, ReplyChunks, SharedReplyBuffers};
 use crate::session::{BlockReason, Blocked, Queue, Session, SessionFlags};
 
 /// A key of the request, as the planner found it.
@@ -81,7 +83,7 @@ pub struct Effects {
     /// Whether the command has begun a pause, which must hold for all threads before it is answered.
     pub has_paused: bool,
     /// Long strings of the reply that are not copied into it.
-    pub lending: Lending,
+    pub lending: SharedReplyBuffers,
     /// The empty queue of a transaction that is over, for the next one.
     pub spare_queue: Option<Box<Queue>>,
 }
@@ -187,7 +189,7 @@ impl<'a> Ctx<'a> {
 
     /// What puts portions of a long reply aside, whose header has just been written.
     #[must_use]
-    pub fn portions(&self, out: &ReplyBuffer<'_>) -> Portions<'_> {
+    pub fn portions(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
         self.effects.lending.portions(out)
     }
 
@@ -217,7 +219,7 @@ impl<'a> Ctx<'a> {
     /// What the collection of a key is handed, for operations that only read.
     #[must_use]
     #[inline]
-    pub fn home(&self, key: Key<'_>) -> Home<'static> {
+    pub fn home(&self, key: Key<'_>) -> AllocContext<'static> {
         self.data.home(key)
     }
 
@@ -227,7 +229,7 @@ impl<'a> Ctx<'a> {
     pub fn edit<T: Collection, R>(
         &mut self,
         key: Key<'_>,
-        change: impl FnOnce(&mut T, Home<'_>) -> R,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Option<R>, CommandError> {
         let edited = self.data.edit_collection(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
         let Some(edited) = edited else { return Ok(None) };
@@ -240,7 +242,7 @@ impl<'a> Ctx<'a> {
     pub fn edit_or_new<T: Collection, R>(
         &mut self,
         key: Key<'_>,
-        change: impl FnOnce(&mut T, Home<'_>) -> R,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<R, CommandError> {
         let edited = self.data.edit_collection_or_new(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
         self.effects.has_emptied |= edited.is_gone;

@@ -12,8 +12,8 @@ use wire::reply::ReplyBuffer;
 
 pub use crate::connection::client::Criteria;
 use crate::error::{CommandError, up_to_nul};
-use crate::listening::Topic;
 use crate::session::{Queued, Session};
+use crate::subscriptions::SubscriptionKind;
 
 /// The server, as commands see it.
 pub trait Host {
@@ -111,21 +111,21 @@ pub trait Host {
     /// Number of connections that receive `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
     /// The session listens to a name from now on, which it did not before.
-    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]);
+    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
     /// The session listens to this name no longer. What was published until now, and has not reached it yet, is written
     /// to `out` first.
-    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>);
+    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>);
     /// Writes to `out` what was published or became invalid until now and has not reached the session yet.
     fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
     /// Sends a message to all who listen to a channel, by its name or, if it is none of a shard, by a pattern. Returns
     /// their number: somebody who listens in several ways counts, and gets it, several times.
-    fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64;
+    fn publish_message(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> u64;
     /// The names that somebody listens to.
-    fn names(&self, topic: Topic) -> Vec<Arc<[u8]>>;
+    fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>>;
     /// Number of names that somebody listens to.
-    fn name_count(&self, topic: Topic) -> usize;
+    fn name_count(&self, kind: SubscriptionKind) -> usize;
     /// Number of connections that listen to this name.
-    fn listener_count(&self, topic: Topic, name: &[u8]) -> u64;
+    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
     /// Whether there is a connection with this number.
     fn client_exists(&self, id: u64) -> bool;
     /// Tells all who keep what they have read that nothing of it is valid any more.

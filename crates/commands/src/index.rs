@@ -19,12 +19,12 @@ pub struct Found {
     /// Its number.
     pub id: CommandId,
     /// How it can be planned.
-    pub shape: Shape,
+    pub shape: PlanKind,
 }
 
 /// How much there is to plan about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum PlanKind {
     /// Simple and brief, on one key, its first argument.
     OneKey,
     /// Simple and brief, on keys that the number of arguments tells.
@@ -33,7 +33,7 @@ pub enum Shape {
     Other,
 }
 
-impl Shape {
+impl PlanKind {
     /// The shape of a command.
     #[must_use]
     pub fn of(command: &Command) -> Self {
@@ -111,7 +111,7 @@ impl Index {
         while self.places[place].found.is_some() {
             place = (place + 1) % PLACE_COUNT;
         }
-        let found = Found { command, id: CommandId(id), shape: Shape::of(command) };
+        let found = Found { command, id: CommandId(id), shape: PlanKind::of(command) };
         let is_settled = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
         self.places[place] = Place { packed, len: name.len(), is_settled, found: Some(found) };
     }
@@ -139,10 +139,10 @@ impl Index {
     #[must_use]
     pub fn find_sub(&self, container: Found, word: &[u8]) -> Option<Found> {
         let subcommands = container.command.subcommands;
-        let position = subcommands.iter().position(|sub| word.says(sub.name))?;
+        let position = subcommands.iter().position(|sub| word.eq_token(sub.name))?;
         let is_public = !container.command.public_subcommands().is_empty();
         let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
-        Some(Found { command: &subcommands[position], id, shape: Shape::Other })
+        Some(Found { command: &subcommands[position], id, shape: PlanKind::Other })
     }
 }
 

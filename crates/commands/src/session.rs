@@ -16,7 +16,7 @@ use wire::request::{Args, ArgsBuf};
 
 use crate::context::PlannedKey;
 use crate::error::CommandError;
-use crate::listening::Listening;
+use crate::subscriptions::Subscriptions;
 use crate::table::CommandId;
 use crate::table::Found;
 use crate::tracking::Tracking;
@@ -68,9 +68,9 @@ pub struct Session {
     /// Keys that `WATCH` was given.
     pub watching: Option<Box<Watching>>,
     /// What it listens to; `None`: nothing.
-    pub listening: Option<Box<Listening>>,
+    pub subscriptions: Option<Box<Subscriptions>>,
     /// Number of the last mail to its thread that it was given ahead of the others.
-    pub heard: u64,
+    pub delivered_seq: u64,
     /// How it is told what it may not keep any more (`CLIENT TRACKING`); `None`: not at all.
     pub tracking: Option<Box<Tracking>>,
     /// Why and until when it waits; set by a handler, cleared by the server.
@@ -312,8 +312,8 @@ impl Session {
             command_count: 0,
             multi: None,
             watching: None,
-            listening: None,
-            heard: 0,
+            subscriptions: None,
+            delivered_seq: 0,
             tracking: None,
             blocked: None,
         }

@@ -351,7 +351,7 @@ impl Loader<'_> {
     fn finish(mut self) -> Result<Loaded, LoadError> {
         let default = Config::default();
         let config = &mut self.loaded.config;
-        config.settle();
+        config.apply_dependent_defaults();
         if config.cluster_enabled && config.replicaof.0.is_some() {
             let reason = "replicaof directive not allowed in cluster mode".into();
             return Err(LoadError::Contradiction { reason });

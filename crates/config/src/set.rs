@@ -108,7 +108,7 @@ impl Config {
                 changed.push(name.directive.id);
             }
         }
-        config.settle();
+        config.apply_dependent_defaults();
         Ok(Change { config, changed })
     }
 

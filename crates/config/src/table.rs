@@ -517,7 +517,7 @@ directives! {
 
 impl Config {
     /// Brings values that may be given freely into the bounds that they have: done after loading and each change.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn apply_dependent_defaults(&mut self) {
         self.hz = self.hz.clamp(HZ_MIN, HZ_MAX);
         self.repl_backlog_size = self.repl_backlog_size.max(REPL_BACKLOG_SIZE_MIN);
     }

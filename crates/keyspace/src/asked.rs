@@ -7,9 +7,9 @@
 use std::ops::Range;
 
 use base::DbIndex;
-use collections::{Guess, HomeBucket, Sighting};
+use collections::{Guess, HomeBucket, ProbeResult};
 
-use crate::hints::{AskedTrail, NO_PASS, Prefetcher};
+use crate::hints::{NO_PASS, Prefetcher, RequestedProbes};
 use crate::view::View;
 
 /// The last keys whose buckets were asked for, each in place of an earlier one.
@@ -81,7 +81,7 @@ impl<const N: usize> AskedKeys<N> {
         &mut self,
         view: &View<'_>,
         numbers: Range<u64>,
-        mut elsewhere: impl FnMut(u64, AskedTrail),
+        mut displaced: impl FnMut(u64, RequestedProbes),
     ) {
         if self.pass != view.pass() {
             return;
@@ -89,13 +89,13 @@ impl<const N: usize> AskedKeys<N> {
         for number in numbers.start.max(self.start)..numbers.end.min(self.end) {
             let key = &mut self.ring[number as usize % N];
             match key.home.prefetch_entry(key.hash) {
-                Sighting::Seen(guess) => key.guess = guess,
-                Sighting::Elsewhere => {
-                    if let Some(trail) = view.prefetcher(key.db).trail_beyond_home(key.hash) {
-                        elsewhere(number, trail);
+                ProbeResult::Found(guess) => key.guess = guess,
+                ProbeResult::Displaced => {
+                    if let Some(probes) = view.prefetcher(key.db).probes_beyond_home(key.hash) {
+                        displaced(number, probes);
                     }
                 }
-                Sighting::Missing => {}
+                ProbeResult::Missing => {}
             }
         }
     }

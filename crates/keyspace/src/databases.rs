@@ -84,11 +84,11 @@ impl Cleared {
 
 /// Whether an entry is there for those who look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Liveness {
     /// It is.
-    Lasting,
+    Live,
     /// Its time is over, and it is still to be deleted.
-    Over,
+    Expired,
 }
 
 impl View<'_> {
@@ -121,12 +121,12 @@ impl View<'_> {
         &mut self,
         db: DbIndex,
         from: ScanPosition,
-        mut visit: impl FnMut(Entry<'_>, Life),
+        mut visit: impl FnMut(Entry<'_>, Liveness),
         mut enough: impl FnMut() -> bool,
     ) -> Option<ScanPosition> {
         let db = db.0 as usize;
         let mut visit = |entry: Entry<'_>| {
-            visit(entry, if self.is_expired(entry) { Life::Over } else { Life::Lasting });
+            visit(entry, if self.is_expired(entry) { Liveness::Expired } else { Liveness::Live });
         };
         let mut at = from;
         loop {

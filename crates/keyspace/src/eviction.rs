@@ -15,12 +15,12 @@ use std::ops::ControlFlow;
 
 use base::limits::{SLOT_BITS, SLOT_COUNT};
 use base::{DbIndex, Slot};
-use collections::{Entry, Removed, Run, Table};
+use collections::{Entry, OwnedEntry, Run, Table};
 use sync::Mode;
 
 use crate::aging::Aging;
 use crate::events::EventClass;
-use crate::hints::AskedBucket;
+use crate::hints::RequestedBucket;
 use crate::key::{Key, slot_of_hash};
 use crate::view::{Random, View};
 
@@ -85,7 +85,7 @@ pub struct Evicted {
     /// The database it was in.
     pub db: DbIndex,
     /// Its entry; dropping it frees the memory.
-    pub removed: Removed,
+    pub removed: OwnedEntry,
 }
 
 /// Where one round of sampling begins.
@@ -295,7 +295,7 @@ impl Evictor {
 
 /// Asks for the slots, buckets and entries of candidates. What is in no hint is not.
 fn prefetch(view: &View<'_>, candidates: &[Candidate]) {
-    let mut homes = [AskedBucket::default(); EVICTION_GROUP_SIZE_MAX];
+    let mut homes = [RequestedBucket::default(); EVICTION_GROUP_SIZE_MAX];
     for candidate in candidates {
         view.keyspace.hints(candidate.db).prefetch_slot(candidate.hash);
     }

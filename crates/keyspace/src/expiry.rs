@@ -3,7 +3,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::Removed;
+use collections::OwnedEntry;
 
 use crate::events::EventClass;
 use crate::key::Key;
@@ -25,7 +25,7 @@ pub struct Expired {
     /// The database it was in.
     pub db: DbIndex,
     /// Its entry.
-    pub removed: Removed,
+    pub removed: OwnedEntry,
 }
 
 impl ExpiryCycle {

@@ -6,7 +6,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Collection, Hash, Object, Removed, Table, ValueRef};
+use collections::{Collection, Hash, Object, OwnedEntry, Table, ValueRef};
 
 use crate::events::EventClass;
 use crate::key::Key;
@@ -30,7 +30,7 @@ pub struct FieldsExpired<'a> {
     /// Fields that were deleted; at least one.
     pub count: usize,
     /// The key's entry, if these were its last fields.
-    pub removed: Option<Removed>,
+    pub removed: Option<OwnedEntry>,
 }
 
 impl FieldExpiryCycle {

@@ -15,7 +15,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Hint, HomeBucket, Sighting, Table, Trail};
+use collections::{Hint, HomeBucket, ProbeResult, ProbeSequence, Table};
 use sync::OnceLock;
 
 use crate::key::slot_of_hash;
@@ -52,15 +52,15 @@ pub struct Prefetcher<'v> {
 
 /// A bucket that was asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedBucket {
+pub struct RequestedBucket {
     home: HomeBucket,
     pass: u64,
 }
 
 /// The way to an entry that is not at home, from a bucket that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct AskedTrail {
-    trail: Trail,
+pub struct RequestedProbes {
+    probes: ProbeSequence,
     pass: u64,
 }
 
@@ -207,29 +207,29 @@ impl Prefetcher<'_> {
     /// thread is next quiescent.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_home(&self, hash: u64) -> AskedBucket {
-        AskedBucket { home: self.home(hash), pass: self.pass }
+    pub fn prefetch_home(&self, hash: u64) -> RequestedBucket {
+        RequestedBucket { home: self.home(hash), pass: self.pass }
     }
 
     /// Third pass: asks for the entry of this hash, which is the one that the bucket was asked for. In a bucket that is good
     /// no more nothing is seen.
     #[inline(always)]
     #[must_use]
-    pub fn prefetch_entry(&self, asked: AskedBucket, hash: u64) -> Sighting {
-        if asked.pass == self.pass { asked.home.prefetch_entry(hash) } else { Sighting::Missing }
+    pub fn prefetch_entry(&self, asked: RequestedBucket, hash: u64) -> ProbeResult {
+        if asked.pass == self.pass { asked.home.prefetch_entry(hash) } else { ProbeResult::Missing }
     }
 
-    /// For a key that is not at home: asks for the next bucket. Each further pass follows the trail, which is good for as long.
+    /// For a key that is not at home: asks for the next bucket. Each further pass follows the probes, which is good for as long.
     #[must_use]
-    pub fn trail_beyond_home(&self, hash: u64) -> Option<AskedTrail> {
-        let trail = self.hints.of(hash)?.trail_beyond_home(hash)?;
-        Some(AskedTrail { trail, pass: self.pass })
+    pub fn probes_beyond_home(&self, hash: u64) -> Option<RequestedProbes> {
+        let probes = self.hints.of(hash)?.probes_beyond_home(hash)?;
+        Some(RequestedProbes { probes, pass: self.pass })
     }
 
     /// Asks for the entry in the bucket that was asked for last, or if it is elsewhere for the next bucket.
     #[must_use]
-    pub fn follow(&self, asked: &mut AskedTrail) -> Sighting {
-        if asked.pass == self.pass { asked.trail.follow() } else { Sighting::Missing }
+    pub fn follow(&self, asked: &mut RequestedProbes) -> ProbeResult {
+        if asked.pass == self.pass { asked.probes.follow() } else { ProbeResult::Missing }
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
         let sees = |name: &String| {
             let hash = view.keyspace.hasher().hash(name.as_bytes());
             let home = prefetcher.prefetch_home(hash);
-            matches!(prefetcher.prefetch_entry(home, hash), Sighting::Seen(_))
+            matches!(prefetcher.prefetch_entry(home, hash), ProbeResult::Found(_))
         };
         names().iter().filter(|name| sees(name)).count()
     }
@@ -278,23 +278,26 @@ mod tests {
         let hash_of = |name: &String| view.keyspace.hasher().hash(name.as_bytes());
         let prefetcher = view.prefetcher(DbIndex(0));
         let at_home = |hash: &u64| {
-            matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), Sighting::Seen(_))
+            matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), ProbeResult::Found(_))
         };
         let hash = names().iter().map(hash_of).find(at_home).expect("most are at home");
-        let (asked, none) = (prefetcher.prefetch_home(hash), AskedBucket::default());
-        assert_eq!(prefetcher.prefetch_entry(none, hash), Sighting::Missing);
+        let (asked, none) = (prefetcher.prefetch_home(hash), RequestedBucket::default());
+        assert_eq!(prefetcher.prefetch_entry(none, hash), ProbeResult::Missing);
         view.quiescent();
-        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), Sighting::Missing);
+        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), ProbeResult::Missing);
         let asked = view.prefetcher(DbIndex(0)).prefetch_home(hash);
         view.offline();
-        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), Sighting::Missing);
+        assert_eq!(view.prefetcher(DbIndex(0)).prefetch_entry(asked, hash), ProbeResult::Missing);
         let asked_offline = view.prefetcher(DbIndex(0)).prefetch_home(hash);
         view.online();
         let prefetcher = view.prefetcher(DbIndex(0));
         for asked in [asked, asked_offline] {
-            assert_eq!(prefetcher.prefetch_entry(asked, hash), Sighting::Missing);
+            assert_eq!(prefetcher.prefetch_entry(asked, hash), ProbeResult::Missing);
         }
-        assert!(matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(hash), hash), Sighting::Seen(_)));
+        assert!(matches!(
+            prefetcher.prefetch_entry(prefetcher.prefetch_home(hash), hash),
+            ProbeResult::Found(_)
+        ));
         let mut keys = AskedKeys::<4>::default();
         keys.ask(view.prefetcher(DbIndex(0)), 0, [hash].iter());
         view.quiescent();

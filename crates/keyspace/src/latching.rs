@@ -32,7 +32,7 @@ pub struct Busy(pub Slot);
 
 /// Latches kept by a command that waits for another one.
 #[derive(Default)]
-pub struct Kept<'k> {
+pub struct HeldLatches<'k> {
     held: Held<'k>,
 }
 
@@ -197,7 +197,7 @@ impl<'k> View<'k> {
     /// Latches one more slot for writing, out of order and so only if it is free: whoever waits out of order may wait for
     /// ever. Whether it is held now.
     #[must_use]
-    pub fn latch_too(&mut self, slot: Slot) -> bool {
+    pub fn try_latch_extra(&mut self, slot: Slot) -> bool {
         if self.held_data(slot).is_some() {
             return self.holds_for_writing(slot);
         }
@@ -251,12 +251,12 @@ impl<'k> View<'k> {
 
     /// Takes the latches away, to be kept while their command waits.
     #[must_use]
-    pub fn keep(&mut self) -> Kept<'k> {
-        Kept { held: std::mem::take(&mut self.held) }
+    pub fn keep(&mut self) -> HeldLatches<'k> {
+        HeldLatches { held: std::mem::take(&mut self.held) }
     }
 
     /// Gives kept latches back.
-    pub fn restore(&mut self, kept: Kept<'k>) {
+    pub fn restore(&mut self, kept: HeldLatches<'k>) {
         debug_assert!(matches!(self.held, Held::Nothing));
         self.held = kept.held;
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Millis, Slot};
-use collections::{Entry, Heap, Hint, Home, Removed, Retired, Table};
+use collections::{AllocContext, Entry, Heap, Hint, OwnedEntry, Retired, Table};
 use sync::atomic::{AtomicU64, Ordering};
 use sync::epoch::Participant;
 use sync::{Guard, ReadGuard, WriteGuard};
@@ -138,7 +138,7 @@ pub struct View<'k> {
     /// Keys that a walk came upon when their time was over: somebody should delete them once no latch is held.
     pub(crate) walked_expired: Vec<(DbIndex, Box<[u8]>)>,
     /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
-    pub garbage: Vec<Removed>,
+    pub garbage: Vec<OwnedEntry>,
     /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
     pub lazy_expire: bool,
     /// Whether keys whose slots are not held are simply not there: for a waiter that is served with one of its keys. The
@@ -247,8 +247,8 @@ impl<'k> View<'k> {
     /// What the collection of a key is handed.
     #[must_use]
     #[inline]
-    pub fn home(&self, key: Key<'_>) -> Home<'k> {
-        Home { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
+    pub fn home(&self, key: Key<'_>) -> AllocContext<'k> {
+        AllocContext { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
     }
 
     /// This thread's random numbers.

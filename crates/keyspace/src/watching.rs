@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use base::{DbIndex, Slot};
 use collections::Table;
-use sync::Mark;
+use sync::DirtyFlag;
 
 use crate::key::{Key, slot_of_hash};
 use crate::keyspace::SlotData;
@@ -30,7 +30,7 @@ const SWEEP_LEN_MIN: usize = 8;
 #[derive(Default)]
 pub struct Watching {
     /// Set when any of them has changed.
-    mark: Arc<Mark>,
+    mark: Arc<DirtyFlag>,
     /// Each once.
     keys: Vec<WatchedKey>,
     /// Bytes of the keys' names.
@@ -61,7 +61,7 @@ struct Watch {
     db: DbIndex,
     hash: u64,
     bytes: Arc<[u8]>,
-    mark: Weak<Mark>,
+    mark: Weak<DirtyFlag>,
     /// The key's time was over already when it was watched: that its entry goes is no change.
     was_expired: bool,
 }
@@ -116,7 +116,7 @@ impl Watches {
     }
 
     /// Lets `judge` tell for each watch whether its key has changed, sets the marks of those, and forgets them.
-    fn settle(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
+    fn flag_changed(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
         self.list.retain_mut(|watch| {
             if !judge(watch) {
                 return true;
@@ -131,7 +131,7 @@ impl Watches {
         }
     }
 
-    fn remove(&mut self, mark: &Arc<Mark>) {
+    fn remove(&mut self, mark: &Arc<DirtyFlag>) {
         self.list.retain(|watch| !watch.is_by(mark));
         if self.list.is_empty() {
             *self = Self::default();
@@ -140,7 +140,7 @@ impl Watches {
 }
 
 impl Watch {
-    fn is_by(&self, mark: &Arc<Mark>) -> bool {
+    fn is_by(&self, mark: &Arc<DirtyFlag>) -> bool {
         self.mark.as_ptr() == Arc::as_ptr(mark)
     }
 
@@ -188,7 +188,7 @@ impl View<'_> {
         watching.has_changed() || watching.keys.iter().any(|key| self.has_expired_since(key, &watching.mark))
     }
 
-    fn has_expired_since(&self, key: &WatchedKey, mark: &Arc<Mark>) -> bool {
+    fn has_expired_since(&self, key: &WatchedKey, mark: &Arc<DirtyFlag>) -> bool {
         let data = self.slot_data(key.slot());
         let table = data.table(key.db.0 as usize).filter(|table| table.volatile_len() > 0);
         let Some((watches, table)) = data.watches().zip(table) else { return false };
@@ -259,7 +259,7 @@ impl View<'_> {
 }
 
 impl SlotData {
-    fn forget_watches(&mut self, mark: &Arc<Mark>) {
+    fn forget_watches(&mut self, mark: &Arc<DirtyFlag>) {
         if self.watches().is_some_and(|watches| !watches.is_empty()) {
             self.watches_or_new().remove(mark);
         }
@@ -272,7 +272,7 @@ impl SlotData {
             waits.note_ready(key, ready);
         }
         let Some((watches, tables)) = self.watches_and_tables() else { return };
-        watches.settle(|watch| {
+        watches.flag_changed(|watch| {
             if !watch.is_of(key) {
                 return false;
             }
@@ -295,7 +295,7 @@ impl SlotData {
             waits.note_all_ready(db, ready);
         }
         let Some((watches, tables)) = self.watches_and_tables() else { return };
-        watches.settle(|watch| {
+        watches.flag_changed(|watch| {
             if watch.db != db {
                 return false;
             }

@@ -1,6 +1,8 @@
 //! Changing the latched data. Whoever changes a key first deletes it if its time is over; setting one overwrites it.
 
-use collections::{Collection, Entry, EntryMut, ExpiryChange, Home, NewValue, NotAString, Removed};
+use collections::{
+    AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry,
+};
 
 use crate::events::EventClass;
 use crate::key::Key;
@@ -51,7 +53,7 @@ impl View<'_> {
     }
 
     /// Drops an entry whose time was over, or leaves that to others.
-    fn discard_expired(&mut self, removed: Removed) {
+    fn discard_expired(&mut self, removed: OwnedEntry) {
         if self.lazy_expire {
             self.discard(removed);
         }
@@ -177,7 +179,7 @@ impl View<'_> {
     pub fn edit_collection<T: Collection, R>(
         &mut self,
         key: Key<'_>,
-        change: impl FnOnce(&mut T, Home<'_>) -> R,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Option<Edited<R>>, NotOfThisType> {
         self.edit_object(&key, change)
     }
@@ -187,7 +189,7 @@ impl View<'_> {
     fn edit_object<T: Collection, R>(
         &mut self,
         key: &Key<'_>,
-        change: impl FnOnce(&mut T, Home<'_>) -> R,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Option<Edited<R>>, NotOfThisType> {
         let home = self.home(*key);
         let edited = self.edit_entry(key, |entry| {
@@ -208,10 +210,10 @@ impl View<'_> {
     pub fn edit_collection_or_new<T: Collection, R>(
         &mut self,
         key: Key<'_>,
-        change: impl FnOnce(&mut T, Home<'_>) -> R,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
     ) -> Result<Edited<R>, NotOfThisType> {
         let mut change = Some(change);
-        let mut once = |collection: &mut T, home: Home<'_>| {
+        let mut once = |collection: &mut T, home: AllocContext<'_>| {
             change.take().expect("one of two calls it")(collection, home)
         };
         if let Some(edited) = self.edit_object(&key, &mut once)? {
@@ -228,14 +230,14 @@ impl View<'_> {
     }
 
     /// Drops what was taken out, or leaves that to others if it is costly.
-    pub fn discard(&mut self, removed: Removed) {
+    pub fn discard(&mut self, removed: OwnedEntry) {
         if removed.is_costly_to_drop() {
             self.garbage.push(removed);
         }
     }
 
     /// Takes a key out. The caller decides where its value is freed.
-    pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
+    pub fn remove(&mut self, key: Key<'_>) -> Option<OwnedEntry> {
         let counters = self.counters;
         let db = key.db.0 as usize;
         self.change(key, |table, heap| {
@@ -247,15 +249,15 @@ impl View<'_> {
 
     /// Puts a copy of a key's entry in under another key or database, with its value, expiry and access clock. Returns what
     /// it replaces, and `None` as well if there is nothing to copy.
-    pub fn copy(&mut self, source: Key<'_>, destination: Key<'_>) -> Option<Removed> {
+    pub fn copy(&mut self, source: Key<'_>, destination: Key<'_>) -> Option<OwnedEntry> {
         let heap = self.keyspace.heap(destination.slot);
-        let copy = Removed::copy_of(self.lookup(source)?, heap, destination.bytes);
+        let copy = OwnedEntry::copy_of(self.lookup(source)?, heap, destination.bytes);
         self.insert(destination, copy)
     }
 
     /// Puts a taken entry in under another key or database, with its value, expiry and access clock. Returns what it
     /// replaces.
-    pub fn insert(&mut self, key: Key<'_>, owned: Removed) -> Option<Removed> {
+    pub fn insert(&mut self, key: Key<'_>, owned: OwnedEntry) -> Option<OwnedEntry> {
         let counters = self.counters;
         let db = key.db.0 as usize;
         counters.population(db, 1, owned.entry());

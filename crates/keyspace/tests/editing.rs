@@ -1,12 +1,14 @@
 //! Changing entries in place keeps the counters, whatever is found: nothing, a live key, or one whose time is over.
 
 use base::{DbIndex, Millis, Slot};
-use collections::{Encoding, ExpiryChange, FieldWas, Hash, Home, Limits, NewValue, NotAString, ValueRef};
+use collections::{
+    AllocContext, CollectionLimits, Encoding, ExpiryChange, FieldWas, Hash, NewValue, NotAString, ValueRef,
+};
 use keyspace::{Edited, Key, Keyspace, NotOfThisType, Population, View};
 use sync::Mode;
 
 const NOW: i64 = 1000;
-const LIMITS: Limits = Limits { entry_count_max: 128, value_size_max: 64 };
+const LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 128, value_size_max: 64 };
 
 /// A view at `NOW` of an empty keyspace with two databases.
 fn with_view(test: impl FnOnce(&mut View<'_>)) {
@@ -109,10 +111,10 @@ fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
 
 #[test]
 fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
-    let set = |hash: &mut Hash, home: Home<'_>| {
+    let set = |hash: &mut Hash, home: AllocContext<'_>| {
         hash.set(home, LIMITS, b"field", b"value", ExpiryChange::Clear, NOW) == FieldWas::Absent
     };
-    let remove = |hash: &mut Hash, home: Home<'_>| hash.remove(home, b"field", NOW);
+    let remove = |hash: &mut Hash, home: AllocContext<'_>| hash.remove(home, b"field", NOW);
     with_view(|view| {
         held(view, "k", |view, key| {
             assert_eq!(view.edit_collection(key, set), Ok(None));

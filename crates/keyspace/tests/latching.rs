@@ -53,7 +53,7 @@ fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
     runner.release();
 
     assert!(runner.latch_at_once([130, 9, 300, 2].map(Slot::new).into_iter(), Mode::Write));
-    assert!(runner.latch_too(Slot::new(40)) && runner.latch_too(Slot::new(2)));
+    assert!(runner.try_latch_extra(Slot::new(40)) && runner.try_latch_extra(Slot::new(2)));
     for slot in [130, 9, 300, 2, 40].map(Slot::new) {
         assert_eq!(other.latch(slot, Mode::Read), Err(Busy(slot)));
     }

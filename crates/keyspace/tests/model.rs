@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{DbIndex, Millis, Slot};
 use collections::{ExpiryChange, NewValue, ValueRef};
-use keyspace::{Key, Keyspace, Life, Population, Random, ScanPosition, View};
+use keyspace::{Key, Keyspace, Liveness, Population, Random, ScanPosition, View};
 use sync::Mode;
 
 const DB_COUNT: u16 = 3;
@@ -246,7 +246,7 @@ fn scan_all(view: &mut View<'_>, db: DbIndex) -> Vec<Vec<u8>> {
             db,
             position,
             |entry, life| {
-                if life == Life::Lasting {
+                if life == Liveness::Live {
                     names.push(entry.key().to_vec());
                 }
             },

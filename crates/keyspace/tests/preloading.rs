@@ -1,7 +1,9 @@
 //! Collections of every type and size are looked at ahead of their commands: nothing changes, and no latch stays behind.
 
 use base::{DbIndex, Millis};
-use collections::{Collection, Hash, Home, Limits, List, Set, SetLimits, SortedSet, SortedSetLimits};
+use collections::{
+    AllocContext, Collection, CollectionLimits, Hash, List, Set, SetLimits, SortedSet, SortedSetLimits,
+};
 use collections::{End, ExpiryChange, ListLimits, NewValue};
 use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, View};
 use sync::Mode;
@@ -11,7 +13,7 @@ const KEY_COUNT: usize = 12;
 /// Elements of the large ones: none is a packed sequence any more.
 const LARGE_LEN: usize = 4_000;
 
-fn edit<T: Collection>(view: &mut View<'_>, key: Key<'_>, change: impl FnOnce(&mut T, Home<'_>)) {
+fn edit<T: Collection>(view: &mut View<'_>, key: Key<'_>, change: impl FnOnce(&mut T, AllocContext<'_>)) {
     view.edit_collection_or_new(key, change).expect("a new key has no other type");
 }
 
@@ -22,10 +24,10 @@ fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
     match number % 6 {
         0 => edit(view, key, |list: &mut List, _| {
             texts().for_each(|text| list.push(End::Right, &text));
-            list.settle(ListLimits::of_directive(-2));
+            list.rebalance(ListLimits::of_directive(-2));
         }),
         1 => edit(view, key, |hash: &mut Hash, home| {
-            let limits = Limits { entry_count_max: 512, value_size_max: 64 };
+            let limits = CollectionLimits { entry_count_max: 512, value_size_max: 64 };
             texts().for_each(|text| {
                 hash.set(home, limits, &text, b"value", ExpiryChange::Clear, 0);
             });

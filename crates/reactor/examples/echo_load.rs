@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reactor::echo::{EchoReport, run_echo};
-use reactor::{BackendChoice, Event, Listener, Options, Reactor, ReusePort, Socket};
+use reactor::{BackendChoice, Event, Listener, Reactor, ReactorOptions, ReusePort, Socket};
 
 const REQUEST: &[u8] = b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n";
 const REPLY_SIZE: usize = 5;
@@ -77,7 +77,7 @@ fn load(
     connection_count: u64,
     duration: Duration,
 ) -> Result<(), Box<dyn Error>> {
-    let (mut reactor, _waker) = Reactor::new(BackendChoice::Epoll, Options::default())?;
+    let (mut reactor, _waker) = Reactor::new(BackendChoice::Epoll, ReactorOptions::default())?;
     let requests = REQUEST.repeat(pipeline);
     let mut missing = Vec::new();
     for token in 0..connection_count {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::process::{UsageOf, set_thread_name, usage};
 use crate::{
-    BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, Options, Reactor, ReactorError,
-    Socket, Waker,
+    BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, Reactor, ReactorError,
+    ReactorOptions, Socket, Waker,
 };
 
 /// How often a thread looks whether it shall stop.
@@ -51,14 +51,14 @@ pub fn run_echo(
             let (total, cpu_ns) = (&total, &cpu_ns);
             threads.push(scope.spawn(move || {
                 set_thread_name(&format!("echo-{index}"));
-                let (reactor, own_waker) = Reactor::new(choice, Options::default())?;
+                let (reactor, own_waker) = Reactor::new(choice, ReactorOptions::default())?;
                 // Nobody else sets it.
                 let _ = waker.set(own_waker);
                 let server = EchoThread::new(reactor, Some(inbox), Vec::new());
                 server.run(stop, total, cpu_ns)
             }));
         }
-        report = Reactor::new(choice, Options::default()).and_then(|(mut reactor, _)| {
+        report = Reactor::new(choice, ReactorOptions::default()).and_then(|(mut reactor, _)| {
             reactor.listen(listener, ListenerToken(0))?;
             EchoThread::new(reactor, None, helpers).run(stop, &total, &cpu_ns)
         });

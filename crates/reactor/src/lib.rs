@@ -15,10 +15,10 @@
 pub mod clock;
 pub mod echo;
 pub mod fault;
-mod give_way;
 pub mod process;
 #[cfg(feature = "simulation")]
 pub mod simulated;
+mod yield_policy;
 
 mod accept_error;
 mod address;
@@ -41,7 +41,7 @@ pub use address::PeerAddress;
 pub use connection_table::ConnectionId;
 pub use event::{CloseReason, Event};
 pub use listener::{Listener, ReusePort};
-pub use options::{BackendChoice, Options, ReactorError};
+pub use options::{BackendChoice, ReactorError, ReactorOptions};
 pub use reactor::{CloseMode, ListenerToken, Reactor};
 pub use receive_buffer::RecvBuffer;
 pub use socket::Socket;

@@ -16,7 +16,7 @@ pub enum BackendChoice {
 
 /// Sizes of a reactor. The defaults suit a server thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ReactorOptions {
     /// Submission queue entries of io_uring, rounded up to a power of two. Not a limit on connections: a full
     /// queue is submitted early.
     pub entries: u32,
@@ -30,7 +30,7 @@ pub struct Options {
     pub accept_count_max: u32,
 }
 
-impl Default for Options {
+impl Default for ReactorOptions {
     fn default() -> Self {
         Self {
             entries: 1024,

@@ -15,8 +15,8 @@ use crate::send_queue::Buffer;
 use crate::uring::Uring;
 use crate::waker::WakeState;
 use crate::{
-    BackendChoice, ConnectionId, Event, Listener, Options, PeerAddress, ReactorError, RecvBuffer, Socket,
-    Waker,
+    BackendChoice, ConnectionId, Event, Listener, PeerAddress, ReactorError, ReactorOptions, RecvBuffer,
+    Socket, Waker,
 };
 
 /// The caller's name for a listener; unique within a reactor.
@@ -56,7 +56,7 @@ macro_rules! dispatch {
 impl Reactor {
     /// Makes a reactor for the calling thread, and the handle by which other threads wake it. In a simulation it runs on
     /// the simulated network, whatever the choice.
-    pub fn new(choice: BackendChoice, options: Options) -> Result<(Self, Waker), ReactorError> {
+    pub fn new(choice: BackendChoice, options: ReactorOptions) -> Result<(Self, Waker), ReactorError> {
         #[cfg(feature = "simulation")]
         let choice = crate::simulated::Network::current().map_or(choice, |_| BackendChoice::Uring);
         let wake = WakeState::new().map_err(ReactorError::system("eventfd"))?;
@@ -194,18 +194,18 @@ impl Reactor {
     }
 }
 
-fn epoll(wake: Arc<WakeState>, options: Options) -> Result<Backend, ReactorError> {
+fn epoll(wake: Arc<WakeState>, options: ReactorOptions) -> Result<Backend, ReactorError> {
     Ok(Backend::Epoll(Box::new(Epoll::new(wake, options)?)))
 }
 
-fn uring(wake: Arc<WakeState>, options: Options) -> Result<Backend, ReactorError> {
+fn uring(wake: Arc<WakeState>, options: ReactorOptions) -> Result<Backend, ReactorError> {
     Ok(Backend::Uring(Box::new(Uring::new(wake, options)?)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::Reactor;
-    use crate::{BackendChoice, Options, ReactorError, sys};
+    use crate::{BackendChoice, ReactorError, ReactorOptions, sys};
 
     /// Has this thread's system call `number` answered with EPERM, as container sandboxes do.
     fn forbid(number: libc::c_long) {
@@ -235,11 +235,11 @@ mod tests {
         for number in calls {
             let forbidden = std::thread::spawn(move || {
                 forbid(number);
-                let (reactor, _) = Reactor::new(BackendChoice::Auto, Options::default()).unwrap();
+                let (reactor, _) = Reactor::new(BackendChoice::Auto, ReactorOptions::default()).unwrap();
                 assert_eq!(reactor.backend_name(), "epoll");
                 let reason = reactor.fallback_reason().unwrap();
                 assert!(reason.starts_with("io_uring can't be used: "), "{reason}");
-                let refused = Reactor::new(BackendChoice::Uring, Options::default());
+                let refused = Reactor::new(BackendChoice::Uring, ReactorOptions::default());
                 assert!(matches!(refused.err(), Some(ReactorError::Uring { .. })));
             });
             forbidden.join().unwrap();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_kept() {
-        let (reactor, _) = Reactor::new(BackendChoice::Epoll, Options::default()).unwrap();
+        let (reactor, _) = Reactor::new(BackendChoice::Epoll, ReactorOptions::default()).unwrap();
         assert_eq!((reactor.backend_name(), reactor.fallback_reason()), ("epoll", None));
     }
 }

@@ -13,7 +13,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use reactor::process::{UsageOf, usage};
-use reactor::{CloseMode, CloseReason, Event, Listener, ListenerToken, Options, PeerAddress, ReusePort};
+use reactor::{
+    CloseMode, CloseReason, Event, Listener, ListenerToken, PeerAddress, ReactorOptions, ReusePort,
+};
 use support::juggling::juggle;
 use support::mixer::Mixer;
 use support::{Backend, Fixture, PATIENCE, echo_until_closed, is_available, read_all, read_some};
@@ -496,7 +498,7 @@ fn a_wait_ends_at_its_timeout(backend: Backend) {
 fn idle_connections_cost_nothing(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let clients: Vec<_> = (0..500).map(|token| fixture.pair(token)).collect();
-    fixture.settle();
+    fixture.drain_events();
     let before = usage(UsageOf::Thread);
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(500) {
@@ -513,7 +515,7 @@ fn accepting_can_be_paused(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (mut probe, _) = fixture.pair(1);
     fixture.reactor.pause_accept(Fixture::LISTENER);
-    fixture.settle();
+    fixture.drain_events();
     let _client = fixture.connect();
     probe.write_all(b"probe").unwrap();
     fixture.until(|event| match event {
@@ -523,14 +525,18 @@ fn accepting_can_be_paused(backend: Backend) {
     fixture.reactor.resume_accept(Fixture::LISTENER);
     fixture.accepted();
     fixture.reactor.stop_listening(Fixture::LISTENER);
-    fixture.settle();
+    fixture.drain_events();
     TcpStream::connect(fixture.address).unwrap_err();
 }
 
 /// With all buffers of io_uring on loan, others wait; given back, everyone is served.
 fn exhausted_buffers_delay_but_lose_nothing(backend: Backend) {
-    let options =
-        Options { recv_buffer_count: 4, recv_buffer_size: 64, shared_buffer_size: 64, ..Options::default() };
+    let options = ReactorOptions {
+        recv_buffer_count: 4,
+        recv_buffer_size: 64,
+        shared_buffer_size: 64,
+        ..ReactorOptions::default()
+    };
     let mut fixture = Fixture::with_options(backend, options);
     let mut clients: Vec<_> = (0..20).map(|token| fixture.pair(token).0).collect();
     let message = Mixer::new(5).bytes(1_000);
@@ -587,7 +593,7 @@ fn only_large_sends_end_a_wait(backend: Backend) {
     const TIMEOUT: Duration = Duration::from_millis(30);
     let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
-    fixture.settle();
+    fixture.drain_events();
     for (size, ends_wait) in [(100, false), (16 << 10, false), (17 << 10, true)] {
         fixture.reactor.send(connection, vec![b'x'; size]);
         let start = Instant::now();
@@ -610,13 +616,13 @@ fn reactors_can_share_a_listening_socket(backend: Backend) {
     let address = listener.local_address().unwrap().tcp().unwrap();
     one.reactor.listen(listener.try_clone().unwrap(), ListenerToken(8)).unwrap();
     other.reactor.listen(listener, ListenerToken(9)).unwrap();
-    one.settle();
-    other.settle();
+    one.drain_events();
+    other.drain_events();
     one.reactor.stop_listening(ListenerToken(8));
-    one.settle();
+    one.drain_events();
     let _client = TcpStream::connect(address).unwrap();
     other.until(|event| matches!(event, Event::Accepted { listener: ListenerToken(9), .. }).then_some(()));
-    one.settle();
+    one.drain_events();
 }
 
 fn a_reactor_with_work_under_way_can_be_dropped(backend: Backend) {

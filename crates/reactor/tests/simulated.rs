@@ -18,7 +18,8 @@ use std::time::Duration;
 use mixer::Mixer;
 use reactor::simulated::{Network, Peer, Settings};
 use reactor::{
-    BackendChoice, CloseMode, Event, Listener, ListenerToken, Options, Reactor, ReusePort, Socket, Waker,
+    BackendChoice, CloseMode, Event, Listener, ListenerToken, Reactor, ReactorOptions, ReusePort, Socket,
+    Waker,
 };
 use sync::simulation::{self, Fault, Outcome, Scheduler, Task};
 
@@ -52,7 +53,7 @@ fn deadline_us() -> u64 {
 
 /// Echoes, and hands every connection over after a few receives.
 fn echo(table: &Table, index: usize, listener: Option<Listener>) {
-    let (mut reactor, waker) = Reactor::new(BackendChoice::Auto, Options::default()).unwrap();
+    let (mut reactor, waker) = Reactor::new(BackendChoice::Auto, ReactorOptions::default()).unwrap();
     table.wakers.lock().unwrap().push(waker);
     simulation::wait_until(None, || table.wakers.lock().unwrap().len() == 2);
     if let Some(listener) = listener {
@@ -124,7 +125,11 @@ fn client(seed: u64) {
 }
 
 fn run(seed: u64, faults: Vec<Fault>) -> Outcome {
-    let options = simulation::Options { faults, steps_max: 50_000_000, ..simulation::Options::default() };
+    let options = simulation::SchedulerOptions {
+        faults,
+        steps_max: 50_000_000,
+        ..simulation::SchedulerOptions::default()
+    };
     let scheduler = Scheduler::new(seed, options);
     scheduler.set_extension(Network::new(seed, Settings::draw(seed)));
     scheduler.run(move || {

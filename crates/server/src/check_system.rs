@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reactor::{BackendChoice, Options, Reactor, clock, process};
+use reactor::{BackendChoice, Reactor, ReactorOptions, clock, process};
 
 use crate::start::own_descriptors;
 
@@ -79,7 +79,7 @@ fn open_files() -> Outcome {
 }
 
 fn io_uring() -> Outcome {
-    match Reactor::new(BackendChoice::Uring, Options::default()) {
+    match Reactor::new(BackendChoice::Uring, ReactorOptions::default()) {
         Ok(_) => Outcome::Fine,
         Err(error) => Outcome::Warning(format!(
             "io_uring can't be used, so epoll is, at 10 to 20 % more processor time without pipelines: {error}"

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use commands::host::{ClientFacts, ClientFilter, ClientKind};
-use commands::listening::{TOPICS, Topic};
 use commands::session::{BlockReason, Blocked, Session, SessionFlags};
+use commands::subscriptions::{SUBSCRIPTION_KINDS, SubscriptionKind};
 use commands::table::NUMBERED;
 use reactor::clock::{self, Uptime};
 use sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Shared {
                     let _ = waiter.wait.end_or_ask();
                 }
                 let token = record.place();
-                self.seats.post(token.thread(), Mail::Kill(token, record.id));
+                self.workers.post(token.thread(), Mail::Kill(token, record.id));
             }
             count += 1;
         }
@@ -77,7 +77,7 @@ impl Shared {
         }
         let how = if with_error { UnblockReply::Error } else { UnblockReply::Timeout };
         let token = record.place();
-        self.seats.post(token.thread(), Mail::Unblock(token, id, how));
+        self.workers.post(token.thread(), Mail::Unblock(token, id, how));
         true
     }
 
@@ -85,7 +85,7 @@ impl Shared {
     /// those that write.
     pub fn pause_clients(&self, time: Duration, writes_only: bool) {
         let now = Uptime::now();
-        self.pause.begin(&self.attention, now, now.plus(time), writes_only);
+        self.pause.begin(&self.global_flags, now, now.plus(time), writes_only);
     }
 
     /// Publishes what a command changed of its connection.
@@ -117,8 +117,8 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.command_count.set(session.command_count);
     record.watch_count.set(session.watching.as_ref().map_or(0, |watching| watching.len() as u64));
     record.redirect.set(session.tracking.as_ref().map_or(0, |tracking| tracking.redirect));
-    for topic in TOPICS {
-        record.name_counts[topic as usize].set(session.name_count(topic) as u64);
+    for kind in SUBSCRIPTION_KINDS {
+        record.name_counts[kind as usize].set(session.name_count(kind) as u64);
     }
     record.blocked.set(session.blocked.as_ref().map_or(0, blocked_number));
 }
@@ -201,7 +201,7 @@ fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
         Some(number) => NUMBERED.get(number).map_or("NULL", |(name, _)| name.as_str()),
         None => "NULL",
     };
-    let count_of = |topic: Topic| record.name_counts[topic as usize].value();
+    let count_of = |kind: SubscriptionKind| record.name_counts[kind as usize].value();
     let mut line = Line(out);
     line.number("id=", record.id);
     line.text(" addr=", record.peer.as_bytes());
@@ -213,9 +213,9 @@ fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
     line.text(" flags=", flags(record).as_bytes());
     line.text(" capa=", capa(record).as_bytes());
     line.number(" db=", record.db.value());
-    line.number(" sub=", count_of(Topic::Channel));
-    line.number(" psub=", count_of(Topic::Pattern));
-    line.number(" ssub=", count_of(Topic::ShardChannel));
+    line.number(" sub=", count_of(SubscriptionKind::Channel));
+    line.number(" psub=", count_of(SubscriptionKind::Pattern));
+    line.number(" ssub=", count_of(SubscriptionKind::ShardChannel));
     line.signed(" multi=", record.multi.value() as i64 - 1);
     line.number(" watch=", record.watch_count.value());
     line.number(" qbuf=", record.query_bytes.value());

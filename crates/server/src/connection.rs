@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use commands::lending::LentTexts;
+use commands::reply_buffers::LentTexts;
 use commands::session::{BlockReason, Session, SessionFlags};
-use keyspace::{Busy, Kept, Tries, Waiter};
+use keyspace::{Busy, HeldLatches, Tries, Waiter};
 use reactor::ConnectionId;
 use reactor::clock::Uptime;
 use wire::request::Parser;
@@ -59,7 +59,7 @@ impl Token {
 
     /// The name of something of a thread that is no connection, but waits for latches as well.
     #[must_use]
-    pub fn errand(thread: usize, number: usize) -> Self {
+    pub fn deferred(thread: usize, number: usize) -> Self {
         Self::new(thread, 0, ERRAND_PLACE | number)
     }
 
@@ -135,7 +135,7 @@ pub struct Connection {
     /// Commands run since the last look at all connections.
     pub recent_commands: u64,
     /// From which stamp on it listens on this thread, if it came from another one.
-    pub listening_since: u64,
+    pub subscribed_since: u64,
     /// A congested thread that its requests have sent to: those that may send more wait until it is not congested.
     pub overran: Option<usize>,
     /// The other threads' turns that its command waits for.
@@ -168,7 +168,7 @@ pub struct Turns {
 /// A command that waits for a latch: it is the first request in `query`.
 pub struct ParkedCommand {
     /// Latches of lower slots.
-    pub kept: Kept<'static>,
+    pub kept: HeldLatches<'static>,
     /// The slot it waits for.
     pub busy: Busy,
 }
@@ -276,7 +276,7 @@ impl Connection {
         let fixed = size_of::<Self>() + size_of::<ClientRecord>() + session.name.len();
         let queued = session.multi.as_ref().map_or(0, |queue| queue.size());
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
-        let names = session.listening.as_ref().map_or(0, |listening| listening.memory_bytes());
+        let names = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)
     }
 
@@ -290,12 +290,16 @@ impl Connection {
     #[must_use]
     pub fn weigh(&self) -> u64 {
         // What is being closed is as good as gone: others must not be evicted for it.
-        if self.closing { self.give_up().wrapping_neg() } else { self.record.weight.set(self.memory_bytes()) }
+        if self.closing {
+            self.release().wrapping_neg()
+        } else {
+            self.record.memory_charge.set(self.memory_bytes())
+        }
     }
 
     /// It counts no more. What it did.
-    pub fn give_up(&self) -> u64 {
-        self.record.weight.give_up()
+    pub fn release(&self) -> u64 {
+        self.record.memory_charge.release()
     }
 
     /// Publishes what others may read of what it means.
@@ -316,6 +320,6 @@ impl Connection {
     /// Publishes what others may read of its output, and of its memory.
     pub fn publish_output(&self) {
         self.record.output_bytes.set(counted(self.pending));
-        self.record.memory_bytes.set(self.record.weight.value());
+        self.record.memory_bytes.set(self.record.memory_charge.value());
     }
 }

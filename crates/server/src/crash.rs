@@ -154,7 +154,7 @@ fn last_command(shared: &Shared, thread: &str) -> String {
     };
     let threads: Vec<usize> = match index {
         Some(index) => vec![index],
-        None => shared.seats.occupied().collect(),
+        None => shared.workers.occupied().collect(),
     };
     let lines: Vec<String> = threads.into_iter().filter_map(command_of).collect();
     if lines.is_empty() { "none".to_owned() } else { lines.join("\n") }

@@ -3,18 +3,18 @@
 //!
 //! Owns what is reused from batch to batch. Touches one connection at a time, and the keyspace through its view.
 //! Never sees a socket. The same steps for a run of simple requests stand inlined in `plain.rs`; refusals are in
-//! `refusals.rs`, what rarely needs attention in `attention.rs`. Invariant: no latch is held between two requests, but by a connection
+//! `refusals.rs`, what rarely applies in `special_modes.rs`. Invariant: no latch is held between two requests, but by a connection
 //! that waits for another, and between plain ones on the same slot.
 
 mod ahead;
-mod approach;
-mod attention;
 mod eviction;
 mod latching;
 mod plain;
 mod plan;
+mod prefetch;
 mod refusals;
 mod serving;
+mod special_modes;
 mod transaction;
 
 pub use eviction::ExceededTime;
@@ -38,25 +38,25 @@ use reactor::clock::Ticks;
 use sync::atomic::Ordering;
 use sync::simulation::{self, Gap};
 use wire::reply::ReplyBuffer;
-use wire::request::{Args, Limits, Parser, Peer};
+use wire::request::{Args, Parser, Peer, RequestLimits};
 
-use self::approach::Approach;
 use self::plan::{Place, Refusal};
+use self::prefetch::PrefetchPipeline;
 use crate::command_log::Cost;
 use crate::connection::{Connection, ParkedCommand};
-use crate::listening::Ears;
-use crate::shared::{Attention, Shared};
+use crate::pubsub::LocalSubscriptions;
+use crate::shared::{GlobalFlags, Shared};
 use crate::statistics::ThreadStatistics;
-pub use attention::TURNS_TIME_MAX;
-use serving::{BeginWait, StandIn};
-pub use serving::{Errand, ErrandStep};
+use serving::{BeginWait, ServeContext};
+pub use serving::{DeferredServe, DeferredStep};
+pub use special_modes::TURNS_TIME_MAX;
 
 /// Runs the requests of one thread's connections.
 pub struct Executor {
     shared: &'static Shared,
     thread: usize,
     statistics: &'static ThreadStatistics,
-    ears: Rc<Ears>,
+    subscriptions: Rc<LocalSubscriptions>,
     /// The data, as the command that runs may see it.
     pub view: View<'static>,
     /// The configuration that this thread goes by.
@@ -91,12 +91,12 @@ pub struct Executor {
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
-    approach: Box<Approach>,
-    /// The approach to what was foreseen, while something else runs. Boxed, as the two change places.
-    approach_aside: Box<Approach>,
+    prefetch_pipeline: Box<PrefetchPipeline>,
+    /// The approach to what was planned, while something else runs. Boxed, as the two change places.
+    other_pipeline: Box<PrefetchPipeline>,
     slots: Vec<Slot>,
     effects: Effects,
-    stand_in: StandIn,
+    serve_context: ServeContext,
 }
 
 /// A request on its way through the executor.
@@ -145,12 +145,17 @@ enum Step {
 
 impl Executor {
     /// An executor for the thread with this number.
-    pub fn new(shared: &'static Shared, thread: usize, seed: u64, ears: Rc<Ears>) -> Self {
+    pub fn new(
+        shared: &'static Shared,
+        thread: usize,
+        seed: u64,
+        subscriptions: Rc<LocalSubscriptions>,
+    ) -> Self {
         let mut executor = Self {
             shared,
             thread,
             statistics: shared.statistics.thread(thread),
-            ears,
+            subscriptions,
             view: View::new(&shared.keyspace, thread, seed),
             config: shared.config.load_full(),
             slow_ns: 0,
@@ -169,11 +174,11 @@ impl Executor {
             victim_size: 0,
             spare_plans: Vec::new(),
             found: Vec::new(),
-            approach: Box::default(),
-            approach_aside: Box::default(),
+            prefetch_pipeline: Box::default(),
+            other_pipeline: Box::default(),
             slots: Vec::new(),
             effects: Effects::default(),
-            stand_in: StandIn::new(),
+            serve_context: ServeContext::new(),
         };
         executor.effects.lending.accept(true);
         executor.take_config_over();
@@ -211,16 +216,16 @@ impl Executor {
         &mut self,
         connection: &mut Connection,
         bytes: &[u8],
-        mut foreseen: Option<Box<Planned>>,
+        mut planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Processed) {
         self.follow_config();
-        self.ears.listen_to_speaker(connection.token);
+        self.subscriptions.set_current_client(connection.token);
         self.view.client = connection.session.id;
         let mut done = 0;
         self.stretch_began = None;
         loop {
-            let (parsed, ended) = self.process_batch(connection, &bytes[done..], foreseen.take(), host);
+            let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
             done += parsed;
             if let Some(ended) = ended {
                 return (done, ended);
@@ -242,19 +247,19 @@ impl Executor {
         &mut self,
         connection: &mut Connection,
         bytes: &[u8],
-        foreseen: Option<Box<Planned>>,
+        planned: Option<Box<Planned>>,
         host: &dyn Host,
     ) -> (usize, Option<Processed>) {
         let limits = self.limits_of(connection);
-        let foreseen = foreseen.filter(|planned| planned.limits == limits);
-        let is_foreseen = foreseen.is_some();
-        let planned = match foreseen {
+        let planned = planned.filter(|planned| planned.limits == limits);
+        let is_foreseen = planned.is_some();
+        let planned = match planned {
             Some(mut planned) => {
                 std::mem::swap(&mut connection.parser, &mut planned.parser);
                 planned
             }
             None => {
-                std::mem::swap(&mut self.approach, &mut self.approach_aside);
+                std::mem::swap(&mut self.prefetch_pipeline, &mut self.other_pipeline);
                 self.plan(&mut connection.parser, bytes, limits, connection.session.db)
             }
         };
@@ -263,8 +268,8 @@ impl Executor {
         self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &planned, bytes, host);
         if !is_foreseen {
-            self.approach.clear();
-            std::mem::swap(&mut self.approach, &mut self.approach_aside);
+            self.prefetch_pipeline.clear();
+            std::mem::swap(&mut self.prefetch_pipeline, &mut self.other_pipeline);
         }
         self.keep_for_later(planned);
         result
@@ -281,9 +286,9 @@ impl Executor {
     }
 
     /// What input of this connection must keep to.
-    fn limits_of(&self, connection: &Connection) -> Limits {
-        Limits {
-            peer: if self.is_stranger(connection) { Peer::Unauthenticated } else { Peer::Client },
+    fn limits_of(&self, connection: &Connection) -> RequestLimits {
+        RequestLimits {
+            peer: if self.is_unauthenticated(connection) { Peer::Unauthenticated } else { Peer::Client },
             bulk_size_max: self.config.proto_max_bulk_len,
         }
     }
@@ -353,7 +358,7 @@ impl Executor {
     }
 
     /// Whether the connection has to authenticate first.
-    pub(super) fn is_stranger(&self, connection: &Connection) -> bool {
+    pub(super) fn is_unauthenticated(&self, connection: &Connection) -> bool {
         !connection.session.authenticated && self.config.requirepass.reveal().is_some()
     }
 
@@ -374,9 +379,9 @@ impl Executor {
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
         let first_key = planned.first_announced_of(plan, nth);
-        self.approach.reach(&self.view, first_key, plan.key_count);
-        self.approach.tell(keys, first_key);
-        if self.is_stranger(connection) && !command.flags.contains(Flags::NO_AUTH) {
+        self.prefetch_pipeline.advance(&self.view, first_key, plan.key_count);
+        self.prefetch_pipeline.apply_hints(keys, first_key);
+        if self.is_unauthenticated(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
         }
@@ -389,7 +394,7 @@ impl Executor {
             // Whatever the command is: who looks at the data finds no more than may be there.
             if self.config.maxmemory > 0 {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
-                let needs_memory = attention::needs_memory(command, connection);
+                let needs_memory = special_modes::needs_memory(command, connection);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
                 if !self.make_room(need) && needs_memory {
                     self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
@@ -398,11 +403,11 @@ impl Executor {
             }
             let session = &connection.session;
             let special =
-                self.shared.attention.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
-            if special && let Some(step) = self.attend(connection, found, keys, args) {
+                self.shared.global_flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
+            if special && let Some(step) = self.check_special_modes(connection, found, keys, args) {
                 return step;
             }
-        } else if self.shared.attention.load() != 0
+        } else if self.shared.global_flags.load() != 0
             && let Some(step) = self.attend_to_pause(connection, found)
         {
             return step;
@@ -482,9 +487,9 @@ impl Executor {
         self.view.release();
         connection.lent.append(self.effects.lending.lent());
         if found.command.access == Access::Queued {
-            self.ears.hear_after_transaction(&mut connection.out);
+            self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
-        if found.command.access == Access::Queued && self.shared.attention.is_set(Attention::MONITORED) {
+        if found.command.access == Access::Queued && self.shared.global_flags.is_set(GlobalFlags::MONITORED) {
             self.feed_monitors(connection, found, args);
         }
         let failed = result.is_err();
@@ -568,7 +573,7 @@ impl Executor {
             session.flags.insert(SessionFlags::REPLY_SKIP);
         }
         if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
-            self.ears.hear_after_command(session, &mut connection.out);
+            self.subscriptions.deliver_after_command(session, &mut connection.out);
         }
         if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
             return Step::Stop;

@@ -11,8 +11,8 @@ use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Crash, Host, LatencyEvent, LoggedCommand, MemoryStat,
     QueuedCost, ReplyBufferSetting, ShutdownOptions,
 };
-use commands::listening::Topic;
 use commands::session::{Queued, Session, SessionFlags};
+use commands::subscriptions::SubscriptionKind;
 use commands::table::NUMBERED;
 use config::Config;
 use reactor::clock::Ticks;
@@ -21,9 +21,9 @@ use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 
 use crate::command_log::{self, Cost};
-use crate::listening::Ears;
 use crate::mail::Mail;
-use crate::shared::{Attention, Shared};
+use crate::pubsub::LocalSubscriptions;
+use crate::shared::{GlobalFlags, Shared};
 use crate::shutdown::Cause;
 use crate::statistics::bucket_max_ns;
 
@@ -31,18 +31,18 @@ use crate::statistics::bucket_max_ns;
 pub struct ThreadHost {
     shared: &'static Shared,
     thread: usize,
-    ears: Rc<Ears>,
+    subscriptions: Rc<LocalSubscriptions>,
 }
 
 impl ThreadHost {
     /// The host for a thread.
     #[must_use]
-    pub fn new(shared: &'static Shared, thread: usize, ears: Rc<Ears>) -> Self {
-        Self { shared, thread, ears }
+    pub fn new(shared: &'static Shared, thread: usize, subscriptions: Rc<LocalSubscriptions>) -> Self {
+        Self { shared, thread, subscriptions }
     }
 
     /// A connection is gone.
-    pub fn forget(&self, session: &Session) {
+    pub fn remove(&self, session: &Session) {
         if session.flags.contains(SessionFlags::MONITOR) {
             self.monitor(session, false);
         }
@@ -109,7 +109,7 @@ impl Host for ThreadHost {
     }
 
     fn is_expiry_paused(&self) -> bool {
-        self.shared.attention.is_set(Attention::ANY_PAUSE)
+        self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE)
     }
 
     fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand> {
@@ -188,7 +188,7 @@ impl Host for ThreadHost {
             command_log::log(self.shared, config, session, queued.found, args, cost);
         }
         let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
-        if self.shared.attention.is_set(Attention::MONITORED) && !command.flags.intersects(unshown) {
+        if self.shared.global_flags.is_set(GlobalFlags::MONITORED) && !command.flags.intersects(unshown) {
             let line = crate::monitor::line(session, queued.found, args, clock::unix_micros());
             let line: Arc<[u8]> = line.into();
             self.shared.post_to_monitors(self.thread, &line);
@@ -243,44 +243,50 @@ impl Host for ThreadHost {
         let count = &self.shared.monitor_count;
         if enabled {
             count.fetch_add(1, Ordering::AcqRel);
-            self.shared.attention.set(Attention::MONITORED, true);
+            self.shared.global_flags.set(GlobalFlags::MONITORED, true);
         } else if count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.attention.set(Attention::MONITORED, false);
+            self.shared.global_flags.set(GlobalFlags::MONITORED, false);
         }
     }
 
-    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]) {
-        self.ears.begin(session, topic, name);
-        if topic == Topic::Prefix {
+    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+        self.subscriptions.begin(session, kind, name);
+        if kind == SubscriptionKind::Prefix {
             self.shared.follow_prefixes();
         }
     }
 
-    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        self.ears.end(session, topic, name, out);
-        if topic == Topic::Prefix {
+    fn unlisten(
+        &self,
+        session: &mut Session,
+        kind: SubscriptionKind,
+        name: &[u8],
+        out: &mut ReplyBuffer<'_>,
+    ) {
+        self.subscriptions.end(session, kind, name, out);
+        if kind == SubscriptionKind::Prefix {
             self.shared.follow_prefixes();
         }
     }
 
     fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
-        self.ears.catch_up(session, out);
+        self.subscriptions.catch_up(session, out);
     }
 
-    fn publish_message(&self, topic: Topic, channel: &[u8], message: &[u8]) -> u64 {
-        self.shared.hub.publish(self.thread, topic, channel, message)
+    fn publish_message(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> u64 {
+        self.shared.hub.publish(self.thread, kind, channel, message)
     }
 
-    fn names(&self, topic: Topic) -> Vec<Arc<[u8]>> {
-        self.shared.hub.names(topic)
+    fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
+        self.shared.hub.names(kind)
     }
 
-    fn name_count(&self, topic: Topic) -> usize {
-        self.shared.hub.name_count(topic)
+    fn name_count(&self, kind: SubscriptionKind) -> usize {
+        self.shared.hub.name_count(kind)
     }
 
-    fn listener_count(&self, topic: Topic, name: &[u8]) -> u64 {
-        self.shared.hub.listener_count(topic, name)
+    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
+        self.shared.hub.listener_count(kind, name)
     }
 
     fn client_exists(&self, id: u64) -> bool {

@@ -14,7 +14,7 @@ use reactor::clock::Uptime;
 use reactor::{clock, process};
 
 use crate::registry::BLOCKED_WITH_TIMEOUT;
-use crate::shared::{Attention, Shared};
+use crate::shared::{GlobalFlags, Shared};
 use text::{Figure, Human, Hundredths, Text};
 
 type Write1 = fn(&mut Text, &Shared);
@@ -43,7 +43,7 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
 
 /// The sections with these names; none: the default ones.
 pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
-    let is_named = |wanted: &str| names.iter().any(|name| name.says(wanted));
+    let is_named = |wanted: &str| names.iter().any(|name| name.eq_token(wanted));
     let all = is_named("everything") || is_named("all");
     let default = names.is_empty() || is_named("default");
     let mut text = Text::new();
@@ -155,12 +155,12 @@ impl ClientFigures {
 fn clients(text: &mut Text, shared: &Shared) {
     let config = shared.config.load();
     let clients = ClientFigures::of(shared);
-    let attention = shared.attention.load();
+    let global_flags = shared.global_flags.load();
     let left_ms = shared.pause.until().ms_since(Uptime::now());
-    let actions = match attention {
+    let actions = match global_flags {
         _ if left_ms <= 0 => "none",
-        attention if attention & Attention::PAUSED != 0 => "all",
-        attention if attention & Attention::PAUSED_WRITES != 0 => "write",
+        global_flags if global_flags & GlobalFlags::PAUSED != 0 => "all",
+        global_flags if global_flags & GlobalFlags::PAUSED_WRITES != 0 => "write",
         _ => "none",
     };
     let is_paused = actions != "none";

@@ -1,7 +1,7 @@
 //! Where clients come in: TCP addresses and the unix socket. The first thread listens; accepted sockets go to the
 //! thread with the fewest connections.
 //!
-//! [`Doors`] keeps a handle of each TCP listener, so that any thread can change where the server listens: it binds the
+//! [`ListenSockets`] keeps a handle of each TCP listener, so that any thread can change where the server listens: it binds the
 //! new addresses itself, and sends the first thread what to listen to and what to let go.
 
 use std::io;
@@ -25,12 +25,12 @@ pub struct Listeners {
 
 /// The TCP listeners there are, for whoever changes them.
 #[derive(Default)]
-pub struct Doors {
-    open: Mutex<Vec<Door>>,
+pub struct ListenSockets {
+    open: Mutex<Vec<ListenSocket>>,
 }
 
 /// A TCP address that is listened on.
-struct Door {
+struct ListenSocket {
     /// As configured.
     address: String,
     port: u16,
@@ -67,16 +67,21 @@ pub struct ListenError {
 
 const UNIX_TOKEN: ListenerToken = ListenerToken(u32::MAX);
 
-impl Doors {
+impl ListenSockets {
     /// Binds what the configuration asks for. An address marked optional (`-::1`) may be missing on this machine.
     pub fn bind(&self, config: &Config) -> Result<Listeners, ListenError> {
         let mut listeners = Listeners::default();
-        let mut doors = Vec::new();
+        let mut listen_sockets = Vec::new();
         for address in addresses(config) {
             if let Some(listener) = bind_tcp(address, config)? {
-                let token = ListenerToken(doors.len() as u32);
+                let token = ListenerToken(listen_sockets.len() as u32);
                 let kept = listener.try_clone().map_err(|source| of(address, config, source))?;
-                doors.push(Door { address: address.clone(), port: config.port, token, listener: kept });
+                listen_sockets.push(ListenSocket {
+                    address: address.clone(),
+                    port: config.port,
+                    token,
+                    listener: kept,
+                });
                 listeners.waiting.push((listener, token));
             }
         }
@@ -89,7 +94,7 @@ impl Doors {
             listeners.unix_path = Some(config.unixsocket.clone());
             listeners.waiting.push((listener, UNIX_TOKEN));
         }
-        *self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = doors;
+        *self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = listen_sockets;
         Ok(listeners)
     }
 }
@@ -97,10 +102,11 @@ impl Doors {
 impl Shared {
     /// Listens where the configuration says from now on, and nowhere else; or, if that fails, where it did before.
     pub fn relisten(&self, config: &Config) -> Result<(), RelistenError> {
-        let mut open = self.doors.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut open = self.listen_sockets.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wanted = addresses(config);
-        let stays =
-            |door: &Door| door.port == config.port && wanted.iter().any(|wanted| **wanted == door.address);
+        let stays = |door: &ListenSocket| {
+            door.port == config.port && wanted.iter().any(|wanted| **wanted == door.address)
+        };
         let missing: Vec<&String> = wanted
             .iter()
             .copied()
@@ -110,7 +116,7 @@ impl Shared {
         let bind_missing =
             || missing.iter().map(|address| Ok((*address, bind_tcp(address, config)?))).collect();
         let mut bound: Result<Vec<_>, ListenError> = bind_missing();
-        let leaves = |door: &&Door| !stays(door);
+        let leaves = |door: &&ListenSocket| !stays(door);
         if bound.is_err() && open.iter().filter(leaves).any(|door| door.port == config.port) {
             // An address that goes may cover one that comes.
             open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
@@ -126,7 +132,12 @@ impl Shared {
                     let Ok(kept) = listener.try_clone() else { return Err(RelistenError) };
                     let token = ListenerToken(next_token);
                     next_token += 1;
-                    open.push(Door { address: address.clone(), port: config.port, token, listener: kept });
+                    open.push(ListenSocket {
+                        address: address.clone(),
+                        port: config.port,
+                        token,
+                        listener: kept,
+                    });
                     change.opened.push((listener, token));
                 }
                 Ok(())
@@ -146,7 +157,7 @@ impl Shared {
                 Err(RelistenError)
             }
         };
-        self.seats.post(0, Mail::Relisten(change));
+        self.workers.post(0, Mail::Relisten(change));
         result
     }
 }

@@ -1,10 +1,10 @@
-//! What one server thread tells another, and the seats through which they find each other.
+//! What one server thread tells another, and the workers through which they find each other.
 //!
 //! Invariants:
-//! 1. Mail that a seat accepts is handled by the thread in it: the thread ends by closing the seat, which fails as long as
+//! 1. Mail that a handle accepts is handled by the thread in it: the thread ends by closing the handle, which fails as long as
 //!    there is mail or a connection is on its way.
-//! 2. Mail for a closed seat goes to a thread that can handle it, or is dropped if it is for connections that only the closed
-//!    seat could have, see [`Seats::post`].
+//! 2. Mail for a closed handle goes to a thread that can handle it, or is dropped if it is for connections that only the closed
+//!    handle could have, see [`Workers::post`].
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use sync::{Mailbox, ThreadCounter};
 
 use crate::connection::{Connection, Token};
 use crate::listeners::{Origin, Relisten};
-use crate::listening::{Broadcast, Invalidation, Message};
+use crate::pubsub::{Broadcast, Invalidation, Message};
 
 /// A message to a thread.
 pub enum Mail {
@@ -40,9 +40,9 @@ pub enum Mail {
     /// Close this connection, if it still is the client with this id, to free memory: it weighs so many bytes.
     Evict(Token, u64, u64),
     /// This connection wants to know when what has arrived here by now is done; and which of its questions it is.
-    AskTurn(Token, u64),
+    BarrierRequest(Token, u64),
     /// The answer, from this thread.
-    TurnEnded(Token, u64, usize),
+    BarrierAck(Token, u64, usize),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.
@@ -89,10 +89,10 @@ pub struct MovedConnection {
 }
 
 /// Where a thread can be reached.
-pub struct Seat {
+pub struct WorkerHandle {
     mailbox: Mailbox<Mail>,
     waker: RwLock<Option<Waker>>,
-    /// Connections served here now; written by the thread in the seat.
+    /// Connections served here now; written by the thread in the handle.
     pub connection_count: ThreadCounter,
     /// Connections on their way here.
     expected: AtomicU64,
@@ -101,8 +101,8 @@ pub struct Seat {
     busy_permille: ThreadCounter,
 }
 
-impl Default for Seat {
-    /// A closed seat.
+impl Default for WorkerHandle {
+    /// A closed handle.
     fn default() -> Self {
         let mailbox = Mailbox::new();
         let is_closed = mailbox.close();
@@ -118,45 +118,45 @@ impl Default for Seat {
     }
 }
 
-/// All seats there can be.
-pub struct Seats {
-    seats: Box<[Seat]>,
+/// All workers there can be.
+pub struct Workers {
+    workers: Box<[WorkerHandle]>,
 }
 
-impl Seats {
-    /// Empty seats.
+impl Workers {
+    /// Empty workers.
     #[must_use]
     pub fn new() -> Self {
-        Self { seats: (0..THREAD_COUNT_MAX).map(|_| Seat::default()).collect() }
+        Self { workers: (0..THREAD_COUNT_MAX).map(|_| WorkerHandle::default()).collect() }
     }
 
-    /// Seats that accept mail, without threads.
+    /// Workers that accept mail, without threads.
     #[cfg(test)]
     pub fn all_open() -> Self {
-        let seats = Self::new();
-        seats.seats.iter().for_each(Seat::open);
-        seats
+        let workers = Self::new();
+        workers.workers.iter().for_each(WorkerHandle::open);
+        workers
     }
 
-    /// The seat of a thread.
+    /// The handle of a thread.
     #[must_use]
-    pub fn seat(&self, thread: usize) -> &Seat {
-        &self.seats[thread]
+    pub fn handle(&self, thread: usize) -> &WorkerHandle {
+        &self.workers[thread]
     }
 
-    /// The seats that have a thread.
+    /// The workers that have a thread.
     pub fn occupied(&self) -> impl Iterator<Item = usize> {
-        (0..self.seats.len()).filter(|seat| self.seats[*seat].is_occupied())
+        (0..self.workers.len()).filter(|handle| self.workers[*handle].is_occupied())
     }
 
     /// Announces a connection to a thread, or to the first one if that thread ends. Returns which it was.
     #[must_use]
     pub fn expect_connection(&self, thread: usize) -> usize {
-        if self.seats[thread].expect_connection() {
+        if self.workers[thread].expect_connection() {
             return thread;
         }
         // It is open as long as the server does not end.
-        let _ = self.seats[0].expect_connection();
+        let _ = self.workers[0].expect_connection();
         0
     }
 
@@ -173,7 +173,7 @@ impl Seats {
     /// The thread has ended; the message is returned.
     pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
         simulation::pass(Gap::ReceiverChosen);
-        self.seats[thread].post(mail)
+        self.workers[thread].post(mail)
     }
 
     #[cold]
@@ -184,15 +184,15 @@ impl Seats {
                 self.post(0, mail);
             }
             // What had arrived there is done.
-            Mail::AskTurn(token, question) => {
-                self.post(token.thread(), Mail::TurnEnded(token, question, from));
+            Mail::BarrierRequest(token, question) => {
+                self.post(token.thread(), Mail::BarrierAck(token, question, from));
             }
             // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
             Mail::Accepted(..) | Mail::Moved(_) => {}
             // The connection is closed, or has been taken out of the registry, where its next thread finds that.
             Mail::Kill(..) => {}
             // No session of that thread waits for a latch, or for turns.
-            Mail::Resume(_) | Mail::TurnEnded(..) => {}
+            Mail::Resume(_) | Mail::BarrierAck(..) => {}
             // Its sender looks for the connection again, see `Hub::forward`.
             Mail::Invalidated(_) => {}
             // For the thread itself, or for those of its connections that are there.
@@ -201,14 +201,14 @@ impl Seats {
     }
 }
 
-impl Default for Seats {
+impl Default for Workers {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Seat {
-    /// A thread takes the seat, which is open from now on.
+impl WorkerHandle {
+    /// A thread takes the handle, which is open from now on.
     pub fn occupy(&self, waker: Waker) {
         *self.waker.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(waker);
         self.open();
@@ -234,7 +234,7 @@ impl Seat {
     /// A connection is about to be sent here. `false`: it must not be, the thread here ends.
     #[must_use]
     pub fn expect_connection(&self) -> bool {
-        // SeqCst, here and in `try_close`: either this sees that the seat is closed, or that sees what is expected.
+        // SeqCst, here and in `try_close`: either this sees that the handle is closed, or that sees what is expected.
         self.expected.fetch_add(1, Ordering::SeqCst);
         let is_open = !self.closed.load(Ordering::SeqCst);
         if !is_open {
@@ -272,7 +272,7 @@ impl Seat {
         self.busy_permille.value()
     }
 
-    /// Sets it; only the thread in the seat does.
+    /// Sets it; only the thread in the handle does.
     pub fn set_busy_permille(&self, permille: u64) {
         self.busy_permille.set(permille.min(1000));
     }
@@ -287,7 +287,7 @@ impl Seat {
         Ok(())
     }
 
-    /// The mailbox, for the thread in the seat.
+    /// The mailbox, for the thread in the handle.
     #[must_use]
     pub fn mailbox(&self) -> &Mailbox<Mail> {
         &self.mailbox
@@ -298,43 +298,43 @@ impl Seat {
 mod tests {
     use super::*;
 
-    fn mail_of(seats: &Seats, thread: usize) -> Vec<Mail> {
+    fn mail_of(workers: &Workers, thread: usize) -> Vec<Mail> {
         let mut mail = Vec::new();
-        seats.seat(thread).mailbox().drain(&mut mail);
+        workers.handle(thread).mailbox().drain(&mut mail);
         mail
     }
 
     #[test]
     fn a_seat_closes_when_nothing_is_on_its_way() {
-        let seats = Seats::new();
-        assert!(seats.try_post(1, Mail::Nothing).is_err() && !seats.seat(1).expect_connection());
-        seats.seat(1).open();
-        assert!(seats.try_post(1, Mail::Nothing).is_ok());
-        assert!(!seats.seat(1).try_close(), "there is mail");
-        assert_eq!(mail_of(&seats, 1).len(), 1);
-        assert!(seats.seat(1).expect_connection());
-        assert!(!seats.seat(1).try_close(), "a connection is on its way");
-        seats.seat(1).connection_arrived();
-        assert!(seats.seat(1).try_close());
-        assert!(seats.try_post(1, Mail::Nothing).is_err() && !seats.seat(1).expect_connection());
+        let workers = Workers::new();
+        assert!(workers.try_post(1, Mail::Nothing).is_err() && !workers.handle(1).expect_connection());
+        workers.handle(1).open();
+        assert!(workers.try_post(1, Mail::Nothing).is_ok());
+        assert!(!workers.handle(1).try_close(), "there is mail");
+        assert_eq!(mail_of(&workers, 1).len(), 1);
+        assert!(workers.handle(1).expect_connection());
+        assert!(!workers.handle(1).try_close(), "a connection is on its way");
+        workers.handle(1).connection_arrived();
+        assert!(workers.handle(1).try_close());
+        assert!(workers.try_post(1, Mail::Nothing).is_err() && !workers.handle(1).expect_connection());
     }
 
     #[test]
     fn mail_for_a_closed_seat_goes_on() {
-        let seats = Seats::new();
-        [0, 2].iter().for_each(|thread| seats.seat(*thread).open());
+        let workers = Workers::new();
+        [0, 2].iter().for_each(|thread| workers.handle(*thread).open());
         let (gone, asker) = (Token::new(1, 5, 3), Token::new(2, 6, 4));
-        seats.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec()));
-        seats.post(1, Mail::Missed(gone, 9));
-        seats.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
-        seats.post(1, Mail::Evict(gone, 9, 100));
-        seats.post(1, Mail::AskTurn(asker, 7));
-        seats.post(1, Mail::Kill(gone, 9));
-        let mail = mail_of(&seats, 0);
+        workers.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec()));
+        workers.post(1, Mail::Missed(gone, 9));
+        workers.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
+        workers.post(1, Mail::Evict(gone, 9, 100));
+        workers.post(1, Mail::BarrierRequest(asker, 7));
+        workers.post(1, Mail::Kill(gone, 9));
+        let mail = mail_of(&workers, 0);
         assert!(matches!(
             &mail[..],
             [Mail::Served(_, 9, _), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
         ));
-        assert!(matches!(&mail_of(&seats, 2)[..], [Mail::TurnEnded(token, 7, 1)] if *token == asker));
+        assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == asker));
     }
 }

@@ -1,6 +1,6 @@
 //! `CLIENT PAUSE`: until when clients are paused, and which.
 //!
-//! Owns the end of the pause, and sets its flags in [`Attention`]. Requests read both without a lock.
+//! Owns the end of the pause, and sets its flags in [`GlobalFlags`]. Requests read both without a lock.
 //! Invariants:
 //! 1. All changes are made under the lock, so that the end of one pause never ends a later one.
 //! 2. While a flag of a pause is set, `until_ms` is its end.
@@ -13,7 +13,7 @@ use reactor::clock::Uptime;
 use sync::atomic::{AtomicI64, Ordering};
 use sync::{Mutex, MutexGuard};
 
-use crate::shared::Attention;
+use crate::shared::GlobalFlags;
 
 /// The pause that is in force, if one is.
 #[derive(Default)]
@@ -35,25 +35,25 @@ impl Pause {
     }
 
     /// Begins one. If one is in force already, the later end and the stricter kind hold, as in Valkey.
-    pub fn begin(&self, attention: &Attention, now: Uptime, until: Uptime, writes_only: bool) {
+    pub fn begin(&self, global_flags: &GlobalFlags, now: Uptime, until: Uptime, writes_only: bool) {
         let _changing = self.lock();
         let last = self.until();
         if last <= now {
-            attention.set(Attention::ANY_PAUSE, false);
+            global_flags.set(GlobalFlags::ANY_PAUSE, false);
         }
         // Before the flags, as those who see a flag read it.
         self.until_ms.store(last.max(until).to_raw(), Ordering::Release);
-        attention.set(if writes_only { Attention::PAUSED_WRITES } else { Attention::PAUSED }, true);
+        global_flags.set(if writes_only { GlobalFlags::PAUSED_WRITES } else { GlobalFlags::PAUSED }, true);
     }
 
     /// Ends whichever is in force.
-    pub fn end(&self, attention: &Attention) {
+    pub fn end(&self, global_flags: &GlobalFlags) {
         let _changing = self.lock();
-        self.clear(attention);
+        self.clear(global_flags);
     }
 
     /// Ends the one in force if its time is over; whether it did.
-    pub fn end_if_over(&self, attention: &Attention, now: Uptime) -> bool {
+    pub fn end_if_over(&self, global_flags: &GlobalFlags, now: Uptime) -> bool {
         if self.until() == Uptime::default() || self.until() > now {
             return false;
         }
@@ -61,14 +61,14 @@ impl Pause {
         // Another one may have begun since.
         let is_over = self.until() != Uptime::default() && self.until() <= now;
         if is_over {
-            self.clear(attention);
+            self.clear(global_flags);
         }
         is_over
     }
 
-    fn clear(&self, attention: &Attention) {
+    fn clear(&self, global_flags: &GlobalFlags) {
         self.until_ms.store(0, Ordering::Release);
-        attention.set(Attention::ANY_PAUSE, false);
+        global_flags.set(GlobalFlags::ANY_PAUSE, false);
     }
 }
 
@@ -80,34 +80,34 @@ mod tests {
         Uptime::from_raw(ms)
     }
 
-    fn check(attention: &Attention, expected: u32) {
-        assert_eq!(attention.load() & Attention::ANY_PAUSE, expected);
+    fn check(global_flags: &GlobalFlags, expected: u32) {
+        assert_eq!(global_flags.load() & GlobalFlags::ANY_PAUSE, expected);
     }
 
     #[test]
     fn the_end_of_a_pause_does_not_end_the_next_one() {
-        let (pause, attention) = (Pause::default(), Attention::default());
-        pause.begin(&attention, at(0), at(100), true);
-        pause.begin(&attention, at(100), at(200), true);
-        assert!(!pause.end_if_over(&attention, at(100)));
-        check(&attention, Attention::PAUSED_WRITES);
-        assert!(pause.end_if_over(&attention, at(200)));
-        assert!(!pause.end_if_over(&attention, at(200)));
-        check(&attention, 0);
+        let (pause, global_flags) = (Pause::default(), GlobalFlags::default());
+        pause.begin(&global_flags, at(0), at(100), true);
+        pause.begin(&global_flags, at(100), at(200), true);
+        assert!(!pause.end_if_over(&global_flags, at(100)));
+        check(&global_flags, GlobalFlags::PAUSED_WRITES);
+        assert!(pause.end_if_over(&global_flags, at(200)));
+        assert!(!pause.end_if_over(&global_flags, at(200)));
+        check(&global_flags, 0);
     }
 
     #[test]
     fn the_later_end_and_the_stricter_kind_hold() {
-        let (pause, attention) = (Pause::default(), Attention::default());
-        pause.begin(&attention, at(0), at(100), false);
-        pause.begin(&attention, at(0), at(50), true);
+        let (pause, global_flags) = (Pause::default(), GlobalFlags::default());
+        pause.begin(&global_flags, at(0), at(100), false);
+        pause.begin(&global_flags, at(0), at(50), true);
         assert_eq!(pause.until(), at(100));
-        check(&attention, Attention::ANY_PAUSE);
+        check(&global_flags, GlobalFlags::ANY_PAUSE);
         // Nothing of one that is over stays.
-        pause.begin(&attention, at(100), at(150), true);
-        check(&attention, Attention::PAUSED_WRITES);
-        pause.end(&attention);
-        check(&attention, 0);
+        pause.begin(&global_flags, at(100), at(150), true);
+        check(&global_flags, GlobalFlags::PAUSED_WRITES);
+        pause.end(&global_flags);
+        check(&global_flags, 0);
         assert_eq!(pause.until(), at(0));
     }
 }

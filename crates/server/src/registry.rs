@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use commands::listening::TOPIC_COUNT;
+use commands::subscriptions::SUBSCRIPTION_KIND_COUNT;
 use keyspace::Waiter;
 use reactor::clock::Uptime;
 use sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use sync::{MemoryCharge, ThreadCounter};
 use sync::{Mutex, MutexGuard};
-use sync::{ThreadCounter, Weight};
 
 use crate::connection::Token;
 
@@ -75,7 +75,7 @@ pub struct ClientRecord {
     /// Bytes of output not sent yet.
     pub output_bytes: ThreadCounter,
     /// Bytes of memory of everything about it, as counted for `maxmemory-clients`.
-    pub weight: Weight,
+    pub memory_charge: MemoryCharge,
     /// The same as others are shown it: once it is settled that the connection may stay.
     pub memory_bytes: ThreadCounter,
     /// Commands queued in MULTI, plus one; 0: no transaction.
@@ -86,8 +86,8 @@ pub struct ClientRecord {
     pub watch_count: ThreadCounter,
     /// Number of the connection that its invalidations go to; 0: none.
     pub redirect: ThreadCounter,
-    /// Names it listens to, by topic.
-    pub name_counts: [ThreadCounter; TOPIC_COUNT],
+    /// Names it listens to, by kind.
+    pub name_counts: [ThreadCounter; SUBSCRIPTION_KIND_COUNT],
     /// Why it waits, as the numbers above; 0: not.
     pub blocked: ThreadCounter,
     /// Number of the last command, plus one.
@@ -138,7 +138,7 @@ impl ClientRecord {
             query_bytes: ThreadCounter::default(),
             query_free_bytes: ThreadCounter::default(),
             output_bytes: ThreadCounter::default(),
-            weight: Weight::new(),
+            memory_charge: MemoryCharge::new(),
             memory_bytes: ThreadCounter::default(),
             multi: ThreadCounter::default(),
             multi_bytes: ThreadCounter::default(),

@@ -15,7 +15,7 @@ use sync::atomic::Ordering;
 use crate::listeners::RelistenError;
 use crate::logging;
 use crate::mail::Mail;
-use crate::shared::{Attention, Shared};
+use crate::shared::{GlobalFlags, Shared};
 
 /// Why a hook failed, as the reply says it.
 type Refusal = String;
@@ -57,7 +57,7 @@ impl Shared {
     /// Refuses writes if they want replicas: there are none.
     pub fn guard_writes(&self, config: &Config) {
         let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
-        self.attention.set(Attention::NO_REPLICAS, wants_replicas);
+        self.global_flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
     }
 
     /// Whether somebody is told of every change of a key may have changed: has all threads look before what they run next.

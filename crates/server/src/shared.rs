@@ -20,11 +20,11 @@ use crate::connection::Token;
 use crate::error_statistics::ErrorStatistics;
 use crate::executor::ExceededTime;
 use crate::latency::LatencyMonitor;
-use crate::listeners::{Doors, Origin};
-use crate::listening::{EventPublisher, Hub};
-use crate::mail::{Mail, Seats};
+use crate::listeners::{ListenSockets, Origin};
+use crate::mail::{Mail, Workers};
 use crate::metrics::Metrics;
 use crate::pause::Pause;
+use crate::pubsub::{EventPublisher, Hub};
 use crate::registry::Registry;
 use crate::reply_buffers::ReplyBufferRules;
 use crate::statistics::{Statistics, ThreadStatistics};
@@ -44,7 +44,7 @@ pub struct Shared {
     /// Finds commands by name.
     pub commands: Index,
     /// Where threads are reached.
-    pub seats: &'static Seats,
+    pub workers: &'static Workers,
     /// The connections.
     pub clients: Registry,
     /// Who listens to what.
@@ -58,7 +58,7 @@ pub struct Shared {
     /// Latency events.
     pub latency: LatencyMonitor,
     /// What every request must look at first; all clear on the fast path.
-    pub attention: Attention,
+    pub global_flags: GlobalFlags,
     /// Held while somebody chooses connections to close, so that no two choose more than need be.
     pub evicting: Mutex<()>,
     /// Connections closed to free memory.
@@ -68,7 +68,7 @@ pub struct Shared {
     /// Rates.
     pub metrics: Metrics,
     /// The TCP listeners.
-    pub doors: Doors,
+    pub listen_sockets: ListenSockets,
     /// Which threads there are.
     pub roster: Roster,
     /// The CPUs that they share.
@@ -191,9 +191,9 @@ const WORKING_PERMILLE: u64 = 50;
 
 /// Flags that change how every request is handled; one load tells that none is set.
 #[derive(Default)]
-pub struct Attention(AtomicU32);
+pub struct GlobalFlags(AtomicU32);
 
-impl Attention {
+impl GlobalFlags {
     /// Clients are paused.
     pub const PAUSED: u32 = 1 << 0;
     /// Only writes are paused.
@@ -243,7 +243,7 @@ impl Shared {
     /// Whether there is work for more than one thread just now, or is to be taken for granted.
     #[must_use]
     pub fn several_threads_work(&self) -> bool {
-        let is_working = |thread: &usize| self.seats.seat(*thread).busy_permille() >= WORKING_PERMILLE;
+        let is_working = |thread: &usize| self.workers.handle(*thread).busy_permille() >= WORKING_PERMILLE;
         if self.wanted_threads() <= 1 {
             return false;
         }
@@ -251,22 +251,22 @@ impl Shared {
             .statistics
             .threads()
             .map(|(thread, _)| thread)
-            .filter(|thread| self.seats.seat(*thread).is_occupied());
+            .filter(|thread| self.workers.handle(*thread).is_occupied());
         self.config.load().io_threads_always_active || occupied.filter(is_working).count() > 1
     }
 
     /// Sends a message to every thread that runs.
     pub fn post_all(&self, mail: impl Fn() -> Mail) {
-        for thread in self.seats.occupied() {
-            self.seats.post(thread, mail());
+        for thread in self.workers.occupied() {
+            self.workers.post(thread, mail());
         }
     }
 
     /// Sends a line from a thread to those who monitor.
     pub fn post_to_monitors(&self, sender: usize, line: &Arc<[u8]>) {
-        for thread in self.seats.occupied() {
+        for thread in self.workers.occupied() {
             self.hub.expect(Some(sender), thread, line.len() as u64);
-            self.seats.post(thread, Mail::Monitor(Arc::clone(line)));
+            self.workers.post(thread, Mail::Monitor(Arc::clone(line)));
         }
     }
 
@@ -297,7 +297,7 @@ impl Shared {
 
     /// Ends the server: every thread sends what is to be sent, and ends.
     pub fn stop(&self) {
-        self.attention.set(Attention::STOPPING, true);
+        self.global_flags.set(GlobalFlags::STOPPING, true);
         self.post_all(|| Mail::Stop);
     }
 
@@ -324,14 +324,14 @@ impl Shared {
         config: Config,
         renames: &[config::CommandRename],
         identity: Identity,
-        doors: Doors,
+        listen_sockets: ListenSockets,
     ) -> &'static Self {
-        let seats: &'static Seats = Box::leak(Box::default());
-        let wake = |token| seats.post(Token(token).thread(), Mail::Resume(Token(token)));
+        let workers: &'static Workers = Box::leak(Box::default());
+        let wake = |token| workers.post(Token(token).thread(), Mail::Resume(Token(token)));
         let background_cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
         let pages = Arc::new(Background::on_cpus("pages", background_cpus.clone()));
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
-        let hub: &'static Hub = Box::leak(Box::new(Hub::new(seats)));
+        let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let heaps =
             Heap::family_with(heap_count(config.io_threads.count() as usize), page_hooks(&config, &pages));
         let keyspace = Keyspace::with_heaps(config.databases as usize, seed, heaps, wake)
@@ -346,19 +346,19 @@ impl Shared {
             config_generation: AtomicU64::new(0),
             setting: Mutex::new(()),
             commands: Index::renamed(pairs),
-            seats,
+            workers,
             clients: Registry::default(),
             hub,
             statistics: Statistics::new(),
             errors: ErrorStatistics::default(),
             command_logs: CommandLogs::default(),
             latency: LatencyMonitor::default(),
-            attention: Attention::default(),
+            global_flags: GlobalFlags::default(),
             evicting: Mutex::new(()),
             evicted_clients: AtomicU64::new(0),
             monitor_count: AtomicU64::new(0),
             metrics: Metrics::default(),
-            doors,
+            listen_sockets,
             roster: Roster::default(),
             cpus,
             running_threads: AtomicU32::new(0),
@@ -386,13 +386,13 @@ impl Shared {
 
     /// Ends `CLIENT PAUSE`.
     pub fn end_pause(&self) {
-        self.pause.end(&self.attention);
+        self.pause.end(&self.global_flags);
         self.post_all(|| Mail::PauseChanged);
     }
 
     /// Ends it if its time is over.
     pub fn end_pause_if_over(&self, now: Uptime) {
-        if self.pause.end_if_over(&self.attention, now) {
+        if self.pause.end_if_over(&self.global_flags, now) {
             self.post_all(|| Mail::PauseChanged);
         }
     }
@@ -400,7 +400,7 @@ impl Shared {
     /// Whether writes are paused, all or for some clients.
     #[must_use]
     pub fn pauses_writes(&self) -> bool {
-        self.attention.is_set(Attention::ANY_PAUSE) && Uptime::now() < self.pause.until()
+        self.global_flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.pause.until()
     }
 
     /// Why a new connection is not served, as the bytes it is told; `None`: it is.

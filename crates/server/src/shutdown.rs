@@ -43,7 +43,7 @@ impl Shared {
     /// Whether the server is ending.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.attention.is_set(crate::shared::Attention::STOPPING)
+        self.global_flags.is_set(crate::shared::GlobalFlags::STOPPING)
     }
 
     /// A thread has ended; the last one of an ending server lets the process go on to its end.

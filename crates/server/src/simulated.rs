@@ -15,7 +15,7 @@ use keyspace::Key;
 use reactor::process;
 use sync::{Condvar, Mutex, simulation};
 
-use crate::listeners::Doors;
+use crate::listeners::ListenSockets;
 use crate::shared::{Identity, Shared};
 use crate::shutdown::Cause;
 use crate::{threads, users};
@@ -47,10 +47,10 @@ impl Server {
         let mut loaded = loaded.map_err(|error| error.to_string())?;
         loaded.config.io_threads.resolve(process::cpu_count());
         users::honour(&mut loaded).map_err(|error| error.to_string())?;
-        let doors = Doors::default();
-        let listeners = doors.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
+        let listen_sockets = ListenSockets::default();
+        let listeners = listen_sockets.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
         let identity = Identity::new(None, "broadloom".to_owned(), None);
-        let shared = Shared::leak(loaded.config, &loaded.renames, identity, doors);
+        let shared = Shared::leak(loaded.config, &loaded.renames, identity, listen_sockets);
         let ended = Arc::new(Ended::default());
         let theirs = Arc::clone(&ended);
         shared.ended.get_or_init(|| Box::new(move || theirs.tell()));

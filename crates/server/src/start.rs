@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use reactor::{clock, process};
 
-use crate::listeners::{Doors, Listeners};
+use crate::listeners::{ListenSockets, Listeners};
 use crate::shared::{Identity, Shared};
 use crate::signals::Waiter;
 use crate::{crash, logging, shutdown, supervisor, threads, users};
@@ -154,10 +154,10 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     let pid_file = write_pid_file(&config, goes_to_background);
     let waiter =
         Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
-    let doors = Doors::default();
-    let listeners = listen(&doors, &config)?;
+    let listen_sockets = ListenSockets::default();
+    let listeners = listen(&listen_sockets, &config)?;
     let identity = Identity::new(config_file, executable, pid_file);
-    let shared = Shared::leak(config, &loaded.renames, identity, doors);
+    let shared = Shared::leak(config, &loaded.renames, identity, listen_sockets);
     crash::know(shared);
     crate::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
@@ -284,8 +284,8 @@ fn write_pid_file(config: &Config, goes_to_background: bool) -> Option<PathBuf> 
     }
 }
 
-fn listen(doors: &Doors, config: &Config) -> Result<Listeners, Fatal> {
-    match doors.bind(config) {
+fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, Fatal> {
+    match listen_sockets.bind(config) {
         Ok(listeners) if listeners.len() == 0 => {
             log::error!("Configured to not listen anywhere, exiting.");
             Err(Fatal)

@@ -14,8 +14,8 @@ mod ending;
 mod memory;
 mod moving;
 mod output;
+mod planned_events;
 mod ready;
-mod upcoming;
 mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use base::Millis;
 use collections::Retired;
-use commands::lending::LentTexts;
+use commands::reply_buffers::LentTexts;
 use commands::session::Session;
 use config::MaxmemoryPolicy;
 use keyspace::{Aging, Tries, Waiter};
@@ -38,17 +38,17 @@ use sync::simulation::{Fault, planted};
 use wire::request::Parser;
 
 use crate::connection::{Connection, Token, Turns};
-use crate::executor::{Errand, Executor, Planned, Processed};
+use crate::executor::{DeferredServe, Executor, Planned, Processed};
 use crate::host::ThreadHost;
 use crate::listeners::{Listeners, Origin};
-use crate::listening::{Ears, Invalidation};
-use crate::mail::{Mail, Seat, UnblockReply};
+use crate::mail::{Mail, UnblockReply, WorkerHandle};
+use crate::pubsub::{Invalidation, LocalSubscriptions};
 use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
-use upcoming::Upcoming;
+use planned_events::PlannedEvents;
 
 /// Longest time a thread waits without looking at its timers, in microseconds.
 const WAIT_US_MAX: u64 = 1_000_000;
@@ -57,16 +57,16 @@ const WAIT_US_MAX: u64 = 1_000_000;
 pub struct Thread {
     index: usize,
     shared: &'static Shared,
-    seat: &'static Seat,
+    handle: &'static WorkerHandle,
     statistics: &'static ThreadStatistics,
     reactor: Reactor,
-    upcoming: Upcoming,
+    planned_events: PlannedEvents,
     listeners: Listeners,
     connections: Slab<Box<Connection>>,
     generation: u32,
     executor: Executor,
     host: ThreadHost,
-    ears: Rc<Ears>,
+    subscriptions: Rc<LocalSubscriptions>,
     /// Unix time.
     now: Millis,
     /// Monotonic time: all timers go by it.
@@ -88,9 +88,9 @@ pub struct Thread {
     /// Mail for connections that are on their way here.
     early: Vec<Mail>,
     /// What waits for latches without being a connection.
-    errands: Slab<Errand>,
+    deferred_serves: Slab<DeferredServe>,
     /// Errands that wait for the end of a pause, without latches.
-    paused_errands: Vec<Errand>,
+    paused_serves: Vec<DeferredServe>,
     /// Connections with output of this turn.
     dirty: Vec<Token>,
     /// Messages that are to be sent.
@@ -98,7 +98,7 @@ pub struct Thread {
     /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
     arrivals: VecDeque<(Socket, Origin)>,
     /// Connections elsewhere that wait for the end of this turn.
-    turn_askers: Vec<(Token, u64)>,
+    barrier_requests: Vec<(Token, u64)>,
     spare_buffers: Vec<Vec<u8>>,
     retired: Vec<Retired>,
     cron: cron::Cron,
@@ -109,26 +109,26 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread in its seat, ready to run on the calling operating system thread.
+    /// A thread in its handle, ready to run on the calling operating system thread.
     pub fn new(index: usize, shared: &'static Shared, reactor: Reactor, listeners: Listeners) -> Self {
-        let seat = shared.seats.seat(index);
-        let ears = Rc::new(Ears::new(index, shared.hub, seat));
+        let handle = shared.workers.handle(index);
+        let subscriptions = Rc::new(LocalSubscriptions::new(index, shared.hub, handle));
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
-        let mut executor = Executor::new(shared, index, seed, Rc::clone(&ears));
-        assert!(executor.view.take_part(), "a seat for each thread");
+        let mut executor = Executor::new(shared, index, seed, Rc::clone(&subscriptions));
+        assert!(executor.view.take_part(), "a handle for each thread");
         Self {
             index,
             shared,
-            seat,
+            handle,
             statistics: shared.statistics.thread(index),
             reactor,
-            upcoming: Upcoming::default(),
+            planned_events: PlannedEvents::default(),
             listeners,
             connections: Slab::new(),
             generation: 0,
             executor,
-            host: ThreadHost::new(shared, index, Rc::clone(&ears)),
-            ears,
+            host: ThreadHost::new(shared, index, Rc::clone(&subscriptions)),
+            subscriptions,
             now: Millis(clock::unix_millis()),
             uptime: Uptime::now(),
             next_tick: Uptime::default(),
@@ -139,12 +139,12 @@ impl Thread {
             lingering: Vec::new(),
             after_reply: Vec::new(),
             early: Vec::new(),
-            errands: Slab::new(),
-            paused_errands: Vec::new(),
+            deferred_serves: Slab::new(),
+            paused_serves: Vec::new(),
             dirty: Vec::new(),
             delivery: output::Delivery::default(),
             arrivals: VecDeque::new(),
-            turn_askers: Vec::new(),
+            barrier_requests: Vec::new(),
             spare_buffers: Vec::new(),
             retired: Vec::new(),
             cron: cron::Cron::new(index),
@@ -158,7 +158,7 @@ impl Thread {
     pub fn run(mut self) {
         self.listeners.listen(&mut self.reactor);
         self.tell_time(Ticks::now());
-        // Told before this seat was taken.
+        // Told before this handle was taken.
         if self.shared.is_stopping() {
             self.stop();
         }
@@ -178,11 +178,11 @@ impl Thread {
         self.executor.begin_turn();
         self.read_mail();
         // Who asks later asks about events that this turn has not seen.
-        let asker_count = self.turn_askers.len();
-        while let Some((event, foreseen)) = self.next_event() {
+        let asker_count = self.barrier_requests.len();
+        while let Some((event, planned)) = self.next_event() {
             // What was published before these bytes were sent comes before the answer to them.
             self.read_mail();
-            self.handle(event, foreseen);
+            self.handle(event, planned);
         }
         self.accept_arrivals();
         self.executor.go_on_evicting();
@@ -202,13 +202,13 @@ impl Thread {
             self.statistics.cron_ns.add(Ticks::now().ns_since(before));
         }
         if self.executor.has_errands() {
-            self.run_errands();
+            self.run_deferred();
         }
         // Who was served by this thread is answered in the same turn.
         self.broadcast();
         self.flush_dirty();
-        for (token, question) in self.turn_askers.drain(..asker_count) {
-            self.shared.seats.post(token.thread(), Mail::TurnEnded(token, question, self.index));
+        for (token, question) in self.barrier_requests.drain(..asker_count) {
+            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));
         }
         self.statistics.turns.add(1);
         self.statistics.busy_ns.add(Ticks::now().ns_since(started));
@@ -220,14 +220,14 @@ impl Thread {
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
         let sleeps = self.ready.is_empty()
-            && self.turn_askers.is_empty()
+            && self.barrier_requests.is_empty()
             && self.arrivals.is_empty()
             && !self.delivery.is_due()
             && !self.executor.is_evicting
             && !self.cron.defragmenter.has_time()
-            && !self.ears.has_mail()
+            && !self.subscriptions.has_mail()
             && !self.executor.has_errands()
-            && self.seat.mailbox().prepare_sleep();
+            && self.handle.mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.deadlines.first().map(|(at, _)| at.plus_ms(1));
             let next = deadline.map_or(self.next_tick, |at| at.min(self.next_tick));
@@ -238,7 +238,7 @@ impl Thread {
         let waited = self.reactor.wait(timeout);
         if sleeps {
             self.executor.view.online();
-            self.seat.mailbox().awake();
+            self.handle.mailbox().awake();
         }
         if let Err(error) = waited {
             panic!("the event loop of thread {} can't go on: {error}", self.index);
@@ -263,11 +263,11 @@ impl Thread {
     }
 
     fn read_mail(&mut self) {
-        if !self.ears.has_mail() {
+        if !self.subscriptions.has_mail() {
             return;
         }
-        self.ears.fetch();
-        while let Some((number, mail)) = self.ears.next() {
+        self.subscriptions.fetch();
+        while let Some((number, mail)) = self.subscriptions.next() {
             self.handle_mail(number, mail);
         }
         if !self.after_reply.is_empty() {
@@ -278,7 +278,7 @@ impl Thread {
     fn handle_mail(&mut self, number: u64, mail: Mail) {
         match mail {
             Mail::Accepted(socket, origin) => {
-                self.seat.connection_arrived();
+                self.handle.connection_arrived();
                 self.welcome(socket, origin);
             }
             Mail::Moved(moved) => self.take_over(*moved, number),
@@ -286,8 +286,8 @@ impl Thread {
             Mail::Kill(token, id) => self.kill(token, id),
             Mail::Evict(token, id, weight) => self.evict(token, id, weight),
             Mail::Relisten(change) => self.listeners.change(change, &mut self.reactor),
-            Mail::AskTurn(token, question) => self.turn_askers.push((token, question)),
-            Mail::TurnEnded(token, question, thread) => self.turn_ended(token, question, thread),
+            Mail::BarrierRequest(token, question) => self.barrier_requests.push((token, question)),
+            Mail::BarrierAck(token, question, thread) => self.barrier_acknowledged(token, question, thread),
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
@@ -303,7 +303,7 @@ impl Thread {
         }
     }
 
-    fn handle(&mut self, event: Event, foreseen: Option<Box<Planned>>) {
+    fn handle(&mut self, event: Event, planned: Option<Box<Planned>>) {
         match event {
             Event::Accepted { listener, socket, peer } => {
                 self.arrivals.push_back((socket, self.listeners.origin(listener, peer)));
@@ -312,12 +312,12 @@ impl Thread {
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
             Event::Received { token, data, .. } => {
-                self.received(Token(token), &data, foreseen);
+                self.received(Token(token), &data, planned);
                 self.reactor.recycle(data);
             }
             Event::Eof { token, .. } => self.reached_end(Token(token)),
             Event::Sent { token, buffer, .. } => self.sent(Token(token), buffer),
-            Event::Closed { token, .. } => self.forget(Token(token)),
+            Event::Closed { token, .. } => self.remove(Token(token)),
             Event::Detached { token, socket, unsent, unread, .. } => {
                 self.hand_over(Token(token), socket, unsent, unread);
             }
@@ -345,8 +345,8 @@ impl Thread {
         if thread == self.index {
             self.welcome(socket, origin);
         } else {
-            let thread = self.shared.seats.expect_connection(thread);
-            self.shared.seats.post(thread, Mail::Accepted(socket, origin));
+            let thread = self.shared.workers.expect_connection(thread);
+            self.shared.workers.post(thread, Mail::Accepted(socket, origin));
         }
     }
 
@@ -403,7 +403,7 @@ impl Thread {
             record,
             soft_limit_since: None,
             recent_commands: 0,
-            listening_since: 0,
+            subscribed_since: 0,
             overran: None,
             turns: Turns::default(),
             at_eof: false,
@@ -424,13 +424,13 @@ impl Thread {
         let connection = make(token, id);
         connection.record.token.set(token.0);
         entry.insert(Box::new(connection));
-        self.seat.connection_count.set(self.connections.len() as u64);
+        self.handle.connection_count.set(self.connections.len() as u64);
         self.take_note(token);
         token
     }
 
     /// Bytes arrived: executes what is complete, keeps the rest.
-    fn received(&mut self, token: Token, data: &[u8], foreseen: Option<Box<Planned>>) {
+    fn received(&mut self, token: Token, data: &[u8], planned: Option<Box<Planned>>) {
         self.statistics.reads.add(1);
         self.statistics.received_bytes.add(data.len() as u64);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
@@ -449,11 +449,11 @@ impl Thread {
             self.run_query(token);
             return;
         }
-        let (done, processed) = self.executor.process(connection, data, foreseen, &self.host);
+        let (done, processed) = self.executor.process(connection, data, planned, &self.host);
         if done < data.len() {
             connection.keep_input(&data[done..]);
         }
-        self.settle(token, processed);
+        self.after_input(token, processed);
     }
 
     /// Executes what is complete in the connection's own input.
@@ -468,11 +468,11 @@ impl Thread {
         let query = std::mem::take(&mut connection.query);
         let (done, processed) = self.executor.process(connection, &query, None, &self.host);
         connection.take_query_back(query, done);
-        self.settle(token, processed);
+        self.after_input(token, processed);
     }
 
     /// After execution: arranges for what the connection waits for, and for its output to leave.
-    fn settle(&mut self, token: Token, processed: Processed) {
+    fn after_input(&mut self, token: Token, processed: Processed) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
@@ -520,7 +520,7 @@ impl Thread {
     }
 
     /// A thread has done what had arrived there when a connection here asked.
-    fn turn_ended(&mut self, token: Token, question: u64, thread: usize) {
+    fn barrier_acknowledged(&mut self, token: Token, question: u64, thread: usize) {
         let Some(connection) = self.connection(token) else { return };
         if !connection.awaits_turns() || connection.turns.asked != question {
             return;
@@ -543,31 +543,31 @@ impl Thread {
         if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
             return;
         }
-        self.abandon_wait(token);
+        self.cancel_wait(token);
         let Some(connection) = self.connection(token) else { return };
         connection.closing = true;
         self.dirty.push(token);
     }
 
     /// The connection is gone: nothing of it stays.
-    fn forget(&mut self, token: Token) {
+    fn remove(&mut self, token: Token) {
         if self.connection(token).is_none() {
             return;
         }
-        self.abandon_wait(token);
-        self.take_leave(token);
+        self.cancel_wait(token);
+        self.deregister(token);
         let mut connection = self.connections.remove(token.place());
-        self.seat.connection_count.set(self.connections.len() as u64);
+        self.handle.connection_count.set(self.connections.len() as u64);
         if let Some(parked) = connection.parked.take() {
             self.shared.keyspace.slots().cancel(parked.busy.0.index(), token.0);
         }
-        self.host.forget(&connection.session);
-        self.statistics.client_memory.subtract(connection.give_up());
+        self.host.remove(&connection.session);
+        self.statistics.client_memory.subtract(connection.release());
         self.statistics.leaving_bytes.subtract(connection.leaving);
     }
 
     /// A connection is about to go: others find it no more, and nobody counts on it.
-    fn take_leave(&mut self, token: Token) {
+    fn deregister(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
@@ -575,8 +575,8 @@ impl Thread {
         if let Some(watching) = connection.session.watching.take() {
             self.executor.view.unwatch(*watching);
         }
-        if let Some(listening) = connection.session.listening.take() {
-            self.ears.forget(token, &listening);
+        if let Some(subscriptions) = connection.session.subscriptions.take() {
+            self.subscriptions.remove(token, &subscriptions);
             if connection.session.broadcasts() {
                 self.shared.follow_prefixes();
             }

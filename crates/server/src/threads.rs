@@ -1,12 +1,12 @@
 //! How many server threads there are: starting them, and letting some go.
 //!
-//! Invariants: thread 0 runs as long as the server. A seat has at most one thread: whoever starts one, and a thread
+//! Invariants: thread 0 runs as long as the server. A handle has at most one thread: whoever starts one, and a thread
 //! that ends, holds the lock of [`Roster`]. Threads that outnumber their CPUs don't take them from each other.
 
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, IoBackend, parse_cpu_list};
 use reactor::process::Scheduling;
-use reactor::{BackendChoice, Options, Reactor, process};
+use reactor::{BackendChoice, Reactor, ReactorOptions, process};
 use sync::Mutex;
 use sync::atomic::Ordering;
 use sync::mpsc;
@@ -17,7 +17,7 @@ use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::thread::Thread;
 
-/// Which seats have a thread, or will have in a moment.
+/// Which workers have a thread, or will have in a moment.
 pub struct Roster {
     taken: Mutex<[bool; THREAD_COUNT_MAX]>,
 }
@@ -73,12 +73,12 @@ impl Shared {
             log::info!("{count} threads share the time of {} CPU(s)", self.cpus.count);
         }
         for index in (0..THREAD_COUNT_MAX).filter(|index| taken[*index]) {
-            self.seats.post(index, Mail::ThreadCountChanged);
+            self.workers.post(index, Mail::ThreadCountChanged);
         }
         started
     }
 
-    /// Starts a thread in each seat that is not taken. On an error some of them are: those that serve.
+    /// Starts a thread in each handle that is not taken. On an error some of them are: those that serve.
     fn start_missing(&'static self, taken: &mut [bool]) -> std::io::Result<()> {
         let mut starting = Vec::new();
         let mut result = Ok(());
@@ -104,16 +104,16 @@ impl Shared {
         result
     }
 
-    /// Whether the thread of a seat may end: it is still not wanted, and nothing is on its way to it. After a `true`
-    /// the seat is free.
+    /// Whether the thread of a handle may end: it is still not wanted, and nothing is on its way to it. After a `true`
+    /// the handle is free.
     #[must_use]
     pub fn let_go(&self, index: usize) -> bool {
         simulation::pass(Gap::LastLook);
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let may_end =
-            (self.is_stopping() || index >= self.wanted_threads()) && self.seats.seat(index).try_close();
+            (self.is_stopping() || index >= self.wanted_threads()) && self.workers.handle(index).try_close();
         if may_end {
-            self.seats.seat(index).vacate();
+            self.workers.handle(index).vacate();
             taken[index] = false;
         }
         may_end
@@ -160,7 +160,7 @@ fn spawn_first(shared: &'static Shared, listeners: Listeners) -> mpsc::Receiver<
     })
 }
 
-/// Starts the thread of a seat, which tells whether it has an event loop, and ends at once if it has none.
+/// Starts the thread of a handle, which tells whether it has an event loop, and ends at once if it has none.
 fn spawn(
     shared: &'static Shared,
     index: usize,
@@ -173,13 +173,13 @@ fn spawn(
         if !simulation::is_simulated() {
             pin(&shared.config.load(), index);
         }
-        match Reactor::new(choice(&shared.config.load()), Options::default()) {
+        match Reactor::new(choice(&shared.config.load()), ReactorOptions::default()) {
             Ok((reactor, waker)) => {
                 if index == 0 {
                     announce_backend(&reactor);
                 }
                 shared.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
-                shared.seats.seat(index).occupy(waker);
+                shared.workers.handle(index).occupy(waker);
                 // The receiver waits.
                 let _ = tell.send(Ok(()));
                 Thread::new(index, shared, reactor, listeners).run();

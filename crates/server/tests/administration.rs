@@ -89,27 +89,27 @@ fn what_a_command_pushes_follows_its_reply() {
 #[test]
 fn a_stranger_does_not_learn_what_there_is() {
     on_each_backend(&["--requirepass", "secret"], |server| {
-        let mut stranger = server.client();
+        let mut unauthenticated = server.client();
         for request in [&["NOPE"][..], &["GET"], &["GET", "key"], &["CLIENT", "NOPE"]] {
-            assert_eq!(stranger.text(request), "NOAUTH Authentication required.", "{request:?}");
+            assert_eq!(unauthenticated.text(request), "NOAUTH Authentication required.", "{request:?}");
         }
-        assert_eq!(stranger.text(&["AUTH"]), "ERR wrong number of arguments for 'auth' command");
-        assert_eq!(stranger.text(&["AUTH", "secret"]), "OK");
-        assert!(stranger.text(&["NOPE"]).starts_with("ERR unknown command"));
+        assert_eq!(unauthenticated.text(&["AUTH"]), "ERR wrong number of arguments for 'auth' command");
+        assert_eq!(unauthenticated.text(&["AUTH", "secret"]), "OK");
+        assert!(unauthenticated.text(&["NOPE"]).starts_with("ERR unknown command"));
     });
 }
 
 #[test]
 fn nobody_is_a_stranger_once_there_is_no_password() {
     on_each_backend(&["--requirepass", "secret"], |server| {
-        let (mut admin, mut stranger) = (server.client(), server.client());
-        assert_eq!(stranger.text(&["GET", "key"]), "NOAUTH Authentication required.");
+        let (mut admin, mut unauthenticated) = (server.client(), server.client());
+        assert_eq!(unauthenticated.text(&["GET", "key"]), "NOAUTH Authentication required.");
         assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
         assert_eq!(admin.text(&["CONFIG", "SET", "requirepass", ""]), "OK");
         // Longer than a client that has to authenticate may send.
         let value = "x".repeat(1 << 20);
-        assert_eq!(stranger.text(&["SET", "key", &value]), "OK");
-        assert_eq!(stranger.text(&["GET", "key"]), value);
+        assert_eq!(unauthenticated.text(&["SET", "key", &value]), "OK");
+        assert_eq!(unauthenticated.text(&["GET", "key"]), value);
     });
 }
 

@@ -54,11 +54,11 @@ fn a_reply_can_be_made_to_count_as_a_block_of_output() {
     on_each_backend(&["--requirepass", "secret", "--enable-debug-command", "yes"], |server| {
         let mut admin = server.client();
         assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
-        let mut stranger = server.client();
-        assert!(stranger.text(&["GET", "key"]).starts_with("NOAUTH"));
+        let mut unauthenticated = server.client();
+        assert!(unauthenticated.text(&["GET", "key"]).starts_with("NOAUTH"));
         assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "1"]), "OK");
-        stranger.send(&["GET", "key"]);
-        assert!(stranger.receive().is_none());
+        unauthenticated.send(&["GET", "key"]);
+        assert!(unauthenticated.receive().is_none());
         // Who was known once is none.
         let mut known = server.client();
         known.send(&["AUTH", "wrong"]);
@@ -254,13 +254,13 @@ fn who_sends_too_much_gets_the_answers_to_what_came_before() {
 #[test]
 fn a_stranger_may_send_a_pipeline_but_not_leave_much_unread() {
     on_each_backend(&["--io-threads", "1", "--requirepass", "secret"], |server| {
-        let mut stranger = server.client();
-        stranger.send_raw("PING\r\n".repeat(480).as_bytes());
+        let mut unauthenticated = server.client();
+        unauthenticated.send_raw("PING\r\n".repeat(480).as_bytes());
         for _ in 0..480 {
-            assert_eq!(shown(&stranger.receive().unwrap()), "NOAUTH Authentication required.");
+            assert_eq!(shown(&unauthenticated.receive().unwrap()), "NOAUTH Authentication required.");
         }
-        stranger.send_raw("PING\r\n".repeat(2000).as_bytes());
-        let answered = std::iter::from_fn(|| stranger.receive()).count();
+        unauthenticated.send_raw("PING\r\n".repeat(2000).as_bytes());
+        let answered = std::iter::from_fn(|| unauthenticated.receive()).count();
         assert!(answered < 2000, "{answered}");
     });
 }

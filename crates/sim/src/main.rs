@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use sim::run::{Options, Report, run};
+use sim::run::{Report, RunOptions, run};
 use sync::simulation::Fault;
 
 #[global_allocator]
@@ -180,8 +180,8 @@ fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum>
     sum.ok_or_else(|| std::io::Error::other(output.status.to_string()))
 }
 
-fn options(cli: &Cli) -> Options {
-    Options { faults: cli.fault.into_iter().collect(), ..Options::default() }
+fn options(cli: &Cli) -> RunOptions {
+    RunOptions { faults: cli.fault.into_iter().collect(), ..RunOptions::default() }
 }
 
 fn tell(report: &Report) {

@@ -22,7 +22,7 @@ const LEFT_BYTES_MAX: usize = 64 << 10;
 
 /// How a run is made.
 #[derive(Default)]
-pub struct Options {
+pub struct RunOptions {
     /// Defects that are put back.
     pub faults: Vec<Fault>,
     /// Gets a readable trace.
@@ -43,18 +43,18 @@ pub struct Report {
 
 /// Runs a seed.
 #[must_use]
-pub fn run(seed: u64, options: Options) -> Report {
+pub fn run(seed: u64, options: RunOptions) -> Report {
     let plan = Plan::draw(seed);
     let scheduler = Scheduler::new(
         seed,
-        simulation::Options {
+        simulation::SchedulerOptions {
             faults: options.faults,
             schedule: plan.schedule,
             gap_stalls: plan.gap_stalls.clone(),
             steps_max: STEPS_MAX,
             trace: options.trace,
             traces_switches: options.traces_switches,
-            ..simulation::Options::default()
+            ..simulation::SchedulerOptions::default()
         },
     );
     scheduler.set_extension(Network::new(seed, plan.network.clone()));

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use sim::faults::ALL;
-use sim::run::{Options, run};
+use sim::run::{RunOptions, run};
 
 /// Seeds that pass, and that together show much.
 const CORPUS: std::ops::Range<u64> = 0..40;
@@ -11,7 +11,7 @@ const CORPUS: std::ops::Range<u64> = 0..40;
 #[test]
 fn a_corpus_of_seeds_passes() {
     for seed in CORPUS {
-        let report = run(seed, Options::default());
+        let report = run(seed, RunOptions::default());
         assert_eq!(report.failure, None, "cargo run -p sim -- --seed {seed}");
     }
 }

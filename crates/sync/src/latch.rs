@@ -19,7 +19,7 @@
 //! | `READERS` > 0 | `READERS` - 1; the last one calls if `WAITERS` | [`Latch::release_read`] | a reader |
 //! | `WRITER` | - `WRITER`; calls if `WAITERS` | [`Latch::release_write`] | the writer |
 //! | not to be had | + `WAITERS` | [`Latch::acquire_or_announce`] | lot |
-//! | any | + `WAITERS` + `FAIR` | [`Latch::insist`] | lot |
+//! | any | + `WAITERS` + `FAIR` | [`Latch::block_newcomers`] | lot |
 //! | no `WRITER` (and, to write, no `READERS`) | as `try_read`, `try_write`, but past `FAIR` | [`Latch::try_grant`] | lot |
 //! | any | `OVERTAKEN` = 0; - `FAIR`, - `WAITERS` when nobody needs them | [`Latch::settle`] | lot |
 //!
@@ -214,7 +214,7 @@ impl Latch {
     /// Keeps newcomers out until [`Latch::settle`] lets them in. Lot only.
     ///
     /// A release after this one calls the lot; one before is seen by a [`Latch::try_grant`] that follows.
-    pub(crate) fn insist(&self) {
+    pub(crate) fn block_newcomers(&self) {
         self.0.fetch_or(WAITERS | FAIR, Ordering::Relaxed);
     }
 
@@ -244,9 +244,9 @@ impl Latch {
 
     /// Takes down what the waiters that are left don't need. Lot only.
     ///
-    /// `waiting_count` wait for their first call, `due_count` came too late once.
-    pub(crate) fn settle(&self, waiting_count: usize, due_count: usize) {
-        let obsolete = match (waiting_count, due_count) {
+    /// `waiting_count` wait for their first call, `handoff_pending_count` came too late once.
+    pub(crate) fn update_waiter_bits(&self, waiting_count: usize, handoff_pending_count: usize) {
+        let obsolete = match (waiting_count, handoff_pending_count) {
             (0, 0) => WAITERS | FAIR | OVERTAKEN,
             (_, 0) => FAIR,
             _ => 0,
@@ -300,12 +300,12 @@ impl Latch {
 
     /// Asserts the invariants, given what the lot knows of the slot's queue. Lot only.
     #[cfg(any(test, debug_assertions))]
-    pub(crate) fn check(&self, waiting_count: usize, due_count: usize) {
+    pub(crate) fn check(&self, waiting_count: usize, handoff_pending_count: usize) {
         let word = self.0.load(Ordering::Relaxed);
         assert!(word & WRITER == 0 || word & READERS == 0, "(1) {word:#x}");
         assert!(word & FAIR == 0 || word & WAITERS != 0, "(2) {word:#x}");
         assert!(word & OVERTAKEN == 0 || word & WAITERS != 0, "(3) {word:#x}");
-        assert_eq!(word & WAITERS != 0, waiting_count + due_count > 0, "WAITERS {word:#x}");
-        assert_eq!(word & FAIR != 0, due_count > 0, "FAIR {word:#x}");
+        assert_eq!(word & WAITERS != 0, waiting_count + handoff_pending_count > 0, "WAITERS {word:#x}");
+        assert_eq!(word & FAIR != 0, handoff_pending_count > 0, "FAIR {word:#x}");
     }
 }

@@ -8,7 +8,7 @@
 //! | [`Wait`] | who ends a blocked client's wait: exactly one of all who may |
 //! | [`counter`] | [`ThreadCounter`]: statistics written by one thread, read by all |
 //! | [`Passage`] | what is read without a lock: whoever changes it can wait for those who may have read it before |
-//! | [`Weight`] | what a connection counts for in a sum, until anybody takes it out |
+//! | [`MemoryCharge`] | what a connection counts for in a sum, until anybody takes it out |
 //! | [`simulation`] | all threads under one seed, for tests |
 //! | [`allocator`] | how many bytes are allocated, counted without one counter for all |
 //!
@@ -30,24 +30,24 @@ pub mod mailbox;
 pub mod simulation;
 pub mod table;
 
+mod dirty_flag;
 mod guard;
 mod latch;
 mod lot;
-mod mark;
+mod memory_charge;
 mod passage;
 mod shim;
 mod wait;
-mod weight;
 
 pub use counter::{Padded, ThreadCounter};
+pub use dirty_flag::DirtyFlag;
 pub use guard::{Guard, ReadGuard, WriteGuard};
 pub use latch::Mode;
 pub use mailbox::Mailbox;
-pub use mark::Mark;
+pub use memory_charge::MemoryCharge;
 pub use passage::{Closed, Inside, Passage};
 pub use table::{Claim, LatchTable, Parked};
 pub use wait::{End, PutBack, TryServe, Wait};
-pub use weight::Weight;
 
 /// A hash map whose order repeats in a simulation. Made by `default()`.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;

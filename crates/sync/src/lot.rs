@@ -9,8 +9,8 @@
 //! | - | `Waiting` | [`Lot::park`]: the latch can't be had |
 //! | `Waiting` | `Called` | [`Queue::serve`]: the latch could be had; woken. Newcomers may be faster |
 //! | `Waiting`, `Called` | gone | [`Lot::claim`]: has the latch |
-//! | `Waiting`, `Called` | `Due` | [`Lot::claim`]: came too late; from now on newcomers keep out |
-//! | `Due` | `Granted` | [`Queue::serve`]: the latch is handed over; woken |
+//! | `Waiting`, `Called` | `HandoffPending` | [`Lot::claim`]: came too late; from now on newcomers keep out |
+//! | `HandoffPending` | `Granted` | [`Queue::serve`]: the latch is handed over; woken |
 //! | `Granted` | gone | [`Lot::claim`]: has the latch |
 //! | any | gone | [`Lot::cancel`]: the turn is passed on, and a granted latch released |
 //!
@@ -18,9 +18,9 @@
 //! a thread that is not known to run. Granting after the first vain claim makes sure that everybody has it in
 //! the end, in the order of the queue. Between a `serve` that wakes a waiter and its `claim`, nobody wakes it again.
 //!
-//! Invariants, whenever the shard is not locked: (1) `waiting_count` and `due_count` are the numbers of waiters in
-//! these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and only if `due_count` is not;
-//! (3) no queue is empty; (4) somebody will go on: if anybody is `Waiting` or `Due`, the latch is held, or a waiter has been
+//! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the numbers of waiters in
+//! these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and only if `handoff_pending_count` is not;
+//! (3) no queue is empty; (4) somebody will go on: if anybody is `Waiting` or `HandoffPending`, the latch is held, or a waiter has been
 //! woken that has not claimed yet.
 
 use crate::counter::Padded;
@@ -70,7 +70,7 @@ impl Lot {
             debug_assert!(queue.position(token).is_none(), "token {token} waits for slot {slot} already");
             queue.waiters.push_back(Waiter { token, mode, turn: Turn::Waiting });
             queue.waiting_count += 1;
-            queue.settle(latch);
+            queue.update_latch(latch);
         }
         announced
     }
@@ -105,7 +105,7 @@ impl Lot {
         let place = &mut shard[slot / SHARD_COUNT];
         let queue = place.as_mut()?;
         let outcome = step(queue, &mut calls);
-        queue.settle(latch);
+        queue.update_latch(latch);
         if queue.waiters.is_empty() {
             *place = None;
         }
@@ -120,7 +120,7 @@ impl Lot {
 struct Queue {
     waiters: VecDeque<Waiter>,
     waiting_count: usize,
-    due_count: usize,
+    handoff_pending_count: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -134,7 +134,7 @@ struct Waiter {
 enum Turn {
     Waiting,
     Called,
-    Due,
+    HandoffPending,
     Granted,
 }
 
@@ -144,18 +144,18 @@ impl Queue {
         let Waiter { mode, turn, .. } = self.waiters[position];
         let has_it = match turn {
             Turn::Granted => true,
-            Turn::Due => false,
+            Turn::HandoffPending => false,
             // Those who came too late before go first.
-            Turn::Waiting | Turn::Called => self.due_count == 0 && latch.try_grant(mode),
+            Turn::Waiting | Turn::Called => self.handoff_pending_count == 0 && latch.try_grant(mode),
         };
         if has_it {
             // Nobody else can be served: who might have come along has been called with this one, or by a release since.
             self.remove(position);
             return Claimed::Acquired(mode);
         }
-        if turn != Turn::Due {
-            self.turn(position, Turn::Due);
-            latch.insist();
+        if turn != Turn::HandoffPending {
+            self.turn(position, Turn::HandoffPending);
+            latch.block_newcomers();
             self.serve(latch, calls);
             // It may have been released just now; then there is no need to wake oneself.
             if self.waiters[position].turn == Turn::Granted {
@@ -179,10 +179,10 @@ impl Queue {
 
     /// Hands the latch to those who are due, as far as it goes; if none is left, calls whoever is next.
     fn serve(&mut self, latch: &Latch, calls: &mut Calls) {
-        if self.due_count > 0 {
+        if self.handoff_pending_count > 0 {
             self.grant_due(latch, calls);
         }
-        if self.due_count == 0 && self.waiting_count > 0 {
+        if self.handoff_pending_count == 0 && self.waiting_count > 0 {
             self.call_next(latch, calls);
         }
     }
@@ -190,14 +190,14 @@ impl Queue {
     fn grant_due(&mut self, latch: &Latch, calls: &mut Calls) {
         for position in 0..self.waiters.len() {
             let Waiter { token, mode, turn } = self.waiters[position];
-            if turn == Turn::Due {
+            if turn == Turn::HandoffPending {
                 if !latch.try_grant(mode) {
                     break;
                 }
                 self.turn(position, Turn::Granted);
                 calls.add(token);
             }
-            if self.due_count == 0 {
+            if self.handoff_pending_count == 0 {
                 break;
             }
         }
@@ -243,13 +243,13 @@ impl Queue {
     fn count(&mut self, turn: Turn, step: impl FnOnce(&mut usize)) {
         match turn {
             Turn::Waiting => step(&mut self.waiting_count),
-            Turn::Due => step(&mut self.due_count),
+            Turn::HandoffPending => step(&mut self.handoff_pending_count),
             Turn::Called | Turn::Granted => {}
         }
     }
 
-    fn settle(&self, latch: &Latch) {
-        latch.settle(self.waiting_count, self.due_count);
+    fn update_latch(&self, latch: &Latch) {
+        latch.update_waiter_bits(self.waiting_count, self.handoff_pending_count);
         #[cfg(any(test, debug_assertions))]
         self.check(latch);
     }
@@ -257,8 +257,12 @@ impl Queue {
     #[cfg(any(test, debug_assertions))]
     fn check(&self, latch: &Latch) {
         let count = |turn| self.waiters.iter().filter(|waiter| waiter.turn == turn).count();
-        assert_eq!((self.waiting_count, self.due_count), (count(Turn::Waiting), count(Turn::Due)), "(1)");
-        latch.check(self.waiting_count, self.due_count);
+        assert_eq!(
+            (self.waiting_count, self.handoff_pending_count),
+            (count(Turn::Waiting), count(Turn::HandoffPending)),
+            "(1)"
+        );
+        latch.check(self.waiting_count, self.handoff_pending_count);
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | call | effect |
 //! |---|---|
-//! | `Scheduler::new(seed, Options)`, `run(main)` | runs `main` and all it spawns; the `Outcome` has digest, steps and `Failure` |
+//! | `Scheduler::new(seed, SchedulerOptions)`, `run(main)` | runs `main` and all it spawns; the `Outcome` has digest, steps and `Failure` |
 //! | `Scheduler::set_extension`, `extension::<T>()` | one shared object a type, e.g. the simulated network |
 //! | `spawn(name, f)`, or [`thread`](crate::thread) | a further simulated thread |
 //! | `point()` | the scheduler may run another thread here |
@@ -61,9 +61,9 @@ pub use self::{
     memory::{FreedMemory, assert_not_freed, note_freed, note_used},
     policy::{GapStalls, Random, Schedule},
     scheduler::{
-        Options, Scheduler, Task, TraceSink, block_on, current, extension, is_simulated, monotonic_ns, pass,
-        planted, point, random_u64, sleep_us, spawn, stall, step_wall_clock, trace, unix_micros, wait_until,
-        wake_all, wake_one, without_points, yield_now,
+        Scheduler, SchedulerOptions, Task, TraceSink, block_on, current, extension, is_simulated,
+        monotonic_ns, pass, planted, point, random_u64, sleep_us, spawn, stall, step_wall_clock, trace,
+        unix_micros, wait_until, wake_all, wake_one, without_points, yield_now,
     },
 };
 

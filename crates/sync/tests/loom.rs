@@ -13,7 +13,9 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
-use sync::{Claim, End, Guard, LatchTable, Mailbox, Mode, Parked, Passage, PutBack, TryServe, Wait, Weight};
+use sync::{
+    Claim, End, Guard, LatchTable, Mailbox, MemoryCharge, Mode, Parked, Passage, PutBack, TryServe, Wait,
+};
 
 fn explore(preemption_bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -380,20 +382,20 @@ fn mailbox_that_closes_loses_nothing() {
         assert_eq!(messages.len() + returned, 2, "nothing is in a closed mailbox");
     });
 }
-/// However an owner's steps and two who take a weight out of the sum meet, the steps add up to nothing in the end.
+/// However an owner's steps and two who take a memory_charge out of the sum meet, the steps add up to nothing in the end.
 #[test]
 fn steps_of_a_weight_add_up() {
     explore(Some(3), || {
-        let weight = Arc::new(Weight::new());
+        let memory_charge = Arc::new(MemoryCharge::new());
         let take = || {
-            let weight = Arc::clone(&weight);
-            thread::spawn(move || 0u64.wrapping_sub(weight.give_up()))
+            let memory_charge = Arc::clone(&memory_charge);
+            thread::spawn(move || 0u64.wrapping_sub(memory_charge.release()))
         };
         let takers = [take(), take()];
-        let set = weight.set(5).wrapping_add(weight.set(3));
+        let set = memory_charge.set(5).wrapping_add(memory_charge.set(3));
         let sum = takers.into_iter().fold(set, |sum, taker| sum.wrapping_add(taker.join().unwrap()));
-        assert!(weight.is_given_up());
-        assert_eq!((weight.value(), sum), (0, 0));
+        assert!(memory_charge.is_given_up());
+        assert_eq!((memory_charge.value(), sum), (0, 0));
     });
 }
 

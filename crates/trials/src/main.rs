@@ -27,7 +27,7 @@ many clients, of one key and of several, and looks for an order that explains ea
 4N elements, keys or bytes, on our server and on Valkey, and fails if one grows too much or takes too long; --part 1/3 is the first third of the cases, by turns.
 Programs: --server, BROADLOOM_BIN or the one that cargo built, and those of tests/peers/install (BROADLOOM_PEERS).";
 
-struct Options {
+struct CommandLine {
     trial: String,
     io_threads: Option<String>,
     seeds: u64,
@@ -64,13 +64,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(arguments: &[String]) -> Option<Options> {
+fn parse(arguments: &[String]) -> Option<CommandLine> {
     let mut words = arguments.iter();
     let trial = words
         .next()
         .filter(|trial| matches!(trial.as_str(), "differential" | "linearisability" | "cost"))?
         .clone();
-    let mut options = Options {
+    let mut options = CommandLine {
         trial,
         io_threads: None,
         seeds: 1000,
@@ -108,7 +108,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
     Some(options)
 }
 
-fn our_program(options: &Options) -> io::Result<Program> {
+fn our_program(options: &CommandLine) -> io::Result<Program> {
     let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
     let ours =
         given.or_else(Program::broadloom).ok_or_else(|| io::Error::other("no server: build it first"))?;
@@ -119,7 +119,7 @@ fn our_program(options: &Options) -> io::Result<Program> {
 }
 
 /// Records and checks histories; returns how many have no explanation.
-fn linearisability(options: &Options) -> io::Result<usize> {
+fn linearisability(options: &CommandLine) -> io::Result<usize> {
     let server = Server::start(&our_program(options)?)?;
     let started = Instant::now();
     for seed in options.from..options.from + options.seeds {
@@ -139,7 +139,7 @@ fn linearisability(options: &Options) -> io::Result<usize> {
 }
 
 /// Measures the cases of the cost audit; returns how many are over a limit.
-fn cost(options: &Options) -> io::Result<usize> {
+fn cost(options: &CommandLine) -> io::Result<usize> {
     let ours = our_program(options)?.with_arguments(&["--io-threads", "1"]);
     let judge = Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
     let plan =
@@ -160,7 +160,7 @@ fn cost(options: &Options) -> io::Result<usize> {
 }
 
 /// Plays the sequences; returns how many were answered differently.
-fn differential(options: &Options) -> io::Result<usize> {
+fn differential(options: &CommandLine) -> io::Result<usize> {
     let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
     let ours =
         given.or_else(Program::broadloom).ok_or_else(|| io::Error::other("no server: build it first"))?;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use wire::number;
 use wire::reply::{Protocol, ReplyBuffer};
-use wire::request::{Batch, Limits, Parser};
+use wire::request::{Batch, Parser, RequestLimits};
 use wire::response::{encode_command, skip_reply};
 
 const REQUEST_COUNT: usize = 100;
@@ -84,7 +84,7 @@ fn parsing(name: &str, request: impl Fn(usize) -> Vec<Vec<u8>>) {
 
 fn parsing_bytes(name: &str, input: &[u8]) {
     let (mut parser, mut batch) = (Parser::new(), Batch::new());
-    let limits = Limits::default();
+    let limits = RequestLimits::default();
     let cost = best(|| {
         batch.clear();
         let parsed = parser.parse(black_box(input), &limits, &mut batch, usize::MAX);

@@ -13,5 +13,5 @@ mod repeat;
 
 pub use args::{Args, ArgsBuf, Iter, Span};
 pub use batch::{Batch, Series};
-pub use parser::{Limits, Parsed, Parser, Peer};
+pub use parser::{Parsed, Parser, Peer, RequestLimits};
 pub use protocol_error::ProtocolError;

@@ -1,14 +1,14 @@
 //! Client input, request by request: what is accepted, what is refused in which words, and that neither depends on how
 //! the input is cut up.
 
-use wire::request::{Args, Batch, Limits, Parser, Peer, ProtocolError};
+use wire::request::{Args, Batch, Parser, Peer, ProtocolError, RequestLimits};
 
 /// The requests of an input, and the error it ended with.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-const CLIENT: Limits = Limits { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 };
-const STRANGER: Limits = Limits { peer: Peer::Unauthenticated, ..CLIENT };
-const PRIMARY: Limits = Limits { peer: Peer::Primary, ..CLIENT };
+const CLIENT: RequestLimits = RequestLimits { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 };
+const UNAUTHENTICATED: RequestLimits = RequestLimits { peer: Peer::Unauthenticated, ..CLIENT };
+const PRIMARY: RequestLimits = RequestLimits { peer: Peer::Primary, ..CLIENT };
 
 /// A connection's input side: a buffer, the parser, and the requests so far.
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Session {
 
 impl Session {
     /// Receives `bytes` and parses as much as there is.
-    fn receive(&mut self, bytes: &[u8], limits: &Limits, request_count_max: usize) {
+    fn receive(&mut self, bytes: &[u8], limits: &RequestLimits, request_count_max: usize) {
         self.buffer.extend_from_slice(bytes);
         while self.outcome.1.is_none() {
             self.batch.clear();
@@ -53,14 +53,14 @@ impl Session {
     }
 }
 
-fn parse(input: &[u8], limits: &Limits) -> Outcome {
+fn parse(input: &[u8], limits: &RequestLimits) -> Outcome {
     let mut session = Session::default();
     session.receive(input, limits, usize::MAX);
     session.outcome
 }
 
 /// Parses `input` in pieces that end at `cuts`.
-fn parse_cut(input: &[u8], cuts: &[usize], limits: &Limits, request_count_max: usize) -> Outcome {
+fn parse_cut(input: &[u8], cuts: &[usize], limits: &RequestLimits, request_count_max: usize) -> Outcome {
     let mut session = Session::default();
     let mut start = 0;
     for &end in cuts.iter().chain([&input.len()]) {
@@ -71,7 +71,7 @@ fn parse_cut(input: &[u8], cuts: &[usize], limits: &Limits, request_count_max: u
 }
 
 /// Checks the outcome of `input`, whole and in single bytes. `requests` has one request a line, arguments split at blanks.
-fn check(limits: &Limits, input: &[u8], requests: &str, error: Option<ProtocolError>) {
+fn check(limits: &RequestLimits, input: &[u8], requests: &str, error: Option<ProtocolError>) {
     let expected = requests
         .lines()
         .map(|line| line.split(' ').map(|argument| argument.as_bytes().to_vec()).collect())
@@ -163,16 +163,16 @@ fn lines_may_have_64_kib() {
 #[test]
 fn strangers_have_closer_limits() {
     let ten = [b"*10\r\n".to_vec(), b"$1\r\na\r\n".repeat(10)].concat();
-    check(&STRANGER, &ten, "a a a a a a a a a a", None);
-    check(&STRANGER, b"*11\r\n", "", Some(ProtocolError::UnauthenticatedCount));
-    check(&STRANGER, b"*2147483648\r\n", "", Some(ProtocolError::InvalidCount));
-    check(&STRANGER, b"*1\r\n$16384\r\n", "", None);
-    check(&STRANGER, b"*1\r\n$16385\r\n", "", Some(ProtocolError::UnauthenticatedLength));
-    check(&STRANGER, b"*1\r\n$536870913\r\n", "", Some(ProtocolError::InvalidLength));
+    check(&UNAUTHENTICATED, &ten, "a a a a a a a a a a", None);
+    check(&UNAUTHENTICATED, b"*11\r\n", "", Some(ProtocolError::UnauthenticatedCount));
+    check(&UNAUTHENTICATED, b"*2147483648\r\n", "", Some(ProtocolError::InvalidCount));
+    check(&UNAUTHENTICATED, b"*1\r\n$16384\r\n", "", None);
+    check(&UNAUTHENTICATED, b"*1\r\n$16385\r\n", "", Some(ProtocolError::UnauthenticatedLength));
+    check(&UNAUTHENTICATED, b"*1\r\n$536870913\r\n", "", Some(ProtocolError::InvalidLength));
     // The first request may lift the limits, so the second is not looked at in the same pass.
     let mut batch = Batch::new();
     let input = b"*1\r\n$4\r\nAUTH\r\n*11\r\n";
-    let parsed = Parser::new().parse(input, &STRANGER, &mut batch, usize::MAX);
+    let parsed = Parser::new().parse(input, &UNAUTHENTICATED, &mut batch, usize::MAX);
     assert_eq!((parsed.consumed, parsed.error, batch.len()), (14, None, 1));
 }
 
@@ -296,7 +296,7 @@ fn cuts_change_nothing() {
     for seed in 1..1500u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let input = random.input();
-        let limits = [CLIENT, STRANGER, PRIMARY][random.below(3)];
+        let limits = [CLIENT, UNAUTHENTICATED, PRIMARY][random.below(3)];
         let expected = parse(&input, &limits);
         for _ in 0..4 {
             let mut cuts: Vec<usize> = (0..random.below(10)).map(|_| random.below(input.len() + 1)).collect();

@@ -2,7 +2,7 @@
 
 use wire::number;
 use wire::reply::{Protocol, ReplyBuffer};
-use wire::request::{Batch, Limits, Parser};
+use wire::request::{Batch, Parser, RequestLimits};
 use wire::response::{Reply, ResponseError, encode_command, skip_reply};
 
 fn bulk(text: &str) -> Reply {
@@ -160,7 +160,7 @@ fn what_is_encoded_is_parsed() {
     let long = vec![b'x'; 1234];
     encode_command(&[&b"ECHO"[..], &long], &mut input);
     let mut batch = Batch::new();
-    let parsed = Parser::new().parse(&input, &Limits::default(), &mut batch, 10);
+    let parsed = Parser::new().parse(&input, &RequestLimits::default(), &mut batch, 10);
     assert_eq!((parsed.consumed, batch.len()), (input.len(), 2));
     assert_eq!(batch.args(&batch.series()[1], 0, &input).at(1), long);
 }

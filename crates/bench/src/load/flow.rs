@@ -244,7 +244,7 @@ impl Flow {
 
     /// The run is over, and no further reply is awaited: requests of the window that are still under way, and
     /// in the open loop those that couldn't even be sent, count with the time that they have waited.
-    pub fn give_up(&mut self, clock: &Clock, window: &Window) {
+    pub fn abort(&mut self, clock: &Clock, window: &Window) {
         let now_ns = clock.now_ns();
         let mut missed = |since_ns: u64, count: u64| {
             if count > 0 && window.contains(since_ns) {

@@ -91,7 +91,7 @@ pub fn drive(
         progress.publish(sum(|outcome| outcome.tally.replies), sum(|outcome| outcome.tally.errors));
     }
     for flow in &mut flows {
-        flow.give_up(clock, window);
+        flow.abort(clock, window);
     }
     Ok(flows.into_iter().map(Flow::into_outcome).collect())
 }

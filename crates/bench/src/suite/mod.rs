@@ -1,9 +1,9 @@
 //! Suites: whole sets of measurements declared as data, run by one command.
 //!
-//! A suite is a `static` in a file of its own; `runner` carries it out. Start reading at `must_show`.
+//! A suite is a `static` in a file of its own; `runner` carries it out. Start reading at `headline`.
 
+pub mod headline;
 pub mod modes;
-pub mod must_show;
 pub mod runner;
 
 use crate::distribution::Distribution;
@@ -243,7 +243,7 @@ pub struct Disturbance {
 }
 
 /// All suites.
-pub static SUITES: &[&Suite] = &[&must_show::SUITE];
+pub static SUITES: &[&Suite] = &[&headline::SUITE];
 
 /// The suite of this name.
 pub fn by_name(name: &str) -> Result<&'static Suite, BenchError> {

@@ -6,12 +6,12 @@
 //! 2. No field expires before `earliest`; nor before `pass_earliest`, if its position is below `cursor`.
 
 use super::{Field, FieldExpiry, FieldWas};
-use crate::collection::Home;
+use crate::collection::AllocContext;
 use crate::entry::{Entry, ValueRef};
 use crate::heap::Heap;
 use crate::members::{Keyed, Members, Place, PrefetchStep};
+use crate::owned_entry::{ExpiryChange, NewValue};
 use crate::packed::Item;
-use crate::removed::{ExpiryChange, NewValue};
 use crate::table::Table;
 
 /// Buckets that a step of expiry walks.
@@ -79,7 +79,7 @@ impl Fields {
 
     #[inline]
     pub(super) fn has_volatile(&self) -> bool {
-        self.members.aside().is_some_and(|aside| aside.volatile_len() > 0)
+        self.members.overflow().is_some_and(|overflow| overflow.volatile_len() > 0)
     }
 
     #[inline(always)]
@@ -94,18 +94,18 @@ impl Fields {
     }
 
     #[inline]
-    pub(super) fn find(&self, home: Home<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+    pub(super) fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
         let hash = home.hasher.hash(field);
         if let Some(place) = self.members.find(hash, field) {
             return Some(Field { value: Item::Bytes(Pair::value(self.members.at(place))), expiry: None });
         }
-        let entry = self.members.aside()?.find(hash, field)?;
+        let entry = self.members.overflow()?.find(hash, field)?;
         is_live(entry, due).then(|| Field { value: value_of(entry), expiry: entry.expiry() })
     }
 
     pub(super) fn set(
         &mut self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         field: &[u8],
         value: &[u8],
         expiry: ExpiryChange,
@@ -124,7 +124,8 @@ impl Fields {
             }
             return FieldWas::Present;
         }
-        let entry = self.members.aside_mut().and_then(|aside| aside.find_mut(home.heap, hash, field));
+        let entry =
+            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
         if let Some(mut entry) = entry {
             let is_over = !is_live(entry.entry(), due);
             let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
@@ -138,53 +139,54 @@ impl Fields {
         FieldWas::Absent
     }
 
-    pub(super) fn remove(&mut self, home: Home<'_>, field: &[u8], due: i64) -> bool {
+    pub(super) fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         let hash = home.hasher.hash(field);
         if let Some(place) = self.members.find(hash, field) {
             self.members.remove_at(home, place, spill(home));
             return true;
         }
-        let entry = self.members.aside_mut().and_then(|aside| aside.find_mut(home.heap, hash, field));
+        let entry =
+            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
         let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
         entry.remove();
         self.members.make_compact(home, spill(home));
         true
     }
 
-    pub(super) fn set_expiry(&mut self, home: Home<'_>, field: &[u8], expiry: Option<i64>) {
+    pub(super) fn set_expiry(&mut self, home: AllocContext<'_>, field: &[u8], expiry: Option<i64>) {
         let hash = home.hasher.hash(field);
         expiry.into_iter().for_each(|at| self.note_expiry(at));
         match (self.members.find(hash, field), expiry) {
             (Some(place), Some(at)) => self.move_aside(home, hash, place, ExpiryChange::At(at)),
             (Some(_), None) => {}
             (None, _) => {
-                if let Some(aside) = self.members.aside_mut() {
-                    aside.set_expiry(home.heap, hash, field, expiry);
+                if let Some(overflow) = self.members.overflow_mut() {
+                    overflow.set_expiry(home.heap, hash, field, expiry);
                 }
             }
         }
     }
 
     pub(super) fn live(&self, due: i64) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
-        let aside = self.members.aside().into_iter().flat_map(Table::iter);
-        let live = aside.filter(move |entry| is_live(*entry, due)).map(items_of);
+        let overflow = self.members.overflow().into_iter().flat_map(Table::iter);
+        let live = overflow.filter(move |entry| is_live(*entry, due)).map(items_of);
         self.members.iter_leaves().map(pair_items).chain(live)
     }
 
     pub(super) fn scan<'a>(
         &'a self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         from: u64,
         due: i64,
         mut visit: impl FnMut(Item<'a>, Item<'a>),
     ) -> Option<u64> {
-        let mut aside = Vec::new();
+        let mut overflow = Vec::new();
         let visit_pair = |pair| {
             let (field, value) = pair_items(pair);
             visit(field, value);
         };
-        let next = self.members.scan(home, from, visit_pair, |entry| aside.push(entry));
-        for (field, value) in aside.into_iter().filter(|entry| is_live(*entry, due)).map(items_of) {
+        let next = self.members.scan(home, from, visit_pair, |entry| overflow.push(entry));
+        for (field, value) in overflow.into_iter().filter(|entry| is_live(*entry, due)).map(items_of) {
             visit(field, value);
         }
         next
@@ -207,8 +209,8 @@ impl Fields {
         if self.earliest > now && self.cursor == 0 {
             return FieldExpiry::default();
         }
-        let Some(aside) = self.members.aside_mut() else { return FieldExpiry::default() };
-        let walk = aside.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, drop);
+        let Some(overflow) = self.members.overflow_mut() else { return FieldExpiry::default() };
+        let walk = overflow.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, drop);
         self.pass_earliest = self.pass_earliest.min(walk.earliest.unwrap_or(i64::MAX));
         self.cursor = walk.next.unwrap_or(0);
         if walk.next.is_none() {
@@ -224,12 +226,19 @@ impl Fields {
     }
 
     /// Adds a field that is not there to the table.
-    fn set_aside(&mut self, home: Home<'_>, hash: u64, field: &[u8], value: &[u8], expiry: ExpiryChange) {
+    fn set_aside(
+        &mut self,
+        home: AllocContext<'_>,
+        hash: u64,
+        field: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+    ) {
         self.members.make_aside(home).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
     }
 
     /// Moves a field from its leaf to the table.
-    fn move_aside(&mut self, home: Home<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+    fn move_aside(&mut self, home: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
         let pair: Box<[u8]> = self.members.at(place).into();
         self.members.remove_at(home, place, spill(home));
         self.set_aside(home, hash, Pair::key(&pair), Pair::value(&pair), expiry);
@@ -248,9 +257,10 @@ impl Fields {
     }
 
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         self.members.check(home)?;
-        let mut expiries = self.members.aside().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
+        let mut expiries =
+            self.members.overflow().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
         if expiries.any(|at| at < self.earliest) {
             return Err("2: a field expires before the earliest".to_owned());
         }
@@ -259,10 +269,10 @@ impl Fields {
 }
 
 /// Puts a pair that finds no room in its leaf into the table.
-fn spill(home: Home<'_>) -> impl FnMut(&mut Table, &[u8]) {
-    move |aside, pair| {
+fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |overflow, pair| {
         let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
-        aside.upsert(home.heap, home.hasher.hash(field), field, value, ExpiryChange::Clear);
+        overflow.upsert(home.heap, home.hasher.hash(field), field, value, ExpiryChange::Clear);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Members that are their own keys: those of sets.
 
 use super::{Keyed, Members, Place};
-use crate::collection::Home;
-use crate::removed::{ExpiryChange, NewValue};
+use crate::collection::AllocContext;
+use crate::owned_entry::{ExpiryChange, NewValue};
 use crate::table::Table;
 
 /// Members without anything beside their keys.
@@ -22,12 +22,12 @@ impl Members<Whole> {
     #[inline]
     pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
         self.find(hash, member).is_some()
-            || self.aside().is_some_and(|aside| aside.find(hash, member).is_some())
+            || self.overflow().is_some_and(|overflow| overflow.find(hash, member).is_some())
     }
 
     /// Adds a member. Whether it was new.
     #[inline]
-    pub(crate) fn add(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if self.contains(hash, member) {
             return false;
         }
@@ -37,19 +37,19 @@ impl Members<Whole> {
 
     /// Adds a member that is not there.
     #[inline]
-    pub(crate) fn add_new(&mut self, home: Home<'_>, hash: u64, member: &[u8]) {
+    pub(crate) fn add_new(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) {
         if !self.try_add(home, hash, member) {
-            add_aside(self.make_aside(home), home, hash, member);
+            add_to_overflow(self.make_aside(home), home, hash, member);
         }
     }
 
     /// Removes a member. Whether it was there.
-    pub(crate) fn remove(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> bool {
+    pub(crate) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Some(place) = self.find(hash, member) {
             self.remove_member(home, place);
             return true;
         }
-        let removed = self.aside_mut().and_then(|aside| aside.remove(home.heap, hash, member));
+        let removed = self.overflow_mut().and_then(|overflow| overflow.remove(home.heap, hash, member));
         if removed.is_some() {
             self.make_compact(home, spill(home));
         }
@@ -57,7 +57,7 @@ impl Members<Whole> {
     }
 
     /// Removes the member at a place.
-    pub(crate) fn remove_member(&mut self, home: Home<'_>, place: Place) {
+    pub(crate) fn remove_member(&mut self, home: AllocContext<'_>, place: Place) {
         self.remove_at(home, place, spill(home));
     }
 
@@ -72,17 +72,17 @@ impl Members<Whole> {
 
     /// Every member, in the order in which they are stored.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let aside = self.aside().into_iter().flat_map(Table::iter);
-        self.iter_leaves().chain(aside.map(|entry| entry.key()))
+        let overflow = self.overflow().into_iter().flat_map(Table::iter);
+        self.iter_leaves().chain(overflow.map(|entry| entry.key()))
     }
 }
 
-fn add_aside(aside: &mut Table, home: Home<'_>, hash: u64, member: &[u8]) {
-    aside.upsert(home.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
+fn add_to_overflow(overflow: &mut Table, home: AllocContext<'_>, hash: u64, member: &[u8]) {
+    overflow.upsert(home.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
 }
 
-fn spill(home: Home<'_>) -> impl FnMut(&mut Table, &[u8]) {
-    move |aside, member| add_aside(aside, home, home.hasher.hash(member), member)
+fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |overflow, member| add_to_overflow(overflow, home, home.hasher.hash(member), member)
 }
 
 impl std::fmt::Debug for Members<Whole> {
@@ -94,14 +94,14 @@ impl std::fmt::Debug for Members<Whole> {
 // Not under Miri: what checks is safe code.
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use super::super::row::Row;
+    use super::super::linear_hash::LinearHashDirectory;
     use super::*;
     use crate::{Heap, KeyHasher};
 
     #[test]
     fn planted_faults_are_noticed() {
         let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
-        let home = Home { heap: &heap, hasher: &hasher };
+        let home = AllocContext { heap: &heap, hasher: &hasher };
         let filled = || {
             let mut members = Members::new();
             for number in 0..200 {
@@ -111,10 +111,10 @@ mod tests {
             members
         };
         assert_eq!(filled().check(home), Ok(()));
-        let faults: [fn(&Heap, &mut Row<Whole>); 4] = [
+        let faults: [fn(&Heap, &mut LinearHashDirectory<Whole>); 4] = [
             |_, row| *row.parts().1 += 1,
             |_, row| row.parts().0[0].swap(0, 1),
-            |heap, row| row.push_anyway(heap, 2, 7, b"a stranger"),
+            |heap, row| row.push_anyway(heap, 2, 7, b"unexpected"),
             |heap, row| {
                 let member: Box<[u8]> = row.leaf(1).at(0).into();
                 let tag = row.leaf(1).tag(0);

@@ -8,12 +8,12 @@
 use super::Updated;
 use super::cursor::Cursor;
 use super::leaf::Link;
-use super::order::{Probe, order_of, score_of};
+use super::order::{Probe, score_key, score_of};
 use super::tree::Tree;
-use crate::collection::Home;
+use crate::collection::AllocContext;
 use crate::entry::Entry;
 use crate::heap::Heap;
-use crate::removed::{ExpiryChange, NewValue};
+use crate::owned_entry::{ExpiryChange, NewValue};
 use crate::table::Table;
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Large {
     pub(super) fn rank(&self, hash: u64, member: &[u8]) -> Option<(usize, f64)> {
         let entry = self.table.find(hash, member)?;
         let score = score_of(entry);
-        Some((self.tree.rank_of(order_of(score), entry), score))
+        Some((self.tree.rank_of(score_key(score), entry), score))
     }
 
     pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
@@ -62,18 +62,18 @@ impl Large {
     }
 
     /// Adds a member that is not there.
-    pub(super) fn insert(&mut self, home: Home<'_>, hash: u64, member: &[u8], score: f64) {
+    pub(super) fn insert(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8], score: f64) {
         let value = NewValue::Int(score.to_bits() as i64);
         let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
         assert!(!upserted.existed, "the member is not there");
         // SAFETY: (1) (invariant 2) it stays until `remove_at` takes it out of the tree first, and is there once.
-        unsafe { self.tree.insert(order_of(score), upserted.entry) };
+        unsafe { self.tree.insert(score_key(score), upserted.entry) };
     }
 
     /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is.
     pub(super) fn update(
         &mut self,
-        home: Home<'_>,
+        home: AllocContext<'_>,
         hash: u64,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
@@ -89,7 +89,7 @@ impl Large {
         let old = score_of(entry.entry());
         let new = decide(Some(old));
         let Some(score) = new else { return Updated { old: Some(old), new } };
-        let (old_order, order) = (order_of(old), order_of(score));
+        let (old_order, order) = (score_key(old), score_key(score));
         let bits = score.to_bits() as i64;
         if order == old_order || self.tree.try_reorder(old_order, order, entry.entry()) {
             entry.overwrite_int(bits);
@@ -102,16 +102,16 @@ impl Large {
         Updated { old: Some(old), new }
     }
 
-    pub(super) fn remove(&mut self, home: Home<'_>, hash: u64, member: &[u8]) -> Option<f64> {
+    pub(super) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> Option<f64> {
         let entry = self.table.find(hash, member)?;
         let score = score_of(entry);
-        self.tree.remove_at(self.tree.rank_of(order_of(score), entry));
+        self.tree.remove_at(self.tree.rank_of(score_key(score), entry));
         drop(self.table.remove(home.heap, hash, member));
         Some(score)
     }
 
     /// Takes elements out, `count` from rank `start` on.
-    pub(super) fn remove_ranks(&mut self, home: Home<'_>, start: usize, count: usize) {
+    pub(super) fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
         let mut links = [Link::NONE; REMOVED_TOGETHER];
         let mut left = count;
         while left > 0 {
@@ -138,7 +138,10 @@ impl Large {
     }
 
     /// A set of members that come in order, each one once.
-    pub(super) fn of_ordered<'m>(home: Home<'_>, elements: impl Iterator<Item = (&'m [u8], f64)>) -> Self {
+    pub(super) fn of_ordered<'m>(
+        home: AllocContext<'_>,
+        elements: impl Iterator<Item = (&'m [u8], f64)>,
+    ) -> Self {
         let mut table = Table::default();
         let mut links = Vec::with_capacity(elements.size_hint().0);
         let mut together = Vec::with_capacity(ADDED_TOGETHER);
@@ -153,7 +156,7 @@ impl Large {
                 let entry =
                     table.add_new(home.heap, hash, member, NewValue::Int(score.to_bits() as i64), None);
                 // SAFETY: (1) as in `insert`.
-                links.push((order_of(score), unsafe { Link::new(entry) }));
+                links.push((score_key(score), unsafe { Link::new(entry) }));
             }
         }
         Self { table, tree: Tree::of_ordered(&links), is_named_listpack: false }
@@ -161,7 +164,7 @@ impl Large {
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         let table = self.table.to_copy(heap);
-        let mut entries: Vec<_> = table.iter().map(|entry| (order_of(score_of(entry)), entry)).collect();
+        let mut entries: Vec<_> = table.iter().map(|entry| (score_key(score_of(entry)), entry)).collect();
         entries.sort_unstable_by(|(a, left), (b, right)| a.cmp(b).then_with(|| left.key().cmp(right.key())));
         // SAFETY: (1) as in `insert`.
         let link = |(order, entry)| (order, unsafe { Link::new(entry) });
@@ -179,7 +182,7 @@ impl Large {
         }
         let mut last_rank = vec![false; self.len()];
         for entry in self.table.iter() {
-            let rank = self.tree.rank_of(order_of(score_of(entry)), entry);
+            let rank = self.tree.rank_of(score_key(score_of(entry)), entry);
             if std::mem::replace(&mut last_rank[rank], true) {
                 return Err("large 1: two entries have one rank".to_owned());
             }

@@ -14,7 +14,7 @@
 
 use std::ptr::NonNull;
 
-use super::order::{Probe, order_of, score_of};
+use super::order::{Probe, score_key, score_of};
 use crate::bucket::ADDRESS_BITS;
 use crate::entry::Entry;
 use crate::prefetch;
@@ -146,7 +146,7 @@ impl Leaf {
 
     #[inline]
     pub(super) fn order(&self, index: usize) -> u64 {
-        order_of(score_of(self.entry(index)))
+        score_key(score_of(self.entry(index)))
     }
 
     #[inline]
@@ -163,7 +163,7 @@ impl Leaf {
         };
         let is_behind = |index: usize| {
             let entry = self.entry(index);
-            probe.is_behind(order_of(score_of(entry)), || entry.key())
+            probe.is_behind(score_key(score_of(entry)), || entry.key())
         };
         partition_point(start, end, is_behind)
     }

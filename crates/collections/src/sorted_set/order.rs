@@ -34,8 +34,8 @@ pub(super) enum Probe<'a> {
 impl<'a> Bound<'a> {
     pub(super) fn probe(self) -> Probe<'a> {
         match self {
-            Self::BeforeScore(score) => Probe::Order(order_of(score)),
-            Self::AfterScore(score) => Probe::Order(order_of(score) + 1),
+            Self::BeforeScore(score) => Probe::Order(score_key(score)),
+            Self::AfterScore(score) => Probe::Order(score_key(score) + 1),
             Self::BeforeMember(member) => Probe::Member(member),
             Self::AfterMember(member) => Probe::AfterMember(member),
         }
@@ -66,7 +66,7 @@ impl Probe<'_> {
 
 /// The order of a score, which is not NaN.
 #[inline]
-pub(super) fn order_of(score: f64) -> u64 {
+pub(super) fn score_key(score: f64) -> u64 {
     debug_assert!(!score.is_nan());
     // Adding 0 makes -0 a 0 and leaves all else as it is.
     let bits = (score + 0.0).to_bits();
@@ -101,8 +101,8 @@ mod tests {
             f64::MAX,
             f64::INFINITY,
         ];
-        assert!(scores.map(order_of).is_sorted_by(|a, b| a < b));
-        assert_eq!(order_of(-0.0), order_of(0.0));
-        assert!(order_of(f64::INFINITY) < u64::MAX, "there is a place behind it");
+        assert!(scores.map(score_key).is_sorted_by(|a, b| a < b));
+        assert_eq!(score_key(-0.0), score_key(0.0));
+        assert!(score_key(f64::INFINITY) < u64::MAX, "there is a place behind it");
     }
 }

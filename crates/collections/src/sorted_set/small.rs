@@ -21,7 +21,7 @@
 //! 3. The offsets are where the members start; members lie without gaps, and each belongs to one element.
 //! 4. Each tag is the one of its member's hash.
 
-use super::order::{Probe, order_of};
+use super::order::{Probe, score_key};
 use crate::prefetch;
 
 /// Elements of the largest small set; few under Miri.
@@ -181,13 +181,13 @@ impl Small {
 
     /// Number of elements before the probe.
     pub(super) fn position(&self, probe: &Probe<'_>) -> usize {
-        let is_behind = |index: usize| probe.is_behind(order_of(self.score(index)), || self.member(index));
+        let is_behind = |index: usize| probe.is_behind(score_key(self.score(index)), || self.member(index));
         super::leaf::partition_point(0, self.len(), is_behind)
     }
 
     /// Adds a member that is not there, for which there is room. Returns its index.
     pub(super) fn insert(&mut self, tag: u8, member: &[u8], score: f64) -> usize {
-        let index = self.position(&Probe::Element(order_of(score), member));
+        let index = self.position(&Probe::Element(score_key(score), member));
         self.make_room(member.len() + 2);
         let offset = self.header(SIZE_AT);
         let mut at = self.members_at() + offset;
@@ -211,7 +211,7 @@ impl Small {
 
     /// Gives an element another score. Returns its new index.
     pub(super) fn set_score_at(&mut self, index: usize, score: f64) -> usize {
-        let position = self.position(&Probe::Element(order_of(score), self.member(index)));
+        let position = self.position(&Probe::Element(score_key(score), self.member(index)));
         let new_index = position - usize::from(index < position);
         self.set_score(index, score);
         self.move_element(index, new_index);
@@ -307,7 +307,7 @@ impl Small {
         if self.len() > self.room() || !self.room().is_multiple_of(ROOM_STEP) {
             return Err("small 1: more elements than room".to_owned());
         }
-        let element = |index: usize| (order_of(self.score(index)), self.member(index));
+        let element = |index: usize| (score_key(self.score(index)), self.member(index));
         if (1..self.len()).any(|index| element(index - 1) >= element(index)) {
             return Err("small 2: elements are not in order".to_owned());
         }

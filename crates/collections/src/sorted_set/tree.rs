@@ -521,8 +521,8 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::heap::Heap;
-    use crate::removed::{ExpiryChange, NewValue};
-    use crate::sorted_set::order::order_of;
+    use crate::owned_entry::{ExpiryChange, NewValue};
+    use crate::sorted_set::order::score_key;
     use crate::table::Table;
 
     #[test]
@@ -535,7 +535,7 @@ mod tests {
             let hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let upserted = table.upsert(&heap, hash, member.as_bytes(), value, ExpiryChange::Clear);
             // SAFETY: (1) the table is not changed below.
-            unsafe { tree.insert(order_of(score), upserted.entry) };
+            unsafe { tree.insert(score_key(score), upserted.entry) };
         }
         assert_eq!(tree.check(), Ok(200));
         let plant = |tree: &mut Tree, fault: fn(&mut Inner)| {

@@ -4,8 +4,8 @@ use super::Table;
 use crate::bucket::Item;
 use crate::directory::Directory;
 use crate::heap::Heap;
+use crate::owned_entry::OwnedEntry;
 use crate::prefetch;
-use crate::removed::Removed;
 use crate::segment::{Filler, SegmentRef};
 
 impl Table {
@@ -28,7 +28,7 @@ impl Table {
                 // SAFETY: (1) the segment is the table's.
                 let source = unsafe { self.entry_of(item) };
                 let volatility = source.volatility();
-                let block = Removed::copy_of(source, heap, source.key()).into_block();
+                let block = OwnedEntry::copy_of(source, heap, source.key()).into_block();
                 filler.insert(Item::new(item.position, block, volatility));
                 copy.note_volatility(volatility);
                 len += 1;

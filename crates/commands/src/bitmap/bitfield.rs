@@ -107,7 +107,7 @@ impl Operation {
         let mut at = 0;
         while let Some(word) = args.get(at) {
             let operand_count = args.len() - at - 1;
-            let is = |name: &[u8], needed: usize| operand_count >= needed && word.says(name);
+            let is = |name: &[u8], needed: usize| operand_count >= needed && word.eq_token(name);
             if is(b"overflow", 1) {
                 overflow = Overflow::parse(args.at(at + 1))?;
                 at += 2;

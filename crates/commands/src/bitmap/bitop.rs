@@ -65,14 +65,14 @@ enum Operation {
 impl Operation {
     fn parse(word: &[u8], source_count: usize) -> Result<Self, CommandError> {
         let operation = match word {
-            _ if word.says("and") => Self::And,
-            _ if word.says("or") => Self::Or,
-            _ if word.says("xor") => Self::Xor,
-            _ if word.says("not") => Self::Not,
-            _ if word.says("diff") => Self::Diff,
-            _ if word.says("diff1") => Self::Diff1,
-            _ if word.says("andor") => Self::AndOr,
-            _ if word.says("one") => Self::One,
+            _ if word.eq_token("and") => Self::And,
+            _ if word.eq_token("or") => Self::Or,
+            _ if word.eq_token("xor") => Self::Xor,
+            _ if word.eq_token("not") => Self::Not,
+            _ if word.eq_token("diff") => Self::Diff,
+            _ if word.eq_token("diff1") => Self::Diff1,
+            _ if word.eq_token("andor") => Self::AndOr,
+            _ if word.eq_token("one") => Self::One,
             _ => return Err(CommandError::SYNTAX),
         };
         match operation {

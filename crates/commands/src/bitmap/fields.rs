@@ -46,9 +46,9 @@ pub(super) enum Overflow {
 impl Overflow {
     pub fn parse(word: &[u8]) -> Result<Self, CommandError> {
         match word {
-            _ if word.says("wrap") => Ok(Self::Wrap),
-            _ if word.says("sat") => Ok(Self::Saturate),
-            _ if word.says("fail") => Ok(Self::Fail),
+            _ if word.eq_token("wrap") => Ok(Self::Wrap),
+            _ if word.eq_token("sat") => Ok(Self::Saturate),
+            _ if word.eq_token("fail") => Ok(Self::Fail),
             _ => Err(BAD_OVERFLOW),
         }
     }

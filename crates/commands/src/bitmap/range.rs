@@ -56,8 +56,8 @@ impl PartOf {
         let start = number(0)?;
         let unit = match args.get(2) {
             None => Unit::Byte,
-            Some(word) if word.says("byte") => Unit::Byte,
-            Some(word) if word.says("bit") => Unit::Bit,
+            Some(word) if word.eq_token("byte") => Unit::Byte,
+            Some(word) if word.eq_token("bit") => Unit::Bit,
             Some(_) => return Err(CommandError::SYNTAX),
         };
         Ok(Self { start: start.unwrap_or(0), end: number(1)?, unit })

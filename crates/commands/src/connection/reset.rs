@@ -7,9 +7,9 @@ use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
-use crate::listening::TOPICS;
 use crate::reply::{Replied, Reply};
 use crate::session::SessionFlags;
+use crate::subscriptions::SUBSCRIPTION_KINDS;
 
 /// `RESET`
 pub const COMMAND: Command = Command::keyless(
@@ -30,9 +30,9 @@ pub const COMMAND: Command = Command::keyless(
 
 /// Stops listening to anything, without a word but for what was published until now.
 fn end_listening(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
-    for topic in TOPICS {
-        for name in ctx.session.names_of(topic) {
-            ctx.host.unlisten(ctx.session, topic, &name, out);
+    for kind in SUBSCRIPTION_KINDS {
+        for name in ctx.session.names_of(kind) {
+            ctx.host.unlisten(ctx.session, kind, &name, out);
         }
     }
 }

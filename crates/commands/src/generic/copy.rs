@@ -35,7 +35,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(ctx, args)?;
+    let options = CopyOptions::parse(ctx, args)?;
     let (source, destination) = (ctx.key(0), ctx.key(1).in_db(options.db));
     if source.db == destination.db && source.bytes == destination.bytes {
         return Err(CommandError::SAME_OBJECT);
@@ -51,19 +51,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.flag(true))
 }
 
-struct Options {
+struct CopyOptions {
     db: DbIndex,
     replace: bool,
 }
 
-impl Options {
+impl CopyOptions {
     fn parse(ctx: &Ctx<'_>, args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self { db: ctx.db(), replace: false };
         let mut rest = args.tail(3).iter();
         while let Some(word) = rest.next() {
-            if word.says("replace") {
+            if word.eq_token("replace") {
                 options.replace = true;
-            } else if word.says("db") {
+            } else if word.eq_token("db") {
                 options.db = ctx.parse_db_index(rest.next().ok_or(CommandError::SYNTAX)?)?;
             } else {
                 return Err(CommandError::SYNTAX);

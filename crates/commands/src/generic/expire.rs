@@ -96,10 +96,10 @@ impl Condition {
         let mut conditions = Self::empty();
         for word in words {
             conditions |= match word {
-                _ if word.says("nx") => Self::NX,
-                _ if word.says("xx") => Self::XX,
-                _ if word.says("gt") => Self::GT,
-                _ if word.says("lt") => Self::LT,
+                _ if word.eq_token("nx") => Self::NX,
+                _ if word.eq_token("xx") => Self::XX,
+                _ if word.eq_token("gt") => Self::GT,
+                _ if word.eq_token("lt") => Self::LT,
                 _ => return Err(CommandError::quote("ERR Unsupported option ", word, "")),
             };
         }

@@ -54,8 +54,8 @@ fn flush(
 ) -> Result<Replied, CommandError> {
     let in_background = match (args.get(1), args.len()) {
         (None, _) => ctx.config.lazyfree_lazy_user_flush,
-        (Some(word), 2) if word.says("async") => true,
-        (Some(word), 2) if word.says("sync") => false,
+        (Some(word), 2) if word.eq_token("async") => true,
+        (Some(word), 2) if word.eq_token("sync") => false,
         _ => return Err(CommandError::SYNTAX),
     };
     let cleared = ctx.data.clear(db);

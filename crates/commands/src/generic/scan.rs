@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use collections::Entry;
-use keyspace::{Life, ScanPosition};
+use keyspace::{Liveness, ScanPosition};
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
@@ -72,10 +72,10 @@ fn scan(
     let mut expired: Vec<Box<[u8]>> = Vec::new();
     let seen_count = Cell::new(0);
     let mut bucket_count: usize = 0;
-    let visit = |entry: Entry<'_>, life: Life| {
-        seen_count.set(seen_count.get() + usize::from(life == Life::Lasting));
+    let visit = |entry: Entry<'_>, life: Liveness| {
+        seen_count.set(seen_count.get() + usize::from(life == Liveness::Live));
         if options.kind.is_none_or(|kind| kind == entry.kind()) && options.matches(entry.key()) {
-            if life == Life::Lasting {
+            if life == Liveness::Live {
                 found.keys.bulk(entry.key());
                 found.count += 1;
             } else {

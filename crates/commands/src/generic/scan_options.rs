@@ -49,17 +49,17 @@ impl<'a> ScanOptions<'a> {
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             let mut operand = || rest.next().ok_or(CommandError::SYNTAX);
-            if word.says("match") {
+            if word.eq_token("match") {
                 options.pattern = Some(operand()?).filter(|pattern| *pattern != b"*");
-            } else if word.says("count") {
+            } else if word.eq_token("count") {
                 let count = parse_i64_strict(operand()?).ok_or(CommandError::NOT_AN_INTEGER)?;
                 options.count =
                     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(CommandError::SYNTAX)?;
-            } else if word.says("type") && subject == Subject::Keys {
+            } else if word.eq_token("type") && subject == Subject::Keys {
                 options.kind = Some(parse_kind(operand()?)?);
-            } else if word.says("novalues") {
+            } else if word.eq_token("novalues") {
                 options.leave_out_values(subject, Kind::Hash, MISPLACED_NOVALUES)?;
-            } else if word.says("noscores") {
+            } else if word.eq_token("noscores") {
                 options.leave_out_values(subject, Kind::SortedSet, MISPLACED_NOSCORES)?;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -88,7 +88,7 @@ impl<'a> ScanOptions<'a> {
 fn parse_kind(name: &[u8]) -> Result<Kind, CommandError> {
     Kind::ALL
         .into_iter()
-        .find(|kind| name.says(kind.name()))
+        .find(|kind| name.eq_token(kind.name()))
         .ok_or_else(|| CommandError::quote("ERR unknown type name '", name, "'"))
 }
 

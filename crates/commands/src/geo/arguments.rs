@@ -29,10 +29,10 @@ pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Co
 /// The metres in a unit.
 pub(super) fn parse_unit(name: &[u8]) -> Result<f64, CommandError> {
     match () {
-        () if name.says("m") => Ok(1.0),
-        () if name.says("km") => Ok(1000.0),
-        () if name.says("ft") => Ok(0.3048),
-        () if name.says("mi") => Ok(1609.34),
+        () if name.eq_token("m") => Ok(1.0),
+        () if name.eq_token("km") => Ok(1000.0),
+        () if name.eq_token("ft") => Ok(0.3048),
+        () if name.eq_token("mi") => Ok(1609.34),
         () => Err(NO_UNIT),
     }
 }

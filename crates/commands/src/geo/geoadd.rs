@@ -48,9 +48,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut places = args.tail(2);
     while let Some(word) = places.get(0) {
         match () {
-            () if word.says("nx") => options.only_new = true,
-            () if word.says("xx") => options.only_old = true,
-            () if word.says("ch") => options.counts_changes = true,
+            () if word.eq_token("nx") => options.only_new = true,
+            () if word.eq_token("xx") => options.only_old = true,
+            () if word.eq_token("ch") => options.counts_changes = true,
             () => break,
         }
         places = places.tail(1);

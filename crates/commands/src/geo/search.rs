@@ -10,7 +10,7 @@ use wire::request::Args;
 use super::arguments::{parse_box, parse_point, parse_radius};
 use super::geohash::Point;
 use super::replies::{write_coordinates, write_distance};
-use super::shape::{Search, Shape};
+use super::shape::{Search, SearchArea};
 use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -60,10 +60,10 @@ enum Origin {
 }
 
 /// What the options of a request say.
-struct Options {
+struct SearchOptions {
     centre: Option<Point>,
     origin: Option<Origin>,
-    shape: Option<Shape>,
+    shape: Option<SearchArea>,
     unit: f64,
     with_distance: bool,
     with_hash: bool,
@@ -92,7 +92,7 @@ pub(super) fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut last = None;
     while index + 1 < args.len() {
         let word = args.at(index);
-        if word.says("store") || word.says("storedist") {
+        if word.eq_token("store") || word.eq_token("storedist") {
             index += 1;
             last = Some(index as u32);
         }
@@ -120,7 +120,7 @@ pub(super) fn search(
             None => Err(CommandError::quote("ERR member ", member, " does not exist")),
         },
     };
-    let options = Options::parse(args, form, set.is_some(), member_point)?;
+    let options = SearchOptions::parse(args, form, set.is_some(), member_point)?;
     let destination = match options.destination {
         None => None,
         Some(index) => Some(planned_key(ctx, index).ok_or(CommandError::SYNTAX)?),
@@ -143,7 +143,7 @@ fn planned_key<'a>(ctx: &Ctx<'a>, index: usize) -> Option<Key<'a>> {
     ctx.planned.iter().position(|planned| planned.arg as usize == index).map(|position| ctx.key(position))
 }
 
-impl Options {
+impl SearchOptions {
     /// Reads all arguments. `member_point` gives the place of a member, or nothing if there is no set.
     fn parse(
         args: Args<'_>,
@@ -198,13 +198,13 @@ impl Options {
 
     fn set_circle(&mut self, radius: &[u8], unit: &[u8]) -> Result<(), CommandError> {
         let (radius, unit) = parse_radius(radius, unit)?;
-        (self.shape, self.unit) = (Some(Shape::Circle { radius }), unit);
+        (self.shape, self.unit) = (Some(SearchArea::Circle { radius }), unit);
         Ok(())
     }
 
     /// Whether a word is an option by itself, which is then on.
     fn take_plain(&mut self, word: &[u8], form: Form) -> bool {
-        let is = |name: &[u8]| word.says(name);
+        let is = |name: &[u8]| word.eq_token(name);
         match () {
             () if is(b"withdist") => self.with_distance = true,
             () if is(b"withhash") => self.with_hash = true,
@@ -228,10 +228,10 @@ impl Options {
     ) -> Result<usize, CommandError> {
         let word = args.at(index);
         let operands = args.tail(index + 1);
-        let is = |name: &[u8], operand_count: usize| word.says(name) && operands.len() >= operand_count;
-        let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));
-        let is_circle = matches!(self.shape, Some(Shape::Circle { .. }));
-        let is_box = matches!(self.shape, Some(Shape::Box { .. }));
+        let is = |name: &[u8], operand_count: usize| word.eq_token(name) && operands.len() >= operand_count;
+        let is_polygon = matches!(self.shape, Some(SearchArea::Polygon(_)));
+        let is_circle = matches!(self.shape, Some(SearchArea::Circle { .. }));
+        let is_box = matches!(self.shape, Some(SearchArea::Box { .. }));
         let searches_around = form.is_search() && !is_polygon;
         if is(b"count", 1) {
             let count = parse_i64_strict(operands.at(0)).ok_or(CommandError::NOT_AN_INTEGER)?;
@@ -241,7 +241,7 @@ impl Options {
         }
         if (is(b"store", 1) || is(b"storedist", 1)) && form.may_store() {
             self.destination = Some(index + 1);
-            self.stores_distance = word.says("storedist");
+            self.stores_distance = word.eq_token("storedist");
             return Ok(2);
         }
         if is(b"frommember", 1) && searches_around && self.origin != Some(Origin::Point) {
@@ -260,7 +260,7 @@ impl Options {
         }
         if is(b"bybox", 3) && searches_around && !is_circle {
             let (width, height, unit) = parse_box(operands.at(0), operands.at(1), operands.at(2))?;
-            (self.shape, self.unit) = (Some(Shape::Box { width, height }), unit);
+            (self.shape, self.unit) = (Some(SearchArea::Box { width, height }), unit);
             return Ok(4);
         }
         if is(b"bypolygon", 2) && form.is_search() && !is_circle && !is_box && self.origin.is_none() {
@@ -281,7 +281,7 @@ impl Options {
         }
         let corner = |index| parse_point(operands.at(2 * index + 1), operands.at(2 * index + 2));
         let corners = (0..count).map(corner).collect::<Result<Vec<_>, _>>()?;
-        (self.shape, self.unit) = (Some(Shape::Polygon(corners)), 1.0);
+        (self.shape, self.unit) = (Some(SearchArea::Polygon(corners)), 1.0);
         Ok(2 + 2 * count)
     }
 
@@ -294,7 +294,7 @@ impl Options {
             let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
             return Err(CommandError::owned(text));
         }
-        let is_polygon = matches!(self.shape, Some(Shape::Polygon(_)));
+        let is_polygon = matches!(self.shape, Some(SearchArea::Polygon(_)));
         if form.is_search() && self.origin.is_none() && !is_polygon {
             let before = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
             return Err(CommandError::quote(before, args.at(0), ""));
@@ -307,7 +307,7 @@ impl Options {
     }
 
     /// The places inside a shape, as many and in the order that is asked for.
-    fn find<'s>(&self, set: &'s SortedSet, shape: Shape) -> Vec<Found<'s>> {
+    fn find<'s>(&self, set: &'s SortedSet, shape: SearchArea) -> Vec<Found<'s>> {
         let centre = self.centre.unwrap_or(Point { longitude: 0.0, latitude: 0.0 });
         let mut search = Search { centre, shape, unit: self.unit };
         let mut found = Vec::new();

@@ -14,7 +14,7 @@ const MERCATOR_MAX: f64 = 20_037_726.37;
 
 /// An area to be searched.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
+pub(super) enum SearchArea {
     /// Up to a distance from the centre, in the search's unit.
     Circle {
         /// The distance.
@@ -35,7 +35,7 @@ pub(super) enum Shape {
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     pub(super) centre: Point,
-    pub(super) shape: Shape,
+    pub(super) shape: SearchArea,
     /// Metres in the unit of distances.
     pub(super) unit: f64,
 }
@@ -69,11 +69,11 @@ impl Search {
     /// The distance of a point inside the shape from the centre, in metres.
     pub(super) fn distance_inside(&self, point: Point) -> Option<f64> {
         match &self.shape {
-            Shape::Circle { radius } => {
+            SearchArea::Circle { radius } => {
                 let distance = distance(self.centre, point);
                 (distance <= radius * self.unit).then_some(distance)
             }
-            Shape::Box { width, height } => {
+            SearchArea::Box { width, height } => {
                 if latitude_distance(point.latitude, self.centre.latitude) > height * self.unit / 2.0 {
                     return None;
                 }
@@ -83,7 +83,7 @@ impl Search {
                 }
                 Some(distance(self.centre, point))
             }
-            Shape::Polygon(corners) => is_inside(corners, point).then(|| distance(self.centre, point)),
+            SearchArea::Polygon(corners) => is_inside(corners, point).then(|| distance(self.centre, point)),
         }
     }
 
@@ -123,12 +123,12 @@ impl Search {
     /// How far the shape reaches from its centre, in metres.
     fn reach(&self, bounds: &Area) -> f64 {
         match self.shape {
-            Shape::Circle { radius } => radius * self.unit,
-            Shape::Box { width, height } => {
+            SearchArea::Circle { radius } => radius * self.unit,
+            SearchArea::Box { width, height } => {
                 let (half_width, half_height) = (width / 2.0, height / 2.0);
                 (half_width * half_width + half_height * half_height).sqrt() * self.unit
             }
-            Shape::Polygon(_) => {
+            SearchArea::Polygon(_) => {
                 let longitudes = [bounds.longitude_min, bounds.longitude_max];
                 let latitudes = [bounds.latitude_min, bounds.latitude_max];
                 let corners = longitudes
@@ -142,9 +142,9 @@ impl Search {
     /// The box of coordinates around the shape. The centre of a polygon is found on the way.
     fn bounds(&mut self) -> Area {
         let (width, height) = match &self.shape {
-            Shape::Circle { radius } => (self.unit * radius, self.unit * radius),
-            Shape::Box { width, height } => (self.unit * width / 2.0, self.unit * height / 2.0),
-            Shape::Polygon(corners) => {
+            SearchArea::Circle { radius } => (self.unit * radius, self.unit * radius),
+            SearchArea::Box { width, height } => (self.unit * width / 2.0, self.unit * height / 2.0),
+            SearchArea::Polygon(corners) => {
                 let (centre, bounds) = centre_and_bounds(corners);
                 self.centre = centre;
                 return bounds;

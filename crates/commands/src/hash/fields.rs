@@ -11,7 +11,7 @@ const BAD_COUNT: CommandError =
 
 /// The fields of a request in which the word comes right behind the key. `mismatch` is what a wrong count is answered.
 pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
-    if !args.at(2).says("fields") {
+    if !args.at(2).eq_token("fields") {
         return Err(CommandError::SYNTAX);
     }
     counted(args, 3, 1).map_err(|error| error.unwrap_or(mismatch))
@@ -31,7 +31,7 @@ pub(super) fn behind_options<'a, O>(
     step: usize,
     options: impl FnOnce(Vec<&'a [u8]>) -> Result<O, CommandError>,
 ) -> Result<(O, Args<'a>), CommandError> {
-    let is_word = |index: &usize| args.at(*index).says("fields");
+    let is_word = |index: &usize| args.at(*index).eq_token("fields");
     let word = (from..args.len() - 1).find(is_word).ok_or(BAD_COUNT)?;
     let options = options(args.iter().take(word).skip(first).collect())?;
     let fields = counted(args, word + 1, step).map_err(|error| error.unwrap_or(BAD_COUNT))?;

@@ -3,7 +3,7 @@
 use collections::{ExpiryChange, Hash};
 use wire::request::Args;
 
-use super::lifetime::{Grammar, Options};
+use super::lifetime::{FieldExpiryCommand, FieldExpiryOptions};
 use super::{FIELDS, expirations, fields, write_item};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -32,7 +32,7 @@ const EXPIRATIONS: &[Arg] = &expirations(Arg::word("persist", "PERSIST"));
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let parse = |words| Options::parse(words, Grammar::Hgetex);
+    let parse = |words| FieldExpiryOptions::parse(words, FieldExpiryCommand::Hgetex);
     let (options, fields) = fields::behind_options(args, 0, 2, 1, parse)?;
     ctx.data.expire_if_due(key);
     let is_there = ctx.find::<Hash>(key)?.is_some();

@@ -54,7 +54,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         }
         return Ok(out.done());
     }
-    let wanted = Wanted::parse(args)?;
+    let wanted = RandomFieldOptions::parse(args)?;
     let random = ctx.data.random();
     let Some(hash) = ctx.find::<Hash>(ctx.key(0))?.filter(|_| wanted.count > 0) else {
         return Ok(reply.array(0).done());
@@ -73,13 +73,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-struct Wanted {
+struct RandomFieldOptions {
     count: usize,
     may_repeat: bool,
     with_values: bool,
 }
 
-impl Wanted {
+impl RandomFieldOptions {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let count = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
         if count == i64::MIN {
@@ -87,7 +87,7 @@ impl Wanted {
                 "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
             ));
         }
-        let with_values = args.len() == 4 && args.at(3).says("withvalues");
+        let with_values = args.len() == 4 && args.at(3).eq_token("withvalues");
         if args.len() > 3 && !with_values {
             return Err(CommandError::SYNTAX);
         }

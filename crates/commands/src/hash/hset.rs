@@ -57,7 +57,7 @@ fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
     let mut expired = 0;
     ctx.edit_or_new(key, |hash: &mut Hash, home| {
         if pair_count > limits.entry_count_max {
-            hash.name_hashtable();
+            hash.report_as_hashtable();
         }
         for index in (2..args.len()).step_by(2) {
             let (field, value) = (args.at(index), args.at(index + 1));

@@ -4,7 +4,7 @@ use collections::{ExpiryChange, FieldWas, Hash};
 use keyspace::Key;
 use wire::request::Args;
 
-use super::lifetime::{Grammar, Options};
+use super::lifetime::{FieldExpiryCommand, FieldExpiryOptions};
 use super::{expirations, fields, limits, note_expired};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -45,7 +45,7 @@ const FIELDS_AND_VALUES: &[Arg] = &[
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let parse = |words| Options::parse(words, Grammar::Hsetex);
+    let parse = |words| FieldExpiryOptions::parse(words, FieldExpiryCommand::Hsetex);
     let (options, pairs) = fields::behind_options(args, 0, 2, 2, parse)?;
     let is_there = ctx.find_for_write::<Hash>(key)?.is_some();
     if options.key_is_there.is_some_and(|wanted| wanted != is_there) {
@@ -71,7 +71,7 @@ fn fields_are_as_wanted(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
     pairs: Args<'_>,
-    options: Options<'_>,
+    options: FieldExpiryOptions<'_>,
 ) -> Result<bool, CommandError> {
     let Some(wanted) = options.fields_are_there else { return Ok(true) };
     let (home, due) = (ctx.home(key), ctx.data.due());

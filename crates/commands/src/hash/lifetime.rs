@@ -9,23 +9,23 @@ use crate::word::Word;
 
 /// Which of the two commands' options are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grammar {
+pub(super) enum FieldExpiryCommand {
     Hgetex,
     Hsetex,
 }
 
 /// What the options say.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Options<'a> {
+pub(super) struct FieldExpiryOptions<'a> {
     /// `NX` and `XX`: whether the key must be there.
     pub key_is_there: Option<bool>,
     /// `FNX` and `FXX`: whether the fields must be there.
     pub fields_are_there: Option<bool>,
-    lifetime: Option<Lifetime<'a>>,
+    lifetime: Option<FieldLifetime<'a>>,
 }
 
 #[derive(Clone, Copy)]
-enum Lifetime<'a> {
+enum FieldLifetime<'a> {
     Keep,
     Persist,
     Timed(Unit, &'a [u8]),
@@ -39,13 +39,13 @@ enum Unit {
     UnixMillis,
 }
 
-impl<'a> Options<'a> {
+impl<'a> FieldExpiryOptions<'a> {
     /// Reads the words before `FIELDS`.
-    pub(super) fn parse(words: Vec<&'a [u8]>, grammar: Grammar) -> Result<Self, CommandError> {
+    pub(super) fn parse(words: Vec<&'a [u8]>, grammar: FieldExpiryCommand) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
-            let is = |name: &str| word.says(name);
+            let is = |name: &str| word.eq_token(name);
             let timed = [
                 ("EX", Unit::Seconds),
                 ("PX", Unit::Millis),
@@ -54,15 +54,15 @@ impl<'a> Options<'a> {
             ];
             if let Some((_, unit)) = timed.into_iter().find(|(name, _)| is(name)) {
                 let operand = words.next().ok_or(CommandError::SYNTAX)?;
-                options.live(Lifetime::Timed(unit, operand))?;
-            } else if grammar == Grammar::Hgetex && is("PERSIST") {
-                options.live(Lifetime::Persist)?;
-            } else if grammar == Grammar::Hsetex && is("KEEPTTL") {
-                options.live(Lifetime::Keep)?;
-            } else if grammar == Grammar::Hsetex && (is("NX") || is("XX")) {
-                demand(&mut options.key_is_there, is("XX"))?;
-            } else if grammar == Grammar::Hsetex && (is("FNX") || is("FXX")) {
-                demand(&mut options.fields_are_there, is("FXX"))?;
+                options.set_expiry_option(FieldLifetime::Timed(unit, operand))?;
+            } else if grammar == FieldExpiryCommand::Hgetex && is("PERSIST") {
+                options.set_expiry_option(FieldLifetime::Persist)?;
+            } else if grammar == FieldExpiryCommand::Hsetex && is("KEEPTTL") {
+                options.set_expiry_option(FieldLifetime::Keep)?;
+            } else if grammar == FieldExpiryCommand::Hsetex && (is("NX") || is("XX")) {
+                set_condition(&mut options.key_is_there, is("XX"))?;
+            } else if grammar == FieldExpiryCommand::Hsetex && (is("FNX") || is("FXX")) {
+                set_condition(&mut options.fields_are_there, is("FXX"))?;
             } else {
                 return Err(CommandError::SYNTAX);
             }
@@ -71,12 +71,12 @@ impl<'a> Options<'a> {
     }
 
     /// The same may be said again, the last time counts; nothing else beside it.
-    fn live(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
+    fn set_expiry_option(&mut self, lifetime: FieldLifetime<'a>) -> Result<(), CommandError> {
         let agrees = match (self.lifetime, lifetime) {
             (None, _)
-            | (Some(Lifetime::Keep), Lifetime::Keep)
-            | (Some(Lifetime::Persist), Lifetime::Persist) => true,
-            (Some(Lifetime::Timed(before, _)), Lifetime::Timed(now, _)) => before == now,
+            | (Some(FieldLifetime::Keep), FieldLifetime::Keep)
+            | (Some(FieldLifetime::Persist), FieldLifetime::Persist) => true,
+            (Some(FieldLifetime::Timed(before, _)), FieldLifetime::Timed(now, _)) => before == now,
             _ => false,
         };
         self.lifetime = Some(lifetime);
@@ -87,14 +87,14 @@ impl<'a> Options<'a> {
     pub(super) fn expiry(&self, ctx: &Ctx<'_>) -> Result<Option<ExpiryChange>, CommandError> {
         Ok(match self.lifetime {
             None => None,
-            Some(Lifetime::Keep) => Some(ExpiryChange::Keep),
-            Some(Lifetime::Persist) => Some(ExpiryChange::Clear),
-            Some(Lifetime::Timed(unit, text)) => Some(ExpiryChange::At(unit.read(text, ctx)?)),
+            Some(FieldLifetime::Keep) => Some(ExpiryChange::Keep),
+            Some(FieldLifetime::Persist) => Some(ExpiryChange::Clear),
+            Some(FieldLifetime::Timed(unit, text)) => Some(ExpiryChange::At(unit.read(text, ctx)?)),
         })
     }
 }
 
-fn demand(condition: &mut Option<bool>, is_there: bool) -> Result<(), CommandError> {
+fn set_condition(condition: &mut Option<bool>, is_there: bool) -> Result<(), CommandError> {
     if condition.replace(is_there).is_some_and(|before| before != is_there) {
         return Err(CommandError::SYNTAX);
     }

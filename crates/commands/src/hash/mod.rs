@@ -1,6 +1,6 @@
 //! The hash family.
 
-use collections::{Item, Limits};
+use collections::{CollectionLimits, Item};
 use config::Config;
 use keyspace::Key;
 use wire::reply::ReplyBuffer;
@@ -46,9 +46,9 @@ const fn expirations(last: Arg) -> [Arg; 5] {
 }
 
 /// Up to where a hash is a `listpack`.
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config) -> CollectionLimits {
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
-    Limits {
+    CollectionLimits {
         entry_count_max: size(config.hash_max_listpack_entries),
         value_size_max: size(config.hash_max_listpack_value),
     }

@@ -76,8 +76,8 @@ fn make_dense(ctx: &mut Ctx<'_>, sketch: &mut Sketch) -> Result<bool, CommandErr
 /// There is one implementation only; it answers as if it were two.
 fn switch(word: &[u8], reply: Reply<'_>) -> Result<Replied, CommandError> {
     match word {
-        _ if word.says("on") => Ok(reply.simple("enabled")),
-        _ if word.says("off") => Ok(reply.simple("disabled")),
+        _ if word.eq_token("on") => Ok(reply.simple("enabled")),
+        _ if word.eq_token("off") => Ok(reply.simple("disabled")),
         _ => Err(NEITHER_ON_NOR_OFF),
     }
 }

@@ -13,9 +13,9 @@ pub(crate) fn limits(config: &Config) -> ListLimits {
 
 /// The end that `LEFT` or `RIGHT` names.
 pub(super) fn parse_end(text: &[u8]) -> Result<End, CommandError> {
-    if text.says("left") {
+    if text.eq_token("left") {
         Ok(End::Left)
-    } else if text.says("right") {
+    } else if text.eq_token("right") {
         Ok(End::Right)
     } else {
         Err(CommandError::SYNTAX)

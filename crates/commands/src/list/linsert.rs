@@ -34,8 +34,8 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let distance = match args.at(2) {
-        word if word.says("before") => 0,
-        word if word.says("after") => 1,
+        word if word.eq_token("before") => 0,
+        word if word.eq_token("after") => 1,
         _ => return Err(CommandError::SYNTAX),
     };
     let (key, pivot, element) = (ctx.key(0), args.at(3), args.at(4));

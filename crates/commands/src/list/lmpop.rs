@@ -82,7 +82,7 @@ fn parse(args: Args<'_>, count_at: usize) -> Result<(End, usize), CommandError> 
     let end = parse_end(args.at(end_at))?;
     match (args.get(end_at + 1), args.get(end_at + 2)) {
         (None, _) => Ok((end, 1)),
-        (Some(word), Some(count)) if word.says("count") => {
+        (Some(word), Some(count)) if word.eq_token("count") => {
             let count = parse_i64_strict(count).filter(|count| *count > 0).ok_or(BAD_COUNT)?;
             let is_last = args.len() == end_at + 3;
             if is_last { Ok((end, count as usize)) } else { Err(CommandError::SYNTAX) }

@@ -43,13 +43,13 @@ const BEYOND_RANGE: CommandError = CommandError::new(
 const BAD_COUNT: CommandError = CommandError::new("ERR COUNT can't be negative");
 const BAD_MAXLEN: CommandError = CommandError::new("ERR MAXLEN can't be negative");
 
-struct Options {
+struct PositionOptions {
     rank: i64,
     count: Option<u64>,
     len_max: u64,
 }
 
-impl Options {
+impl PositionOptions {
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self { rank: 1, count: None, len_max: 0 };
         let mut index = 3;
@@ -57,16 +57,16 @@ impl Options {
             let value = args.get(index + 1).ok_or(CommandError::SYNTAX)?;
             let number = parse_i64_strict(value);
             let not_negative = number.and_then(|number| u64::try_from(number).ok());
-            if word.says("rank") {
+            if word.eq_token("rank") {
                 options.rank = number.ok_or(CommandError::NOT_AN_INTEGER)?;
                 match options.rank {
                     i64::MIN => return Err(BEYOND_RANGE),
                     0 => return Err(ZERO_RANK),
                     _ => {}
                 }
-            } else if word.says("count") {
+            } else if word.eq_token("count") {
                 options.count = Some(not_negative.ok_or(BAD_COUNT)?);
-            } else if word.says("maxlen") {
+            } else if word.eq_token("maxlen") {
                 options.len_max = not_negative.ok_or(BAD_MAXLEN)?;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -79,7 +79,7 @@ impl Options {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, element) = (ctx.key(0), args.at(2));
-    let Options { rank, count, len_max } = Options::parse(args)?;
+    let PositionOptions { rank, count, len_max } = PositionOptions::parse(args)?;
     let Some(list) = ctx.find::<List>(key)? else {
         return Ok(if count.is_some() { reply.array(0).done() } else { reply.null() });
     };

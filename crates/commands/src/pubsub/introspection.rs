@@ -7,8 +7,8 @@ use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
-use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
+use crate::subscriptions::SubscriptionKind;
 
 const FLAGS: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE);
 
@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command::container(
                      (relatively short channels and patterns)",
                 )
                 .args(&[Arg::new("pattern", ArgType::Pattern).optional()]),
-            |ctx, args, reply| channels(ctx, Topic::Channel, args, reply),
+            |ctx, args, reply| channels(ctx, SubscriptionKind::Channel, args, reply),
         ),
         help::command(Group::Pubsub, "6.2.0", |_, _, reply| help::answer(&COMMAND, reply)),
         Command::keyless(
@@ -36,7 +36,7 @@ pub const COMMAND: Command = Command::container(
             2,
             FLAGS,
             Doc::new(Group::Pubsub, "2.8.0", "Returns the number of different patterns."),
-            |ctx, _, reply| Ok(reply.integer(ctx.host.name_count(Topic::Pattern) as i64)),
+            |ctx, _, reply| Ok(reply.integer(ctx.host.name_count(SubscriptionKind::Pattern) as i64)),
         ),
         Command::keyless(
             "numsub",
@@ -47,7 +47,7 @@ pub const COMMAND: Command = Command::container(
                     "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
                 )
                 .args(&[Arg::string("channel").optional().multiple()]),
-            |ctx, args, reply| counts(ctx, Topic::Channel, args, reply),
+            |ctx, args, reply| counts(ctx, SubscriptionKind::Channel, args, reply),
         ),
         Command::keyless(
             "shardchannels",
@@ -59,7 +59,7 @@ pub const COMMAND: Command = Command::container(
                      matching (relatively short shard channels).",
                 )
                 .args(&[Arg::new("pattern", ArgType::Pattern).optional()]),
-            |ctx, args, reply| channels(ctx, Topic::ShardChannel, args, reply),
+            |ctx, args, reply| channels(ctx, SubscriptionKind::ShardChannel, args, reply),
         ),
         Command::keyless(
             "shardnumsub",
@@ -70,14 +70,14 @@ pub const COMMAND: Command = Command::container(
                     "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
                 )
                 .args(&[Arg::string("shardchannel").optional().multiple()]),
-            |ctx, args, reply| counts(ctx, Topic::ShardChannel, args, reply),
+            |ctx, args, reply| counts(ctx, SubscriptionKind::ShardChannel, args, reply),
         ),
     ],
 );
 
 fn channels(
     ctx: &mut Ctx<'_>,
-    topic: Topic,
+    kind: SubscriptionKind,
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
@@ -86,7 +86,7 @@ fn channels(
         return Err(CommandError::quote(head, args.at(1), "'. Try PUBSUB HELP."));
     }
     let pattern = args.get(2);
-    let mut names = ctx.host.names(topic);
+    let mut names = ctx.host.names(kind);
     names.retain(|name| pattern.is_none_or(|pattern| base::glob::matches(pattern, name)));
     let mut out = reply.array(names.len());
     for name in &names {
@@ -97,14 +97,14 @@ fn channels(
 
 fn counts(
     ctx: &mut Ctx<'_>,
-    topic: Topic,
+    kind: SubscriptionKind,
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.array((args.len() - 2) * 2);
     for name in args.tail(2) {
         out.bulk(name);
-        out.integer(ctx.host.listener_count(topic, name) as i64);
+        out.integer(ctx.host.listener_count(kind, name) as i64);
     }
     Ok(out.done())
 }

@@ -6,8 +6,8 @@ use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
-use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
+use crate::subscriptions::SubscriptionKind;
 
 const FLAGS: Flags =
     Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
@@ -23,7 +23,7 @@ pub const PUBLISH: Command = Command::keyless(
              subscribed patterns (by any client).",
         )
         .args(&[Arg::string("channel"), Arg::string("message")]),
-    |ctx, args, reply| publish(ctx, Topic::Channel, args, reply),
+    |ctx, args, reply| publish(ctx, SubscriptionKind::Channel, args, reply),
 );
 
 /// `SPUBLISH shardchannel message`
@@ -34,15 +34,15 @@ pub const SPUBLISH: Command = Command::keyless(
     Doc::new(Group::Pubsub, "7.0.0", "Sends a message to those who listen to a shard channel.")
         .complexity("O(N) where N is the number of clients subscribed to the receiving shard channel.")
         .args(&[Arg::string("shardchannel"), Arg::string("message")]),
-    |ctx, args, reply| publish(ctx, Topic::ShardChannel, args, reply),
+    |ctx, args, reply| publish(ctx, SubscriptionKind::ShardChannel, args, reply),
 )
 .keys(&[KeySpec::first(KeyFlags::NOT_KEY)]);
 
 fn publish(
     ctx: &mut Ctx<'_>,
-    topic: Topic,
+    kind: SubscriptionKind,
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    Ok(reply.integer(ctx.host.publish_message(topic, args.at(1), args.at(2)) as i64))
+    Ok(reply.integer(ctx.host.publish_message(kind, args.at(1), args.at(2)) as i64))
 }

@@ -8,9 +8,9 @@ use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
-use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
 use crate::session::{Session, SessionFlags};
+use crate::subscriptions::SubscriptionKind;
 
 const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::NOSCRIPT)
@@ -36,7 +36,7 @@ pub const SUBSCRIBE: Command = Command::keyless(
     Doc::new(Group::Pubsub, "2.0.0", "Listens to channels.")
         .complexity(TO_SUBSCRIBE)
         .args(&[Arg::string("channel").multiple()]),
-    |ctx, args, reply| subscribe(ctx, Topic::Channel, args, reply),
+    |ctx, args, reply| subscribe(ctx, SubscriptionKind::Channel, args, reply),
 );
 
 /// `PSUBSCRIBE pattern [pattern ...]`
@@ -47,7 +47,7 @@ pub const PSUBSCRIBE: Command = Command::keyless(
     Doc::new(Group::Pubsub, "2.0.0", "Listens to the channels that match a pattern.")
         .complexity(TO_SUBSCRIBE_PATTERNS)
         .args(&[Arg::new("pattern", ArgType::Pattern).multiple()]),
-    |ctx, args, reply| subscribe(ctx, Topic::Pattern, args, reply),
+    |ctx, args, reply| subscribe(ctx, SubscriptionKind::Pattern, args, reply),
 );
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
@@ -58,7 +58,7 @@ pub const SSUBSCRIBE: Command = Command::keyless(
     Doc::new(Group::Pubsub, "7.0.0", "Listens to shard channels.")
         .complexity(TO_SUBSCRIBE_SHARDS)
         .args(&[Arg::string("shardchannel").multiple()]),
-    |ctx, args, reply| subscribe(ctx, Topic::ShardChannel, args, reply),
+    |ctx, args, reply| subscribe(ctx, SubscriptionKind::ShardChannel, args, reply),
 )
 .keys(SHARD_KEYS);
 
@@ -67,10 +67,10 @@ pub const UNSUBSCRIBE: Command = Command::keyless(
     "unsubscribe",
     -1,
     FLAGS,
-    Doc::new(Group::Pubsub, "2.0.0", "Stops listening to channels; to all of them without a name.")
+    Doc::new(Group::Pubsub, "2.0.0", "Unsubscribes from the given channels, or from all channels.")
         .complexity(TO_UNSUBSCRIBE)
         .args(&[Arg::string("channel").optional().multiple()]),
-    |ctx, args, reply| unsubscribe(ctx, Topic::Channel, args, reply),
+    |ctx, args, reply| unsubscribe(ctx, SubscriptionKind::Channel, args, reply),
 );
 
 /// `PUNSUBSCRIBE [pattern ...]`
@@ -78,10 +78,10 @@ pub const PUNSUBSCRIBE: Command = Command::keyless(
     "punsubscribe",
     -1,
     FLAGS,
-    Doc::new(Group::Pubsub, "2.0.0", "Stops listening by patterns; by all of them without one.")
+    Doc::new(Group::Pubsub, "2.0.0", "Unsubscribes from the given patterns, or from all patterns.")
         .complexity(TO_UNSUBSCRIBE_PATTERNS)
         .args(&[Arg::new("pattern", ArgType::Pattern).optional().multiple()]),
-    |ctx, args, reply| unsubscribe(ctx, Topic::Pattern, args, reply),
+    |ctx, args, reply| unsubscribe(ctx, SubscriptionKind::Pattern, args, reply),
 );
 
 /// `SUNSUBSCRIBE [shardchannel ...]`
@@ -89,14 +89,18 @@ pub const SUNSUBSCRIBE: Command = Command::keyless(
     "sunsubscribe",
     -1,
     FLAGS,
-    Doc::new(Group::Pubsub, "7.0.0", "Stops listening to shard channels; to all of them without a name.")
-        .complexity(TO_UNSUBSCRIBE_SHARDS)
-        .args(&[Arg::string("shardchannel").optional().multiple()]),
-    |ctx, args, reply| unsubscribe(ctx, Topic::ShardChannel, args, reply),
+    Doc::new(
+        Group::Pubsub,
+        "7.0.0",
+        "Unsubscribes from the given shard channels, or from all shard channels.",
+    )
+    .complexity(TO_UNSUBSCRIBE_SHARDS)
+    .args(&[Arg::string("shardchannel").optional().multiple()]),
+    |ctx, args, reply| unsubscribe(ctx, SubscriptionKind::ShardChannel, args, reply),
 )
 .keys(SHARD_KEYS);
 
-impl Topic {
+impl SubscriptionKind {
     fn subscribed_word(self) -> &'static [u8] {
         match self {
             Self::Channel => b"subscribe",
@@ -117,7 +121,7 @@ impl Topic {
     fn subscription_count(self, session: &Session) -> i64 {
         let count = match self {
             Self::Channel | Self::Pattern => {
-                session.name_count(Topic::Channel) + session.name_count(Topic::Pattern)
+                session.name_count(SubscriptionKind::Channel) + session.name_count(SubscriptionKind::Pattern)
             }
             Self::ShardChannel | Self::Prefix => session.name_count(self),
         };
@@ -127,19 +131,19 @@ impl Topic {
 
 fn subscribe(
     ctx: &mut Ctx<'_>,
-    topic: Topic,
+    kind: SubscriptionKind,
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     for name in args.tail(1) {
-        if !ctx.session.listens_to(topic, name) {
-            ctx.host.listen(ctx.session, topic, name);
+        if !ctx.session.listens_to(kind, name) {
+            ctx.host.listen(ctx.session, kind, name);
         }
         out.push(3);
-        out.bulk(topic.subscribed_word());
+        out.bulk(kind.subscribed_word());
         out.bulk(name);
-        out.integer(topic.subscription_count(ctx.session));
+        out.integer(kind.subscription_count(ctx.session));
     }
     ctx.session.flags.insert(SessionFlags::LISTENING);
     Ok(out.done())
@@ -147,22 +151,22 @@ fn subscribe(
 
 fn unsubscribe(
     ctx: &mut Ctx<'_>,
-    topic: Topic,
+    kind: SubscriptionKind,
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     if args.len() > 1 {
         for name in args.tail(1) {
-            end_one(ctx, topic, Some(name), &mut out);
+            end_one(ctx, kind, Some(name), &mut out);
         }
     } else {
-        let names = ctx.session.names_of(topic);
+        let names = ctx.session.names_of(kind);
         for name in &names {
-            end_one(ctx, topic, Some(name), &mut out);
+            end_one(ctx, kind, Some(name), &mut out);
         }
         if names.is_empty() {
-            end_one(ctx, topic, None, &mut out);
+            end_one(ctx, kind, None, &mut out);
         }
     }
     if !ctx.session.listens() {
@@ -172,15 +176,15 @@ fn unsubscribe(
 }
 
 /// Stops listening to one name, if it was listened to, and says so in any case.
-fn end_one(ctx: &mut Ctx<'_>, topic: Topic, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
-    if let Some(name) = name.filter(|name| ctx.session.listens_to(topic, name)) {
-        ctx.host.unlisten(ctx.session, topic, name, out);
+fn end_one(ctx: &mut Ctx<'_>, kind: SubscriptionKind, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
+    if let Some(name) = name.filter(|name| ctx.session.listens_to(kind, name)) {
+        ctx.host.unlisten(ctx.session, kind, name, out);
     }
     out.push(3);
-    out.bulk(topic.unsubscribed_word());
+    out.bulk(kind.unsubscribed_word());
     match name {
         Some(name) => out.bulk(name),
         None => out.null(),
     }
-    out.integer(topic.subscription_count(ctx.session));
+    out.integer(kind.subscription_count(ctx.session));
 }

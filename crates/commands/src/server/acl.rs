@@ -58,7 +58,7 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     }
     let category = Categories::all()
         .iter_names()
-        .find(|(name, _)| wanted.says(name))
+        .find(|(name, _)| wanted.eq_token(name))
         .map(|(_, category)| category)
         .ok_or_else(|| CommandError::quote("ERR Unknown category '", wanted, "'"))?;
     let members: Vec<&str> = NUMBERED

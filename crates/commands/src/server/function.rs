@@ -42,7 +42,7 @@ pub const COMMAND: Command = Command::container(
 );
 
 fn flush(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let is_known = |word: &[u8]| word.says("sync") || word.says("async");
+    let is_known = |word: &[u8]| word.eq_token("sync") || word.eq_token("async");
     if args.len() > 3 || args.get(2).is_some_and(|word| !is_known(word)) {
         return Err(CommandError::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }

@@ -30,7 +30,7 @@ const SHAFTS: usize = 8;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut rest = args.tail(1);
-    if rest.get(0).is_some_and(|word| word.says("version")) && rest.len() > 1 {
+    if rest.get(0).is_some_and(|word| word.eq_token("version")) && rest.len() > 1 {
         number(rest.at(1))?;
         rest = rest.tail(2);
     }

@@ -82,7 +82,7 @@ const PEAK_RATIO_MAX: f64 = 1.5;
 fn usage(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut options = args.tail(3);
     while !options.is_empty() {
-        let Some(count) = options.get(1).filter(|_| options.name().says("samples")) else {
+        let Some(count) = options.get(1).filter(|_| options.name().eq_token("samples")) else {
             return Err(CommandError::SYNTAX);
         };
         if parse_i64_strict(count).ok_or(CommandError::NOT_AN_INTEGER)? < 0 {

@@ -1,6 +1,6 @@
 //! What intersections, unions and differences share: finding the sets, and storing a result.
 
-use collections::{Collection, DecimalBuffer, Home, Item, Set, Wanted};
+use collections::{AllocContext, Collection, DecimalBuffer, Item, MemberProbe, Set};
 use keyspace::Key;
 
 use crate::context::{Ctx, EventClass};
@@ -15,7 +15,7 @@ pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option
 /// Visits the members that all sets have, until `visit` answers false. The smallest set is gone through, and the others
 /// are asked.
 pub(super) fn intersect<'s>(
-    home: Home<'_>,
+    home: AllocContext<'_>,
     sets: Vec<Option<&'s Set>>,
     mut visit: impl FnMut(Item<'s>) -> bool,
 ) {
@@ -31,7 +31,7 @@ pub(super) fn intersect<'s>(
             Item::Int(value) if only_ints => others.clone().all(|set| set.has_int(value)),
             item => {
                 let mut buffer = DecimalBuffer::new();
-                let mut wanted = Wanted::new(item, &mut buffer);
+                let mut wanted = MemberProbe::new(item, &mut buffer);
                 others.clone().all(|set| set.has(home, &mut wanted))
             }
         };

@@ -1,6 +1,6 @@
 //! `SDIFF` and `SDIFFSTORE`
 
-use collections::{Collection, DecimalBuffer, Home, Item, Set, Wanted};
+use collections::{AllocContext, Collection, DecimalBuffer, Item, MemberProbe, Set};
 use wire::request::Args;
 
 use super::combine::{find_sets, store};
@@ -93,7 +93,7 @@ fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Re
 }
 
 /// Visits the members of the first set that no other one has.
-fn subtract(home: Home<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
+fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
     let Some((Some(first), all_others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = all_others.iter().copied().flatten().collect();
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
@@ -112,7 +112,7 @@ fn subtract(home: Home<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut buffer = DecimalBuffer::new();
     for member in first.iter() {
-        let mut wanted = Wanted::new(member, &mut buffer);
+        let mut wanted = MemberProbe::new(member, &mut buffer);
         if !others.iter().any(|set| set.has(home, &mut wanted)) {
             visit(member);
         }

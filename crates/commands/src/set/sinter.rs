@@ -148,7 +148,7 @@ fn parse_limit(options: Args<'_>) -> Result<Option<usize>, CommandError> {
     let mut limit = None;
     let mut rest = options.iter();
     while let Some(word) = rest.next() {
-        let operand = rest.next().filter(|_| word.says("limit")).ok_or(CommandError::SYNTAX)?;
+        let operand = rest.next().filter(|_| word.eq_token("limit")).ok_or(CommandError::SYNTAX)?;
         let number = parse_i64_strict(operand).and_then(|number| usize::try_from(number).ok());
         limit = Some(number.ok_or(BAD_LIMIT)?);
     }

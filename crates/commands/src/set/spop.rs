@@ -1,6 +1,6 @@
 //! `SPOP`
 
-use collections::{Collection, NewValue, Removed, Set};
+use collections::{Collection, NewValue, OwnedEntry, Set};
 use keyspace::{Key, Random};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -92,7 +92,7 @@ fn pop_several(
     if let Some(rest) = rest.filter(Set::is_costly_to_drop) {
         let rest = NewValue::Object(Box::new(rest.into_object()));
         let heap = ctx.home(key).heap;
-        ctx.data.discard(Removed::new(heap, key.bytes, rest, None));
+        ctx.data.discard(OwnedEntry::new(heap, key.bytes, rest, None));
     }
     ctx.changed(EventClass::Set, "spop", key);
     ctx.effects.dirty += count as u64 - 1;

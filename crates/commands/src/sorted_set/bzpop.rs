@@ -6,7 +6,7 @@ use collections::Kind;
 use wire::request::Args;
 
 use super::combine::find_counted;
-use super::pop::{End, Shape, first_present, pop};
+use super::pop::{End, PopReplyForm, first_present, pop};
 use super::zpop::{ZMPOP, parse_multi_pop};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
@@ -85,7 +85,7 @@ fn pop_one(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, end: End) -> Res
     let timeout = parse_seconds(ctx, args.at(args.len() - 1))?;
     let keys = ctx.keys();
     match first_present(ctx, keys)? {
-        Some(key) => pop(ctx, key, end, 1, Shape::KeyAndFlat, reply),
+        Some(key) => pop(ctx, key, end, 1, PopReplyForm::KeyAndFlat, reply),
         None => wait(ctx, timeout, reply),
     }
 }
@@ -95,7 +95,7 @@ fn pop_several(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Re
     let timeout = parse_seconds(ctx, args.at(1))?;
     let keys = ctx.keys();
     match first_present(ctx, keys)? {
-        Some(key) => pop(ctx, key, end, count, Shape::KeyAndPairs, reply),
+        Some(key) => pop(ctx, key, end, count, PopReplyForm::KeyAndPairs, reply),
         None => wait(ctx, timeout, reply),
     }
 }

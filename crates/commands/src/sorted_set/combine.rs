@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use collections::{Collection, DecimalBuffer, Home, Item, Object, Set, SortedSet, ValueRef};
+use collections::{AllocContext, Collection, DecimalBuffer, Item, Object, Set, SortedSet, ValueRef};
 use keyspace::Key;
 use wire::number::{parse_f64_decimal, parse_i64_strict};
 use wire::request::Args;
@@ -60,7 +60,7 @@ pub(super) struct Inputs<'a> {
 
 struct Source<'a> {
     value: Value<'a>,
-    home: Home<'static>,
+    home: AllocContext<'static>,
     weight: f64,
 }
 
@@ -78,9 +78,9 @@ type Elements<'a> = Vec<(Cow<'a, [u8]>, f64)>;
 impl Aggregate {
     fn parse(word: &[u8]) -> Option<Self> {
         match () {
-            () if word.says("sum") => Some(Self::Sum),
-            () if word.says("min") => Some(Self::Min),
-            () if word.says("max") => Some(Self::Max),
+            () if word.eq_token("sum") => Some(Self::Sum),
+            () if word.eq_token("min") => Some(Self::Min),
+            () if word.eq_token("max") => Some(Self::Max),
             () => None,
         }
     }
@@ -110,7 +110,7 @@ impl<'a> Value<'a> {
     }
 
     /// The score of a member; in a set without scores, 1.
-    fn score(self, home: Home<'_>, member: &[u8]) -> Option<f64> {
+    fn score(self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         match self {
             Self::Missing => None,
             Self::SortedSet(set) => set.score(home, member),
@@ -175,7 +175,7 @@ impl<'a> Inputs<'a> {
         let has_aggregate = matches!(operation, Operation::Union | Operation::Inter);
         let mut options = options;
         while let Some(word) = options.get(0) {
-            let is = |name: &[u8]| word.says(name);
+            let is = |name: &[u8]| word.eq_token(name);
             if has_aggregate && options.len() > self.sources.len() && is(b"weights") {
                 for (source, weight) in self.sources.iter_mut().zip(options.tail(1).iter()) {
                     source.weight = parse_f64_decimal(weight).ok_or(NOT_A_WEIGHT)?;

@@ -19,7 +19,7 @@ pub(crate) enum End {
 
 /// How popped elements are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum PopReplyForm {
     /// Members and scores in turn.
     Flat,
     /// Pairs.
@@ -34,8 +34,8 @@ impl End {
     /// The end that a word names.
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         match () {
-            () if word.says("min") => Some(Self::Min),
-            () if word.says("max") => Some(Self::Max),
+            () if word.eq_token("min") => Some(Self::Min),
+            () if word.eq_token("max") => Some(Self::Max),
             () => None,
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn pop(
     key: Key<'_>,
     end: End,
     count: usize,
-    shape: Shape,
+    shape: PopReplyForm,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
@@ -75,13 +75,13 @@ pub(crate) fn pop(
         let len = set.len();
         let count = count.min(len);
         match shape {
-            Shape::Flat => out.array(2 * count),
-            Shape::Pairs => out.array(count),
-            Shape::KeyAndFlat => {
+            PopReplyForm::Flat => out.array(2 * count),
+            PopReplyForm::Pairs => out.array(count),
+            PopReplyForm::KeyAndFlat => {
                 out.array(2 * count + 1);
                 out.bulk(key.bytes);
             }
-            Shape::KeyAndPairs => {
+            PopReplyForm::KeyAndPairs => {
                 out.array(2);
                 out.bulk(key.bytes);
                 out.array(count);
@@ -92,7 +92,7 @@ pub(crate) fn pop(
             End::Max => set.range_backward(len - 1, count),
         };
         for (member, score) in elements {
-            if matches!(shape, Shape::Pairs | Shape::KeyAndPairs) {
+            if matches!(shape, PopReplyForm::Pairs | PopReplyForm::KeyAndPairs) {
                 out.array(2);
             }
             out.bulk(member);

@@ -2,14 +2,14 @@
 
 use wire::reply::ReplyBuffer;
 
-use crate::lending::Lending;
+use crate::reply_buffers::SharedReplyBuffers;
 
 /// Writes elements as an array of their own, which may be long.
 pub(super) fn write_elements<'a>(
     out: &mut ReplyBuffer<'_>,
     elements: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     with_scores: bool,
-    lending: &Lending,
+    lending: &SharedReplyBuffers,
 ) {
     write_header(out, elements.len(), with_scores);
     let portions = lending.portions(out);

@@ -1,6 +1,6 @@
 //! `ZADD` and `ZINCRBY`: one function, in which an increment is a score to be added.
 
-use collections::{Home, SortedSet, SortedSetLimits};
+use collections::{AllocContext, SortedSet, SortedSetLimits};
 use wire::number::parse_f64_decimal;
 use wire::request::Args;
 
@@ -118,7 +118,7 @@ impl AddOptions {
         if word.first().is_none_or(|first| !first.is_ascii_alphabetic()) {
             return false;
         }
-        let is = |name: &[u8]| word.says(name);
+        let is = |name: &[u8]| word.eq_token(name);
         let option = match () {
             () if is(b"nx") => &mut self.only_new,
             () if is(b"xx") => &mut self.only_old,
@@ -176,7 +176,7 @@ pub(crate) fn add_elements(
 ) -> Result<Replied, CommandError> {
     let (key, limits) = (ctx.key(0), limits(ctx));
     let value_size_max = elements.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
-    let add_all = |set: &mut SortedSet, home: Home<'_>| {
+    let add_all = |set: &mut SortedSet, home: AllocContext<'_>| {
         set.prepare(elements.len(), value_size_max, limits);
         let mut counts = Counts::default();
         for (member, score) in elements {
@@ -230,7 +230,7 @@ impl Counts {
 /// Gives one member its score, as far as the options let it. Returns the score it has then.
 fn add_one(
     set: &mut SortedSet,
-    home: Home<'_>,
+    home: AllocContext<'_>,
     limits: SortedSetLimits,
     member: &[u8],
     score: f64,

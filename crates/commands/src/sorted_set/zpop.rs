@@ -5,7 +5,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::combine::find_counted;
-use super::pop::{End, Shape, first_present, pop};
+use super::pop::{End, PopReplyForm, first_present, pop};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -97,7 +97,7 @@ fn pop_one_key(
     if ctx.find_for_write::<SortedSet>(key)?.is_none() || count == Some(0) {
         return Ok(reply.array(0).done());
     }
-    let shape = if reply.is_resp3() && count.is_some() { Shape::Pairs } else { Shape::Flat };
+    let shape = if reply.is_resp3() && count.is_some() { PopReplyForm::Pairs } else { PopReplyForm::Flat };
     pop(ctx, key, end, count.unwrap_or(1), shape, reply)
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn parse_multi_pop(args: Args<'_>, count_at: usize) -> Result<(End, u
     let mut count = None;
     let mut options = args.tail(end_at + 1);
     while let Some(word) = options.get(0) {
-        if count.is_some() || !word.says("count") || options.len() < 2 {
+        if count.is_some() || !word.eq_token("count") || options.len() < 2 {
             return Err(CommandError::SYNTAX);
         }
         let number = parse_i64_strict(options.at(1)).and_then(|count| usize::try_from(count).ok());
@@ -124,7 +124,7 @@ fn run_zmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repl
     let (end, count) = parse_multi_pop(args, 1)?;
     let keys = ctx.keys();
     match first_present(ctx, keys)? {
-        Some(key) => pop(ctx, key, end, count, Shape::KeyAndPairs, reply),
+        Some(key) => pop(ctx, key, end, count, PopReplyForm::KeyAndPairs, reply),
         None => Ok(reply.null_array()),
     }
 }

@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Err(COUNT_OUT_OF_RANGE);
     }
     let with_scores = args.get(3).is_some();
-    if args.len() > 4 || args.get(3).is_some_and(|word| !word.says("withscores")) {
+    if args.len() > 4 || args.get(3).is_some_and(|word| !word.eq_token("withscores")) {
         return Err(CommandError::SYNTAX);
     }
     if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {

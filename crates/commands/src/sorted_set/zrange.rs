@@ -231,7 +231,7 @@ impl<'a> Query<'a> {
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
         let mut options = args.tail(2);
         while let Some(word) = options.get(0) {
-            let is = |name: &[u8]| word.says(name);
+            let is = |name: &[u8]| word.eq_token(name);
             if form.may_have_scores && is(b"withscores") {
                 with_scores = true;
             } else if is(b"limit") && options.len() > 2 {

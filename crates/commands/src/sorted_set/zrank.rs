@@ -54,7 +54,7 @@ fn rank(
     let with_score = match args.get(3) {
         None => false,
         Some(_) if args.len() > 4 => return Err(CommandError::wrong_arity(ctx.command.name)),
-        Some(word) if word.says("withscore") => true,
+        Some(word) if word.eq_token("withscore") => true,
         Some(_) => return Err(CommandError::SYNTAX),
     };
     let key = ctx.key(0);

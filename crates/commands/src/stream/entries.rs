@@ -4,7 +4,7 @@ use collections::stream::{StreamEntry, StreamId};
 use wire::number::{I64_TEXT_SIZE_MAX, format_u64};
 use wire::reply::ReplyBuffer;
 
-use crate::lending::Lending;
+use crate::reply_buffers::SharedReplyBuffers;
 
 /// An id as a bulk string.
 pub fn write_id(out: &mut ReplyBuffer<'_>, id: StreamId) {
@@ -23,13 +23,13 @@ pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
     }
 }
 
-/// An array of entries, at most `count` of them. Portions of them are lent if that is accepted, which is
+/// An array of entries, at most `count` of them. ReplyChunks of them are lent if that is accepted, which is
 /// for the last array of a reply only whose length is not told yet.
 pub fn write_entries<'a>(
     out: &mut ReplyBuffer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: Option<usize>,
-    lending: &Lending,
+    lending: &SharedReplyBuffers,
 ) {
     let array = out.deferred_array();
     let (mut len, portions) = (0, lending.portions(out));

@@ -29,7 +29,7 @@ impl References {
     pub fn parse(word: &[u8]) -> Option<Self> {
         [(&b"keepref"[..], Self::Keep), (b"delref", Self::Delete), (b"acked", Self::Acknowledged)]
             .into_iter()
-            .find(|(name, _)| word.says(name))
+            .find(|(name, _)| word.eq_token(name))
             .map(|(_, references)| references)
     }
 

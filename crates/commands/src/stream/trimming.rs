@@ -67,11 +67,11 @@ impl TrimmingOptions {
         if operands.is_empty() {
             return Ok(None);
         }
-        let is_maxlen = word.says("maxlen");
-        if is_maxlen || word.says("minid") {
+        let is_maxlen = word.eq_token("maxlen");
+        if is_maxlen || word.eq_token("minid") {
             return self.parse_strategy(is_maxlen, operands).map(Some);
         }
-        if word.says("limit") {
+        if word.eq_token("limit") {
             let limit = parse_integer(operands[0])?;
             if limit < 0 {
                 return Err(NEGATIVE_LIMIT);

@@ -120,7 +120,7 @@ fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
                 return Err(CommandError::SYNTAX);
             }
             at += 1;
-        } else if word.says("ids") && ids.is_none() {
+        } else if word.eq_token("ids") && ids.is_none() {
             let count = parse_integer(args.get(at + 1).ok_or(CommandError::SYNTAX)?)?;
             let count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
             let rest = args.tail(at + 2);

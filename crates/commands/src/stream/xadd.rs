@@ -54,7 +54,7 @@ const EXHAUSTED: CommandError =
 const TOO_LARGE: CommandError = CommandError::new("ERR Elements are too large to be stored");
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(ctx.config, args)?;
+    let options = AddOptions::parse(ctx.config, args)?;
     let key = ctx.key(0);
     if ctx.find_for_write::<Stream>(key)?.is_none() && !options.makes_stream {
         return Ok(reply.null());
@@ -108,7 +108,7 @@ pub fn node_limits(config: &Config) -> NodeLimits {
     }
 }
 
-struct Options {
+struct AddOptions {
     makes_stream: bool,
     trimming: Option<Trimming>,
     id: NewId,
@@ -116,20 +116,20 @@ struct Options {
     fields_at: usize,
 }
 
-impl Options {
+impl AddOptions {
     fn parse(config: &Config, args: Args<'_>) -> Result<Self, CommandError> {
         let mut makes_stream = true;
         let mut trimming = TrimmingOptions::default();
         let mut at = 2;
         let id = loop {
             let Some(word) = args.get(at) else { return Err(CommandError::wrong_arity("xadd")) };
-            if word.says("*") {
+            if word.eq_token("*") {
                 break NewId::Auto;
             }
             let words: Vec<&[u8]> = args.tail(at).iter().take(3).collect();
             if let Some(count) = trimming.parse(&words)? {
                 at += count;
-            } else if word.says("nomkstream") {
+            } else if word.eq_token("nomkstream") {
                 makes_stream = false;
                 at += 1;
             } else {

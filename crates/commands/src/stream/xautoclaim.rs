@@ -126,11 +126,11 @@ impl Claim {
             Self { min_idle, start: parse_start(args.at(5))?, count: COUNT_DEFAULT, just_id: false };
         let mut options = args.tail(6).iter();
         while let Some(word) = options.next() {
-            if word.says("justid") {
+            if word.eq_token("justid") {
                 claim.just_id = true;
                 continue;
             }
-            let operand = options.next().filter(|_| word.says("count"));
+            let operand = options.next().filter(|_| word.eq_token("count"));
             let count = parse_i64_strict(operand.ok_or(CommandError::SYNTAX)?);
             claim.count = count.filter(|count| (1..=COUNT_MAX).contains(count)).ok_or(BAD_COUNT)?;
         }

@@ -131,19 +131,19 @@ impl Claim {
         };
         while let Some(word) = options.next() {
             let unknown = || CommandError::quote("ERR Unrecognized XCLAIM option '", up_to_nul(word), "'");
-            if word.says("force") {
+            if word.eq_token("force") {
                 claim.force = true;
-            } else if word.says("justid") {
+            } else if word.eq_token("justid") {
                 claim.just_id = true;
-            } else if word.says("idle") {
+            } else if word.eq_token("idle") {
                 let idle = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_IDLE)?;
                 claim.delivered_at = now.wrapping_sub(idle);
-            } else if word.says("time") {
+            } else if word.eq_token("time") {
                 claim.delivered_at = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_TIME)?;
-            } else if word.says("retrycount") {
+            } else if word.eq_token("retrycount") {
                 let count = parse_i64_strict(options.next().ok_or_else(unknown)?).ok_or(BAD_RETRY_COUNT)?;
                 claim.retry_count = u64::try_from(count).ok();
-            } else if word.says("lastid") {
+            } else if word.eq_token("lastid") {
                 claim.last_id = parse_id(options.next().ok_or_else(unknown)?, 0)?;
             } else {
                 return Err(unknown());

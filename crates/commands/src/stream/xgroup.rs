@@ -110,7 +110,7 @@ const BUSY_GROUP: CommandError = CommandError::new("BUSYGROUP Consumer Group nam
 const BAD_ENTRIES_READ: CommandError = CommandError::new("ERR value for ENTRIESREAD must be positive or -1");
 
 fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args)?;
+    let options = CreateOptions::parse(args)?;
     let key = ctx.key(0);
     let last_id = ctx.find_for_write::<Stream>(key)?.map(|stream| stream.last_id);
     let is_new = last_id.is_none();
@@ -139,7 +139,7 @@ fn create(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
 }
 
 fn set_id(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args)?;
+    let options = CreateOptions::parse(args)?;
     let last_id = with_group(ctx, args, |stream, _| stream.last_id)?;
     let id = match up_to_nul(args.at(4)) {
         b"$" => last_id,
@@ -212,12 +212,12 @@ fn report(ctx: &mut Ctx<'_>, event: &'static str) {
 }
 
 #[derive(Default)]
-struct Options {
+struct CreateOptions {
     makes_stream: bool,
     entries_read: Option<u64>,
 }
 
-impl Options {
+impl CreateOptions {
     /// No group has read more than was ever added: else its lag would be negative.
     fn entries_read_of(&self, stream: &Stream) -> Option<u64> {
         self.entries_read.map(|read| read.min(stream.entries_added))
@@ -225,14 +225,14 @@ impl Options {
 
     fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let is_create = args.at(1).says("create");
+        let is_create = args.at(1).eq_token("create");
         let mut rest = args.tail(5).iter();
         while let Some(word) = rest.next() {
-            if is_create && word.says("mkstream") {
+            if is_create && word.eq_token("mkstream") {
                 options.makes_stream = true;
                 continue;
             }
-            let Some(operand) = rest.next().filter(|_| word.says("entriesread")) else {
+            let Some(operand) = rest.next().filter(|_| word.eq_token("entriesread")) else {
                 return Err(help::wrong_subcommand("XGROUP", args.at(1)));
             };
             let count = parse_integer(operand)?;

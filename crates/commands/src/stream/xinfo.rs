@@ -11,8 +11,8 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::help;
-use crate::lending::Lending;
 use crate::reply::{Replied, Reply};
+use crate::reply_buffers::SharedReplyBuffers;
 use crate::word::Word;
 
 /// `XINFO subcommand ...`
@@ -118,10 +118,10 @@ fn stream(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let options = args.tail(3);
     let full = match options.len() {
         0 => None,
-        1 | 3 if options.at(0).says("full") => {
+        1 | 3 if options.at(0).eq_token("full") => {
             let count = match options.get(2) {
                 None => COUNT_DEFAULT,
-                Some(_) if !options.at(1).says("count") => return Err(wrong()),
+                Some(_) if !options.at(1).eq_token("count") => return Err(wrong()),
                 Some(count) => usize::try_from(parse_integer(count)?).unwrap_or(COUNT_DEFAULT),
             };
             Some(if count == 0 { usize::MAX } else { count })
@@ -159,7 +159,12 @@ fn write_ends(out: &mut ReplyBuffer<'_>, stream: &Stream) {
 
 fn write_everything(out: &mut ReplyBuffer<'_>, stream: &Stream, count: usize) {
     out.bulk(b"entries");
-    write_entries(out, stream.range(StreamId::MIN, StreamId::MAX), Some(count), &Lending::default());
+    write_entries(
+        out,
+        stream.range(StreamId::MIN, StreamId::MAX),
+        Some(count),
+        &SharedReplyBuffers::default(),
+    );
     out.bulk(b"groups");
     out.array(stream.group_count());
     for (name, group) in stream.groups() {

@@ -128,7 +128,7 @@ impl<'a> Filter<'a> {
         }
         let mut at = 3;
         let mut min_idle = 0;
-        if args.at(3).says("idle") {
+        if args.at(3).eq_token("idle") {
             min_idle = parse_integer(args.at(4))?;
             if args.len() < 8 {
                 return Err(CommandError::SYNTAX);

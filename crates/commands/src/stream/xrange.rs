@@ -76,7 +76,7 @@ fn answer(
     let mut count = None;
     let mut options = args.tail(4).iter();
     while let Some(word) = options.next() {
-        let operand = options.next().filter(|_| word.says("count"));
+        let operand = options.next().filter(|_| word.eq_token("count"));
         count = Some(parse_count(operand.ok_or(CommandError::SYNTAX)?)?);
     }
     let Some(stream) = ctx.find::<Stream>(ctx.key(0))? else { return Ok(reply.array(0).done()) };

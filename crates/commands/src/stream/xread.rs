@@ -17,8 +17,8 @@ use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, 
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
-use crate::lending::Lending;
 use crate::reply::{Parts, Replied, Reply};
+use crate::reply_buffers::SharedReplyBuffers;
 use crate::session::{BlockReason, KeyWait};
 use crate::word::Word;
 
@@ -101,7 +101,7 @@ const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negativ
 const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
 
 /// What a request asks for.
-struct Options<'a> {
+struct ReadOptions<'a> {
     /// Where the keys begin among the arguments.
     streams_at: usize,
     stream_count: usize,
@@ -114,7 +114,7 @@ struct Options<'a> {
 }
 
 fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args, "xread", ctx.now())?;
+    let options = ReadOptions::parse(args, "xread", ctx.now())?;
     let mut behind = Vec::with_capacity(options.stream_count);
     for index in 0..options.stream_count {
         let stream = ctx.find::<Stream>(ctx.key(index))?;
@@ -139,7 +139,12 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         }
         let Some(start) = after.next() else { continue };
         streams.begin(&mut out, key.bytes);
-        write_entries(&mut out, stream.range(start, StreamId::MAX), options.count, &Lending::default());
+        write_entries(
+            &mut out,
+            stream.range(start, StreamId::MAX),
+            options.count,
+            &SharedReplyBuffers::default(),
+        );
     }
     match streams.finish(&mut out) {
         true => Ok(out.done()),
@@ -148,7 +153,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 }
 
 fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args, "xreadgroup", ctx.now())?;
+    let options = ReadOptions::parse(args, "xreadgroup", ctx.now())?;
     let (group, _) = options.group.ok_or(MISSING_GROUP)?;
     // `None`: what is new for the group.
     let mut behind = Vec::with_capacity(options.stream_count);
@@ -187,7 +192,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
 fn wait(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     behind: Option<&[StreamId]>,
     mut out: Parts<'_>,
 ) -> Replied {
@@ -211,7 +216,7 @@ fn read_one_for_group(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
     after: Option<StreamId>,
-    options: &Options<'_>,
+    options: &ReadOptions<'_>,
     streams: &mut StreamsReply,
     out: &mut ReplyBuffer<'_>,
 ) -> Result<(), CommandError> {
@@ -338,7 +343,7 @@ impl StreamsReply {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> ReadOptions<'a> {
     fn parse(args: Args<'a>, name: &str, now: Millis) -> Result<Self, CommandError> {
         let for_group = name == "xreadgroup";
         let mut options =
@@ -346,7 +351,7 @@ impl<'a> Options<'a> {
         let mut at = 1;
         while let Some(word) = args.get(at) {
             let more = args.len() - at - 1;
-            if word.says("block") && more > 0 {
+            if word.eq_token("block") && more > 0 {
                 let timeout = parse_i64_strict(args.at(at + 1)).ok_or(BAD_TIMEOUT)?;
                 if timeout < 0 {
                     return Err(NEGATIVE_TIMEOUT);
@@ -354,10 +359,10 @@ impl<'a> Options<'a> {
                 now.0.checked_add(timeout).ok_or(LATE_TIMEOUT)?;
                 options.timeout = Some((timeout > 0).then(|| Duration::from_millis(timeout.unsigned_abs())));
                 at += 2;
-            } else if word.says("count") && more > 0 {
+            } else if word.eq_token("count") && more > 0 {
                 options.count = Some(parse_count(args.at(at + 1))?).filter(|count| *count > 0);
                 at += 2;
-            } else if word.says("streams") && more > 0 {
+            } else if word.eq_token("streams") && more > 0 {
                 if !more.is_multiple_of(2) {
                     let symbol = if for_group { '>' } else { '$' };
                     return Err(CommandError::owned(format!(
@@ -368,13 +373,13 @@ impl<'a> Options<'a> {
                 options.streams_at = at + 1;
                 options.stream_count = more / 2;
                 return Ok(options);
-            } else if word.says("group") && more >= 2 {
+            } else if word.eq_token("group") && more >= 2 {
                 if !for_group {
                     return Err(GROUP_IN_XREAD);
                 }
                 options.group = Some((args.at(at + 1), args.at(at + 2)));
                 at += 3;
-            } else if word.says("noack") {
+            } else if word.eq_token("noack") {
                 if !for_group {
                     return Err(NOACK_IN_XREAD);
                 }

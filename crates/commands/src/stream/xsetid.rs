@@ -50,9 +50,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let mut options = args.tail(3).iter();
     while let Some(word) = options.next() {
         let operand = options.next().ok_or(CommandError::SYNTAX)?;
-        if word.says("entriesadded") {
+        if word.eq_token("entriesadded") {
             entries_added = Some(u64::try_from(parse_integer(operand)?).map_err(|_| NEGATIVE_ADDED)?);
-        } else if word.says("maxdeletedid") {
+        } else if word.eq_token("maxdeletedid") {
             max_deleted_id = parse_id(operand, 0)?;
             if last_id < max_deleted_id {
                 return Err(BELOW_GIVEN);

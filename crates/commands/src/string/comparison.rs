@@ -24,7 +24,7 @@ pub(super) enum Comparison<'a> {
 impl<'a> Comparison<'a> {
     /// The comparison with `operand` that `word` asks for.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Self> {
-        let is = |name: &str| word.says(name);
+        let is = |name: &str| word.eq_token(name);
         Some(if is("IFEQ") {
             Self::Equal(operand)
         } else if is("IFNE") {

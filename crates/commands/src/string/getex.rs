@@ -4,7 +4,7 @@ use collections::ExpiryChange;
 use keyspace::Key;
 use wire::request::Args;
 
-use super::options::{Grammar, Options};
+use super::options::{OptionSet, SetOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -43,7 +43,7 @@ const EXPIRATIONS: &[Arg] = &[
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let options = Options::parse(args.tail(2), Grammar::Getex)?;
+    let options = SetOptions::parse(args.tail(2), OptionSet::Getex)?;
     let change = options.lifetime.change(ctx)?;
     ctx.data.expire_if_due(key);
     let mut out = reply.parts();

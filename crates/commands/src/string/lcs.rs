@@ -51,7 +51,7 @@ const NO_MEMORY: CommandError =
     CommandError::new("ERR Insufficient memory, failed allocating transient memory for LCS");
 
 #[derive(Default)]
-struct Options {
+struct LcsOptions {
     len: bool,
     idx: bool,
     with_match_len: bool,
@@ -88,11 +88,11 @@ fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<ValueRef<'c>, CommandError
     Ok(ctx.find_string(key).map_err(|_| NOT_STRINGS)?.unwrap_or(ValueRef::Bytes(b"")))
 }
 
-fn parse(args: Args<'_>) -> Result<Options, CommandError> {
-    let mut options = Options::default();
+fn parse(args: Args<'_>) -> Result<LcsOptions, CommandError> {
+    let mut options = LcsOptions::default();
     let mut rest = args.iter();
     while let Some(word) = rest.next() {
-        let is = |name: &str| word.says(name);
+        let is = |name: &str| word.eq_token(name);
         if is("IDX") {
             options.idx = true;
         } else if is("LEN") {
@@ -110,7 +110,7 @@ fn parse(args: Args<'_>) -> Result<Options, CommandError> {
     if options.len && options.idx { Err(AMBIGUOUS) } else { Ok(options) }
 }
 
-fn reply_matches(table: &Lengths<'_>, options: &Options, reply: Reply<'_>) -> Replied {
+fn reply_matches(table: &Lengths<'_>, options: &LcsOptions, reply: Reply<'_>) -> Replied {
     let mut out = reply.map(2);
     out.bulk(b"matches");
     let list = out.deferred_array();

@@ -5,7 +5,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::assignment::put;
-use super::options::{Grammar, Options};
+use super::options::{OptionSet, SetOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -55,7 +55,7 @@ const FIRST_KEY: usize = 2;
 const BAD_COUNT: CommandError = CommandError::new("ERR invalid numkeys value or out of range");
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args.tail(options_start(args)?), Grammar::Msetex)?;
+    let options = SetOptions::parse(args.tail(options_start(args)?), OptionSet::Msetex)?;
     let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
     for key in ctx.keys() {
         if !options.condition.holds(ctx, key)? {

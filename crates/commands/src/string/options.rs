@@ -16,7 +16,7 @@ const WORD_SIZE_MAX: usize = 7;
 
 /// Which options a command has beside the timed expiries, which all have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grammar {
+pub(super) enum OptionSet {
     /// `SET`: conditions, comparisons, `GET` and `KEEPTTL`.
     Set,
     /// `MSETEX`: conditions and `KEEPTTL`.
@@ -27,7 +27,7 @@ pub(super) enum Grammar {
 
 /// What the options of a request say.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options<'a> {
+pub(super) struct SetOptions<'a> {
     /// When keys are set at all.
     pub condition: Condition<'a>,
     /// How long they live.
@@ -75,9 +75,9 @@ pub(super) enum TimeKind {
     UnixMillis,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SetOptions<'a> {
     /// Reads the options of a request; `args` starts behind its keys and values.
-    pub fn parse(args: Args<'a>, grammar: Grammar) -> Result<Self, CommandError> {
+    pub fn parse(args: Args<'a>, grammar: OptionSet) -> Result<Self, CommandError> {
         let mut options = Self { condition: Condition::Always, lifetime: Lifetime::Unsaid, get: false };
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
@@ -91,37 +91,37 @@ impl<'a> Options<'a> {
         &mut self,
         word: &'a [u8],
         operands: &mut impl Iterator<Item = &'a [u8]>,
-        grammar: Grammar,
+        grammar: OptionSet,
     ) -> Result<(), CommandError> {
         let mut operand = || operands.next().ok_or(CommandError::SYNTAX);
         let (mut upper, word) = ([0; WORD_SIZE_MAX], up_to_nul(word));
         let upper = upper.get_mut(..word.len()).ok_or(CommandError::SYNTAX)?;
         upper.copy_from_slice(word);
         upper.make_ascii_uppercase();
-        let sets = grammar != Grammar::Getex;
+        let sets = grammar != OptionSet::Getex;
         match &*upper {
-            b"EX" => self.live(Lifetime::Timed(TimeKind::Seconds, operand()?)),
-            b"PX" => self.live(Lifetime::Timed(TimeKind::Millis, operand()?)),
-            b"EXAT" => self.live(Lifetime::Timed(TimeKind::UnixSeconds, operand()?)),
-            b"PXAT" => self.live(Lifetime::Timed(TimeKind::UnixMillis, operand()?)),
-            b"KEEPTTL" if sets => self.live(Lifetime::Keep),
-            b"PERSIST" if grammar == Grammar::Getex => self.live(Lifetime::Persist),
-            b"NX" if sets => self.demand(Condition::Absent),
-            b"XX" if sets => self.demand(Condition::Present),
-            b"GET" if grammar == Grammar::Set => {
+            b"EX" => self.set_expiry_option(Lifetime::Timed(TimeKind::Seconds, operand()?)),
+            b"PX" => self.set_expiry_option(Lifetime::Timed(TimeKind::Millis, operand()?)),
+            b"EXAT" => self.set_expiry_option(Lifetime::Timed(TimeKind::UnixSeconds, operand()?)),
+            b"PXAT" => self.set_expiry_option(Lifetime::Timed(TimeKind::UnixMillis, operand()?)),
+            b"KEEPTTL" if sets => self.set_expiry_option(Lifetime::Keep),
+            b"PERSIST" if grammar == OptionSet::Getex => self.set_expiry_option(Lifetime::Persist),
+            b"NX" if sets => self.set_condition(Condition::Absent),
+            b"XX" if sets => self.set_condition(Condition::Present),
+            b"GET" if grammar == OptionSet::Set => {
                 self.get = true;
                 Ok(())
             }
-            _ if grammar == Grammar::Set => {
+            _ if grammar == OptionSet::Set => {
                 let comparison = Comparison::named(word, operand()?).ok_or(CommandError::SYNTAX)?;
-                self.demand(Condition::Compared(comparison))
+                self.set_condition(Condition::Compared(comparison))
             }
             _ => Err(CommandError::SYNTAX),
         }
     }
 
     /// A lifetime may be said again in the same way: the last one counts.
-    fn live(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
+    fn set_expiry_option(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
         let agrees = match (self.lifetime, lifetime) {
             (Lifetime::Unsaid, _) => true,
             (Lifetime::Timed(before, _), Lifetime::Timed(now, _)) => before == now,
@@ -132,7 +132,7 @@ impl<'a> Options<'a> {
     }
 
     /// `NX` and `XX` may be said again, comparisons may not.
-    fn demand(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
+    fn set_condition(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
         let agrees = matches!(
             (self.condition, condition),
             (Condition::Always, _)

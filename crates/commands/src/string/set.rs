@@ -4,7 +4,7 @@ use collections::{ExpiryChange, NewValue};
 use wire::request::Args;
 
 use super::assignment::{Assignment, assign};
-use super::options::{Grammar, Options};
+use super::options::{OptionSet, SetOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -71,7 +71,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ctx.changed(EventClass::String, "set", key);
         return Ok(reply.ok());
     }
-    let options = Options::parse(args.tail(3), Grammar::Set)?;
+    let options = SetOptions::parse(args.tail(3), OptionSet::Set)?;
     let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
     let assignment = Assignment { key, value, condition: options.condition, expiry };
     if options.get {

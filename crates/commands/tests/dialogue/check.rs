@@ -18,7 +18,7 @@
 
 use expect_test::Expect;
 use wire::reply::Protocol;
-use wire::request::{Batch, Limits, Parser};
+use wire::request::{Batch, Parser, RequestLimits};
 use wire::response::Reply;
 
 use crate::marks::{Identity, Mark, covers};
@@ -140,7 +140,7 @@ fn dedented(script: &Expect) -> String {
 fn split(request: &str) -> Vec<Vec<u8>> {
     let line = format!("{request}\r\n");
     let mut batch = Batch::new();
-    let parsed = Parser::default().parse(line.as_bytes(), &Limits::default(), &mut batch, 1);
+    let parsed = Parser::default().parse(line.as_bytes(), &RequestLimits::default(), &mut batch, 1);
     assert!(parsed.error.is_none() && batch.len() == 1, "not a request: {request}");
     batch.requests(line.as_bytes()).flatten().map(repeated).collect()
 }

@@ -11,8 +11,8 @@ use commands::host::{
     ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
     ReplyBufferSetting, ShutdownOptions,
 };
-use commands::listening::Topic;
 use commands::session::{Queued, Session};
+use commands::subscriptions::SubscriptionKind;
 use config::{Config, SetCaller};
 use wire::reply::ReplyBuffer;
 
@@ -157,30 +157,30 @@ impl Host for TestHost {
 
     fn monitor(&self, _: &Session, _: bool) {}
 
-    fn listen(&self, session: &mut Session, topic: Topic, name: &[u8]) {
-        session.note_listening(topic, name.into());
+    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+        session.note_listening(kind, name.into());
     }
 
-    fn unlisten(&self, session: &mut Session, topic: Topic, name: &[u8], _: &mut ReplyBuffer<'_>) {
-        session.note_deaf(topic, name);
+    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], _: &mut ReplyBuffer<'_>) {
+        session.note_deaf(kind, name);
     }
 
     fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
 
     /// There is one connection, and what it listens to is known to its session only: nobody to publish to.
-    fn publish_message(&self, _: Topic, _: &[u8], _: &[u8]) -> u64 {
+    fn publish_message(&self, _: SubscriptionKind, _: &[u8], _: &[u8]) -> u64 {
         0
     }
 
-    fn names(&self, _: Topic) -> Vec<Arc<[u8]>> {
+    fn names(&self, _: SubscriptionKind) -> Vec<Arc<[u8]>> {
         Vec::new()
     }
 
-    fn name_count(&self, _: Topic) -> usize {
+    fn name_count(&self, _: SubscriptionKind) -> usize {
         0
     }
 
-    fn listener_count(&self, _: Topic, _: &[u8]) -> u64 {
+    fn listener_count(&self, _: SubscriptionKind, _: &[u8]) -> u64 {
         0
     }
 

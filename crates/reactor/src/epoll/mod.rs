@@ -25,11 +25,11 @@ use std::time::Duration;
 use accept::Listeners;
 
 use crate::connection_table::ConnectionTable;
-use crate::give_way::GiveWay;
 use crate::receive_buffer::{Pool, SharedPool};
 use crate::send_queue::SendQueue;
 use crate::waker::WakeState;
-use crate::{ConnectionId, Event, ListenerToken, Options, ReactorError, Socket, sys};
+use crate::yield_policy::YieldPolicy;
+use crate::{ConnectionId, Event, ListenerToken, ReactorError, ReactorOptions, Socket, sys};
 
 /// What `epoll_event::u64` names: a connection's bits, or one of these with a listener's token below it.
 const DATA_LISTENER: u64 = 1 << ConnectionId::BITS;
@@ -42,7 +42,7 @@ const INPUT: i32 = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     wake: Arc<WakeState>,
-    give_way: GiveWay,
+    yield_policy: YieldPolicy,
     connections: ConnectionTable<Connection>,
     listeners: Listeners,
     /// Ready to be accepted from or read this turn.
@@ -57,7 +57,7 @@ pub(crate) struct Epoll {
     quiet_events: VecDeque<Event>,
     kernel_events: Vec<libc::epoll_event>,
     pool: Rc<Pool>,
-    options: Options,
+    options: ReactorOptions,
 }
 
 enum Ready {
@@ -101,7 +101,7 @@ impl Connection {
 }
 
 impl Epoll {
-    pub(crate) fn new(wake: Arc<WakeState>, options: Options) -> Result<Self, ReactorError> {
+    pub(crate) fn new(wake: Arc<WakeState>, options: ReactorOptions) -> Result<Self, ReactorError> {
         assert!(options.shared_buffer_size > 0 && options.accept_count_max > 0, "sizes are positive");
         let epoll = sys::epoll_create().map_err(ReactorError::system("epoll_create1"))?;
         let events = libc::EPOLLIN | libc::EPOLLET;
@@ -110,7 +110,7 @@ impl Epoll {
         Ok(Self {
             epoll,
             wake,
-            give_way: GiveWay::default(),
+            yield_policy: YieldPolicy::default(),
             connections: ConnectionTable::new(),
             listeners: Listeners::default(),
             ready: VecDeque::new(),
@@ -160,8 +160,8 @@ impl Epoll {
         let mut timeout = self.wake_resting_listeners(timeout);
         let has_work = !self.events.is_empty() || !self.ready.is_empty() || !self.flush.is_empty();
         let may_block = !has_work && timeout != Some(Duration::ZERO);
-        if may_block && self.give_way.is_due() {
-            timeout = self.give_way.give_way(timeout);
+        if may_block && self.yield_policy.is_due() {
+            timeout = self.yield_policy.yield_once(timeout);
         }
         let blocks = may_block && self.wake.try_sleep();
         let timeout = if blocks { timeout } else { Some(Duration::ZERO) };

@@ -12,7 +12,7 @@ use sync::simulation::{self, Random};
 
 use super::settings::Settings;
 use super::{Descriptor, Notice};
-use crate::Options;
+use crate::ReactorOptions;
 
 /// The network of a simulation, and the descriptors of its process.
 pub struct Network {
@@ -132,9 +132,9 @@ impl Network {
     }
 
     /// The options of a reactor, with what the settings say otherwise.
-    pub(crate) fn adjust(&self, options: Options) -> Options {
+    pub(crate) fn adjust(&self, options: ReactorOptions) -> ReactorOptions {
         let settings = self.settings();
-        Options {
+        ReactorOptions {
             recv_buffer_size: settings.receive_buffer_size,
             recv_buffer_count: settings.receive_buffer_count,
             ..options

@@ -53,11 +53,11 @@ use ring::Ring;
 use send::MessageArena;
 
 use crate::connection_table::ConnectionTable;
-use crate::give_way::GiveWay;
 use crate::receive_buffer::Pool;
 use crate::send_queue::SendQueue;
 use crate::waker::WakeState;
-use crate::{CloseReason, ConnectionId, Event, Options, ReactorError, Socket};
+use crate::yield_policy::YieldPolicy;
+use crate::{CloseReason, ConnectionId, Event, ReactorError, ReactorOptions, Socket};
 
 /// What the top byte of a request's user data says; below it are a connection's bits or a listener's token.
 const KIND_RECEIVE: u64 = 1 << ConnectionId::BITS;
@@ -76,7 +76,7 @@ pub(crate) struct Uring {
     messages: ManuallyDrop<MessageArena>,
     wake: Arc<WakeState>,
     is_wake_armed: bool,
-    give_way: GiveWay,
+    yield_policy: YieldPolicy,
     listeners: Listeners,
     in_flight_count: usize,
     /// Completions of this turn, looked at up to `completion_index`.
@@ -176,7 +176,7 @@ impl Connection {
 }
 
 impl Uring {
-    pub(crate) fn new(wake: Arc<WakeState>, options: Options) -> Result<Self, ReactorError> {
+    pub(crate) fn new(wake: Arc<WakeState>, options: ReactorOptions) -> Result<Self, ReactorError> {
         #[cfg(feature = "simulation")]
         let options = crate::simulated::Network::current().map_or(options, |network| network.adjust(options));
         assert!(options.recv_buffer_size > 0 && options.recv_buffer_count > 0, "sizes are positive");
@@ -199,7 +199,7 @@ impl Uring {
             messages: ManuallyDrop::new(MessageArena::default()),
             wake,
             is_wake_armed: false,
-            give_way: GiveWay::default(),
+            yield_policy: YieldPolicy::default(),
             listeners: Listeners::default(),
             in_flight_count: 0,
             completions: Vec::new(),
@@ -249,10 +249,10 @@ impl Uring {
             || !self.resumed.is_empty()
             || self.completion_index < self.completions.len();
         let may_block = !has_work && timeout != Some(Duration::ZERO);
-        if may_block && self.ring.is_real() && self.give_way.is_due() {
+        if may_block && self.ring.is_real() && self.yield_policy.is_due() {
             // What is queued goes out first: others may be waiting for it.
             self.ring.enter(0, None).map_err(ReactorError::system("io_uring_enter"))?;
-            timeout = self.give_way.give_way(timeout);
+            timeout = self.yield_policy.yield_once(timeout);
         }
         let blocks = may_block && self.wake.try_sleep();
         let entered = if blocks { self.ring.enter(1, timeout) } else { self.ring.enter(0, None) };

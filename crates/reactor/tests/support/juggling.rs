@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, OnceLock, mpsc};
 
-use reactor::{CloseMode, Event, Listener, Options, Reactor, ReusePort, Socket, Waker};
+use reactor::{CloseMode, Event, Listener, Reactor, ReactorOptions, ReusePort, Socket, Waker};
 
 use super::mixer::Mixer;
 use super::{Backend, Fixture, PATIENCE, read_all, read_some};
@@ -39,7 +39,7 @@ pub fn juggle(backends: [Backend; 2], message_count: usize) {
         for (index, (inbox, outbox, listener)) in sides.into_iter().enumerate() {
             let (table, both_ready) = (&table, &both_ready);
             jugglers.push(scope.spawn(move || {
-                let (mut reactor, waker) = backends[index].reactor(Options::default()).unwrap();
+                let (mut reactor, waker) = backends[index].reactor(ReactorOptions::default()).unwrap();
                 if let Some(listener) = listener {
                     reactor.listen(listener, Fixture::LISTENER).unwrap();
                 }

@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use reactor::{
-    BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, Options, PeerAddress, Reactor,
-    ReactorError, ReusePort, Socket, Waker,
+    BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, PeerAddress, Reactor,
+    ReactorError, ReactorOptions, ReusePort, Socket, Waker,
 };
 
 /// Longest wait for anything before a test fails.
@@ -33,7 +33,7 @@ impl Backend {
     }
 
     /// Makes a reactor of this kind, with the other options given.
-    pub fn reactor(self, mut options: Options) -> Result<(Reactor, Waker), ReactorError> {
+    pub fn reactor(self, mut options: ReactorOptions) -> Result<(Reactor, Waker), ReactorError> {
         if matches!(self, Self::SmallUring) {
             options.entries = 8;
         }
@@ -43,7 +43,7 @@ impl Backend {
 
 /// Whether the backend can be used here; says so where it can't.
 pub fn is_available(backend: Backend) -> bool {
-    match backend.reactor(Options::default()) {
+    match backend.reactor(ReactorOptions::default()) {
         Ok(_) => true,
         Err(error) => {
             eprintln!("SKIPPED: {error}");
@@ -63,10 +63,10 @@ impl Fixture {
     pub const LISTENER: ListenerToken = ListenerToken(3);
 
     pub fn new(backend: Backend) -> Self {
-        Self::with_options(backend, Options::default())
+        Self::with_options(backend, ReactorOptions::default())
     }
 
-    pub fn with_options(backend: Backend, options: Options) -> Self {
+    pub fn with_options(backend: Backend, options: ReactorOptions) -> Self {
         let (mut reactor, waker) = backend.reactor(options).unwrap();
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
         let address = listener.local_address().unwrap().tcp().unwrap();
@@ -139,7 +139,7 @@ impl Fixture {
     }
 
     /// Turns until a turn brings no event.
-    pub fn settle(&mut self) {
+    pub fn drain_events(&mut self) {
         loop {
             self.reactor.wait(Some(Duration::from_millis(1))).unwrap();
             if self.reactor.next_event().is_none() {

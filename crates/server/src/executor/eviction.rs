@@ -22,7 +22,7 @@ use reactor::clock::Ticks;
 use sync::atomic::{AtomicU64, Ordering};
 
 use super::Executor;
-use crate::shared::Attention;
+use crate::shared::GlobalFlags;
 
 /// Most bytes that a thread may use before it adds up again what all threads use.
 const GRANT_SIZE_MAX: u64 = 64 << 10;
@@ -97,7 +97,7 @@ impl Executor {
     pub fn make_room(&mut self, need: u64) -> bool {
         // Whatever is about to happen may take any amount of memory.
         self.granted = 0;
-        if self.shared.attention.is_set(Attention::ANY_PAUSE) {
+        if self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE) {
             return true;
         }
         let used = self.shared.used_memory();

@@ -1,5 +1,5 @@
 //! Runs of plain requests: simple commands on keys, from a connection with nothing switched on, on a server that needs
-//! no attention. The same steps as for every request (latch, run, let go, report), inlined, with what is the same for
+//! no special mode. The same steps as for every request (latch, run, let go, report), inlined, with what is the same for
 //! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command. A
 //! latch is kept for the next request on the same slot, so that a hot key is not latched again and again.
 
@@ -40,11 +40,11 @@ impl Executor {
     #[inline]
     pub(super) fn is_plain(&self, connection: &Connection) -> bool {
         let session = &connection.session;
-        !self.is_stranger(connection)
+        !self.is_unauthenticated(connection)
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.slow_ns > TIMED_TOGETHER_NS_MAX
-            && self.shared.attention.load() == 0
+            && self.shared.global_flags.load() == 0
             && !(self.shared.hub.is_congested()
                 && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
             && self.view.holds_nothing()
@@ -95,7 +95,7 @@ impl Executor {
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
             for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
-                self.approach.reach(ctx.data, first_key, half);
+                self.prefetch_pipeline.advance(ctx.data, first_key, half);
                 if count % PRELOADED_KEY_COUNT_MAX == 0 {
                     ctx.data.release();
                     let ahead = Ahead { planned, bytes, db: ctx.session.db };
@@ -103,14 +103,14 @@ impl Executor {
                 }
                 let latched = if let [key] = keys {
                     // Said so, the compiler knows that it is one.
-                    self.approach.tell(std::slice::from_ref(key), first_key);
+                    self.prefetch_pipeline.apply_hints(std::slice::from_ref(key), first_key);
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
                     ctx.data.release();
                     let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
                     let rest = first_key + u64::from(half);
-                    self.approach.reach(ctx.data, rest, plan.key_count - half);
-                    self.approach.tell(keys, first_key);
+                    self.prefetch_pipeline.advance(ctx.data, rest, plan.key_count - half);
+                    self.prefetch_pipeline.apply_hints(keys, first_key);
                     latched
                 };
                 if latched.is_err() {
@@ -136,7 +136,7 @@ impl Executor {
                         host,
                         shared: self.shared,
                         statistics: self.statistics,
-                        stand_in: &mut self.stand_in,
+                        serve_context: &mut self.serve_context,
                     };
                     serving.serve_ready();
                 }

@@ -1,16 +1,16 @@
 //! Planning: what is known of the requests of a batch before anything is latched, and the memory they will touch asked for.
 //!
 //! Touches no data: names, arity and keys only. The memory comes while other requests are planned and run, so a batch of few
-//! requests would wait for it; that is why what arrived together is planned ahead ([`Executor::foresee`]).
+//! requests would wait for it; that is why what arrived together is planned ahead ([`Executor::plan_ahead`]).
 
 use base::DbIndex;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
 use commands::command::{Command, find_keys};
 use commands::context::PlannedKey;
-use commands::index::{Found, Shape};
+use commands::index::{Found, PlanKind};
 use commands::table::CommandId;
 use keyspace::{Hints, KeyHasher};
-use wire::request::{Args, Batch, Limits, Parsed, Parser, Series};
+use wire::request::{Args, Batch, Parsed, Parser, RequestLimits, Series};
 
 use super::Executor;
 use crate::connection::Connection;
@@ -37,7 +37,7 @@ pub struct Planned {
     /// For what is left of the input, if it was planned ahead.
     pub(super) parser: Parser,
     /// What the input was held against.
-    pub(super) limits: Limits,
+    pub(super) limits: RequestLimits,
 }
 
 /// Which request of a batch: the `nth` of those that a plan is for.
@@ -124,7 +124,7 @@ pub(super) struct Plan {
     pub(super) requests: Series,
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,
-    pub(super) shape: Shape,
+    pub(super) shape: PlanKind,
     pub(super) refusal: Refusal,
     /// They touch keys, never take long, and mean nothing for the connection: see `plain.rs`.
     pub(super) is_plain: bool,
@@ -180,7 +180,7 @@ impl Executor {
         &mut self,
         parser: &mut Parser,
         bytes: &[u8],
-        limits: Limits,
+        limits: RequestLimits,
         db: DbIndex,
     ) -> Box<Planned> {
         let mut planned = self.spare_plans.pop().unwrap_or_default();
@@ -188,20 +188,20 @@ impl Executor {
         planned
     }
 
-    /// What [`Self::plan`] and [`Self::foresee`] do alike. A `SELECT` among the requests only makes those behind it wait for memory.
+    /// What [`Self::plan`] and [`Self::plan_ahead`] do alike. A `SELECT` among the requests only makes those behind it wait for memory.
     fn plan_batch(
         &mut self,
         planned: &mut Planned,
         parser: &mut Parser,
         bytes: &[u8],
-        limits: Limits,
+        limits: RequestLimits,
         db: DbIndex,
     ) {
         let Planned { batch, plans, keys, .. } = planned;
         batch.clear();
         planned.parsed = parser.parse(bytes, &limits, batch, BATCH_REQUEST_COUNT_MAX);
         planned.limits = limits;
-        planned.first_announced = self.approach.announced_count();
+        planned.first_announced = self.prefetch_pipeline.announced_count();
         plans.clear();
         keys.clear();
         keys.reserve(batch.len());
@@ -211,13 +211,13 @@ impl Executor {
             let args = batch.args(series, 0, bytes);
             let found = self.shared.commands.find(args.name());
             match found {
-                Some(found) if found.shape == Shape::OneKey && found.command.accepts(args.len()) => {
+                Some(found) if found.shape == PlanKind::OneKey && found.command.accepts(args.len()) => {
                     let plan = Plan::to_run(found, *series, keys.len());
                     plans.push(Plan { key_count: 1, is_plain: true, ..plan });
                     let requests = batch.args_from(series, 0, bytes);
                     keys.extend(requests.map(|args| planned_key(places, args, 1)));
                 }
-                Some(Found { shape: Shape::Keys, .. }) => {
+                Some(Found { shape: PlanKind::Keys, .. }) => {
                     plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
                 // Each has a plan of its own: which keys it has may depend on what is in its arguments.
@@ -227,7 +227,7 @@ impl Executor {
                 ),
             }
         }
-        self.approach.announce(keys, db);
+        self.prefetch_pipeline.announce(keys, db);
     }
 
     /// The plan of requests that are not just of one key, all of which have their keys in the same places.
@@ -246,7 +246,7 @@ impl Executor {
         let Some(mut found) = found else {
             let (command, id) = (None, CommandId(0));
             let (first_key, key_count) = (first_key as u32, 0);
-            let (shape, refusal, is_plain) = (Shape::Other, Refusal::Unknown, false);
+            let (shape, refusal, is_plain) = (PlanKind::Other, Refusal::Unknown, false);
             return Plan { requests, command, id, shape, refusal, is_plain, first_key, key_count };
         };
         let mut refusal = Refusal::None;
@@ -277,7 +277,7 @@ impl Executor {
             }
             self.found = indexes;
         }
-        plan.is_plain = found.shape != Shape::Other
+        plan.is_plain = found.shape != PlanKind::Other
             && plan.refusal == Refusal::None
             && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);
         plan
@@ -286,7 +286,7 @@ impl Executor {
     /// Plans input that is to be executed in this turn, if it is not long; [`Self::follow_foreseen`] goes on from there. It
     /// need not be what is executed: something may come in between.
     #[must_use]
-    pub fn foresee(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
+    pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
         if bytes.len() > FORESEEN_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
             return None;
         }
@@ -298,9 +298,9 @@ impl Executor {
         Some(planned)
     }
 
-    /// To be called when all that was foreseen in this turn is executed.
+    /// To be called when all that was planned in this turn is executed.
     pub fn end_foresight(&mut self) {
-        self.approach.clear();
+        self.prefetch_pipeline.clear();
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
     fn planned(bytes: &[u8]) -> Planned {
         let mut planned = Planned::default();
         let Planned { batch, plans, .. } = &mut planned;
-        let parsed = Parser::new().parse(bytes, &Limits::default(), batch, BATCH_REQUEST_COUNT_MAX);
+        let parsed = Parser::new().parse(bytes, &RequestLimits::default(), batch, BATCH_REQUEST_COUNT_MAX);
         assert_eq!(parsed.consumed, bytes.len());
         let index = commands::index::Index::new();
         plans.extend(batch.series().iter().map(|series| {

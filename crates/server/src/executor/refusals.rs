@@ -18,7 +18,7 @@ const QUOTE_SIZE_MAX: usize = 128;
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that no state of its connection could make right; a stranger does not learn why. A line of HTTP is not answered, but ends the
+    /// Answers a request that no state of its connection could make right; an unauthenticated client does not learn why. A line of HTTP is not answered, but ends the
     /// connection: a browser may have been made to send it, with commands in its body.
     #[cold]
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
@@ -31,7 +31,7 @@ impl Executor {
             return Step::Stop;
         }
         let is_open = plan.found().is_some_and(|found| found.command.flags.contains(Flags::NO_AUTH));
-        if !is_open && self.is_stranger(connection) {
+        if !is_open && self.is_unauthenticated(connection) {
             self.answer_error(connection, &CommandError::NO_AUTH);
             return Step::Done;
         }

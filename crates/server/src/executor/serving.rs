@@ -7,7 +7,7 @@
 //!
 //! Touches the view with the writer's latches, and other threads by mail. Invariants:
 //! 1. A waiter is only run while its claim is held.
-//! 2. When the latches go, each key noted as ready is served, or is in an [`Errand`].
+//! 2. When the latches go, each key noted as ready is served, or is in an [`DeferredServe`].
 //!
 //! **Errands.** What can't be served now (a destination's slot is taken, another writer just serves the waiter, a key expired where nobody serves)
 //! is done later by the same thread, which then latches what is needed in order, as any command does.
@@ -53,7 +53,7 @@ struct WaitingRequest {
 }
 
 /// A key whose waiters are to be served as soon as its slot, and others, can be latched.
-pub struct Errand {
+pub struct DeferredServe {
     key: Arc<OwnedKey>,
     /// Ascending.
     slots: Vec<Slot>,
@@ -61,9 +61,9 @@ pub struct Errand {
     pub parked: Option<ParkedCommand>,
 }
 
-/// What became of an errand.
+/// What became of an deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrandStep {
+pub enum DeferredStep {
     /// Those who could be served are.
     Done,
     /// It waits for a latch.
@@ -73,16 +73,16 @@ pub enum ErrandStep {
 }
 
 /// What stands in for the connections that are served.
-pub(super) struct StandIn {
+pub(super) struct ServeContext {
     session: Session,
     /// What could not be served at once.
-    errands: Vec<Errand>,
+    deferred_serves: Vec<DeferredServe>,
 }
 
-impl StandIn {
+impl ServeContext {
     pub(super) fn new() -> Self {
         let session = Session::new(0, String::new(), String::new(), Millis(0), false);
-        Self { session, errands: Vec::new() }
+        Self { session, deferred_serves: Vec::new() }
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Serving<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) shared: &'static Shared,
     pub(super) statistics: &'static ThreadStatistics,
-    pub(super) stand_in: &'a mut StandIn,
+    pub(super) serve_context: &'a mut ServeContext,
 }
 
 /// Whether a request that blocks could begin to wait.
@@ -166,7 +166,7 @@ impl Executor {
             host,
             shared: self.shared,
             statistics: self.statistics,
-            stand_in: &mut self.stand_in,
+            serve_context: &mut self.serve_context,
         };
         serving.serve_ready();
     }
@@ -200,51 +200,56 @@ impl Executor {
     }
 
     /// What is to be served later; keys that became ready where nobody served them included.
-    pub fn take_errands(&mut self) -> Vec<Errand> {
+    pub fn take_deferred(&mut self) -> Vec<DeferredServe> {
         debug_assert!(self.view.holds_nothing());
         while let Some(key) = self.view.take_ready() {
-            self.stand_in.errands.push(Errand::new(key, &[]));
+            self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
         }
-        std::mem::take(&mut self.stand_in.errands)
+        std::mem::take(&mut self.serve_context.deferred_serves)
     }
 
     /// Whether there is anything to be served later.
     #[inline]
     pub fn has_errands(&self) -> bool {
-        self.view.has_ready() || !self.stand_in.errands.is_empty()
+        self.view.has_ready() || !self.serve_context.deferred_serves.is_empty()
     }
 
-    /// Runs an errand with the latches that it has, or parks it for the next one under the name `token`. While writes
+    /// Runs an deferred with the latches that it has, or parks it for the next one under the name `token`. While writes
     /// are paused it has none.
-    pub fn run_errand(&mut self, errand: &mut Errand, token: Token, host: &dyn Host) -> ErrandStep {
-        if let Some(parked) = errand.parked.take() {
+    pub fn run_deferred(
+        &mut self,
+        deferred: &mut DeferredServe,
+        token: Token,
+        host: &dyn Host,
+    ) -> DeferredStep {
+        if let Some(parked) = deferred.parked.take() {
             self.view.restore(parked.kept);
             if !self.view.claim(parked.busy, token.0) {
-                errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy: parked.busy });
-                return ErrandStep::Parked;
+                deferred.parked = Some(ParkedCommand { kept: self.view.keep(), busy: parked.busy });
+                return DeferredStep::Parked;
             }
         }
         if self.shared.pauses_writes() {
             self.view.release();
-            return ErrandStep::Paused;
+            return DeferredStep::Paused;
         }
-        while let Err(busy) = self.latch_errand(errand) {
+        while let Err(busy) = self.latch_deferred(deferred) {
             if !self.view.park(busy, Mode::Write, token.0) {
-                errand.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
-                return ErrandStep::Parked;
+                deferred.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+                return DeferredStep::Parked;
             }
         }
-        self.view.note_ready(&errand.key);
+        self.view.note_ready(&deferred.key);
         self.serve_ready(host);
         self.view.release();
         if self.effects.dirty > 0 {
             self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
-        ErrandStep::Done
+        DeferredStep::Done
     }
 
-    fn latch_errand(&mut self, errand: &Errand) -> Result<(), Busy> {
-        self.view.latch_several(errand.slots.iter().copied(), Mode::Write)
+    fn latch_deferred(&mut self, deferred: &DeferredServe) -> Result<(), Busy> {
+        self.view.latch_several(deferred.slots.iter().copied(), Mode::Write)
     }
 }
 
@@ -257,7 +262,7 @@ impl Serving<'_> {
             if self.view.may_enlist(std::iter::once(key.key())) {
                 self.serve_key(&key);
             } else {
-                self.stand_in.errands.push(Errand::new(key, &[]));
+                self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
             }
         }
     }
@@ -269,16 +274,18 @@ impl Serving<'_> {
             let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
                 unreachable!("everybody who waits for a key is entered by `begin_wait`");
             };
-            if !request.also.iter().all(|slot| self.view.latch_too(*slot)) {
+            if !request.also.iter().all(|slot| self.view.try_latch_extra(*slot)) {
                 // Those behind must not overtake: what is there stays for the first.
-                self.stand_in.errands.push(Errand::new(Arc::clone(key), &request.also));
+                self.serve_context.deferred_serves.push(DeferredServe::new(Arc::clone(key), &request.also));
                 return;
             }
             match waiter.wait.try_serve() {
                 TryServe::Over => continue,
                 TryServe::BeingServed => {
                     // With another key, and perhaps in vain: then it must not miss this one.
-                    self.stand_in.errands.push(Errand::new(Arc::clone(key), &request.also));
+                    self.serve_context
+                        .deferred_serves
+                        .push(DeferredServe::new(Arc::clone(key), &request.also));
                     place += 1;
                     continue;
                 }
@@ -305,12 +312,12 @@ impl Serving<'_> {
 
     fn post(&self, waiter: &Waiter, mail: impl FnOnce(Token, u64) -> Mail) {
         let token = Token(waiter.address());
-        self.shared.seats.post(token.thread(), mail(token, waiter.client));
+        self.shared.workers.post(token.thread(), mail(token, waiter.client));
     }
 
     /// Runs a waiter's request again. Its reply, or `None` if it would block again.
     fn run_again(&mut self, waiter: &Waiter, request: &WaitingRequest) -> Option<Vec<u8>> {
-        let session = &mut self.stand_in.session;
+        let session = &mut self.serve_context.session;
         session.id = waiter.client;
         session.db = request.db;
         session.protocol = request.protocol;
@@ -347,7 +354,7 @@ impl Serving<'_> {
         self.effects.lending.accept(accepted);
         self.view.touch = touch;
         self.view.client = client;
-        if result.is_ok() && self.stand_in.session.blocked.take().is_some() {
+        if result.is_ok() && self.serve_context.session.blocked.take().is_some() {
             return None;
         }
         let ns = Ticks::now().ns_since(started);
@@ -371,7 +378,7 @@ impl Serving<'_> {
     /// Writes a served request to the logs that ask for it, as its client's.
     #[cold]
     fn log(&mut self, waiter: &Waiter, request: &WaitingRequest, cost: Cost) {
-        let session = &mut self.stand_in.session;
+        let session = &mut self.serve_context.session;
         if let Some(record) = self.shared.clients.find(waiter.client) {
             session.peer.clone_from(&record.peer);
             session.name.clone_from(&record.texts().name);
@@ -380,7 +387,7 @@ impl Serving<'_> {
     }
 }
 
-impl Errand {
+impl DeferredServe {
     fn new(key: Arc<OwnedKey>, also: &[Slot]) -> Self {
         let slots = distinct(also.iter().copied().chain([key.slot()]).collect());
         Self { key, slots, parked: None }

@@ -60,8 +60,8 @@ impl Executor {
         }
         let keys = planned.keys_between(place.plan + 1, whole.exec);
         let first_key = planned.first_announced_of(first, 0);
-        self.approach.reach(&self.view, first_key, keys.len() as u32);
-        self.approach.tell(keys, first_key);
+        self.prefetch_pipeline.advance(&self.view, first_key, keys.len() as u32);
+        self.prefetch_pipeline.apply_hints(keys, first_key);
         if !self.latch_transaction(connection, keys, whole.mode) {
             self.view.release();
             return None;

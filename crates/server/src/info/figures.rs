@@ -1,6 +1,6 @@
 //! The sections of `INFO` that are mostly counters.
 
-use commands::listening::Topic;
+use commands::subscriptions::SubscriptionKind;
 use commands::table::{CommandId, NUMBERED};
 use reactor::clock::{self, Uptime};
 use reactor::process::{self, UsageOf};
@@ -51,17 +51,18 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
 /// A line for each thread, as Redis 8 has them.
 pub(super) fn threads(text: &mut Text, shared: &Shared) {
     text.section("Threads");
-    let occupied = shared.statistics.threads().filter(|(thread, _)| shared.seats.seat(*thread).is_occupied());
+    let occupied =
+        shared.statistics.threads().filter(|(thread, _)| shared.workers.handle(*thread).is_occupied());
     for (thread, statistics) in occupied {
         text.line(
             &format!("io_thread_{thread}"),
             format!(
                 "clients={},reads={},writes={},commands={},busy_permille={}",
-                shared.seats.seat(thread).connection_count.value(),
+                shared.workers.handle(thread).connection_count.value(),
                 statistics.reads.value(),
                 statistics.writes.value(),
                 statistics.commands_processed.value(),
-                shared.seats.seat(thread).busy_permille(),
+                shared.workers.handle(thread).busy_permille(),
             ),
         );
     }
@@ -113,9 +114,9 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("current_eviction_exceeded_time", &exceeded_now_ms),
         ("keyspace_hits", &counters.sum(|counters| &counters.hits)),
         ("keyspace_misses", &counters.sum(|counters| &counters.misses)),
-        ("pubsub_channels", &shared.hub.name_count(Topic::Channel)),
-        ("pubsub_patterns", &shared.hub.name_count(Topic::Pattern)),
-        ("pubsubshard_channels", &shared.hub.name_count(Topic::ShardChannel)),
+        ("pubsub_channels", &shared.hub.name_count(SubscriptionKind::Channel)),
+        ("pubsub_patterns", &shared.hub.name_count(SubscriptionKind::Pattern)),
+        ("pubsubshard_channels", &shared.hub.name_count(SubscriptionKind::ShardChannel)),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
         ("migrate_cached_sockets", &0),
@@ -128,7 +129,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("current_active_defrag_time", &defrag_now_ms),
         ("tracking_total_keys", &shared.keyspace.remembered.key_count()),
         ("tracking_total_items", &shared.keyspace.remembered.reader_count()),
-        ("tracking_total_prefixes", &shared.hub.name_count(Topic::Prefix)),
+        ("tracking_total_prefixes", &shared.hub.name_count(SubscriptionKind::Prefix)),
         ("unexpected_error_replies", &0),
         ("total_error_replies", &sum(|thread| &thread.errors)),
         ("dump_payload_sanitizations", &0),

@@ -4,7 +4,7 @@ use commands::session::{Session, SessionFlags};
 
 use super::Thread;
 use crate::connection::Token;
-use crate::listening::{Broadcast, Invalidation, give_all};
+use crate::pubsub::{Broadcast, Invalidation, give_all};
 
 impl Thread {
     /// Sends what has changed in this turn to those who are told of all changes, here before the replies leave.
@@ -34,7 +34,7 @@ impl Thread {
         if is_served {
             return self.after_reply.push(invalidation);
         }
-        if let Some(invalidation) = self.ears.invalidation_came(invalidation, is_here) {
+        if let Some(invalidation) = self.subscriptions.invalidation_came(invalidation, is_here) {
             let hub = self.shared.hub;
             self.tell(to, |session, out| invalidation.give(hub, session, out));
         }
@@ -50,9 +50,9 @@ impl Thread {
     /// Keys that changed, for those who are told of all changes.
     pub(super) fn deliver_broadcast(&mut self, number: u64, broadcast: &Broadcast) {
         let hub = self.shared.hub;
-        for token in self.ears.broadcast_listeners(number, broadcast) {
+        for token in self.subscriptions.broadcast_listeners(number, broadcast) {
             self.tell(token, |session, out| {
-                if session.heard < number {
+                if session.delivered_seq < number {
                     broadcast.give(hub, session, out);
                 }
             });
@@ -61,8 +61,9 @@ impl Thread {
 
     /// No connection may keep anything any more.
     pub(super) fn invalidate_all(&mut self, number: u64) {
-        let caches =
-            |session: &Session| session.flags.contains(SessionFlags::TRACKING) && session.heard < number;
+        let caches = |session: &Session| {
+            session.flags.contains(SessionFlags::TRACKING) && session.delivered_seq < number
+        };
         let all = self.connections.iter().filter(|(_, connection)| caches(&connection.session));
         let tokens: Vec<Token> = all.map(|(_, connection)| connection.token).collect();
         let hub = self.shared.hub;

@@ -9,7 +9,7 @@ use super::Thread;
 use super::defragment::Defragmenter;
 use crate::connection::Token;
 use crate::memory;
-use crate::shared::Attention;
+use crate::shared::GlobalFlags;
 
 /// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
 const STOP_MS: i64 = 1000;
@@ -98,7 +98,7 @@ impl Thread {
             self.drop_spare_buffers();
         }
         if self.stopping && self.uptime >= self.stop_at {
-            self.give_up_slow_readers();
+            self.close_slow_readers();
         }
         if self.executor.client_memory_max < u64::MAX {
             self.evict_clients();
@@ -130,7 +130,7 @@ impl Thread {
         let is_importing = self.executor.config.import_mode;
         if is_importing
             || !self.shared.active_expire.load(Ordering::Relaxed)
-            || self.shared.attention.is_set(Attention::ANY_PAUSE)
+            || self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE)
         {
             return;
         }
@@ -175,7 +175,7 @@ impl Thread {
         let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.cron.busy_ns_before, busy_ns));
         let now = Ticks::now();
         let passed_ns = now.ns_since(std::mem::replace(&mut self.cron.published_at, now));
-        self.seat.set_busy_permille(spent * 1000 / passed_ns.max(1));
+        self.handle.set_busy_permille(spent * 1000 / passed_ns.max(1));
         let usage = process::usage(UsageOf::Thread);
         self.statistics.cpu_user_us.set(usage.user.as_micros() as u64);
         self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
@@ -197,7 +197,7 @@ impl Thread {
     }
 
     /// The server ends: what a connection has not read by now is lost.
-    fn give_up_slow_readers(&mut self) {
+    fn close_slow_readers(&mut self) {
         for (_, connection) in &self.connections {
             self.reactor.close(connection.id, CloseMode::Now);
         }
@@ -247,7 +247,7 @@ impl Thread {
         }
         for token in idle {
             log::debug!("Closing idle client");
-            self.abandon(token);
+            self.close_now(token);
         }
     }
 }

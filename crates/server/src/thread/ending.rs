@@ -6,12 +6,12 @@ use super::Thread;
 use crate::connection::Token;
 
 impl Thread {
-    /// Whether nothing is left to do here, for good. After a `true` the seat is closed: no mail comes any more.
+    /// Whether nothing is left to do here, for good. After a `true` the handle is closed: no mail comes any more.
     pub(super) fn may_end(&self) -> bool {
         (self.retiring || self.stopping)
             && self.connections.is_empty()
-            && self.errands.is_empty()
-            && (self.stopping || self.paused_errands.is_empty())
+            && self.deferred_serves.is_empty()
+            && (self.stopping || self.paused_serves.is_empty())
             && (self.has_settled() || planted(Fault::MailToClosedSeat))
             && self.shared.let_go(self.index)
     }
@@ -22,14 +22,14 @@ impl Thread {
             && self.lingering.is_empty()
             && self.after_reply.is_empty()
             && self.early.is_empty()
-            && self.turn_askers.is_empty()
-            && !self.ears.has_mail()
+            && self.barrier_requests.is_empty()
+            && !self.subscriptions.has_mail()
     }
 
     /// Closes a connection if it still is the client with this id.
     pub(super) fn kill(&mut self, token: Token, id: u64) {
         if self.connection(token).is_some_and(|connection| connection.session.id == id) {
-            self.abandon(token);
+            self.close_now(token);
         }
     }
 }

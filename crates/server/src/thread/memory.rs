@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use commands::lending::LentTexts;
+use commands::reply_buffers::LentTexts;
 use reactor::CloseMode;
 use sync::atomic::Ordering;
 
@@ -79,13 +79,13 @@ impl Thread {
         let _only_this_thread = shared.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut records = shared.clients.all();
         let kept = |record: &&Arc<ClientRecord>| !record.is_evictable();
-        let kept_size: u64 = records.iter().filter(kept).map(|record| record.weight.value()).sum();
+        let kept_size: u64 = records.iter().filter(kept).map(|record| record.memory_charge.value()).sum();
         // Closing all others would not help.
         if kept_size > self.executor.client_memory_max {
             return;
         }
         records.retain(|record| record.is_evictable());
-        records.sort_by_cached_key(|record| Reverse(record.weight.value()));
+        records.sort_by_cached_key(|record| Reverse(record.memory_charge.value()));
         for record in records {
             if shared.client_memory() <= self.executor.client_memory_max {
                 return;
@@ -94,7 +94,7 @@ impl Thread {
             if !shared.clients.remove(record.id) {
                 continue;
             }
-            let freed = record.weight.give_up();
+            let freed = record.memory_charge.release();
             self.statistics.leaving_bytes.add(freed);
             self.statistics.client_memory.subtract(freed);
             log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
@@ -103,37 +103,37 @@ impl Thread {
                 Some(token) => self.evict(token, record.id, freed),
                 None => {
                     let token = record.place();
-                    shared.seats.post(token.thread(), Mail::Evict(token, record.id, freed));
+                    shared.workers.post(token.thread(), Mail::Evict(token, record.id, freed));
                 }
             }
         }
     }
 
     /// Closes a connection to free its memory, at once. Its weight is on its way out already.
-    pub(super) fn evict(&mut self, token: Token, id: u64, weight: u64) {
+    pub(super) fn evict(&mut self, token: Token, id: u64, charge: u64) {
         let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
-            self.statistics.leaving_bytes.subtract(weight);
+            self.statistics.leaving_bytes.subtract(charge);
             return;
         };
-        connection.leaving += weight;
+        connection.leaving += charge;
         connection.query = QueryBuffer::default();
         connection.out = Vec::new();
         connection.lent = LentTexts::default();
-        self.abandon(token);
+        self.close_now(token);
     }
 
     /// Closes a connection without another word. For others it is gone from now on.
-    pub(super) fn abandon(&mut self, token: Token) {
-        self.abandon_wait(token);
+    pub(super) fn close_now(&mut self, token: Token) {
+        self.cancel_wait(token);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
         connection.closing = true;
-        let weight = connection.give_up();
-        connection.leaving += weight;
-        self.statistics.leaving_bytes.add(weight);
-        self.statistics.client_memory.subtract(weight);
+        let charge = connection.release();
+        connection.leaving += charge;
+        self.statistics.leaving_bytes.add(charge);
+        self.statistics.client_memory.subtract(charge);
         self.reactor.close(connection.id, CloseMode::Now);
-        self.take_leave(token);
+        self.deregister(token);
     }
 }

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 impl Thread {
     /// The running thread with the fewest connections; this one if it has no more than any other.
     pub(super) fn least_loaded(&self) -> usize {
-        let count = |thread: usize| self.shared.seats.seat(thread).load();
+        let count = |thread: usize| self.shared.workers.handle(thread).load();
         let threads = self.shared.wanted_threads();
         let least = (0..threads).min_by_key(|thread| count(*thread)).unwrap_or(0);
         if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
@@ -50,27 +50,27 @@ impl Thread {
         }
         if self.shared.is_stopping() {
             // The thread that it was to go to may have ended.
-            return self.forget(token);
+            return self.remove(token);
         }
         self.leave_deadlines(token);
         let mut connection = self.connections.remove(token.place());
-        self.seat.connection_count.set(self.connections.len() as u64);
-        let to = self.shared.seats.expect_connection(connection.moving_to.take().unwrap_or(0));
+        self.handle.connection_count.set(self.connections.len() as u64);
+        let to = self.shared.workers.expect_connection(connection.moving_to.take().unwrap_or(0));
         // From now on its mail goes there, and waits for it.
         connection.record.token.set(Token::underway(to).0);
         if let Some(waiter) = &connection.waiter {
             waiter.set_address(Token::underway(to).0);
         }
-        let seats = self.shared.seats;
-        self.ears.let_go(connection, to, |connection| {
-            seats.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
+        let workers = self.shared.workers;
+        self.subscriptions.let_go(connection, to, |connection| {
+            workers.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
         });
     }
 
     /// A connection arrives from another thread and goes on where it was.
     pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
         let MovedConnection { mut connection, socket, unsent, unread } = moved;
-        self.seat.connection_arrived();
+        self.handle.connection_arrived();
         connection.query.push(&unread);
         let token = self.place(socket, |token, id| {
             connection.token = token;
@@ -79,11 +79,11 @@ impl Thread {
             *connection
         });
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
-        self.ears.welcome(token, &mut connection.session, connection.listening_since, number);
+        self.subscriptions.welcome(token, &mut connection.session, connection.subscribed_since, number);
         let (id, client) = (connection.id, connection.session.id);
         if self.shared.clients.find(client).is_none() {
             // Killed or evicted on the way: the mail about it went to where it was.
-            self.abandon(token);
+            self.close_now(token);
             self.read_early_mail();
             return;
         }
@@ -131,9 +131,9 @@ impl Thread {
         if threads < 2 || self.connections.len() < 2 {
             return;
         }
-        let load = |thread: usize| self.shared.seats.seat(thread).busy_permille();
+        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
         let least = (0..threads).min_by_key(|thread| load(*thread)).unwrap_or(0);
-        let uneven_count = self.connections.len() as u64 > self.shared.seats.seat(least).load() + 1;
+        let uneven_count = self.connections.len() as u64 > self.shared.workers.handle(least).load() + 1;
         let uneven_load = load(self.index) > load(least) + Shared::UNEVEN_PERMILLE;
         if least == self.index || !uneven_load || !uneven_count {
             return;

@@ -8,7 +8,7 @@ use sync::atomic::Ordering;
 
 use super::Thread;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
-use crate::listening::Message;
+use crate::pubsub::Message;
 use crate::query_buffer::QueryBuffer;
 
 /// Buffers kept for reuse.
@@ -37,7 +37,7 @@ const PASSING_SIZE_MAX: usize = 256 << 10;
 
 /// Output that may wait for a client that has not authenticated, in bytes: what the first buffer of replies holds in
 /// Valkey, which closes whoever needs another one.
-const STRANGER_OUTPUT_SIZE_MAX: usize = 16 << 10;
+const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 
 /// Messages that are with connections and not with the reactor.
 #[derive(Default)]
@@ -126,12 +126,13 @@ impl Thread {
         let id = connection.id;
         if connection.closing {
             // Before its last reply leaves: whoever has read that finds nothing of it any more.
-            self.take_leave(token);
+            self.deregister(token);
         }
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
         if connection.out.is_empty() {
             self.spare_buffers.extend(spare);
-        } else if self.shared.reply_buffers.counts_blocks() && is_stranger(connection, &self.executor.config)
+        } else if self.shared.reply_buffers.counts_blocks()
+            && is_unauthenticated(connection, &self.executor.config)
         {
             self.spare_buffers.extend(spare);
             self.end_for_output(token);
@@ -163,7 +164,7 @@ impl Thread {
             }
         }
         if connection.closing {
-            self.statistics.client_memory.subtract(connection.give_up());
+            self.statistics.client_memory.subtract(connection.release());
             self.reactor.close(id, CloseMode::AfterSends);
             return;
         }
@@ -210,7 +211,7 @@ impl Thread {
         let Some(connection) = self.connection(token) else { return false };
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
         let limit = config.client_output_buffer_limit.of(class);
-        let hard = (is_stranger(connection, &config) && pending > STRANGER_OUTPUT_SIZE_MAX)
+        let hard = (is_unauthenticated(connection, &config) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
         if hard || is_over_soft_limit(connection, pending as u64, limit.soft_size, limit.soft_seconds, now) {
             self.end_for_output(token);
@@ -254,7 +255,7 @@ impl Thread {
             session.peer
         );
         self.shared.output_limit_disconnections.fetch_add(1, Ordering::Relaxed);
-        self.abandon(token);
+        self.close_now(token);
     }
 
     /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: of an incomplete
@@ -275,7 +276,7 @@ impl Thread {
         );
         shared.query_limit_disconnections.fetch_add(1, Ordering::Relaxed);
         if connection.is_waiting() || connection.receive_paused {
-            self.abandon(token);
+            self.close_now(token);
             return;
         }
         // What was asked for before is answered.
@@ -287,13 +288,13 @@ impl Thread {
 
     /// Gives a message to the connections here that listen to it.
     pub(super) fn deliver(&mut self, number: u64, message: &Message) {
-        let Self { ears, connections, delivery, statistics, .. } = self;
-        ears.deliver(message, |token, form| {
+        let Self { subscriptions, connections, delivery, statistics, .. } = self;
+        subscriptions.deliver(message, |token, form| {
             let Some(connection) = connections.get_mut(token.place()).filter(|c| c.token == token) else {
                 return;
             };
             let session = &connection.session;
-            if session.heard >= number || connection.closing {
+            if session.delivered_seq >= number || connection.closing {
                 return;
             }
             if connection.out.is_empty() {
@@ -319,7 +320,7 @@ impl Thread {
 }
 
 /// Whether it has never said who it is, though it has to.
-fn is_stranger(connection: &Connection, config: &Config) -> bool {
+fn is_unauthenticated(connection: &Connection, config: &Config) -> bool {
     let session = &connection.session;
     !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()
 }

@@ -14,7 +14,7 @@ use wire::reply::ReplyBuffer;
 
 use super::Thread;
 use crate::connection::{Connection, Token};
-use crate::executor::{ErrandStep, TURNS_TIME_MAX};
+use crate::executor::{DeferredStep, TURNS_TIME_MAX};
 use crate::mail::{Mail, UnblockReply};
 
 impl Thread {
@@ -24,7 +24,7 @@ impl Thread {
         if connection.at_eof && connection.session.blocked.is_some() && !connection.holds_output() {
             // Nobody is there to wait.
             connection.closing = true;
-            self.abandon_wait(token);
+            self.cancel_wait(token);
         } else {
             self.wait_on(token);
         }
@@ -58,7 +58,7 @@ impl Thread {
         }
     }
 
-    fn forget_deadline(&mut self, token: Token) {
+    fn remove_deadline(&mut self, token: Token) {
         self.leave_deadlines(token);
         if let Some(connection) = self.connection(token) {
             connection.deadline = None;
@@ -80,13 +80,13 @@ impl Thread {
     /// Whether a connection must go on waiting for turns of threads that are still there. Those that have ended run
     /// nothing any more, and do not answer.
     fn awaits_barrier(&mut self, token: Token) -> bool {
-        let (seats, deadline) = (self.shared.seats, self.uptime.plus(TURNS_TIME_MAX));
+        let (workers, deadline) = (self.shared.workers, self.uptime.plus(TURNS_TIME_MAX));
         let Some(connection) = self.connection(token) else { return false };
         let blocked = connection.session.blocked.as_ref();
         if blocked.is_none_or(|blocked| blocked.reason != BlockReason::Barrier) {
             return false;
         }
-        connection.turns.awaited.retain(|thread| seats.occupied().any(|occupied| occupied == *thread));
+        connection.turns.awaited.retain(|thread| workers.occupied().any(|occupied| occupied == *thread));
         if connection.turns.awaited.is_empty() {
             return false;
         }
@@ -151,7 +151,7 @@ impl Thread {
     }
 
     /// A connection waits no more, as it is going away.
-    pub(super) fn abandon_wait(&mut self, token: Token) {
+    pub(super) fn cancel_wait(&mut self, token: Token) {
         if let Some(waiter) = self.connection(token).and_then(|connection| connection.waiter.as_ref()) {
             // Whoever serves it just now is too late or finds it ended.
             let _ = waiter.wait.end_or_ask();
@@ -164,7 +164,7 @@ impl Thread {
 
     /// Takes a connection whose wait is over out of the deadlines and out of the queues of its keys.
     fn leave_queues(&mut self, token: Token) {
-        self.forget_deadline(token);
+        self.remove_deadline(token);
         let Some(connection) = self.connection(token) else { return };
         connection.end_asked = None;
         let Some(waiter) = connection.waiter.take() else { return };
@@ -196,8 +196,8 @@ impl Thread {
             }
         }
         self.shared.end_pause_if_over(self.uptime);
-        for errand in std::mem::take(&mut self.paused_errands) {
-            let number = self.errands.insert(errand);
+        for deferred in std::mem::take(&mut self.paused_serves) {
+            let number = self.deferred_serves.insert(deferred);
             self.resume_errand(number);
         }
     }
@@ -215,7 +215,7 @@ impl Thread {
         // It is gone, or moves, or has moved.
         let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
         if place.thread() != self.index {
-            self.shared.seats.post(place.thread(), mail);
+            self.shared.workers.post(place.thread(), mail);
         } else if self.connection(place).is_some_and(|connection| connection.session.id == id) {
             self.end_as_told(place, mail);
         } else if place == Token::underway(self.index) {
@@ -247,23 +247,23 @@ impl Thread {
     }
 
     /// Serves who could not be served at once.
-    pub(super) fn run_errands(&mut self) {
-        for errand in self.executor.take_errands() {
-            let number = self.errands.insert(errand);
+    pub(super) fn run_deferred(&mut self) {
+        for deferred in self.executor.take_deferred() {
+            let number = self.deferred_serves.insert(deferred);
             self.resume_errand(number);
         }
     }
 
-    /// An errand begins, or the latch it waits for is worth a try.
+    /// An deferred begins, or the latch it waits for is worth a try.
     pub(super) fn resume_errand(&mut self, number: usize) {
-        let token = Token::errand(self.index, number);
-        let Some(errand) = self.errands.get_mut(number) else { return };
-        match self.executor.run_errand(errand, token, &self.host) {
-            ErrandStep::Done => drop(self.errands.remove(number)),
-            ErrandStep::Parked => {}
-            ErrandStep::Paused => {
-                let errand = self.errands.remove(number);
-                self.paused_errands.push(errand);
+        let token = Token::deferred(self.index, number);
+        let Some(deferred) = self.deferred_serves.get_mut(number) else { return };
+        match self.executor.run_deferred(deferred, token, &self.host) {
+            DeferredStep::Done => drop(self.deferred_serves.remove(number)),
+            DeferredStep::Parked => {}
+            DeferredStep::Paused => {
+                let deferred = self.deferred_serves.remove(number);
+                self.paused_serves.push(deferred);
             }
         }
     }

@@ -24,7 +24,7 @@ const START_NS: u64 = 1_000_000_000;
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// How a simulation runs.
-pub struct Options {
+pub struct SchedulerOptions {
     /// `None`: the seed chooses.
     pub schedule: Option<Schedule>,
     /// Gaps in which threads are stalled, beside.
@@ -41,7 +41,7 @@ pub struct Options {
     pub traces_switches: bool,
 }
 
-impl Default for Options {
+impl Default for SchedulerOptions {
     fn default() -> Self {
         Self {
             schedule: None,
@@ -109,7 +109,7 @@ fn local() -> Option<(Arc<Scheduler>, usize)> {
 impl Scheduler {
     /// A simulation that has not begun.
     #[must_use]
-    pub fn new(seed: u64, options: Options) -> Arc<Self> {
+    pub fn new(seed: u64, options: SchedulerOptions) -> Arc<Self> {
         let mut core = Core::new(seed, options.schedule, options.steps_max, START_NS);
         core.trace = options.trace;
         core.traces_switches = options.traces_switches;

@@ -7,7 +7,7 @@ use super::*;
 
 /// An add of two steps, by three threads.
 fn lost_update(seed: u64) -> Outcome {
-    let scheduler = Scheduler::new(seed, Options::default());
+    let scheduler = Scheduler::new(seed, SchedulerOptions::default());
     scheduler.run(|| {
         let sum = Arc::new(AtomicU64::new(0));
         let tasks: Vec<_> = (0..3)
@@ -51,7 +51,7 @@ fn a_lost_update_is_found() {
 fn lost_wake_up(seed: u64) -> Outcome {
     // The program has few points.
     let schedule = Some(Schedule::RandomWalk { points_mean: 2 });
-    Scheduler::new(seed, Options { schedule, ..Options::default() }).run(|| {
+    Scheduler::new(seed, SchedulerOptions { schedule, ..SchedulerOptions::default() }).run(|| {
         for key in 1..30 {
             let flag = Arc::new(AtomicBool::new(false));
             let shared = Arc::clone(&flag);
@@ -82,7 +82,7 @@ fn a_lost_wake_up_is_a_deadlock() {
 
 #[test]
 fn time_passes_when_all_wait() {
-    let outcome = Scheduler::new(7, Options::default()).run(|| {
+    let outcome = Scheduler::new(7, SchedulerOptions::default()).run(|| {
         let before = monotonic_ns().expect("simulated");
         let is_set = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&is_set);
@@ -105,7 +105,7 @@ fn time_passes_when_all_wait() {
 
 #[test]
 fn loops_end_at_the_step_limit() {
-    let options = Options { steps_max: 10_000, ..Options::default() };
+    let options = SchedulerOptions { steps_max: 10_000, ..SchedulerOptions::default() };
     let outcome = Scheduler::new(1, options).run(|| {
         loop {
             point();
@@ -118,7 +118,11 @@ fn loops_end_at_the_step_limit() {
 fn who_yields_lets_a_stalled_thread_come_back() {
     let stalls = Schedule::Stalls { points_mean: 20, stall_us_max: 1_000_000 };
     for schedule in [stalls, Schedule::Priorities { points_mean: 100 }] {
-        let options = Options { schedule: Some(schedule), steps_max: 1_000_000, ..Options::default() };
+        let options = SchedulerOptions {
+            schedule: Some(schedule),
+            steps_max: 1_000_000,
+            ..SchedulerOptions::default()
+        };
         let outcome = Scheduler::new(3, options).run(|| {
             let is_set = Arc::new(AtomicBool::new(false));
             let shared = Arc::clone(&is_set);
@@ -134,10 +138,10 @@ fn who_yields_lets_a_stalled_thread_come_back() {
 
 /// Two adds of two steps each, with a named gap between the steps, and a schedule that hardly ever switches there.
 fn add_with_gap(percents: Vec<(Gap, u64)>) -> Outcome {
-    let options = Options {
+    let options = SchedulerOptions {
         schedule: Some(Schedule::RandomWalk { points_mean: 1_000_000 }),
         gap_stalls: GapStalls { percents, stall_us_max: 1000 },
-        ..Options::default()
+        ..SchedulerOptions::default()
     };
     Scheduler::new(3, options).run(|| {
         let sum = Arc::new(AtomicU64::new(0));
@@ -168,12 +172,12 @@ fn threads_are_stalled_in_the_gaps_that_were_chosen() {
 fn extensions_and_traces_are_the_simulations() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    let options = Options {
+    let options = SchedulerOptions {
         trace: Some(Box::new(move |_, thread, text| {
             sink.lock().expect("not poisoned").push(format!("{thread}: {text}"));
         })),
         faults: vec![Fault::TornAdd],
-        ..Options::default()
+        ..SchedulerOptions::default()
     };
     let scheduler = Scheduler::new(5, options);
     scheduler.set_extension(Arc::new(42_u32));
@@ -191,7 +195,7 @@ fn extensions_and_traces_are_the_simulations() {
 /// Three threads, each lock and channel of the shim, and clocks: all of it repeats.
 fn with_locks(seed: u64) -> Outcome {
     use crate::mpsc;
-    Scheduler::new(seed, Options::default()).run(|| {
+    Scheduler::new(seed, SchedulerOptions::default()).run(|| {
         let sum = Arc::new(crate::Mutex::new(0_u64));
         let names = Arc::new(crate::RwLock::new(Vec::new()));
         let gate = Arc::new((crate::Mutex::new(false), crate::Condvar::new()));

@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::hearing;
 use super::normal::{self, Context};
 use super::player::{Answer, KeyState, Played, play};
+use super::published;
 use super::sequence::{Sequence, Step};
 use crate::reply::Quoted;
 use crate::server::{Program, Server};
@@ -60,7 +60,7 @@ impl Contest {
         let ours = play(&mut self.ours, sequence, Some(&judge.waiting))?;
         let mut context = Context::default();
         let first = match sequence.ensemble {
-            Some(ensemble) => hearing::first_difference(ensemble, sequence, &judge.answers, &ours.answers),
+            Some(ensemble) => published::first_difference(ensemble, sequence, &judge.answers, &ours.answers),
             None => None,
         };
         let mut pairs = judge.answers.iter().zip(&ours.answers).zip(&sequence.steps);

@@ -29,12 +29,12 @@ struct Stage<'a> {
     /// What the judge's connections did; `None` while the judge plays.
     guide: Option<&'a Waiting>,
     admin: Connection,
-    seats: Vec<Seat>,
+    participants: Vec<Participant>,
     waiting: Waiting,
     marks_sent: usize,
 }
 
-struct Seat {
+struct Participant {
     connection: Connection,
     id: i64,
     is_waiting: bool,
@@ -78,7 +78,7 @@ impl<'a> Stage<'a> {
         let mut admin = server.connect()?;
         admin.call(&["CONFIG", "SET", "notify-keyspace-events", ensemble.events])?;
         admin.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"])?;
-        let mut seats = Vec::with_capacity(ensemble.connection_count);
+        let mut participants = Vec::with_capacity(ensemble.connection_count);
         for is_resp3 in &sequence.is_resp3 {
             let mut connection = server.connect()?;
             connection.wait_at_most(ANSWER_TIME_MAX)?;
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
             let Reply::Integer(id) = connection.call(&["CLIENT", "ID"])?.reply else {
                 return Err(io::Error::other("CLIENT ID gave no integer"));
             };
-            seats.push(Seat {
+            participants.push(Participant {
                 connection,
                 id,
                 is_waiting: false,
@@ -96,25 +96,26 @@ impl<'a> Stage<'a> {
                 received: Vec::new(),
             });
         }
-        for (seat, line) in ensemble.prelude {
-            seats[*seat].connection.call(&line.split(' ').collect::<Vec<_>>())?;
+        for (participant, line) in ensemble.prelude {
+            participants[*participant].connection.call(&line.split(' ').collect::<Vec<_>>())?;
         }
-        Ok(Stage { ensemble, guide, admin, seats, waiting: Vec::new(), marks_sent: 0 })
+        Ok(Stage { ensemble, guide, admin, participants, waiting: Vec::new(), marks_sent: 0 })
     }
 
     fn play_batch(&mut self, batch: &[Step]) -> io::Result<()> {
         let actor = batch[0].connection;
-        if !self.seats[actor].is_waiting {
+        if !self.participants[actor].is_waiting {
             let bytes: Vec<u8> = batch.iter().flat_map(|step| self.request(step)).collect();
-            self.seats[actor].connection.send(&bytes)?;
+            self.participants[actor].connection.send(&bytes)?;
             self.await_answers(actor, batch)?;
         }
         self.note_waiting()?;
         // Of all, who has sent the batch is read from first: what the others receive was sent by then.
-        let others = (0..self.seats.len()).filter(|seat| *seat != actor);
-        for seat in [actor].into_iter().chain(others) {
-            if !self.seats[seat].is_waiting && !self.seats[seat].is_in_transaction {
-                self.read_to_mark(seat)?;
+        let others = (0..self.participants.len()).filter(|participant| *participant != actor);
+        for participant in [actor].into_iter().chain(others) {
+            if !self.participants[participant].is_waiting && !self.participants[participant].is_in_transaction
+            {
+                self.read_to_mark(participant)?;
             }
         }
         if batch.iter().any(|step| step.expires_soon) {
@@ -130,9 +131,12 @@ impl<'a> Stage<'a> {
             .arguments
             .iter()
             .map(|word| match word.as_slice() {
-                [b'@', digit @ b'0'..=b'9'] if has_ids => {
-                    self.seats.get(usize::from(digit - b'0')).map_or(0, |seat| seat.id).to_string().into()
-                }
+                [b'@', digit @ b'0'..=b'9'] if has_ids => self
+                    .participants
+                    .get(usize::from(digit - b'0'))
+                    .map_or(0, |participant| participant.id)
+                    .to_string()
+                    .into(),
                 _ => word.clone(),
             })
             .collect();
@@ -144,19 +148,19 @@ impl<'a> Stage<'a> {
             return Ok(());
         }
         for step in batch {
-            let may_wait = step.may_wait() && !self.seats[actor].is_in_transaction;
+            let may_wait = step.may_wait() && !self.participants[actor].is_in_transaction;
             if may_wait && self.begins_to_wait(actor)? {
-                self.seats[actor].is_waiting = true;
+                self.participants[actor].is_waiting = true;
                 return Ok(());
             }
-            let seat = &mut self.seats[actor];
-            let answer = seat.next_answer()?;
+            let participant = &mut self.participants[actor];
+            let answer = participant.next_answer()?;
             let is_ok = answer.bytes == b"+OK\r\n";
             match step.arguments[0].to_ascii_uppercase().as_slice() {
-                b"MULTI" if is_ok && step.arguments.len() == 1 => seat.is_in_transaction = true,
-                b"DISCARD" if is_ok => seat.is_in_transaction = false,
-                b"EXEC" => seat.is_in_transaction = false,
-                b"RESET" if answer.bytes == b"+RESET\r\n" => seat.is_in_transaction = false,
+                b"MULTI" if is_ok && step.arguments.len() == 1 => participant.is_in_transaction = true,
+                b"DISCARD" if is_ok => participant.is_in_transaction = false,
+                b"EXEC" => participant.is_in_transaction = false,
+                b"RESET" if answer.bytes == b"+RESET\r\n" => participant.is_in_transaction = false,
                 _ => {}
             }
         }
@@ -172,7 +176,7 @@ impl<'a> Stage<'a> {
             return Ok(false);
         }
         for _ in 0..LOOK_COUNT_MAX {
-            if self.seats[actor].connection.has_answer(LOOK_TIME)? {
+            if self.participants[actor].connection.has_answer(LOOK_TIME)? {
                 return Ok(expected.unwrap_or(false));
             }
             if self.waits_by_list(actor)? {
@@ -184,22 +188,23 @@ impl<'a> Stage<'a> {
 
     /// Who waits after the batch; those who did before and were served are read from again.
     fn note_waiting(&mut self) -> io::Result<()> {
-        let mut now = Vec::with_capacity(self.seats.len());
-        for seat in 0..self.seats.len() {
-            let waits = self.seats[seat].is_waiting
+        let mut now = Vec::with_capacity(self.participants.len());
+        for participant in 0..self.participants.len() {
+            let waits = self.participants[participant].is_waiting
                 && match self.guide {
-                    Some(guide) => guide.get(self.waiting.len()).is_some_and(|waiting| waiting[seat]),
-                    None => self.waits_by_list(seat)?,
+                    Some(guide) => guide.get(self.waiting.len()).is_some_and(|waiting| waiting[participant]),
+                    None => self.waits_by_list(participant)?,
                 };
-            self.seats[seat].is_waiting = waits;
+            self.participants[participant].is_waiting = waits;
             now.push(waits);
         }
         self.waiting.push(now);
         Ok(())
     }
 
-    fn waits_by_list(&mut self, seat: usize) -> io::Result<bool> {
-        let listed = self.admin.call(&["CLIENT", "LIST", "ID", &self.seats[seat].id.to_string()])?;
+    fn waits_by_list(&mut self, participant: usize) -> io::Result<bool> {
+        let listed =
+            self.admin.call(&["CLIENT", "LIST", "ID", &self.participants[participant].id.to_string()])?;
         let (Reply::Bulk(line) | Reply::Simple(line)) = listed.reply else {
             return Err(io::Error::other("CLIENT LIST gave no text"));
         };
@@ -207,29 +212,29 @@ impl<'a> Stage<'a> {
         Ok(line.split(' ').filter_map(|field| field.strip_prefix("flags=")).any(|flags| flags.contains('b')))
     }
 
-    fn read_to_mark(&mut self, seat: usize) -> io::Result<()> {
+    fn read_to_mark(&mut self, participant: usize) -> io::Result<()> {
         self.marks_sent += 1;
         let mark = format!("mark {}", self.marks_sent).into_bytes();
-        let seat = &mut self.seats[seat];
-        seat.connection.send(&encode(&[b"PING", mark.as_slice()]))?;
+        let participant = &mut self.participants[participant];
+        participant.connection.send(&encode(&[b"PING", mark.as_slice()]))?;
         loop {
-            let raw = seat.receive()?;
+            let raw = participant.receive()?;
             match &raw.reply {
                 Reply::Bulk(text) if *text == mark => return Ok(()),
                 Reply::List(b'*', parts) if parts.last() == Some(&Reply::Bulk(mark.clone())) => return Ok(()),
-                _ => seat.received.push(raw),
+                _ => participant.received.push(raw),
             }
         }
     }
 
     fn take_received(&mut self) -> Vec<Vec<RawReply>> {
-        self.seats.iter_mut().map(|seat| std::mem::take(&mut seat.received)).collect()
+        self.participants.iter_mut().map(|participant| std::mem::take(&mut participant.received)).collect()
     }
 
     /// Nobody is left over who could take what the next sequence stores.
     fn close(&mut self) -> io::Result<()> {
-        for seat in &self.seats {
-            self.admin.call(&["CLIENT", "KILL", "ID", &seat.id.to_string()])?;
+        for participant in &self.participants {
+            self.admin.call(&["CLIENT", "KILL", "ID", &participant.id.to_string()])?;
         }
         self.admin.call(&["CONFIG", "SET", "notify-keyspace-events", ""])?;
         self.admin.call(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"])?;
@@ -237,7 +242,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Seat {
+impl Participant {
     fn receive(&mut self) -> io::Result<RawReply> {
         self.connection
             .receive()

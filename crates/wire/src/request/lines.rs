@@ -1,6 +1,6 @@
 //! The lines that start requests and arguments: a mark, a number, a line end.
 //!
-//! Limits that depend on the peer are the parser's business; here are only those of the protocol.
+//! RequestLimits that depend on the peer are the parser's business; here are only those of the protocol.
 
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX};
 

@@ -57,14 +57,14 @@ pub enum Peer {
 
 /// What the sender of the input may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Who it is.
     pub peer: Peer,
     /// `proto-max-bulk-len`: largest size of an argument of a client, in bytes.
     pub bulk_size_max: u64,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     /// An authenticated client's, with Redis's default of 512 MiB.
     fn default() -> Self {
         Self { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 }
@@ -114,7 +114,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(limits: &Limits) -> Self {
+    fn of(limits: &RequestLimits) -> Self {
         let lasting_bulk_size_max = match limits.peer {
             Peer::Unauthenticated | Peer::Client => limits.bulk_size_max,
             Peer::Primary => u64::MAX,
@@ -193,7 +193,7 @@ impl Parser {
     pub fn parse(
         &mut self,
         bytes: &[u8],
-        limits: &Limits,
+        limits: &RequestLimits,
         batch: &mut Batch,
         request_count_max: usize,
     ) -> Parsed {

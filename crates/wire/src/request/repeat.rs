@@ -79,10 +79,10 @@ fn part(bytes: &[u8], at: usize) -> Option<&[u8; PART_SIZE]> {
 
 #[cfg(test)]
 mod tests {
-    use crate::request::{Batch, Limits, Parsed, Parser, Series};
+    use crate::request::{Batch, Parsed, Parser, RequestLimits, Series};
 
     fn parse(input: &[u8], batch: &mut Batch, request_count_max: usize) -> Parsed {
-        Parser::new().parse(input, &Limits::default(), batch, request_count_max)
+        Parser::new().parse(input, &RequestLimits::default(), batch, request_count_max)
     }
 
     /// What is in the requests of a batch.

@@ -84,9 +84,9 @@ pub const SETINFO: Command = Command::keyless(
 
 fn set_info(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (attribute, value) = (args.at(2), args.at(3));
-    let field = if attribute.says("lib-name") {
+    let field = if attribute.eq_token("lib-name") {
         &mut ctx.session.lib_name
-    } else if attribute.says("lib-ver") {
+    } else if attribute.eq_token("lib-ver") {
         &mut ctx.session.lib_version
     } else {
         return Err(CommandError::quote("ERR Unrecognized option '", attribute, "'"));
@@ -173,7 +173,7 @@ pub const CAPA: Command = Command::keyless(
     Doc::new(Group::Connection, "8.0.0", "Tells what the client is capable of; unknown words mean nothing.")
         .args(&[Arg::string("capability").multiple()]),
     |ctx, args, reply| {
-        if args.tail(2).iter().any(|word| word.says("redirect")) {
+        if args.tail(2).iter().any(|word| word.eq_token("redirect")) {
             ctx.session.follows_redirects = true;
         }
         ctx.host.publish(ctx.session);
@@ -190,7 +190,7 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
     Doc::new(Group::Connection, "8.1.0", "Marks the connection as one that imports another server's data.")
         .args(&[ON_OFF]),
     |ctx, args, reply| {
-        if !ctx.config.import_mode && !args.at(2).says("off") {
+        if !ctx.config.import_mode && !args.at(2).eq_token("off") {
             return Err(CommandError::new("ERR Server is not in import mode"));
         }
         ctx.session.is_import_source = on_or_off(args.at(2))?;

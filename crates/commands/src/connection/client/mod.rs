@@ -66,9 +66,9 @@ fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Rep
 
 /// `ON` or `OFF`.
 fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
-    if word.says("on") {
+    if word.eq_token("on") {
         Ok(true)
-    } else if word.says("off") {
+    } else if word.eq_token("off") {
         Ok(false)
     } else {
         Err(CommandError::SYNTAX)

@@ -9,9 +9,9 @@ use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
-use crate::listening::Topic;
 use crate::reply::{Replied, Reply};
 use crate::session::{Session, SessionFlags};
+use crate::subscriptions::SubscriptionKind;
 use crate::tracking::{Choice, Tracking};
 use crate::word::Word;
 
@@ -73,7 +73,7 @@ fn redirect(session: &Session) -> i64 {
 
 /// The options of `CLIENT TRACKING`.
 #[derive(Default)]
-struct Options<'a> {
+struct TrackingOptions<'a> {
     redirect: u64,
     bcast: bool,
     opt_in: bool,
@@ -82,12 +82,12 @@ struct Options<'a> {
     prefixes: Vec<&'a [u8]>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> TrackingOptions<'a> {
     fn parse(ctx: &Ctx<'_>, args: Args<'a>) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut words = args.tail(3).iter();
         while let Some(word) = words.next() {
-            let is = |name: &str| word.says(name);
+            let is = |name: &str| word.eq_token(name);
             if is("redirect") {
                 let value = words.next().ok_or(CommandError::SYNTAX)?;
                 if options.redirect != 0 {
@@ -142,7 +142,7 @@ impl<'a> Options<'a> {
     fn check_prefixes(&self, session: &Session) -> Result<(), CommandError> {
         let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
         for (index, prefix) in self.prefixes.iter().enumerate() {
-            let known = session.names_of(Topic::Prefix);
+            let known = session.names_of(SubscriptionKind::Prefix);
             let known = known
                 .iter()
                 .find(|known| overlap(known, prefix))
@@ -165,7 +165,7 @@ impl<'a> Options<'a> {
 }
 
 fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(ctx, args)?;
+    let options = TrackingOptions::parse(ctx, args)?;
     let is_on = on_or_off(args.at(2))?;
     if is_on {
         options.check(ctx.session)?;
@@ -183,7 +183,7 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     Ok(out.done())
 }
 
-fn begin(ctx: &mut Ctx<'_>, options: &Options<'_>) {
+fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
     let choice = match (options.opt_in, options.opt_out) {
         (true, _) => Choice::OptIn,
         (_, true) => Choice::OptOut,
@@ -199,8 +199,8 @@ fn begin(ctx: &mut Ctx<'_>, options: &Options<'_>) {
         let everything: &[&[u8]] = &[b""];
         let prefixes = if options.prefixes.is_empty() { everything } else { &options.prefixes };
         for prefix in prefixes {
-            if !ctx.session.listens_to(Topic::Prefix, prefix) {
-                ctx.host.listen(ctx.session, Topic::Prefix, prefix);
+            if !ctx.session.listens_to(SubscriptionKind::Prefix, prefix) {
+                ctx.host.listen(ctx.session, SubscriptionKind::Prefix, prefix);
             }
         }
         // Within a transaction from the next command on.
@@ -209,8 +209,8 @@ fn begin(ctx: &mut Ctx<'_>, options: &Options<'_>) {
 }
 
 fn end(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
-    for prefix in ctx.session.names_of(Topic::Prefix) {
-        ctx.host.unlisten(ctx.session, Topic::Prefix, &prefix, out);
+    for prefix in ctx.session.names_of(SubscriptionKind::Prefix) {
+        ctx.host.unlisten(ctx.session, SubscriptionKind::Prefix, &prefix, out);
     }
     ctx.session.tracking = None;
     ctx.session.flags.remove(
@@ -271,7 +271,7 @@ fn tracking_info(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Rep
     out.bulk(b"redirect");
     out.integer(redirect(session));
     out.bulk(b"prefixes");
-    let prefixes = session.names_of(Topic::Prefix);
+    let prefixes = session.names_of(SubscriptionKind::Prefix);
     out.array(prefixes.len());
     prefixes.iter().for_each(|prefix| out.bulk(prefix));
     Ok(out.done())

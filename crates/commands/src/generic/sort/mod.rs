@@ -17,7 +17,7 @@ use crate::error::CommandError;
 use crate::list::limits::limits;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
-use options::{Options, Pattern};
+use options::{Pattern, SortOptions};
 use rows::{Order, Row};
 
 /// `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA] [STORE destination]`
@@ -97,7 +97,7 @@ const ORDER: Arg = Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("de
 const ALPHA: Arg = Arg::word("sorting", "ALPHA").optional();
 
 fn reaches(args: Args<'_>, stores: bool) -> bool {
-    Options::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
+    SortOptions::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
 }
 
 /// Finds it in requests that are wrong elsewhere, too; the handler refuses those.
@@ -105,7 +105,7 @@ fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut destination = None;
     let mut index = 2;
     while index < args.len() {
-        let is = |name: &[u8]| args.at(index).says(name);
+        let is = |name: &[u8]| args.at(index).eq_token(name);
         let operand_count = match () {
             () if is(b"limit") => 2,
             () if is(b"get") || is(b"by") || is(b"store") => 1,
@@ -120,7 +120,7 @@ fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
 }
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = Options::parse(args, stores)?;
+    let options = SortOptions::parse(args, stores)?;
     if options.store.is_some() {
         ctx.data.expire_if_due(ctx.key(0));
     }
@@ -147,7 +147,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
 }
 
 /// What is answered for the rows, as a list.
-fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &Options<'_>) -> List {
+fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &SortOptions<'_>) -> List {
     let mut list = List::new();
     let mut buffer = DecimalBuffer::new();
     for row in rows {
@@ -159,7 +159,7 @@ fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &Options<'_>) -> List {
             list.push(End::Right, value.text(&mut buffer));
         }
     }
-    list.settle(limits(ctx.config));
+    list.rebalance(limits(ctx.config));
     list
 }
 
@@ -177,7 +177,7 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
 }
 
 /// The elements to be given, in order.
-fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &Options<'_>) -> Result<Vec<Row<'c>>, CommandError> {
+fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Row<'c>>, CommandError> {
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
     let mut order = Order::of(options);

@@ -11,7 +11,7 @@ const START: usize = 2;
 
 /// The options of a request.
 #[derive(Debug, Default)]
-pub(super) struct Options<'a> {
+pub(super) struct SortOptions<'a> {
     /// `BY`
     pub by: Option<Pattern<'a>>,
     /// Each `GET`, in order.
@@ -63,13 +63,13 @@ impl<'a> Pattern<'a> {
     }
 }
 
-impl<'a> Options<'a> {
+impl<'a> SortOptions<'a> {
     /// Reads the options of a request; `STORE` is one of them if `stores`.
     pub fn parse(args: Args<'a>, stores: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut at = START;
         while let Some(word) = args.get(at) {
-            let is = |name: &str| word.says(name);
+            let is = |name: &str| word.eq_token(name);
             let operand = |index: usize| args.get(at + index);
             at += match (operand(1), operand(2)) {
                 _ if is("asc") => {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use collections::{DecimalBuffer, Item, Object};
 use wire::number::parse_f64;
 
-use super::options::Options;
+use super::options::SortOptions;
 use crate::error::{CommandError, up_to_nul};
 
 /// An element, and what it is compared by.
@@ -34,7 +34,7 @@ pub(super) enum Order {
 
 impl Order {
     /// The order that the options ask for.
-    pub fn of(options: &Options<'_>) -> Self {
+    pub fn of(options: &SortOptions<'_>) -> Self {
         match options.by {
             Some(pattern) if !pattern.names_keys() => Self::Given,
             Some(_) if options.is_alpha => Self::WeightText,
@@ -48,7 +48,7 @@ impl Order {
 pub(super) fn of_object<'a>(
     object: &'a Object,
     order: Order,
-    options: &Options<'_>,
+    options: &SortOptions<'_>,
 ) -> Result<Vec<Row<'a>>, CommandError> {
     let row = |item| Row { item, score: 0.0, weight: None };
     let is_given = order == Order::Given;
@@ -95,7 +95,7 @@ pub(super) fn score(item: Item<'_>) -> Option<f64> {
 }
 
 /// Sorts rows. What is equal stays in order.
-pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &Options<'_>) {
+pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &SortOptions<'_>) {
     let is_stored = options.store.is_some();
     let compare = |a: &Row<'_>, b: &Row<'_>| match order {
         Order::Given => Ordering::Equal,

@@ -57,7 +57,7 @@ fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
 /// What a request does to the keys of a spec; where that depends on its options, they are looked at.
 fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
-    let has = |word: &str| request.tail(3).iter().any(|arg| arg.says(word));
+    let has = |word: &str| request.tail(3).iter().any(|arg| arg.eq_token(word));
     match command.name {
         "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
             KeyFlags::OW | KeyFlags::UPDATE

@@ -36,7 +36,7 @@ pub const LIST: Command = Command::keyless(
 fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let names: Vec<&str> = match args.len() {
         2 => NUMBERED.iter().map(|(name, _)| name.as_str()).collect(),
-        5 if args.at(2).says("filterby") => filtered(args.at(3), args.at(4))?,
+        5 if args.at(2).eq_token("filterby") => filtered(args.at(3), args.at(4))?,
         _ => return Err(CommandError::SYNTAX),
     };
     let mut out = reply.array(names.len());
@@ -53,7 +53,7 @@ fn filtered(filter: &[u8], value: &[u8]) -> Result<Vec<&'static str>, CommandErr
         b"aclcat" => {
             let category = Categories::all()
                 .iter_names()
-                .find(|(name, _)| value.says(name))
+                .find(|(name, _)| value.eq_token(name))
                 .map_or(Categories::empty(), |(_, category)| category);
             all.filter(|(_, command)| command.categories().intersects(category))
                 .map(|(name, _)| name.as_str())

@@ -64,7 +64,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
     let size = args.get(4).map_or(Ok(0), |text| number(text).ok_or(NOT_POSITIVE))? as usize;
     let is_random = match args.get(5) {
         None => false,
-        Some(word) if word.says("rand") && args.len() == 6 => true,
+        Some(word) if word.eq_token("rand") && args.len() == 6 => true,
         Some(_) => return Err(CommandError::SYNTAX),
     };
     let db = ctx.db();

@@ -164,15 +164,15 @@ fn is_on(switch: &[u8]) -> Result<bool, CommandError> {
 /// `DEBUG REPLYBUFFER PEAK-RESET-TIME milliseconds|never|reset`, `... RESIZING switch`
 fn reply_buffer_setting(args: Args<'_>) -> Result<ReplyBufferSetting, CommandError> {
     let value = args.at(3);
-    if args.at(2).says("resizing") {
+    if args.at(2).eq_token("resizing") {
         return Ok(ReplyBufferSetting::Resizing(is_on(value)?));
     }
-    if !args.at(2).says("peak-reset-time") {
+    if !args.at(2).eq_token("peak-reset-time") {
         return Err(help::wrong_subcommand("DEBUG", args.at(1)));
     }
-    Ok(ReplyBufferSetting::PeakReset(if value.says("never") {
+    Ok(ReplyBufferSetting::PeakReset(if value.eq_token("never") {
         Some(-1)
-    } else if value.says("reset") {
+    } else if value.eq_token("reset") {
         None
     } else {
         Some(parse_i64_strict(value).ok_or(CommandError::NOT_AN_INTEGER)?)

@@ -1,4 +1,4 @@
-//! The names of a topic, with those who listen to each: read without a lock, changed under one.
+//! The names of a kind, with those who listen to each: read without a lock, changed under one.
 //!
 //! What is read is never changed, but replaced. A reader may therefore see what was there a moment ago; the stamp of an
 //! audience tells which it was.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::DbIndex;
-use commands::listening::Topic;
+use commands::subscriptions::SubscriptionKind;
 use keyspace::{Observer, WantedEvents};
 
 use super::hub::Hub;
@@ -23,7 +23,9 @@ impl EventPublisher {
 
 impl Observer for EventPublisher {
     fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]) {
-        if self.hub.name_count(Topic::Channel) == 0 && self.hub.name_count(Topic::Pattern) == 0 {
+        if self.hub.name_count(SubscriptionKind::Channel) == 0
+            && self.hub.name_count(SubscriptionKind::Pattern) == 0
+        {
             return;
         }
         let channel = |kind: &str, name: &[u8]| {
@@ -32,10 +34,10 @@ impl Observer for EventPublisher {
             channel
         };
         if wanted.by_key() {
-            self.hub.post(thread, Topic::Channel, &channel("keyspace", key), event.as_bytes());
+            self.hub.post(thread, SubscriptionKind::Channel, &channel("keyspace", key), event.as_bytes());
         }
         if wanted.by_event() {
-            self.hub.post(thread, Topic::Channel, &channel("keyevent", event.as_bytes()), key);
+            self.hub.post(thread, SubscriptionKind::Channel, &channel("keyevent", event.as_bytes()), key);
         }
     }
 

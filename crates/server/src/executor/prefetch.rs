@@ -12,9 +12,9 @@
 use std::collections::VecDeque;
 
 use base::DbIndex;
-use collections::{Guess, Sighting};
+use collections::{Guess, ProbeResult};
 use commands::context::PlannedKey;
-use keyspace::{AskedKeys, AskedTrail, View};
+use keyspace::{AskedKeys, RequestedProbes, View};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
@@ -41,7 +41,7 @@ const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_S
 
 /// The keys of planned requests, numbered as they are announced.
 #[derive(Default)]
-pub(super) struct Approach {
+pub(super) struct PrefetchPipeline {
     /// Their hashes, from key number `forgotten_count` on.
     announced: Vec<u64>,
     /// In which database the keys are whose buckets are asked for next, and from which numbers on they are in others.
@@ -55,10 +55,10 @@ pub(super) struct Approach {
     /// What ends with this key or a later one brings the next group.
     due: u64,
     /// Keys that were not in the buckets where they are at home, and the next ones were asked for.
-    strays: Vec<(u64, AskedTrail)>,
+    displaced: Vec<(u64, RequestedProbes)>,
 }
 
-impl Approach {
+impl PrefetchPipeline {
     /// How many keys were announced so far: the number of the next one.
     pub(super) fn announced_count(&self) -> u64 {
         self.forgotten_count + self.announced.len() as u64
@@ -69,7 +69,7 @@ impl Approach {
     #[inline(always)]
     pub(super) fn announce(&mut self, keys: &[PlannedKey], db: DbIndex) {
         if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
-            self.forget();
+            self.remove();
         }
         if db != self.changes_of_db.back().map_or(self.db, |(_, db)| *db) {
             self.changes_of_db.push_back((self.announced_count(), db));
@@ -81,7 +81,7 @@ impl Approach {
     /// Asks for what lies ahead of a request that is about to run, whose `key_count` keys are those from `first` on. At first
     /// that is little more than its own keys, and a step further with each group.
     #[inline(always)]
-    pub(super) fn reach(&mut self, view: &View<'_>, first: u64, key_count: u32) {
+    pub(super) fn advance(&mut self, view: &View<'_>, first: u64, key_count: u32) {
         let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
         if end >= self.due {
             self.go_on(view, first, end);
@@ -90,7 +90,7 @@ impl Approach {
 
     /// Tells the keys of a request that is about to run where their entries were seen. `first` is the number of the first.
     #[inline(always)]
-    pub(super) fn tell(&mut self, keys: &[PlannedKey], first: u64) {
+    pub(super) fn apply_hints(&mut self, keys: &[PlannedKey], first: u64) {
         for (key, number) in keys.iter().zip(first..) {
             let seen = self.window.at(number);
             key.guess.set(if seen.hash == key.hash { seen.guess } else { Guess::NONE });
@@ -146,34 +146,34 @@ impl Approach {
     #[inline(always)]
     fn ask_for_entries(&mut self, view: &View<'_>, goal: u64) {
         let goal = goal.min(self.bucket_count);
-        let strays = &mut self.strays;
+        let displaced = &mut self.displaced;
         self.window
-            .ask_for_entries(view, self.entry_count..goal, |number, trail| strays.push((number, trail)));
+            .ask_for_entries(view, self.entry_count..goal, |number, probes| displaced.push((number, probes)));
         self.entry_count = self.entry_count.max(goal);
     }
 
     /// Of the keys that were not at home, one bucket further.
     fn follow_strays(&mut self, view: &View<'_>) {
-        if self.strays.is_empty() {
+        if self.displaced.is_empty() {
             return;
         }
         let prefetcher = view.prefetcher(self.db);
         let (window, bucket_count) = (&mut self.window, self.bucket_count);
-        self.strays.retain_mut(|(number, trail)| {
-            let sighting = prefetcher.follow(trail);
+        self.displaced.retain_mut(|(number, probes)| {
+            let result = prefetcher.follow(probes);
             // Another key may have taken its place.
-            if let Sighting::Seen(guess) = sighting
+            if let ProbeResult::Found(guess) = result
                 && *number + WINDOW_SIZE as u64 >= bucket_count
             {
                 window.set_guess(*number, guess);
             }
-            sighting == Sighting::Elsewhere
+            result == ProbeResult::Displaced
         });
     }
 
     /// Forgets the hashes of keys whose buckets were asked for.
     #[cold]
-    fn forget(&mut self) {
+    fn remove(&mut self) {
         self.announced.drain(..(self.bucket_count - self.forgotten_count) as usize);
         self.forgotten_count = self.bucket_count;
     }
@@ -182,8 +182,8 @@ impl Approach {
     pub(super) fn clear(&mut self) {
         self.announced.clear();
         self.announced.shrink_to(KEPT_COUNT_MAX);
-        self.strays.clear();
-        self.strays.shrink_to(KEPT_COUNT_MAX);
+        self.displaced.clear();
+        self.displaced.shrink_to(KEPT_COUNT_MAX);
         self.changes_of_db.clear();
         self.db = DbIndex(0);
         (self.forgotten_count, self.bucket_count, self.entry_count, self.due) = (0, 0, 0, 0);
@@ -202,68 +202,68 @@ mod tests {
         PlannedKey::new(hash, 1)
     }
 
-    fn announced(hashes: impl IntoIterator<Item = u64>) -> (View<'static>, Approach) {
-        let mut approach = Approach::default();
-        approach.announce(&hashes.into_iter().map(key).collect::<Vec<_>>(), DbIndex(0));
+    fn announced(hashes: impl IntoIterator<Item = u64>) -> (View<'static>, PrefetchPipeline) {
+        let mut pipeline = PrefetchPipeline::default();
+        pipeline.announce(&hashes.into_iter().map(key).collect::<Vec<_>>(), DbIndex(0));
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
         let mut view = View::new(keyspace, 0, 1);
         assert!(view.take_part());
-        (view, approach)
+        (view, pipeline)
     }
 
     #[test]
     fn nothing_is_looked_at_that_was_asked_for_before_the_thread_was_quiescent() {
-        let (mut view, mut approach) = announced(0..100);
-        approach.reach(&view, 0, 1);
-        assert!(approach.entry_count < approach.bucket_count);
-        let asked_count = approach.bucket_count;
+        let (mut view, mut pipeline) = announced(0..100);
+        pipeline.advance(&view, 0, 1);
+        assert!(pipeline.entry_count < pipeline.bucket_count);
+        let asked_count = pipeline.bucket_count;
         view.quiescent();
-        approach.reach(&view, 20, 1);
-        assert!(approach.entry_count >= asked_count);
+        pipeline.advance(&view, 20, 1);
+        assert!(pipeline.entry_count >= asked_count);
     }
 
     #[test]
     fn buckets_and_entries_are_asked_for_at_their_distances() {
-        let (view, mut approach) = announced(0..100);
+        let (view, mut pipeline) = announced(0..100);
         let mut bucket_count_before = 0;
         for first in 0..100 {
-            approach.reach(&view, first, 1);
+            pipeline.advance(&view, first, 1);
             let end = first + 1;
-            assert!((100.min(end + BUCKETS_AHEAD_MIN)..=100).contains(&approach.bucket_count));
-            assert!(approach.bucket_count <= end + GROUP_SIZE + BUCKETS_AHEAD);
-            let step = approach.bucket_count - bucket_count_before;
+            assert!((100.min(end + BUCKETS_AHEAD_MIN)..=100).contains(&pipeline.bucket_count));
+            assert!(pipeline.bucket_count <= end + GROUP_SIZE + BUCKETS_AHEAD);
+            let step = pipeline.bucket_count - bucket_count_before;
             assert!(first == 0 || step <= 2 * GROUP_SIZE, "{step} at once, for request {first}");
-            bucket_count_before = approach.bucket_count;
-            assert!((end..=end + GROUP_SIZE + ENTRIES_AHEAD).contains(&approach.entry_count));
+            bucket_count_before = pipeline.bucket_count;
+            assert!((end..=end + GROUP_SIZE + ENTRIES_AHEAD).contains(&pipeline.entry_count));
         }
-        assert_eq!((approach.announced_count(), approach.entry_count), (100, 100));
+        assert_eq!((pipeline.announced_count(), pipeline.entry_count), (100, 100));
     }
 
     #[test]
     fn what_is_run_without_is_passed_over() {
-        let (view, mut approach) = announced(0..200);
-        approach.reach(&view, 0, 1);
-        approach.reach(&view, 150, 10);
-        assert_eq!((approach.bucket_count, approach.entry_count), (172, 164));
-        assert_eq!(approach.announced_count(), 200);
-        approach.reach(&view, 500, 10);
-        assert_eq!((approach.bucket_count, approach.entry_count), (200, 200));
-        approach.clear();
-        assert_eq!(approach.announced_count(), 0);
-        approach.reach(&view, 0, 1);
+        let (view, mut pipeline) = announced(0..200);
+        pipeline.advance(&view, 0, 1);
+        pipeline.advance(&view, 150, 10);
+        assert_eq!((pipeline.bucket_count, pipeline.entry_count), (172, 164));
+        assert_eq!(pipeline.announced_count(), 200);
+        pipeline.advance(&view, 500, 10);
+        assert_eq!((pipeline.bucket_count, pipeline.entry_count), (200, 200));
+        pipeline.clear();
+        assert_eq!(pipeline.announced_count(), 0);
+        pipeline.advance(&view, 0, 1);
     }
 
     #[test]
     fn keys_are_announced_while_others_are_on_their_way() {
-        let (view, mut approach) = announced(0..10);
+        let (view, mut pipeline) = announced(0..10);
         for first in 0..5000 {
-            approach.reach(&view, first, 1);
-            approach.announce(&[key(first + 10)], DbIndex(0));
-            let on_their_way = approach.entry_count..approach.bucket_count;
-            assert!(on_their_way.clone().all(|number| approach.window.at(number).hash == number));
+            pipeline.advance(&view, first, 1);
+            pipeline.announce(&[key(first + 10)], DbIndex(0));
+            let on_their_way = pipeline.entry_count..pipeline.bucket_count;
+            assert!(on_their_way.clone().all(|number| pipeline.window.at(number).hash == number));
         }
-        assert!(approach.announced.len() < 2 * FORGOTTEN_COUNT as usize);
-        assert_eq!(approach.announced_count(), 5010);
+        assert!(pipeline.announced.len() < 2 * FORGOTTEN_COUNT as usize);
+        assert_eq!(pipeline.announced_count(), 5010);
     }
 
     #[test]
@@ -294,17 +294,17 @@ mod tests {
             view.release();
         }
         let planned: Vec<_> = keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect();
-        let mut approach = Approach::default();
+        let mut pipeline = PrefetchPipeline::default();
         let (one, others) = planned.split_at(100);
-        approach.announce(one, db);
-        approach.announce(others, db);
+        pipeline.announce(one, db);
+        pipeline.announce(others, db);
         for (number, key) in (0..).zip(&keys) {
-            approach.reach(&view, number, 1);
+            pipeline.advance(&view, number, 1);
             let planned = PlannedKey::new(key.hash, 1);
-            approach.tell(std::slice::from_ref(&planned), number);
+            pipeline.apply_hints(std::slice::from_ref(&planned), number);
             let is_there = number % 2 == 0;
             assert_eq!(planned.guess.get() != Guess::NONE, is_there, "{number}");
-            approach.tell(&[PlannedKey::new(!key.hash, 1), planned.clone()], number);
+            pipeline.apply_hints(&[PlannedKey::new(!key.hash, 1), planned.clone()], number);
             view.latch(key.slot, Mode::Read).unwrap();
             assert_eq!(view.find(Key { guess: planned.guess.get(), ..*key }).is_some(), is_there);
             view.release();
@@ -315,37 +315,37 @@ mod tests {
     fn databases_take_turns() {
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
         let view = View::new(keyspace, 0, 1);
-        let mut approach = Approach::default();
+        let mut pipeline = PrefetchPipeline::default();
         let (mut number, mut expected) = (0, Vec::new());
         for (db, count) in [(0, 3), (2, 30), (2, 5), (3, 1), (0, 7), (1, 60)] {
             let keys: Vec<_> = (number..number + count).map(key).collect();
-            approach.announce(&keys, DbIndex(db));
+            pipeline.announce(&keys, DbIndex(db));
             expected.extend((0..count).map(|_| DbIndex(db)));
             number += count;
         }
         for first in 0..number {
-            approach.reach(&view, first, 1);
-            let seen = *approach.window.at(first);
+            pipeline.advance(&view, first, 1);
+            let seen = *pipeline.window.at(first);
             assert_eq!((seen.hash, seen.db), (first, expected[first as usize]));
         }
-        approach.clear();
-        approach.announce(&[key(1)], DbIndex(0));
-        assert!(approach.changes_of_db.is_empty());
+        pipeline.clear();
+        pipeline.announce(&[key(1)], DbIndex(0));
+        assert!(pipeline.changes_of_db.is_empty());
     }
 
     #[test]
     fn all_keys_of_a_large_request_are_asked_for() {
-        let (view, mut approach) = announced(0..2000);
-        approach.reach(&view, 100, KEYS_OF_REQUEST_MAX as u32);
-        assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&approach.entry_count));
-        assert!(approach.bucket_count - approach.entry_count <= WINDOW_SIZE as u64);
+        let (view, mut pipeline) = announced(0..2000);
+        pipeline.advance(&view, 100, KEYS_OF_REQUEST_MAX as u32);
+        assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&pipeline.entry_count));
+        assert!(pipeline.bucket_count - pipeline.entry_count <= WINDOW_SIZE as u64);
     }
 
     #[test]
     fn of_a_great_many_keys_only_the_first_count() {
-        let (_, mut approach) = announced(0..1 << 20);
-        assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
-        approach.announce(&[key(1), key(2)], DbIndex(0));
-        assert_eq!(approach.announced_count(), ANNOUNCED_COUNT_MAX as u64);
+        let (_, mut pipeline) = announced(0..1 << 20);
+        assert_eq!(pipeline.announced_count(), ANNOUNCED_COUNT_MAX as u64);
+        pipeline.announce(&[key(1), key(2)], DbIndex(0));
+        assert_eq!(pipeline.announced_count(), ANNOUNCED_COUNT_MAX as u64);
     }
 }

@@ -10,7 +10,7 @@ use super::{Part, Section, Suite, SuiteCase, SuiteLoad, Variant};
 /// See the module's description.
 #[rustfmt::skip]
 pub static SUITE: Suite = Suite {
-    name: "must-show",
+    name: "headline",
     title: "Benchmarks",
     about: "CPU a request, latency, memory a key, threads, growth pause; against valkey, redis and the echo limit",
     servers: &["broadloom", "valkey", "redis", "echo"],

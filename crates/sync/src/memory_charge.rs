@@ -1,4 +1,4 @@
-//! A weight: what something counts for in a sum that others watch, until anybody takes it out of the sum.
+//! A memory_charge: what something counts for in a sum that others watch, until anybody takes it out of the sum.
 
 use crate::shim::{AtomicU64, Ordering};
 
@@ -12,18 +12,18 @@ const GIVEN_UP: u64 = u64::MAX;
 ///
 /// | from | to | step |
 /// |---|---|---|
-/// | in the sum with `a` | in the sum with `b` | [`Weight::set`], by the owner |
-/// | in the sum with `a` | given up | [`Weight::give_up`], by anybody |
+/// | in the sum with `a` | in the sum with `b` | [`MemoryCharge::set`], by the owner |
+/// | in the sum with `a` | given up | [`MemoryCharge::release`], by anybody |
 #[derive(Debug)]
-pub struct Weight(AtomicU64);
+pub struct MemoryCharge(AtomicU64);
 
-impl Default for Weight {
+impl Default for MemoryCharge {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Weight {
+impl MemoryCharge {
     /// Nothing yet.
     #[must_use]
     pub fn new() -> Self {
@@ -47,7 +47,7 @@ impl Weight {
     }
 
     /// Takes it out of the sum for ever. What it was; 0 for all but the first who does.
-    pub fn give_up(&self) -> u64 {
+    pub fn release(&self) -> u64 {
         // Pairs with the load in `is_given_up`.
         match self.0.swap(GIVEN_UP, Ordering::AcqRel) {
             GIVEN_UP => 0,
@@ -75,17 +75,17 @@ impl Weight {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Weight;
+    use super::MemoryCharge;
 
     #[test]
     fn steps_add_up() {
-        let weight = Weight::new();
-        let grown = [weight.set(7), weight.set(7), weight.set(3)];
+        let memory_charge = MemoryCharge::new();
+        let grown = [memory_charge.set(7), memory_charge.set(7), memory_charge.set(3)];
         assert_eq!(grown.into_iter().fold(0, u64::wrapping_add), 3);
-        assert_eq!(weight.value(), 3);
-        assert!(!weight.is_given_up());
-        assert_eq!(weight.give_up(), 3);
-        assert_eq!([weight.give_up(), weight.set(9), weight.value()], [0, 0, 0]);
-        assert!(weight.is_given_up());
+        assert_eq!(memory_charge.value(), 3);
+        assert!(!memory_charge.is_given_up());
+        assert_eq!(memory_charge.release(), 3);
+        assert_eq!([memory_charge.release(), memory_charge.set(9), memory_charge.value()], [0, 0, 0]);
+        assert!(memory_charge.is_given_up());
     }
 }

@@ -4,7 +4,7 @@
 //! Owns the entry's block and whatever the value owns outside. Frees both when dropped, on any thread, so a large
 //! value can be shipped elsewhere to be freed there.
 //!
-//! Changes are written as "old owner in, new owner out" ([`Removed::with_value`] and its like): they reuse the
+//! Changes are written as "old owner in, new owner out" ([`OwnedEntry::with_value`] and its like): they reuse the
 //! block where the size class stays the same, and else move to a new one.
 
 mod content;
@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::entry::{EMBSTR_SIZE_MAX, Encoding, Entry, Form, Head, INLINE_SIZE_MAX, Shape, ValueRef};
+use crate::entry::{EMBSTR_SIZE_MAX, Encoding, Entry, EntryLayout, Form, Head, INLINE_SIZE_MAX, ValueRef};
 use crate::heap::{self, Heap};
 use crate::number::{DecimalBuffer, may_be_canonical};
 use crate::object::{Kind, Object};
@@ -61,16 +61,16 @@ impl ExpiryChange {
 }
 
 /// An entry that belongs to no table. Dropping it frees the key and its value.
-pub struct Removed {
+pub struct OwnedEntry {
     block: NonNull<u8>,
 }
 
 // SAFETY: it owns plain data and an `Object`, which is Send, and heaps take blocks back from any thread.
-unsafe impl Send for Removed {}
+unsafe impl Send for OwnedEntry {}
 // SAFETY: a shared reference gives out an `Entry`, which is Sync.
-unsafe impl Sync for Removed {}
+unsafe impl Sync for OwnedEntry {}
 
-impl Removed {
+impl OwnedEntry {
     /// The key, value and expiry.
     #[inline]
     #[must_use]
@@ -223,7 +223,7 @@ impl Removed {
         // SAFETY: (1) nobody changes it meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         let old = entry.shape();
-        let shape = Shape { value_size: text.len(), ..old };
+        let shape = EntryLayout { value_size: text.len(), ..old };
         let is_inline = matches!(entry.form(), Form::Int | Form::Embstr | Form::Raw);
         let fits = text.len() <= INLINE_SIZE_MAX && !old.has_expiry && shape.same_block(old);
         if !is_inline || !fits || may_be_canonical(text) {
@@ -345,9 +345,9 @@ impl Removed {
         let key = key.unwrap_or(entry.key());
         let is_object = entry.form() == Form::Object;
         let shape = if is_object {
-            Shape::of_object(has_expiry, key.len())
+            EntryLayout::of_object(has_expiry, key.len())
         } else {
-            Shape { has_expiry, key_len: key.len(), value_size }
+            EntryLayout { has_expiry, key_len: key.len(), value_size }
         };
         let mut new = Self { block: heap.allocate(shape.size()) };
         // SAFETY: (1) the block was allocated for the shape, and (2) all that it says follows.
@@ -379,7 +379,7 @@ impl Removed {
     /// 1. The form is [`Form::Embstr`] or [`Form::Raw`].
     unsafe fn with_inline_len(mut self, heap: &Heap, len: usize) -> Self {
         let old = self.entry().shape();
-        let shape = Shape { value_size: len, ..old };
+        let shape = EntryLayout { value_size: len, ..old };
         if !shape.same_block(old) {
             // SAFETY: (1) the value is a string's bytes, of which further ones are written below.
             self = unsafe { self.moved(heap, None, old.has_expiry, len) };
@@ -416,7 +416,7 @@ impl Removed {
 
     /// # Safety
     /// 1. The block has room for the shape, which is that of the content.
-    unsafe fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: Shape) {
+    unsafe fn write_content(&mut self, heap: &Heap, content: Content<'_>, shape: EntryLayout) {
         let target = self.at(shape.value_offset());
         match content {
             Content::Int(value) => {
@@ -443,7 +443,7 @@ impl Removed {
     /// # Safety
     /// 1. The block has room for the shape.
     /// 2. The caller sees to it that all that the head says is there, before anybody reads it.
-    unsafe fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: Shape) {
+    unsafe fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: EntryLayout) {
         // SAFETY: (1) a block is aligned to 8, and every shape has a head.
         unsafe { self.block.cast::<Head>().write(Head::new(kind, form, access, shape)) };
     }
@@ -451,14 +451,14 @@ impl Removed {
     /// # Safety
     /// 1. The entry has an expiry.
     unsafe fn write_expiry(&mut self, at: i64) {
-        let target = self.at(Shape::expiry_offset()).cast::<i64>();
+        let target = self.at(EntryLayout::expiry_offset()).cast::<i64>();
         // SAFETY: (1) it is here.
         unsafe { target.write_unaligned(at) };
     }
 
     /// # Safety
     /// 1. The block has room for the shape, which has a key of this length.
-    unsafe fn write_key(&mut self, key: &[u8], shape: Shape) {
+    unsafe fn write_key(&mut self, key: &[u8], shape: EntryLayout) {
         if let Some(offset) = shape.long_key_len_offset() {
             let target = self.at(offset).cast::<u32>();
             // SAFETY: (1) the shape has a long key length here.
@@ -512,7 +512,7 @@ impl Removed {
 /// Values larger than this are worth sending to another thread to be freed.
 const COSTLY_SIZE_MIN: usize = 64 * 1024;
 
-impl Drop for Removed {
+impl Drop for OwnedEntry {
     fn drop(&mut self) {
         let size = self.entry().shape().size();
         // SAFETY: (1) the block is freed below.
@@ -541,9 +541,9 @@ impl Drop for LentText<'_> {
     }
 }
 
-impl std::fmt::Debug for Removed {
+impl std::fmt::Debug for OwnedEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Removed").field(&self.entry()).finish()
+        f.debug_tuple("OwnedEntry").field(&self.entry()).finish()
     }
 }
 

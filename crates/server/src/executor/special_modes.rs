@@ -8,8 +8,8 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
-use commands::listening::Topic;
 use commands::session::{BlockReason, Blocked};
+use commands::subscriptions::SubscriptionKind;
 use commands::table::Found;
 use reactor::clock::{Ticks, Uptime};
 use sync::Mode;
@@ -21,7 +21,7 @@ use super::{Executor, Step};
 use crate::command_log::{self, Cost};
 use crate::connection::Connection;
 use crate::mail::Mail;
-use crate::shared::Attention;
+use crate::shared::GlobalFlags;
 
 /// How long a request waits for a thread that is behind before it looks again, in milliseconds.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
@@ -33,18 +33,18 @@ pub const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 impl Executor {
     /// Deals with whatever is switched on. `None`: the request is to be run now.
     #[cold]
-    pub(super) fn attend(
+    pub(super) fn check_special_modes(
         &mut self,
         connection: &mut Connection,
         found: Found,
         keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Option<Step> {
-        let attention = self.shared.attention.load();
+        let global_flags = self.shared.global_flags.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking();
             // What was evicted for this request is told before the answer to it.
-            self.ears.hear_after_command(&mut connection.session, &mut connection.out);
+            self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
         let session = &connection.session;
         if session.is_listener() && session.protocol == Protocol::Resp2 && !is_for_listeners(found) {
@@ -55,18 +55,18 @@ impl Executor {
             )));
             return Some(Step::Done);
         }
-        if attention & Attention::NO_REPLICAS != 0 && writes(connection, found) {
+        if global_flags & GlobalFlags::NO_REPLICAS != 0 && writes(connection, found) {
             self.reject(connection, found, &CommandError::NO_REPLICAS);
             return Some(Step::Done);
         }
-        if attention & Attention::ANY_PAUSE != 0 && self.is_paused(connection, found, attention) {
+        if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, global_flags) {
             return Some(self.wait_for_end_of_pause(connection));
         }
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
             return Some(self.queue(connection, found, keys, args));
         }
         // EXEC is shown behind what it runs.
-        if attention & Attention::MONITORED != 0
+        if global_flags & GlobalFlags::MONITORED != 0
             && found.command.access != Access::Queued
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
@@ -93,7 +93,7 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         let hub = self.shared.hub;
-        if !may_publish(command) && !self.shared.attention.is_set(Attention::MONITORED) {
+        if !may_publish(command) && !self.shared.global_flags.is_set(GlobalFlags::MONITORED) {
             return false;
         }
         if connection.overran.is_some_and(|thread| hub.is_thread_congested(thread)) {
@@ -101,8 +101,8 @@ impl Executor {
         }
         connection.overran = None;
         match command.name {
-            "publish" => hub.is_audience_congested(Topic::Channel, args.at(1)),
-            "spublish" => hub.is_audience_congested(Topic::ShardChannel, args.at(1)),
+            "publish" => hub.is_audience_congested(SubscriptionKind::Channel, args.at(1)),
+            "spublish" => hub.is_audience_congested(SubscriptionKind::ShardChannel, args.at(1)),
             _ => hub.wants_every_change() && hub.are_prefixes_congested(),
         }
     }
@@ -126,7 +126,7 @@ impl Executor {
     /// waits for the end of that.
     #[cold]
     pub(super) fn attend_to_pause(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
-        if !self.is_paused(connection, found, self.shared.attention.load()) {
+        if !self.is_paused(connection, found, self.shared.global_flags.load()) {
             return None;
         }
         self.view.release();
@@ -134,11 +134,11 @@ impl Executor {
         Some(self.wait_for_end_of_pause(connection))
     }
 
-    fn is_paused(&self, connection: &Connection, found: Found, attention: u32) -> bool {
-        if attention & Attention::ANY_PAUSE == 0 || Uptime::now() >= self.shared.pause.until() {
+    fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
+        if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.pause.until() {
             return false;
         }
-        if attention & Attention::PAUSED != 0 {
+        if global_flags & GlobalFlags::PAUSED != 0 {
             return !found.command.flags.contains(Flags::NO_PAUSE);
         }
         let writes = |flags: Flags| flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
@@ -174,9 +174,9 @@ impl Executor {
         let turns = &mut connection.turns;
         turns.asked += 1;
         turns.awaited.clear();
-        for thread in self.shared.seats.occupied().filter(|thread| *thread != connection.token.thread()) {
+        for thread in self.shared.workers.occupied().filter(|thread| *thread != connection.token.thread()) {
             turns.awaited.push(thread);
-            self.shared.seats.post(thread, Mail::AskTurn(connection.token, turns.asked));
+            self.shared.workers.post(thread, Mail::BarrierRequest(connection.token, turns.asked));
         }
         if turns.awaited.is_empty() {
             return false;
@@ -227,7 +227,7 @@ impl Executor {
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
         self.view.saw_expired.set(false);
-        if self.config.import_mode || self.shared.attention.is_set(Attention::ANY_PAUSE) {
+        if self.config.import_mode || self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE) {
             self.view.spare_walked();
             self.view.tell_late_misses();
             return;

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use commands::listening::Topic;
+use commands::subscriptions::SubscriptionKind;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Bytes that a message on its way is counted with besides its text.
@@ -26,7 +26,7 @@ pub struct Message {
 /// Whom a message is for.
 pub struct Heading {
     /// What it was published to.
-    pub topic: Topic,
+    pub kind: SubscriptionKind,
     /// The stamp of the channel's audience; 0 if it has none.
     pub stamp: u64,
     /// The patterns that the channel matches, each with the stamp of its audience.
@@ -38,9 +38,11 @@ impl Message {
     #[must_use]
     pub fn new(heading: Heading, channel: &[u8], text: &[u8]) -> Self {
         let mut frame = Vec::with_capacity(channel.len() + text.len() + 64);
-        frame.extend_from_slice(match heading.topic {
-            Topic::ShardChannel => b"3\r\n$8\r\nsmessage\r\n",
-            Topic::Channel | Topic::Pattern | Topic::Prefix => b"3\r\n$7\r\nmessage\r\n",
+        frame.extend_from_slice(match heading.kind {
+            SubscriptionKind::ShardChannel => b"3\r\n$8\r\nsmessage\r\n",
+            SubscriptionKind::Channel | SubscriptionKind::Pattern | SubscriptionKind::Prefix => {
+                b"3\r\n$7\r\nmessage\r\n"
+            }
         });
         let tail_at = frame.len();
         let mut out = ReplyBuffer::new(&mut frame, Protocol::Resp2);
@@ -110,8 +112,9 @@ mod tests {
 
     #[test]
     fn forms() {
-        let heading = |topic, patterns| Heading { topic, stamp: 0, patterns };
-        let message = Message::new(heading(Topic::Channel, vec![((*b"n*").into(), 0)]), b"news", b"hi");
+        let heading = |kind, patterns| Heading { kind, stamp: 0, patterns };
+        let message =
+            Message::new(heading(SubscriptionKind::Channel, vec![((*b"n*").into(), 0)]), b"news", b"hi");
         assert_eq!(message.channel(), b"news");
         let plain = r"3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(written(message.to_channel(), Protocol::Resp2), format!("*{plain}"));
@@ -120,7 +123,7 @@ mod tests {
         let by_pattern = message.to_pattern(b"n*", &mut head);
         let expected = r">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(written(by_pattern, Protocol::Resp3), expected);
-        let shard = Message::new(heading(Topic::ShardChannel, Vec::new()), b"", b"");
+        let shard = Message::new(heading(SubscriptionKind::ShardChannel, Vec::new()), b"", b"");
         assert_eq!(
             written(shard.to_channel(), Protocol::Resp2),
             r"*3\r\n$8\r\nsmessage\r\n$0\r\n\r\n$0\r\n\r\n"

@@ -13,12 +13,12 @@ use crate::connection::Token;
 use crate::executor::Planned;
 
 /// Events that are taken ahead, and bytes in them from which on no more are.
-const UPCOMING_COUNT_MAX: usize = 16;
-const UPCOMING_SIZE_MAX: usize = 2048;
+const PLANNED_COUNT_MAX: usize = 16;
+const PLANNED_SIZE_MAX: usize = 2048;
 
-/// Events of this turn that are to be handled next, with what was foreseen of them.
+/// Events of this turn that are to be handled next, with what was planned of them.
 #[derive(Default)]
-pub(super) struct Upcoming {
+pub(super) struct PlannedEvents {
     events: VecDeque<(Event, Option<Box<Planned>>)>,
     /// Bytes received that are in them.
     size: usize,
@@ -27,17 +27,17 @@ pub(super) struct Upcoming {
 impl Thread {
     /// The next event of this turn. Others are taken ahead, and their requests planned.
     pub(super) fn next_event(&mut self) -> Option<(Event, Option<Box<Planned>>)> {
-        if self.upcoming.events.is_empty() {
+        if self.planned_events.events.is_empty() {
             self.take_event();
         }
-        let next = self.upcoming.events.pop_front();
+        let next = self.planned_events.events.pop_front();
         match &next {
-            Some((Event::Received { data, .. }, _)) => self.upcoming.size -= data.len(),
+            Some((Event::Received { data, .. }, _)) => self.planned_events.size -= data.len(),
             Some(_) => {}
             None => self.executor.end_foresight(),
         }
-        while self.upcoming.events.len() < UPCOMING_COUNT_MAX
-            && self.upcoming.size < UPCOMING_SIZE_MAX
+        while self.planned_events.events.len() < PLANNED_COUNT_MAX
+            && self.planned_events.size < PLANNED_SIZE_MAX
             && self.take_event()
         {}
         next
@@ -46,15 +46,15 @@ impl Thread {
     /// Takes an event from the reactor, if there is one, and plans what it asks for.
     fn take_event(&mut self) -> bool {
         let Some(event) = self.reactor.next_event() else { return false };
-        let mut foreseen = None;
+        let mut planned = None;
         if let Event::Received { token, data, .. } = &event {
-            self.upcoming.size += data.len();
+            self.planned_events.size += data.len();
             let token = Token(*token);
             if let Some(connection) = self.connections.get(token.place()).filter(|c| c.token == token) {
-                foreseen = self.executor.foresee(connection, data);
+                planned = self.executor.plan_ahead(connection, data);
             }
         }
-        self.upcoming.events.push_back((event, foreseen));
+        self.planned_events.events.push_back((event, planned));
         true
     }
 }

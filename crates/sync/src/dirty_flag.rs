@@ -4,9 +4,9 @@ use crate::shim::{AtomicU32, Ordering};
 
 /// A flag that any thread may set, once and for ever, and its owner looks at.
 #[derive(Debug, Default)]
-pub struct Mark(AtomicU32);
+pub struct DirtyFlag(AtomicU32);
 
-impl Mark {
+impl DirtyFlag {
     /// A mark that is not set.
     #[must_use]
     pub fn new() -> Self {
@@ -31,11 +31,11 @@ impl Mark {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Mark;
+    use super::DirtyFlag;
 
     #[test]
     fn stays_set() {
-        let mark = Mark::new();
+        let mark = DirtyFlag::new();
         assert!(!mark.is_set());
         mark.set();
         mark.set();

@@ -8,7 +8,7 @@
 //!
 //! Each block begins with its owner: who has to be told when it is moved.
 //!
-//! Invariants ([`Shelves::check`])
+//! Invariants ([`SlabPool::check`])
 //! 1. Of each shelf the first `block_count` blocks are taken.
 //! 2. All slabs of a shelf but the last have `slab_len` blocks: one, or as many as fit.
 //!
@@ -29,7 +29,7 @@ const OWNER_SIZE: usize = size_of::<u32>();
 /// Blocks of the smallest size that fit a slab.
 const BLOCK_COUNT_MAX: usize = 512;
 
-/// Number of shelves.
+/// Number of slabs.
 const SHELF_COUNT: usize = {
     let (mut shelf_count, mut slab_len) = (0, BLOCK_COUNT_MAX);
     while slab_len > 0 {
@@ -90,9 +90,9 @@ impl BlockId {
 
 /// Blocks in slabs.
 #[derive(Default)]
-pub(super) struct Shelves {
+pub(super) struct SlabPool {
     /// By size; those that were never used are not there.
-    shelves: Vec<Shelf>,
+    slabs: Vec<Shelf>,
 }
 
 struct Shelf {
@@ -103,11 +103,11 @@ struct Shelf {
     block_count: u32,
 }
 
-impl Shelves {
+impl SlabPool {
     /// The bytes of a block.
     #[inline]
     pub(super) fn bytes(&self, id: BlockId) -> &[u8] {
-        let Some(shelf) = self.shelves.get(usize::from(id.shelf)) else { return &[] };
+        let Some(shelf) = self.slabs.get(usize::from(id.shelf)) else { return &[] };
         let (slab, range) = shelf.find(id);
         &shelf.slabs[slab][range][OWNER_SIZE..]
     }
@@ -115,7 +115,7 @@ impl Shelves {
     /// The bytes of a block, to be changed.
     #[inline]
     pub(super) fn bytes_mut(&mut self, id: BlockId) -> &mut [u8] {
-        let Some(shelf) = self.shelves.get_mut(usize::from(id.shelf)) else { return &mut [] };
+        let Some(shelf) = self.slabs.get_mut(usize::from(id.shelf)) else { return &mut [] };
         &mut shelf.block_mut(id)[OWNER_SIZE..]
     }
 
@@ -127,11 +127,11 @@ impl Shelves {
     /// Takes a block of at least so many bytes, which may have any contents.
     pub(super) fn allocate(&mut self, heap: &Heap, size: usize, owner: u32) -> BlockId {
         let number = shelf_for(size);
-        if self.shelves.len() <= number {
-            self.shelves.reserve_exact(number + 1 - self.shelves.len());
-            self.shelves.resize_with(number + 1, Shelf::new);
+        if self.slabs.len() <= number {
+            self.slabs.reserve_exact(number + 1 - self.slabs.len());
+            self.slabs.resize_with(number + 1, Shelf::new);
         }
-        let shelf = &mut self.shelves[number];
+        let shelf = &mut self.slabs[number];
         shelf.reserve(heap, number);
         let id = BlockId { place: shelf.place_of(shelf.block_count), shelf: number as u8 };
         shelf.block_count += 1;
@@ -142,7 +142,7 @@ impl Shelves {
     /// Copies a block to one of another size, as far as that has room.
     pub(super) fn copy(&mut self, from: BlockId, to: BlockId) {
         let numbers = [from.shelf, to.shelf].map(usize::from);
-        let [source, target] = self.shelves.get_disjoint_mut(numbers).expect("blocks of two sizes");
+        let [source, target] = self.slabs.get_disjoint_mut(numbers).expect("blocks of two sizes");
         let source = &source.block_mut(from)[OWNER_SIZE..];
         let target = &mut target.block_mut(to)[OWNER_SIZE..];
         let size = source.len().min(target.len());
@@ -151,7 +151,7 @@ impl Shelves {
 
     /// Gives a block back. Returns the owner of the block that is now in its place, if one is.
     pub(super) fn free(&mut self, heap: &Heap, id: BlockId) -> Option<u32> {
-        let shelf = &mut self.shelves[usize::from(id.shelf)];
+        let shelf = &mut self.slabs[usize::from(id.shelf)];
         shelf.block_count -= 1;
         let last = BlockId { place: shelf.place_of(shelf.block_count), ..id };
         shelf.replace(id, last);
@@ -164,15 +164,14 @@ impl Shelves {
 
     /// Bytes of memory behind them.
     pub(super) fn memory_bytes(&self) -> usize {
-        let slabs: usize = self.shelves.iter().flat_map(|shelf| &shelf.slabs).map(|slab| slab.len()).sum();
-        let of_slabs: usize =
-            self.shelves.iter().map(|shelf| shelf.slabs.capacity() * size_of::<Slab>()).sum();
-        slabs + of_slabs + self.shelves.capacity() * size_of::<Shelf>()
+        let slabs: usize = self.slabs.iter().flat_map(|shelf| &shelf.slabs).map(|slab| slab.len()).sum();
+        let of_slabs: usize = self.slabs.iter().map(|shelf| shelf.slabs.capacity() * size_of::<Slab>()).sum();
+        slabs + of_slabs + self.slabs.capacity() * size_of::<Shelf>()
     }
 
     /// Number of slabs.
     pub(super) fn slab_count(&self) -> usize {
-        self.shelves.iter().map(|shelf| shelf.slabs.len()).sum()
+        self.slabs.iter().map(|shelf| shelf.slabs.len()).sum()
     }
 
     /// A copy in which all blocks have the same names.
@@ -181,7 +180,7 @@ impl Shelves {
             slabs: shelf.slabs.iter().map(|slab| Slab::copy_of(heap, slab, slab.len())).collect(),
             ..*shelf
         };
-        Self { shelves: self.shelves.iter().map(copy).collect() }
+        Self { slabs: self.slabs.iter().map(copy).collect() }
     }
 
     /// Ends if an invariant does not hold, given the blocks that owners have.
@@ -190,7 +189,7 @@ impl Shelves {
         let mut owned_count = 0;
         for (owner, id) in owned.filter(|(_, id)| *id != BlockId::NONE) {
             owned_count += 1;
-            let shelf = self.shelves.get(usize::from(id.shelf)).ok_or("a block is on no shelf")?;
+            let shelf = self.slabs.get(usize::from(id.shelf)).ok_or("a block is on no shelf")?;
             if shelf.number_of(id) >= shelf.block_count {
                 return Err(format!("{id:?} of {owner} is not taken"));
             }
@@ -199,10 +198,10 @@ impl Shelves {
                 return Err(format!("{id:?} is not owned by {owner}"));
             }
         }
-        if owned_count != self.shelves.iter().map(|shelf| shelf.block_count).sum::<u32>() {
+        if owned_count != self.slabs.iter().map(|shelf| shelf.block_count).sum::<u32>() {
             return Err("a block has no owner".to_owned());
         }
-        for (number, shelf) in self.shelves.iter().enumerate() {
+        for (number, shelf) in self.slabs.iter().enumerate() {
             let full = shelf.slab_len as usize * block_size(number);
             let Some((_, others)) = shelf.slabs.split_last() else { continue };
             if others.iter().any(|slab| slab.len() != full) || shelf.capacity(number) < shelf.block_count {
@@ -390,7 +389,7 @@ mod tests {
     #[test]
     fn blocks_keep_their_contents_wherever_they_are_moved() {
         let heap = Heap::new();
-        let mut shelves = Shelves::default();
+        let mut slabs = SlabPool::default();
         let mut owned: Vec<Option<(BlockId, usize)>> = vec![None; if cfg!(miri) { 8 } else { 400 }];
         let mut bits = 1u64;
         for step in 0..if cfg!(miri) { 60 } else { 20_000 } {
@@ -398,15 +397,15 @@ mod tests {
             let owner = (bits >> 33) as usize % owned.len();
             let size = [40, 700, 11_000, 20_000][(bits >> 60) as usize % 4];
             if let Some((id, size)) = owned[owner].take() {
-                assert!(shelves.bytes(id).len() >= size);
-                assert!(shelves.bytes(id)[..8] == (owner as u64).to_le_bytes());
-                assert!(shelves.bytes(id)[size - 8..size] == (owner as u64).to_le_bytes());
-                if let Some(moved) = shelves.free(&heap, id) {
+                assert!(slabs.bytes(id).len() >= size);
+                assert!(slabs.bytes(id)[..8] == (owner as u64).to_le_bytes());
+                assert!(slabs.bytes(id)[size - 8..size] == (owner as u64).to_le_bytes());
+                if let Some(moved) = slabs.free(&heap, id) {
                     owned[moved as usize].as_mut().expect("it is taken").0 = id;
                 }
             } else {
-                let id = shelves.allocate(&heap, size, owner as u32);
-                let bytes = shelves.bytes_mut(id);
+                let id = slabs.allocate(&heap, size, owner as u32);
+                let bytes = slabs.bytes_mut(id);
                 bytes[..8].copy_from_slice(&(owner as u64).to_le_bytes());
                 bytes[size - 8..size].copy_from_slice(&(owner as u64).to_le_bytes());
                 owned[owner] = Some((id, size));
@@ -414,15 +413,15 @@ mod tests {
             if step % 20 == 0 {
                 let ids = owned.iter().enumerate();
                 let ids = ids.filter_map(|(owner, block)| block.map(|(id, _)| (owner as u32, id)));
-                assert_eq!(shelves.check(ids), Ok(()));
+                assert_eq!(slabs.check(ids), Ok(()));
             }
         }
-        let copy = shelves.to_copy(&heap);
+        let copy = slabs.to_copy(&heap);
         for (owner, block) in owned.iter().enumerate() {
             let Some((id, _)) = *block else { continue };
             assert!(copy.bytes(id)[..8] == (owner as u64).to_le_bytes());
         }
-        drop((shelves, copy));
+        drop((slabs, copy));
         heap.trim();
         assert_eq!(heap.used_bytes(), 0);
     }

@@ -5,14 +5,14 @@
 //! 1. Mail is handled in the order of its numbers.
 //! 2. A connection gets a message if it was counted for it: the message's stamp of the name is the one from which on the
 //!    connection listens, or a later one. For prefixes the number of the mail counts, in place of stamps.
-//! 3. A connection may be given what is in the mail ahead of the others; `heard` in its session is the last number so given.
+//! 3. A connection may be given what is in the mail ahead of the others; `delivered_seq` in its session is the last number so given.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use commands::listening::{Listening, TOPICS, Topic};
 use commands::session::{Session, SessionFlags};
+use commands::subscriptions::{SUBSCRIPTION_KINDS, SubscriptionKind, Subscriptions};
 use sync::HashMap;
 use wire::reply::ReplyBuffer;
 
@@ -20,17 +20,17 @@ use super::hub::Hub;
 use super::invalidation::{Broadcast, Invalidation, give_all};
 use super::message::{Form, Message};
 use crate::connection::{Connection, Token};
-use crate::mail::{Mail, Seat};
+use crate::mail::{Mail, WorkerHandle};
 
 /// A thread's share in listening.
-pub struct Ears {
+pub struct LocalSubscriptions {
     thread: usize,
     hub: &'static Hub,
-    seat: &'static Seat,
+    handle: &'static WorkerHandle,
     inbox: RefCell<Inbox>,
     listeners: RefCell<Listeners>,
     /// The connection whose requests are being executed.
-    speaker: Cell<Token>,
+    current_client: Cell<Token>,
     /// What a connection that ended to listen in the middle of a transaction is still to be given.
     late: RefCell<Vec<u8>>,
 }
@@ -102,23 +102,23 @@ impl Audience {
     }
 }
 
-/// Who listens to each name, by topic.
+/// Who listens to each name, by kind.
 #[derive(Default)]
 struct Listeners {
-    names: [HashMap<Arc<[u8]>, Audience>; TOPICS.len()],
+    names: [HashMap<Arc<[u8]>, Audience>; SUBSCRIPTION_KINDS.len()],
 }
 
 impl Listeners {
-    fn of(&self, topic: Topic, name: &[u8]) -> Option<&Audience> {
-        self.names[topic as usize].get(name)
+    fn of(&self, kind: SubscriptionKind, name: &[u8]) -> Option<&Audience> {
+        self.names[kind as usize].get(name)
     }
 
-    fn insert(&mut self, topic: Topic, name: Arc<[u8]>, token: Token, since: u64) {
-        self.names[topic as usize].entry(name).or_default().insert(token, since);
+    fn insert(&mut self, kind: SubscriptionKind, name: Arc<[u8]>, token: Token, since: u64) {
+        self.names[kind as usize].entry(name).or_default().insert(token, since);
     }
 
-    fn remove(&mut self, topic: Topic, name: &[u8], token: Token) {
-        let names = &mut self.names[topic as usize];
+    fn remove(&mut self, kind: SubscriptionKind, name: &[u8], token: Token) {
+        let names = &mut self.names[kind as usize];
         let Some(tokens) = names.get_mut(name) else { return };
         tokens.remove(token);
         if tokens.is_empty() {
@@ -127,34 +127,34 @@ impl Listeners {
     }
 }
 
-impl Ears {
-    /// The ears of a thread, in its seat.
+impl LocalSubscriptions {
+    /// The subscriptions of a thread, in its handle.
     #[must_use]
-    pub fn new(thread: usize, hub: &'static Hub, seat: &'static Seat) -> Self {
+    pub fn new(thread: usize, hub: &'static Hub, handle: &'static WorkerHandle) -> Self {
         Self {
             thread,
             hub,
-            seat,
+            handle,
             inbox: RefCell::default(),
             listeners: RefCell::default(),
-            speaker: Cell::new(Token(0)),
+            current_client: Cell::new(Token(0)),
             late: RefCell::default(),
         }
     }
 
     /// From here on it is this connection's requests that are executed.
     #[inline]
-    pub fn listen_to_speaker(&self, token: Token) {
-        self.speaker.set(token);
+    pub fn set_current_client(&self, token: Token) {
+        self.current_client.set(token);
     }
 
     /// Fetches what mail there is.
     pub fn fetch(&self) {
-        if self.seat.mailbox().unread_count() == 0 {
+        if self.handle.mailbox().unread_count() == 0 {
             return;
         }
         let inbox = &mut *self.inbox.borrow_mut();
-        self.seat.mailbox().drain(&mut inbox.scratch);
+        self.handle.mailbox().drain(&mut inbox.scratch);
         for mail in inbox.scratch.drain(..) {
             inbox.last += 1;
             inbox.letters.push_back((inbox.last, mail));
@@ -170,37 +170,37 @@ impl Ears {
     #[must_use]
     #[inline]
     pub fn has_mail(&self) -> bool {
-        self.seat.mailbox().unread_count() > 0 || !self.inbox.borrow().letters.is_empty()
+        self.handle.mailbox().unread_count() > 0 || !self.inbox.borrow().letters.is_empty()
     }
 
-    /// The speaker begins to listen to a name.
-    pub fn begin(&self, session: &mut Session, topic: Topic, name: &[u8]) {
-        let (shared, since) = if topic == Topic::Prefix {
+    /// The current_client begins to listen to a name.
+    pub fn begin(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
+        let (shared, since) = if kind == SubscriptionKind::Prefix {
             let shared = self.hub.begin_prefix(name, self.thread, || self.fetch());
             (shared, self.inbox.borrow().last)
         } else {
-            self.hub.begin(topic, name, self.thread)
+            self.hub.begin(kind, name, self.thread)
         };
-        self.listeners.borrow_mut().insert(topic, Arc::clone(&shared), self.speaker.get(), since);
-        session.note_listening(topic, shared);
+        self.listeners.borrow_mut().insert(kind, Arc::clone(&shared), self.current_client.get(), since);
+        session.note_listening(kind, shared);
     }
 
-    /// The speaker stops listening to a name; what was published before goes to `out`.
-    pub fn end(&self, session: &mut Session, topic: Topic, name: &[u8], out: &mut ReplyBuffer<'_>) {
-        if topic == Topic::Prefix {
+    /// The current_client stops listening to a name; what was published before goes to `out`.
+    pub fn end(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>) {
+        if kind == SubscriptionKind::Prefix {
             self.hub.end_prefix(name, self.thread, || self.fetch());
         } else {
-            self.hub.end(topic, name, self.thread);
+            self.hub.end(kind, name, self.thread);
             self.hub.await_publishers();
         }
         self.catch_up(session, out);
-        self.listeners.borrow_mut().remove(topic, name, self.speaker.get());
-        session.note_deaf(topic, name);
+        self.listeners.borrow_mut().remove(kind, name, self.current_client.get());
+        session.note_deaf(kind, name);
     }
 
-    /// Gives the speaker what has come for it: to `out`, or within a transaction when that is over.
+    /// Gives the current_client what has come for it: to `out`, or within a transaction when that is over.
     pub fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
-        let token = self.speaker.get();
+        let token = self.current_client.get();
         self.fetch();
         if session.flags.contains(SessionFlags::IN_EXEC) {
             self.hear(token, session, &mut self.late.borrow_mut());
@@ -211,22 +211,22 @@ impl Ears {
         }
     }
 
-    /// Gives the speaker what has come for it, after a command that it ran.
-    pub fn hear_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
+    /// Gives the current_client what has come for it, after a command that it ran.
+    pub fn deliver_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
         if self.has_mail() {
             self.fetch();
-            self.hear(self.speaker.get(), session, out);
+            self.hear(self.current_client.get(), session, out);
         }
     }
 
-    /// Gives the speaker what it was to be given in the middle of a transaction that is over now.
-    pub fn hear_after_transaction(&self, out: &mut Vec<u8>) {
+    /// Gives the current_client what it was to be given in the middle of a transaction that is over now.
+    pub fn deliver_after_transaction(&self, out: &mut Vec<u8>) {
         out.append(&mut self.late.borrow_mut());
     }
 
     /// Writes what the mail that was fetched has for a connection, and notes that it has it.
     fn hear(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
-        let heard = session.heard;
+        let delivered_seq = session.delivered_seq;
         let inbox = &mut *self.inbox.borrow_mut();
         for (number, mail) in &mut inbox.letters {
             match mail {
@@ -235,26 +235,29 @@ impl Ears {
                     self.hub.delivered(self.thread, invalidation.size());
                     *mail = Mail::Nothing;
                 }
-                Mail::Published(message) if *number > heard => {
+                Mail::Published(message) if *number > delivered_seq => {
                     self.for_each_name(message, |listeners, stamp, form| {
                         if listeners.since(token).is_some_and(|since| since <= stamp) {
                             form.write(out, session.protocol);
                         }
                     });
                 }
-                Mail::Broadcast(broadcast) if *number > heard && self.is_for(broadcast, *number, token) => {
+                Mail::Broadcast(broadcast)
+                    if *number > delivered_seq && self.is_for(broadcast, *number, token) =>
+                {
                     broadcast.give(self.hub, session, out);
                 }
-                Mail::InvalidatedAll if *number > heard => give_all(self.hub, session, out),
+                Mail::InvalidatedAll if *number > delivered_seq => give_all(self.hub, session, out),
                 _ => {}
             }
         }
-        session.heard = inbox.last;
+        session.delivered_seq = inbox.last;
     }
 
     fn is_for(&self, broadcast: &Broadcast, number: u64, token: Token) -> bool {
         let all = self.listeners.borrow();
-        let since = all.of(Topic::Prefix, &broadcast.prefix).and_then(|listeners| listeners.since(token));
+        let since =
+            all.of(SubscriptionKind::Prefix, &broadcast.prefix).and_then(|listeners| listeners.since(token));
         since.is_some_and(|since| since < number)
     }
 
@@ -262,7 +265,8 @@ impl Ears {
     pub fn broadcast_listeners(&self, number: u64, broadcast: &Broadcast) -> Vec<Token> {
         self.hub.delivered(self.thread, broadcast.size());
         let all = self.listeners.borrow();
-        let listeners = all.of(Topic::Prefix, &broadcast.prefix).into_iter().flat_map(Audience::iter);
+        let listeners =
+            all.of(SubscriptionKind::Prefix, &broadcast.prefix).into_iter().flat_map(Audience::iter);
         listeners.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
     }
 
@@ -292,28 +296,28 @@ impl Ears {
     fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, u64, Form<'_>)) {
         let all = self.listeners.borrow();
         let heading = &message.heading;
-        if let Some(listeners) = all.of(heading.topic, message.channel()) {
+        if let Some(listeners) = all.of(heading.kind, message.channel()) {
             see(listeners, heading.stamp, message.to_channel());
         }
         let mut head = Vec::new();
         for (pattern, stamp) in &heading.patterns {
-            if let Some(listeners) = all.of(Topic::Pattern, pattern) {
+            if let Some(listeners) = all.of(SubscriptionKind::Pattern, pattern) {
                 see(listeners, *stamp, message.to_pattern(pattern, &mut head));
             }
         }
     }
 
     /// A connection is gone: nobody counts on it any more.
-    pub fn forget(&self, token: Token, listening: &Listening) {
+    pub fn remove(&self, token: Token, subscriptions: &Subscriptions) {
         let mut listeners = self.listeners.borrow_mut();
-        for topic in TOPICS {
-            for name in listening.names(topic) {
-                if topic == Topic::Prefix {
+        for kind in SUBSCRIPTION_KINDS {
+            for name in subscriptions.names(kind) {
+                if kind == SubscriptionKind::Prefix {
                     self.hub.end_prefix(name, self.thread, || ());
                 } else {
-                    self.hub.end(topic, name, self.thread);
+                    self.hub.end(kind, name, self.thread);
                 }
-                listeners.remove(topic, name, token);
+                listeners.remove(kind, name, token);
             }
         }
     }
@@ -322,35 +326,35 @@ impl Ears {
     /// while nobody publishes: what is published later comes behind it.
     pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
         let session = &connection.session;
-        if session.listening.is_none() && session.tracking.is_none() {
+        if session.subscriptions.is_none() && session.tracking.is_none() {
             return leave(connection);
         }
         let token = connection.token;
-        let names: Vec<(Topic, Arc<[u8]>)> = TOPICS
+        let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
             .iter()
-            .flat_map(|topic| session.names_of(*topic).into_iter().map(|name| (*topic, name)))
+            .flat_map(|kind| session.names_of(*kind).into_iter().map(|name| (*kind, name)))
             .collect();
         self.hub.change_thread(&names, self.thread, to, |since| {
             self.fetch();
             let Connection { session, out, .. } = &mut *connection;
             self.hear(token, session, out);
-            connection.listening_since = since;
+            connection.subscribed_since = since;
             leave(connection);
         });
         let mut listeners = self.listeners.borrow_mut();
-        names.iter().for_each(|(topic, name)| listeners.remove(*topic, name, token));
+        names.iter().for_each(|(kind, name)| listeners.remove(*kind, name, token));
     }
 
     /// A connection has come from another thread, by the mail with this number.
     pub fn welcome(&self, token: Token, session: &mut Session, since: u64, number: u64) {
         // What came before was for others, or went to its old thread.
-        session.heard = number;
-        let Some(listening) = &mut session.listening else { return };
+        session.delivered_seq = number;
+        let Some(subscriptions) = &mut session.subscriptions else { return };
         let mut listeners = self.listeners.borrow_mut();
-        for topic in TOPICS {
-            for name in listening.names(topic) {
-                let since = if topic == Topic::Prefix { number } else { since };
-                listeners.insert(topic, Arc::clone(name), token, since);
+        for kind in SUBSCRIPTION_KINDS {
+            for name in subscriptions.names(kind) {
+                let since = if kind == SubscriptionKind::Prefix { number } else { since };
+                listeners.insert(kind, Arc::clone(name), token, since);
             }
         }
     }

@@ -33,7 +33,7 @@ const DOUBLING_MAX: u32 = 6;
 
 /// When to let others run.
 #[derive(Default)]
-pub(crate) struct GiveWay {
+pub(crate) struct YieldPolicy {
     /// Waits to come without an attempt.
     waits_left: u32,
     /// How many there were after the last attempt; 0 if others have run.
@@ -46,7 +46,7 @@ pub(crate) struct GiveWay {
     rest_end: Ticks,
 }
 
-impl GiveWay {
+impl YieldPolicy {
     /// To be asked at every wait that may block: whether others should run first.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
@@ -59,7 +59,7 @@ impl GiveWay {
 
     /// Lets others run on this CPU, until they sleep or their share is over. Returns what that leaves of a time to wait.
     #[inline]
-    pub(crate) fn give_way(&mut self, timeout: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn yield_once(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let started = Ticks::now();
         sys::yield_cpu();
         let ns = Ticks::now().ns_since(started);
@@ -99,55 +99,55 @@ impl GiveWay {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE_NS, GiveWay, LONG_NS, SKIP_MAX};
+    use super::{ALONE_NS, LONG_NS, SKIP_MAX, YieldPolicy};
     use crate::clock::Ticks;
 
     /// Waits until the next attempt.
-    fn skipped_by(give_way: &mut GiveWay) -> u32 {
-        (0..).take_while(|_| !give_way.is_due()).count() as u32
+    fn skipped_by(yield_policy: &mut YieldPolicy) -> u32 {
+        (0..).take_while(|_| !yield_policy.is_due()).count() as u32
     }
 
     #[test]
     fn goes_on_as_long_as_others_run() {
-        let mut give_way = GiveWay::default();
+        let mut yield_policy = YieldPolicy::default();
         for _ in 0..10 {
-            assert_eq!(skipped_by(&mut give_way), 0);
-            give_way.note(ALONE_NS);
+            assert_eq!(skipped_by(&mut yield_policy), 0);
+            yield_policy.note(ALONE_NS);
         }
     }
 
     #[test]
     fn skips_more_the_more_often_it_is_alone() {
-        let mut give_way = GiveWay::default();
+        let mut yield_policy = YieldPolicy::default();
         let skipped: Vec<u32> = (0..9)
             .map(|_| {
-                give_way.note(ALONE_NS - 1);
-                skipped_by(&mut give_way)
+                yield_policy.note(ALONE_NS - 1);
+                skipped_by(&mut yield_policy)
             })
             .collect();
         assert_eq!(skipped, [1, 3, 7, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX, SKIP_MAX]);
-        give_way.note(ALONE_NS);
-        assert_eq!(skipped_by(&mut give_way), 0);
+        yield_policy.note(ALONE_NS);
+        assert_eq!(skipped_by(&mut yield_policy), 0);
     }
 
     #[test]
     fn rests_when_most_attempts_take_long() {
-        let mut give_way = GiveWay::default();
+        let mut yield_policy = YieldPolicy::default();
         for _ in 0..100 {
             // So long that the rest would still be going on, however slowly this runs.
-            give_way.note(1_000 * LONG_NS);
-            assert!(give_way.is_due(), "as many short ones make up for it");
-            give_way.note(LONG_NS - 1);
+            yield_policy.note(1_000 * LONG_NS);
+            assert!(yield_policy.is_due(), "as many short ones make up for it");
+            yield_policy.note(LONG_NS - 1);
         }
         let mut rests = [0; 2];
         for rest in &mut rests {
             let at = Ticks::now();
-            while give_way.is_due() {
-                give_way.note(1_000 * LONG_NS);
+            while yield_policy.is_due() {
+                yield_policy.note(1_000 * LONG_NS);
             }
-            *rest = give_way.rest_end.ns_since(at);
-            assert!((0..1_000).all(|_| !give_way.is_due()));
-            give_way.rest_end = Ticks::default();
+            *rest = yield_policy.rest_end.ns_since(at);
+            assert!((0..1_000).all(|_| !yield_policy.is_due()));
+            yield_policy.rest_end = Ticks::default();
         }
         assert!(rests[1] > rests[0] / 2 * 3, "the next one is twice as long");
     }

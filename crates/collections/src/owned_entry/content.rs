@@ -1,7 +1,7 @@
 //! What a value becomes in an entry: its form, and how much room it takes there.
 
 use super::NewValue;
-use crate::entry::{EMBSTR_SIZE_MAX, Form, INLINE_SIZE_MAX, Shape};
+use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
 use crate::number::parse_canonical;
 use crate::object::{Kind, Object};
 
@@ -36,14 +36,14 @@ impl<'v> Content<'v> {
     }
 
     /// The shape of an entry that holds it.
-    pub(super) fn shape(&self, has_expiry: bool, key_len: usize) -> Shape {
+    pub(super) fn shape(&self, has_expiry: bool, key_len: usize) -> EntryLayout {
         let value_size = match self {
             Self::Int(_) => size_of::<i64>(),
             Self::Inline(_, bytes) => bytes.len(),
             Self::Large(_) => size_of::<*const Vec<u8>>(),
-            Self::Object(_) => return Shape::of_object(has_expiry, key_len),
+            Self::Object(_) => return EntryLayout::of_object(has_expiry, key_len),
         };
-        Shape { has_expiry, key_len, value_size }
+        EntryLayout { has_expiry, key_len, value_size }
     }
 
     pub(super) fn kind(&self) -> Kind {

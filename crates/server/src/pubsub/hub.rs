@@ -2,7 +2,7 @@
 //!
 //! Owns these numbers and nothing of a connection. Touches other threads by mail only.
 //! Invariants:
-//! 1. A thread's number for a name is that of the connections in its [`Ears`](super::Ears), but for those on their way there.
+//! 1. A thread's number for a name is that of the connections in its [`LocalSubscriptions`](super::LocalSubscriptions), but for those on their way there.
 //! 2. A message bears the stamp of each audience that it is counted for, and a connection the stamp of the audience in which
 //!    it was counted first: it gets the messages with that stamp or a later one.
 //! 3. Mail is posted inside the passage, where the audiences are read. Whoever ends to listen waits, with the audience
@@ -19,13 +19,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use base::limits::THREAD_COUNT_MAX;
-use commands::listening::Topic;
+use commands::subscriptions::SubscriptionKind;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
 use super::message::{Heading, Message};
 use super::names::{Audience, Channels, Listened, Patterns};
-use crate::mail::{Mail, Seats};
+use crate::mail::{Mail, Workers};
 use crate::registry::Registry;
 
 /// Locks for the order of messages, over which the channels are spread.
@@ -36,7 +36,7 @@ const BACKLOG_SIZE_MAX: u64 = 1 << 20;
 
 /// What all threads share about listening.
 pub struct Hub {
-    seats: &'static Seats,
+    workers: &'static Workers,
     hasher: RandomState,
     channels: Channels,
     shard_channels: Channels,
@@ -100,10 +100,10 @@ fn lock<T>(names: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Hub {
     /// A hub where nobody listens.
     #[must_use]
-    pub fn new(seats: &'static Seats) -> Self {
+    pub fn new(workers: &'static Workers) -> Self {
         assert!(THREAD_COUNT_MAX <= 1 + u8::MAX as usize, "a thread's number is a byte here");
         Self {
-            seats,
+            workers,
             hasher: RandomState::new(),
             channels: Channels::default(),
             shard_channels: Channels::default(),
@@ -134,12 +134,17 @@ impl Hub {
         self.clients.get().copied()
     }
 
-    pub(super) fn seats(&self) -> &'static Seats {
-        self.seats
+    pub(super) fn workers(&self) -> &'static Workers {
+        self.workers
     }
 
     /// Changes the audience of a name; prefixes excepted. Returns the name as all share it, and the audience's stamp.
-    fn change(&self, topic: Topic, name: &[u8], change: impl Fn(&mut Audience)) -> (Arc<[u8]>, u64) {
+    fn change(
+        &self,
+        kind: SubscriptionKind,
+        name: &[u8],
+        change: impl Fn(&mut Audience),
+    ) -> (Arc<[u8]>, u64) {
         let mut stamp = 0;
         let mut stamped = |audience: &mut Audience| {
             change(audience);
@@ -147,24 +152,24 @@ impl Hub {
             stamp = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
             audience.stamp = stamp;
         };
-        let shared = match topic {
-            Topic::Channel => self.channels.change(name, &mut stamped),
-            Topic::ShardChannel => self.shard_channels.change(name, &mut stamped),
-            Topic::Pattern => self.patterns.change(name, &mut stamped),
-            Topic::Prefix => unreachable!("prefixes have a table of their own"),
+        let shared = match kind {
+            SubscriptionKind::Channel => self.channels.change(name, &mut stamped),
+            SubscriptionKind::ShardChannel => self.shard_channels.change(name, &mut stamped),
+            SubscriptionKind::Pattern => self.patterns.change(name, &mut stamped),
+            SubscriptionKind::Prefix => unreachable!("prefixes have a table of their own"),
         };
         (shared, stamp)
     }
 
     /// A connection of a thread begins to listen. Returns the name as all share it, and the stamp from which on messages are
     /// for the connection.
-    pub fn begin(&self, topic: Topic, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {
-        self.change(topic, name, |audience| audience.add(thread))
+    pub fn begin(&self, kind: SubscriptionKind, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {
+        self.change(kind, name, |audience| audience.add(thread))
     }
 
     /// A connection of a thread ends to listen.
-    pub fn end(&self, topic: Topic, name: &[u8], thread: usize) {
-        self.change(topic, name, |audience| audience.remove(thread));
+    pub fn end(&self, kind: SubscriptionKind, name: &[u8], thread: usize) {
+        self.change(kind, name, |audience| audience.remove(thread));
     }
 
     /// Waits until all mail is posted that was counted for those who have ended to listen.
@@ -201,7 +206,7 @@ impl Hub {
     /// leave the old thread for the new one, with the stamp from which on messages come to it there.
     pub fn change_thread(
         &self,
-        names: &[(Topic, Arc<[u8]>)],
+        names: &[(SubscriptionKind, Arc<[u8]>)],
         from: usize,
         to: usize,
         meanwhile: impl FnOnce(u64),
@@ -210,9 +215,9 @@ impl Hub {
         // Under the lock of the prefixes, nobody else closes it.
         let _closed = self.passage.close();
         let since = self.changes.load(Ordering::SeqCst) + 1;
-        for (topic, name) in names {
-            if *topic != Topic::Prefix {
-                self.change(*topic, name, |audience| {
+        for (kind, name) in names {
+            if *kind != SubscriptionKind::Prefix {
+                self.change(*kind, name, |audience| {
                     audience.remove(from);
                     audience.add(to);
                 });
@@ -226,15 +231,16 @@ impl Hub {
 
     /// Sends a client's message from its thread to all who listen, one mail a thread. Returns how many they are. All who
     /// listen get the messages of a channel in the same order.
-    pub fn publish(&self, sender: usize, topic: Topic, channel: &[u8], text: &[u8]) -> u64 {
+    pub fn publish(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
         let _order = lock(&self.orders[self.hasher.hash_one(channel) as usize % ORDER_COUNT]);
-        self.post(sender, topic, channel, text)
+        self.post(sender, kind, channel, text)
     }
 
     /// The same without waiting for anybody: under the latch that gives events of a key their order.
-    pub fn post(&self, sender: usize, topic: Topic, channel: &[u8], text: &[u8]) -> u64 {
+    pub fn post(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
         let _inside = self.passage.enter(sender);
-        let channels = if topic == Topic::ShardChannel { &self.shard_channels } else { &self.channels };
+        let channels =
+            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let mut threads = ThreadSet::default();
         let mut count = 0;
         let mut listen = |audience: &Audience| {
@@ -244,7 +250,7 @@ impl Hub {
         };
         let stamp = channels.look(channel, &mut listen).unwrap_or(0);
         let mut matching = Vec::new();
-        if topic == Topic::Channel && self.patterns.len() > 0 {
+        if kind == SubscriptionKind::Channel && self.patterns.len() > 0 {
             self.patterns.for_each(|Listened { name, audience }| {
                 if base::glob::matches(name, channel) {
                     matching.push((Arc::clone(name), listen(audience)));
@@ -252,11 +258,11 @@ impl Hub {
             });
         }
         if count > 0 {
-            let heading = Heading { topic, stamp, patterns: matching };
+            let heading = Heading { kind, stamp, patterns: matching };
             let message = Arc::new(Message::new(heading, channel, text));
             for thread in threads.iter() {
                 self.expect(Some(sender), thread, message.size());
-                self.seats.post(thread, Mail::Published(Arc::clone(&message)));
+                self.workers.post(thread, Mail::Published(Arc::clone(&message)));
             }
         }
         count
@@ -307,12 +313,13 @@ impl Hub {
 
     /// Whether a message to a channel would go to a congested thread.
     #[must_use]
-    pub fn is_audience_congested(&self, topic: Topic, channel: &[u8]) -> bool {
+    pub fn is_audience_congested(&self, kind: SubscriptionKind, channel: &[u8]) -> bool {
         let is_congested =
             |audience: &Audience| audience.threads().any(|thread| self.is_thread_congested(thread));
-        let channels = if topic == Topic::ShardChannel { &self.shard_channels } else { &self.channels };
+        let channels =
+            if kind == SubscriptionKind::ShardChannel { &self.shard_channels } else { &self.channels };
         let mut found = channels.look(channel, is_congested).unwrap_or(false);
-        if topic == Topic::Channel && !found {
+        if kind == SubscriptionKind::Channel && !found {
             self.patterns.for_each(|Listened { name, audience }| {
                 found = found || (is_congested(audience) && base::glob::matches(name, channel));
             });
@@ -344,37 +351,37 @@ impl Hub {
         self.congested_count.load(Ordering::Relaxed) > 0
     }
 
-    /// Number of names of a topic that somebody listens to.
+    /// Number of names of a kind that somebody listens to.
     #[must_use]
     #[inline]
-    pub fn name_count(&self, topic: Topic) -> usize {
-        match topic {
-            Topic::Channel => self.channels.len(),
-            Topic::ShardChannel => self.shard_channels.len(),
-            Topic::Pattern => self.patterns.len(),
-            Topic::Prefix => self.prefix_count.load(Ordering::SeqCst) as usize,
+    pub fn name_count(&self, kind: SubscriptionKind) -> usize {
+        match kind {
+            SubscriptionKind::Channel => self.channels.len(),
+            SubscriptionKind::ShardChannel => self.shard_channels.len(),
+            SubscriptionKind::Pattern => self.patterns.len(),
+            SubscriptionKind::Prefix => self.prefix_count.load(Ordering::SeqCst) as usize,
         }
     }
 
-    /// The names of a topic that somebody listens to.
+    /// The names of a kind that somebody listens to.
     #[must_use]
-    pub fn names(&self, topic: Topic) -> Vec<Arc<[u8]>> {
-        match topic {
-            Topic::Channel => self.channels.names(),
-            Topic::ShardChannel => self.shard_channels.names(),
-            Topic::Pattern => self.patterns.names(),
-            Topic::Prefix => self.lock_prefixes().keys().cloned().collect(),
+    pub fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
+        match kind {
+            SubscriptionKind::Channel => self.channels.names(),
+            SubscriptionKind::ShardChannel => self.shard_channels.names(),
+            SubscriptionKind::Pattern => self.patterns.names(),
+            SubscriptionKind::Prefix => self.lock_prefixes().keys().cloned().collect(),
         }
     }
 
     /// Number of connections that listen to a name.
     #[must_use]
-    pub fn listener_count(&self, topic: Topic, name: &[u8]) -> u64 {
-        let count = match topic {
-            Topic::Channel => self.channels.look(name, Audience::count),
-            Topic::ShardChannel => self.shard_channels.look(name, Audience::count),
-            Topic::Pattern => self.patterns.look(name, Audience::count),
-            Topic::Prefix => self.lock_prefixes().get(name).map(Audience::count),
+    pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
+        let count = match kind {
+            SubscriptionKind::Channel => self.channels.look(name, Audience::count),
+            SubscriptionKind::ShardChannel => self.shard_channels.look(name, Audience::count),
+            SubscriptionKind::Pattern => self.patterns.look(name, Audience::count),
+            SubscriptionKind::Prefix => self.lock_prefixes().get(name).map(Audience::count),
         };
         count.unwrap_or(0)
     }
@@ -385,42 +392,53 @@ mod tests {
     use super::*;
     use crate::connection::Token;
     use crate::registry::ClientRecord;
-    use commands::listening::TOPICS;
     use commands::session::SessionFlags;
+    use commands::subscriptions::SUBSCRIPTION_KINDS;
 
     fn hub() -> Hub {
-        Hub::new(Box::leak(Box::new(Seats::all_open())))
+        Hub::new(Box::leak(Box::new(Workers::all_open())))
     }
 
     #[test]
     fn names_are_there_as_long_as_somebody_listens() {
         let hub = hub();
-        hub.begin(Topic::Channel, b"news", 0);
-        hub.begin(Topic::Channel, b"news", 3);
-        hub.begin(Topic::Pattern, b"n*", 3);
-        assert_eq!((hub.name_count(Topic::Channel), hub.listener_count(Topic::Channel, b"news")), (1, 2));
-        assert_eq!(hub.publish(0, Topic::Channel, b"news", b""), 3);
-        assert_eq!(hub.publish(0, Topic::Channel, b"nothing", b""), 1);
-        assert_eq!(hub.publish(0, Topic::ShardChannel, b"news", b""), 0);
+        hub.begin(SubscriptionKind::Channel, b"news", 0);
+        hub.begin(SubscriptionKind::Channel, b"news", 3);
+        hub.begin(SubscriptionKind::Pattern, b"n*", 3);
+        assert_eq!(
+            (
+                hub.name_count(SubscriptionKind::Channel),
+                hub.listener_count(SubscriptionKind::Channel, b"news")
+            ),
+            (1, 2)
+        );
+        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"news", b""), 3);
+        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"nothing", b""), 1);
+        assert_eq!(hub.publish(0, SubscriptionKind::ShardChannel, b"news", b""), 0);
         hub.begin_prefix(b"n", 3, || ());
-        assert_eq!((hub.name_count(Topic::Prefix), hub.listener_count(Topic::Prefix, b"n")), (1, 1));
+        assert_eq!(
+            (hub.name_count(SubscriptionKind::Prefix), hub.listener_count(SubscriptionKind::Prefix, b"n")),
+            (1, 1)
+        );
         hub.end_prefix(b"n", 3, || ());
-        hub.end(Topic::Channel, b"news", 0);
-        hub.end(Topic::Channel, b"news", 3);
-        hub.end(Topic::Pattern, b"n*", 3);
-        assert!(TOPICS.iter().all(|topic| hub.name_count(*topic) == 0 && hub.names(*topic).is_empty()));
+        hub.end(SubscriptionKind::Channel, b"news", 0);
+        hub.end(SubscriptionKind::Channel, b"news", 3);
+        hub.end(SubscriptionKind::Pattern, b"n*", 3);
+        assert!(
+            SUBSCRIPTION_KINDS.iter().all(|kind| hub.name_count(*kind) == 0 && hub.names(*kind).is_empty())
+        );
     }
 
     #[test]
     fn a_thread_gets_one_mail_whatever_its_listeners() {
         let hub = hub();
         for _ in 0..5 {
-            hub.begin(Topic::Channel, b"c", 1);
+            hub.begin(SubscriptionKind::Channel, b"c", 1);
         }
-        hub.begin(Topic::Pattern, b"?", 1);
-        hub.begin(Topic::Channel, b"c", 2);
-        assert_eq!(hub.publish(0, Topic::Channel, b"c", b"x"), 7);
-        let unread = |thread: usize| hub.seats.seat(thread).mailbox().unread_count();
+        hub.begin(SubscriptionKind::Pattern, b"?", 1);
+        hub.begin(SubscriptionKind::Channel, b"c", 2);
+        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b"x"), 7);
+        let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
         assert_eq!([0, 1, 2].map(unread), [0, 1, 1]);
     }
 
@@ -429,45 +447,45 @@ mod tests {
         let hub = hub();
         let posted = |thread: usize| {
             let mut mail = Vec::new();
-            hub.seats.seat(thread).mailbox().drain(&mut mail);
+            hub.workers.handle(thread).mailbox().drain(&mut mail);
             let stamps = mail.into_iter().map(|mail| match mail {
                 Mail::Published(message) => message.heading.stamp,
                 _ => panic!("a message"),
             });
             stamps.collect::<Vec<_>>()
         };
-        let (_, first) = hub.begin(Topic::Channel, b"c", 1);
-        hub.publish(0, Topic::Channel, b"c", b"");
-        let (name, second) = hub.begin(Topic::Channel, b"c", 1);
-        hub.post(0, Topic::Channel, b"c", b"");
+        let (_, first) = hub.begin(SubscriptionKind::Channel, b"c", 1);
+        hub.publish(0, SubscriptionKind::Channel, b"c", b"");
+        let (name, second) = hub.begin(SubscriptionKind::Channel, b"c", 1);
+        hub.post(0, SubscriptionKind::Channel, b"c", b"");
         assert_eq!(posted(1), [first, second]);
         assert!(first < second);
         // What is published later goes to the new thread, and bears a stamp from which on it is for who came there.
         let mut since = 0;
-        hub.change_thread(&[(Topic::Channel, name)], 1, 2, |stamp| since = stamp);
-        assert_eq!(hub.publish(0, Topic::Channel, b"c", b""), 2);
+        hub.change_thread(&[(SubscriptionKind::Channel, name)], 1, 2, |stamp| since = stamp);
+        assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b""), 2);
         assert!(since > second && posted(2)[0] >= since && posted(1)[0] >= since);
     }
 
     #[test]
     fn a_thread_that_is_behind_makes_those_wait_who_send_to_it() {
         let hub = hub();
-        hub.begin(Topic::Channel, b"c", 1);
-        hub.begin(Topic::Channel, b"d", 2);
-        hub.begin(Topic::Pattern, b"c?", 1);
+        hub.begin(SubscriptionKind::Channel, b"c", 1);
+        hub.begin(SubscriptionKind::Channel, b"d", 2);
+        hub.begin(SubscriptionKind::Pattern, b"c?", 1);
         let text = vec![b'x'; BACKLOG_SIZE_MAX as usize];
-        let heading = Heading { topic: Topic::Channel, stamp: 0, patterns: Vec::new() };
+        let heading = Heading { kind: SubscriptionKind::Channel, stamp: 0, patterns: Vec::new() };
         let size = Message::new(heading, b"c", &text).size();
         assert!(!hub.is_congested());
-        hub.publish(3, Topic::Channel, b"c", &text);
-        hub.publish(3, Topic::Channel, b"c", &text);
-        hub.publish(4, Topic::Channel, b"d", b"");
+        hub.publish(3, SubscriptionKind::Channel, b"c", &text);
+        hub.publish(3, SubscriptionKind::Channel, b"c", &text);
+        hub.publish(4, SubscriptionKind::Channel, b"d", b"");
         assert!(hub.is_congested() && hub.is_thread_congested(1) && !hub.is_thread_congested(2));
         assert_eq!((hub.take_overrun(3), hub.take_overrun(3), hub.take_overrun(4)), (Some(1), None, None));
-        let waits =
-            [&b"c"[..], b"cc", b"d", b"e"].map(|name| hub.is_audience_congested(Topic::Channel, name));
+        let waits = [&b"c"[..], b"cc", b"d", b"e"]
+            .map(|name| hub.is_audience_congested(SubscriptionKind::Channel, name));
         assert_eq!(waits, [true, true, false, false]);
-        assert!(!hub.is_audience_congested(Topic::ShardChannel, b"c"));
+        assert!(!hub.is_audience_congested(SubscriptionKind::ShardChannel, b"c"));
         hub.delivered(1, size);
         assert!(hub.is_congested());
         hub.delivered(1, size);
@@ -483,7 +501,7 @@ mod tests {
         record.flags.set(u64::from(SessionFlags::TRACKING.bits()));
         record.token.set(Token::new(1, 0, 0).0);
         clients.insert(&record);
-        let unread = |thread: usize| hub.seats.seat(thread).mailbox().unread_count();
+        let unread = |thread: usize| hub.workers.handle(thread).mailbox().unread_count();
         std::thread::scope(|scope| {
             hub.change_thread(&[], 1, 2, |_| {
                 scope.spawn(|| hub.stale(0, b"key", &[7].into(), 9));

@@ -1,17 +1,17 @@
 //! A row of leaves, by linear hashing: the hash's low bits say in which leaf an element is.
 //!
-//! Invariants ([`Row::check`])
+//! Invariants ([`LinearHashDirectory::check`])
 //! 1. An element is in the leaf of its key's hash, with the tag of the hash, once.
 //! 2. `len` is the number of elements.
 //! 3. All chunks but the last have [`CHUNK`] leaves, the last has at least one.
-//! 4. Those of the shelves; the owner of a leaf's block is the leaf's index.
+//! 4. Those of the slabs; the owner of a leaf's block is the leaf's index.
 
 use std::marker::PhantomData;
 
 use super::leaf::{Keyed, LEAF_SIZE_MAX, Leaf, LeafMut, leaf_size, slots_for};
-use super::shelves::{BlockId, Shelves};
-use super::{ORDER_BITS, Place, PrefetchStep, order_of, tag_of};
-use crate::collection::Home;
+use super::slabs::{BlockId, SlabPool};
+use super::{ORDER_BITS, Place, PrefetchStep, scan_position, tag_of};
+use crate::collection::AllocContext;
 use crate::heap::Heap;
 use crate::prefetch;
 
@@ -22,22 +22,22 @@ pub(super) const LOAD: usize = if crate::IS_TINY { 6 } else { 24 };
 const CHUNK: usize = if crate::IS_TINY { 4 } else { 256 };
 
 /// Leaves, of which there is at least one.
-pub(crate) struct Row<K> {
+pub(crate) struct LinearHashDirectory<K> {
     chunks: Vec<Vec<BlockId>>,
     leaf_count: usize,
     len: usize,
-    shelves: Shelves,
+    slabs: SlabPool,
     keyed: PhantomData<fn() -> K>,
 }
 
-impl<K: Keyed> Row<K> {
+impl<K: Keyed> LinearHashDirectory<K> {
     /// One leaf without elements.
     pub(super) fn new() -> Self {
         Self {
             chunks: vec![vec![BlockId::NONE]],
             leaf_count: 1,
             len: 0,
-            shelves: Shelves::default(),
+            slabs: SlabPool::default(),
             keyed: PhantomData,
         }
     }
@@ -53,21 +53,21 @@ impl<K: Keyed> Row<K> {
     }
 
     pub(super) fn leaves(&self) -> impl Iterator<Item = Leaf<'_>> {
-        self.chunks.iter().flatten().map(|id| Leaf::of(self.shelves.bytes(*id)))
+        self.chunks.iter().flatten().map(|id| Leaf::of(self.slabs.bytes(*id)))
     }
 
     #[inline]
     pub(super) fn leaf(&self, index: usize) -> Leaf<'_> {
-        Leaf::of(self.shelves.bytes(self.block(index)))
+        Leaf::of(self.slabs.bytes(self.block(index)))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<BlockId>()).sum();
-        chunks + self.chunks.capacity() * size_of::<Vec<BlockId>>() + self.shelves.memory_bytes()
+        chunks + self.chunks.capacity() * size_of::<Vec<BlockId>>() + self.slabs.memory_bytes()
     }
 
     pub(super) fn allocation_count(&self) -> usize {
-        self.chunks.len() + self.shelves.slab_count()
+        self.chunks.len() + self.slabs.slab_count()
     }
 
     /// Asks for what says where the leaves are.
@@ -105,7 +105,7 @@ impl<K: Keyed> Row<K> {
 
     /// Adds an element whose key is not there. Whether there was room for it.
     #[inline]
-    pub(super) fn try_add(&mut self, home: Home<'_>, hash: u64, element: &[u8]) -> bool {
+    pub(super) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, element: &[u8]) -> bool {
         let leaf = self.leaf_index(hash);
         if !self.try_push(home.heap, leaf, tag_of(hash), element) {
             return false;
@@ -137,7 +137,7 @@ impl<K: Keyed> Row<K> {
         let leaf = place.leaf as usize;
         self.leaf_mut(leaf).remove(place.index as usize);
         self.len -= 1;
-        let room = self.shelves.bytes(self.block(leaf)).len();
+        let room = self.slabs.bytes(self.block(leaf)).len();
         let view = self.leaf(leaf);
         let (slots, size) = (slots_for(view.len()), view.size());
         if view.len() == 0 {
@@ -151,7 +151,7 @@ impl<K: Keyed> Row<K> {
 
     /// Puts the elements of the last leaf where they came from. What finds no room there is handed to `spill`. There must
     /// be two leaves.
-    pub(super) fn merge(&mut self, home: Home<'_>, mut spill: impl FnMut(&[u8])) {
+    pub(super) fn merge(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&[u8])) {
         let source = self.take_leaf(home.heap, self.leaf_count - 1);
         let is_only_chunk = self.chunks.len() == 1;
         let chunk = self.chunks.last_mut().expect("there is a leaf");
@@ -191,13 +191,18 @@ impl<K: Keyed> Row<K> {
     }
 
     /// Visits the elements of one leaf from a position on. Returns the next position, which may be the end.
-    pub(super) fn scan<'a>(&'a self, home: Home<'_>, from: u32, visit: &mut impl FnMut(&'a [u8])) -> u64 {
+    pub(super) fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u32,
+        visit: &mut impl FnMut(&'a [u8]),
+    ) -> u64 {
         let index = self.leaf_index(u64::from(from.reverse_bits()));
         // Positions that the leaf's elements may have, so many from a multiple of that number on.
         let span = 1u64 << (ORDER_BITS - self.depth(index));
         let is_whole = u64::from(from) & (span - 1) == 0;
         for element in self.leaf(index).iter() {
-            if is_whole || order_of(home.hasher.hash(K::key(element))) >= from {
+            if is_whole || scan_position(home.hasher.hash(K::key(element))) >= from {
                 visit(element);
             }
         }
@@ -205,7 +210,7 @@ impl<K: Keyed> Row<K> {
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
-        Self { chunks: self.chunks.clone(), shelves: self.shelves.to_copy(heap), ..*self }
+        Self { chunks: self.chunks.clone(), slabs: self.slabs.to_copy(heap), ..*self }
     }
 
     /// The leaf of a hash.
@@ -243,7 +248,7 @@ impl<K: Keyed> Row<K> {
     #[inline]
     fn leaf_mut(&mut self, index: usize) -> LeafMut<'_> {
         let block = self.block(index);
-        LeafMut::of(self.shelves.bytes_mut(block))
+        LeafMut::of(self.slabs.bytes_mut(block))
     }
 
     /// Adds an element to a leaf, and a block to the leaf if it has none. Whether there was room.
@@ -268,7 +273,7 @@ impl<K: Keyed> Row<K> {
     #[inline(never)]
     fn make_room(&mut self, heap: &Heap, leaf: usize, len: usize, size: usize) {
         let slots = slots_for(len).max(self.leaf(leaf).slots());
-        if leaf_size(slots, size) > self.shelves.bytes(self.block(leaf)).len() {
+        if leaf_size(slots, size) > self.slabs.bytes(self.block(leaf)).len() {
             let size = leaf_size(slots, size);
             self.resize(heap, leaf, (size + size / 8).min(LEAF_SIZE_MAX));
         }
@@ -278,22 +283,22 @@ impl<K: Keyed> Row<K> {
     /// Moves a leaf to a block of so many bytes, which its elements must have room in.
     fn resize(&mut self, heap: &Heap, leaf: usize, size: usize) {
         let old = self.block(leaf);
-        if !Shelves::is_other_size(old, size) {
+        if !SlabPool::is_other_size(old, size) {
             return;
         }
-        let new = self.shelves.allocate(heap, size, leaf as u32);
+        let new = self.slabs.allocate(heap, size, leaf as u32);
         *self.block_mut(leaf) = new;
         if old == BlockId::NONE {
-            LeafMut::empty(self.shelves.bytes_mut(new));
+            LeafMut::empty(self.slabs.bytes_mut(new));
         } else {
-            self.shelves.copy(old, new);
+            self.slabs.copy(old, new);
             self.free(heap, old);
         }
     }
 
     /// Gives a block back, whose leaf has none or another one now.
     fn free(&mut self, heap: &Heap, block: BlockId) {
-        if let Some(moved) = self.shelves.free(heap, block) {
+        if let Some(moved) = self.slabs.free(heap, block) {
             *self.block_mut(moved as usize) = block;
         }
     }
@@ -301,7 +306,7 @@ impl<K: Keyed> Row<K> {
     /// Empties a leaf. Returns its bytes.
     fn take_leaf(&mut self, heap: &Heap, leaf: usize) -> Vec<u8> {
         let block = std::mem::replace(self.block_mut(leaf), BlockId::NONE);
-        let bytes = self.shelves.bytes(block).to_vec();
+        let bytes = self.slabs.bytes(block).to_vec();
         if block != BlockId::NONE {
             self.free(heap, block);
         }
@@ -310,7 +315,7 @@ impl<K: Keyed> Row<K> {
 
     /// Adds a leaf with the elements of another one whose hashes have the next bit set.
     #[inline(never)]
-    fn split(&mut self, home: Home<'_>) {
+    fn split(&mut self, home: AllocContext<'_>) {
         let half = self.half();
         let halves = [self.leaf_count - half, self.leaf_count];
         match self.chunks.last_mut() {
@@ -345,13 +350,13 @@ impl<K: Keyed> Row<K> {
 
     /// Ends if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check(&self, home: Home<'_>) -> Result<(), String> {
+    pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         let (last, others) = self.chunks.split_last().ok_or("no chunk")?;
         if last.is_empty() || others.iter().any(|chunk| chunk.len() != CHUNK) {
             return Err("a chunk is not full, or the last one is empty".to_owned());
         }
         let blocks = self.chunks.iter().flatten();
-        self.shelves.check(blocks.enumerate().map(|(owner, block)| (owner as u32, *block)))?;
+        self.slabs.check(blocks.enumerate().map(|(owner, block)| (owner as u32, *block)))?;
         if self.leaves().count() != self.leaf_count || self.leaves().map(Leaf::len).sum::<usize>() != self.len
         {
             return Err(format!("counts are wrong: {} leaves, {} elements", self.leaf_count, self.len));
@@ -364,7 +369,7 @@ impl<K: Keyed> Row<K> {
 }
 
 #[cfg(all(test, not(miri)))]
-impl<K: Keyed> Row<K> {
+impl<K: Keyed> LinearHashDirectory<K> {
     /// For planted faults.
     pub(super) fn parts(&mut self) -> (&mut Vec<Vec<BlockId>>, &mut usize) {
         (&mut self.chunks, &mut self.len)

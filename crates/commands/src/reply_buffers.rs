@@ -65,12 +65,12 @@ impl LentTexts {
 
 /// What a command lends to whom it answers.
 #[derive(Default)]
-pub struct Lending {
+pub struct SharedReplyBuffers {
     is_accepted: Cell<bool>,
     lent: RefCell<LentTexts>,
 }
 
-impl Lending {
+impl SharedReplyBuffers {
     /// Whether what is lent is accepted; else everything is copied, as at the beginning. Returns what held before.
     pub fn accept(&self, is_accepted: bool) -> bool {
         self.is_accepted.replace(is_accepted)
@@ -86,8 +86,11 @@ impl Lending {
 
     /// What puts portions of a reply aside that is as long as `out` shows, and becomes longer.
     #[must_use]
-    pub fn portions(&self, out: &ReplyBuffer<'_>) -> Portions<'_> {
-        Portions { lending: self, start: if self.is_accepted() { out.mark().position() } else { usize::MAX } }
+    pub fn portions(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
+        ReplyChunks {
+            lending: self,
+            start: if self.is_accepted() { out.mark().position() } else { usize::MAX },
+        }
     }
 
     /// What was lent and not taken.
@@ -100,12 +103,12 @@ impl Lending {
 
 /// Puts portions of one long reply aside. What was written before it was made stays: it is never empty, or what is put
 /// aside would be taken for part of the reply before.
-pub struct Portions<'a> {
-    lending: &'a Lending,
+pub struct ReplyChunks<'a> {
+    lending: &'a SharedReplyBuffers,
     start: usize,
 }
 
-impl Portions<'_> {
+impl ReplyChunks<'_> {
     /// Between two elements: puts what was written aside, if it is enough.
     #[inline]
     pub fn cut(&self, out: &mut ReplyBuffer<'_>) {
@@ -136,7 +139,7 @@ mod tests {
 
     /// A reply of so many numbers with its parts put together, and the size of what was not put aside.
     fn reply(count: i64, is_accepted: bool) -> (Vec<u8>, usize) {
-        let lending = Lending::default();
+        let lending = SharedReplyBuffers::default();
         lending.accept(is_accepted);
         let mut bytes = Vec::new();
         let mut out = ReplyBuffer::new(&mut bytes, Protocol::Resp2);

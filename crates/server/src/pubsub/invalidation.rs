@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use commands::listening::Topic;
 use commands::session::{Session, SessionFlags};
+use commands::subscriptions::SubscriptionKind;
 use keyspace::ChangedKey;
 use wire::reply::{Protocol, ReplyBuffer};
 
@@ -167,7 +167,7 @@ impl Hub {
             let (to, size) = (invalidation.to, invalidation.size());
             self.expect(sender, to.thread(), size);
             let mail = Mail::Invalidated(Box::new(invalidation));
-            let Err(Mail::Invalidated(returned)) = self.seats().try_post(to.thread(), mail) else { return };
+            let Err(Mail::Invalidated(returned)) = self.workers().try_post(to.thread(), mail) else { return };
             // That thread has ended. Before, the connection left it, or was closed.
             self.delivered(to.thread(), size);
             let record = self.clients().and_then(|clients| clients.find(returned.client));
@@ -207,8 +207,8 @@ impl Hub {
     pub fn invalidate_all(&self) {
         // A connection on its way from one thread to another is posted under this lock, too: it can't miss it.
         let _prefixes = self.lock_prefixes();
-        for thread in self.seats().occupied() {
-            self.seats().post(thread, Mail::InvalidatedAll);
+        for thread in self.workers().occupied() {
+            self.workers().post(thread, Mail::InvalidatedAll);
         }
     }
 
@@ -233,7 +233,7 @@ impl Hub {
             let broadcast = Arc::new(Broadcast { prefix: Arc::clone(prefix), keys: array_of(&all), changed });
             for thread in prefixes[prefix].threads() {
                 self.expect(None, thread, broadcast.size());
-                self.seats().post(thread, Mail::Broadcast(Arc::clone(&broadcast)));
+                self.workers().post(thread, Mail::Broadcast(Arc::clone(&broadcast)));
             }
         }
     }
@@ -249,14 +249,14 @@ impl Hub {
 
     /// Number of prefixes that somebody is told the changes of.
     pub fn wants_every_change(&self) -> bool {
-        self.name_count(Topic::Prefix) > 0
+        self.name_count(SubscriptionKind::Prefix) > 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mail::Seats;
+    use crate::mail::Workers;
     use base::Millis;
     use commands::tracking::Tracking;
 
@@ -273,16 +273,16 @@ mod tests {
 
     #[test]
     fn one_mail_a_prefix_and_thread_with_what_begins_so() {
-        let hub = Hub::new(Box::leak(Box::new(Seats::all_open())));
+        let hub = Hub::new(Box::leak(Box::new(Workers::all_open())));
         for (prefix, thread) in [(&b"a"[..], 1), (b"a", 1), (b"b", 1), (b"", 2)] {
             hub.begin_prefix(prefix, thread, || ());
         }
         hub.broadcast(&mut changed(&[("ab", 7), ("c", 7), ("aa", 7), ("ab", 8)]));
         let mut mail = Vec::new();
-        hub.seats().seat(1).mailbox().drain(&mut mail);
+        hub.workers().handle(1).mailbox().drain(&mut mail);
         let [Mail::Broadcast(broadcast)] = &mail[..] else { panic!("one mail") };
         assert_eq!(broadcast.keys, b"*2\r\n$2\r\naa\r\n$2\r\nab\r\n");
-        assert_eq!(hub.seats().seat(2).mailbox().unread_count(), 1);
+        assert_eq!(hub.workers().handle(2).mailbox().unread_count(), 1);
         // NOLOOP: the other one's last change counts.
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.flags.insert(SessionFlags::TRACKING_NOLOOP);
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_broken_redirection_is_told() {
-        let hub = Hub::new(Box::leak(Box::new(Seats::all_open())));
+        let hub = Hub::new(Box::leak(Box::new(Workers::all_open())));
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.tracking = Some(Box::new(Tracking { redirect: 99, ..Tracking::default() }));
         give_all(&hub, &mut session, &mut out);

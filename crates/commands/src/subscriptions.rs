@@ -1,0 +1,141 @@
+//! What a connection listens to: the names it gave to `SUBSCRIBE` and the like.
+//!
+//! Plain data of one connection. Who else listens to a name is the server's business, see
+//! [`Host::listen`](crate::host::Host::listen).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::session::{Session, SessionFlags};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionKind {
+    /// A channel (`SUBSCRIBE`).
+    Channel,
+    /// A glob pattern of channels (`PSUBSCRIBE`).
+    Pattern,
+    /// A channel that belongs to a slot (`SSUBSCRIBE`).
+    ShardChannel,
+    /// What the names of keys begin with whose changes are told (`CLIENT TRACKING ON BCAST PREFIX`).
+    Prefix,
+}
+
+/// Number of kinds.
+pub const SUBSCRIPTION_KIND_COUNT: usize = 4;
+
+/// All kinds.
+pub const SUBSCRIPTION_KINDS: [SubscriptionKind; SUBSCRIPTION_KIND_COUNT] = [
+    SubscriptionKind::Channel,
+    SubscriptionKind::Pattern,
+    SubscriptionKind::ShardChannel,
+    SubscriptionKind::Prefix,
+];
+
+/// The names that a connection listens to.
+#[derive(Default)]
+pub struct Subscriptions {
+    names: [BTreeSet<Arc<[u8]>>; SUBSCRIPTION_KIND_COUNT],
+}
+
+/// Bytes that a name takes in a connection's set: the reference and its share of a node. The text is shared with all who
+/// listen to it.
+const NAME_SIZE: usize = 24;
+
+impl Subscriptions {
+    /// The names of a kind, in order.
+    #[must_use]
+    pub fn names(&self, kind: SubscriptionKind) -> &BTreeSet<Arc<[u8]>> {
+        &self.names[kind as usize]
+    }
+
+    /// Whether nothing is listened to.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.iter().all(BTreeSet::is_empty)
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let count: usize = self.names.iter().map(BTreeSet::len).sum();
+        size_of::<Self>() + count * NAME_SIZE
+    }
+}
+
+impl Session {
+    /// Whether it listens to this name.
+    #[must_use]
+    pub fn listens_to(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
+        self.subscriptions.as_ref().is_some_and(|names| names.names(kind).contains(name))
+    }
+
+    /// The names of a kind that it listens to.
+    #[must_use]
+    pub fn names_of(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
+        self.subscriptions.as_ref().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
+    }
+
+    /// Number of names of a kind that it listens to.
+    #[must_use]
+    pub fn name_count(&self, kind: SubscriptionKind) -> usize {
+        self.subscriptions.as_ref().map_or(0, |names| names.names(kind).len())
+    }
+
+    /// Notes that it listens to a name from now on.
+    pub fn note_listening(&mut self, kind: SubscriptionKind, name: Arc<[u8]>) {
+        let subscriptions = self.subscriptions.get_or_insert_default();
+        subscriptions.names[kind as usize].insert(name);
+    }
+
+    /// Notes that it does not listen to a name any more. Whether it did.
+    pub fn note_deaf(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
+        let Some(subscriptions) = &mut self.subscriptions else { return false };
+        let did = subscriptions.names[kind as usize].remove(name);
+        if subscriptions.is_empty() {
+            self.subscriptions = None;
+        }
+        did
+    }
+
+    /// Whether it listens to any channel or pattern.
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        self.name_count(SubscriptionKind::Channel)
+            + self.name_count(SubscriptionKind::Pattern)
+            + self.name_count(SubscriptionKind::ShardChannel)
+            > 0
+    }
+
+    /// Whether it is in the mode for listening, where RESP2 knows few commands.
+    #[must_use]
+    pub fn is_listener(&self) -> bool {
+        self.flags.contains(SessionFlags::LISTENING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Millis;
+
+    #[test]
+    fn names_come_and_go_and_leave_nothing() {
+        let mut session = Session::new(1, String::new(), String::new(), Millis(0), false);
+        session.note_listening(SubscriptionKind::Channel, (*b"news").into());
+        session.note_listening(SubscriptionKind::Channel, (*b"news").into());
+        session.note_listening(SubscriptionKind::Pattern, (*b"n*").into());
+        assert!(
+            session.listens_to(SubscriptionKind::Channel, b"news")
+                && !session.listens_to(SubscriptionKind::Pattern, b"news")
+        );
+        assert_eq!(session.name_count(SubscriptionKind::Channel), 1);
+        assert!(
+            session.note_deaf(SubscriptionKind::Channel, b"news")
+                && !session.note_deaf(SubscriptionKind::Channel, b"news")
+        );
+        assert_eq!(session.names_of(SubscriptionKind::Pattern), [(*b"n*").into()]);
+        assert!(session.note_deaf(SubscriptionKind::Pattern, b"n*"));
+        assert!(session.subscriptions.is_none());
+    }
+}
