@@ -13,6 +13,7 @@ mod manifest;
 mod shim;
 mod sources;
 mod tree;
+mod words;
 
 /// Fails the calling test with every complaint on a line of its own.
 #[track_caller]

@@ -1,0 +1,83 @@
+//! Retired words: names and terms that were replaced, one word a concept. `docs/glossary.md` has the terms in use.
+//!
+//! Words are found as whole identifiers. A word that also has an ordinary meaning is not listed.
+
+use crate::assert_tidy;
+use crate::tree::{SourceFile, read_all};
+
+/// A retired word, and its replacement.
+static RETIRED: &[(&str, &str)] = &[
+    ("AskTurn", "BarrierRequest"),
+    ("Attention", "GlobalFlags"),
+    ("Doors", "ListenSockets"),
+    ("Ears", "LocalSubscriptions"),
+    ("Errand", "DeferredServe"),
+    ("GiveWay", "YieldPolicy"),
+    ("Lending", "SharedReplyBuffers"),
+    ("Portions", "ReplyChunks"),
+    ("Seat", "WorkerHandle"),
+    ("Seats", "Workers"),
+    ("Shelves", "SlabPool"),
+    ("Sighting", "ProbeResult"),
+    ("StandIn", "ServeContext"),
+    ("Trail", "ProbeSequence"),
+    ("TurnEnded", "BarrierAck"),
+    ("Upcoming", "PlannedEvents"),
+    ("errand", "deferred serve"),
+    ("errands", "deferred serves"),
+    ("foresee", "plan_ahead"),
+    ("foreseen", "planned"),
+    ("give_way", "yield_policy"),
+    ("latch_too", "try_latch_extra"),
+    ("must-show", "headline"),
+    ("name_hashtable", "report_as_hashtable"),
+    ("order_of", "score_key or scan_position"),
+    ("stand_in", "serve_context"),
+    ("stranger", "unauthenticated client"),
+    ("strays", "displaced keys"),
+    ("take_leave", "deregister"),
+];
+
+/// Files that tell history, and this one.
+const EXEMPT: &[&str] = &["CHANGELOG.md", "crates/tidy/src/words.rs"];
+
+#[test]
+fn retired_words_are_gone() {
+    assert_tidy(read_all().iter().flat_map(check).collect());
+}
+
+#[test]
+fn planted_faults_are_noticed() {
+    let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+    assert_eq!(
+        check(&file("crates/server/src/a.rs", "//! A.\nfn f(seat: Seat) {}\n")),
+        ["crates/server/src/a.rs:2: `Seat` is retired: write `WorkerHandle`"]
+    );
+    assert!(check(&file("docs/a.md", "SeatBelt, unforeseen, must show")).is_empty());
+    assert!(check(&file("CHANGELOG.md", "Seat")).is_empty());
+}
+
+fn check(file: &SourceFile) -> Vec<String> {
+    let is_prose_or_code = [".rs", ".md", ".toml"].iter().any(|suffix| file.path.ends_with(suffix));
+    if !is_prose_or_code || EXEMPT.contains(&file.path.as_str()) {
+        return Vec::new();
+    }
+    let mut complaints = Vec::new();
+    for (number, line) in file.text.lines().enumerate() {
+        for (retired, replacement) in RETIRED.iter().filter(|(retired, _)| has_word(line, retired)) {
+            complaints.push(format!(
+                "{}:{}: `{retired}` is retired: write `{replacement}`",
+                file.path,
+                number + 1
+            ));
+        }
+    }
+    complaints
+}
+
+/// Whether `word` stands in `line` as a whole word.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    line.match_indices(word)
+        .any(|(at, _)| !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
