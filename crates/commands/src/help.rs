@@ -17,7 +17,7 @@ pub const fn command(
     since: &'static str,
     run: fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>,
 ) -> Command {
-    let doc = Doc::new(group, since, "Describes the subcommands.");
+    let doc = Doc::new(group, since, "Returns the help text of the subcommands.");
     let mut command = Command::keyless("help", 2, Flags::LOADING.union(Flags::STALE), doc, run);
     if matches!(group, Group::Connection) {
         command.categories = Categories::CONNECTION;

@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "2.6.0", "Counts the set bits of a string or a part of it.")
+    doc: Doc::new(Group::Bitmap, "2.6.0", "Counts the bits set to 1 in a string or in a range of it.")
         .complexity("O(N) where N is the length of the part.")
         .history(&[("7.0.0", "Added `BYTE` and `BIT`."), ("8.0.0", "`end` may be left out.")])
         .args(&[Arg::key("key", 0), RANGE]),

@@ -28,17 +28,18 @@ pub const BITFIELD: Command = Command {
         )
     }],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "3.2.0", "Reads and changes integers of any width at any bit of a string.")
-        .complexity("O(1) for each operation.")
-        .args(&[
-            Arg::key("key", 0),
-            Arg::one_of(
-                "operation",
-                &[Arg::block("get-block", FIELD).token("GET"), Arg::block("write", WRITE)],
-            )
+    doc: Doc::new(
+        Group::Bitmap,
+        "3.2.0",
+        "Reads, sets and increments integers of any bit width at any bit offset of a string.",
+    )
+    .complexity("O(1) for each operation.")
+    .args(&[
+        Arg::key("key", 0),
+        Arg::one_of("operation", &[Arg::block("get-block", FIELD).token("GET"), Arg::block("write", WRITE)])
             .optional()
             .multiple(),
-        ]),
+    ]),
     subcommands: &[],
     run: bitfield,
 };
@@ -52,7 +53,7 @@ pub const BITFIELD_RO: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "6.0.0", "Reads integers of any width at any bit of a string.")
+    doc: Doc::new(Group::Bitmap, "6.0.0", "Reads integers of any bit width at any bit offset of a string.")
         .complexity("O(1) for each operation.")
         .args(&[Arg::key("key", 0), Arg::block("get-block", FIELD).token("GET").optional().multiple_token()]),
     subcommands: &[],

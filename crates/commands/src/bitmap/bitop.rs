@@ -22,7 +22,7 @@ pub const COMMAND: Command = Command {
         KeySpec::range(3, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "2.6.0", "Combines strings bit by bit, and stores the result.")
+    doc: Doc::new(Group::Bitmap, "2.6.0", "Applies a bitwise operation to strings and stores the result.")
         .complexity("O(N) where N is the length of all strings together.")
         .history(&[("8.2.0", "Added `DIFF`, `DIFF1`, `ANDOR` and `ONE`.")])
         .args(&[Arg::one_of("operation", OPERATIONS), Arg::key("destkey", 0), Arg::key("key", 1).multiple()]),

@@ -21,10 +21,14 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "2.8.7", "Finds the first set or clear bit of a string or a part of it.")
-        .complexity("O(N) where N is the length of the part.")
-        .history(&[("7.0.0", "Added `BYTE` and `BIT`.")])
-        .args(&[Arg::key("key", 0), Arg::integer("bit"), RANGE]),
+    doc: Doc::new(
+        Group::Bitmap,
+        "2.8.7",
+        "Returns the position of the first bit set to 1 or 0 in a string or in a range of it.",
+    )
+    .complexity("O(N) where N is the length of the part.")
+    .history(&[("7.0.0", "Added `BYTE` and `BIT`.")])
+    .args(&[Arg::key("key", 0), Arg::integer("bit"), RANGE]),
     subcommands: &[],
     run,
 };

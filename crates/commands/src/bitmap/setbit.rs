@@ -24,7 +24,7 @@ pub const SETBIT: Command = Command {
     doc: Doc::new(
         Group::Bitmap,
         "2.2.0",
-        "Sets or clears a bit of a string, which is made longer if need be.",
+        "Sets or clears the bit at an offset of a string. The string grows as needed.",
     )
     .args(&[Arg::key("key", 0), Arg::integer("offset"), Arg::integer("value")]),
     subcommands: &[],
@@ -40,7 +40,7 @@ pub const GETBIT: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Bitmap, "2.2.0", "Returns a bit of a string.")
+    doc: Doc::new(Group::Bitmap, "2.2.0", "Returns the bit at an offset of a string.")
         .args(&[Arg::key("key", 0), Arg::integer("offset")]),
     subcommands: &[],
     run: getbit,

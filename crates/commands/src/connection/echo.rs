@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command::keyless(
     "echo",
     2,
     Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
-    Doc::new(Group::Connection, "1.0.0", "Returns the message it is given.").args(&[Arg::string("message")]),
+    Doc::new(Group::Connection, "1.0.0", "Returns the given message.").args(&[Arg::string("message")]),
     run,
 )
 .categories_too(Categories::CONNECTION);

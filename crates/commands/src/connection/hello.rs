@@ -23,22 +23,24 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_AUTH)
         .union(Flags::ALLOW_BUSY)
         .union(Flags::SESSION),
-    Doc::new(Group::Connection, "6.0.0", "Agrees on the protocol version, and tells about the server.")
-        .history(&[
-            ("6.2.0", "Without a version it tells about the connection as it is."),
-            ("8.1.0", "Tells the availability zone, if one is configured."),
-        ])
-        .args(&[Arg::block(
-            "arguments",
-            &[
-                Arg::integer("protover"),
-                Arg::block("auth", &[Arg::string("username"), Arg::string("password")])
-                    .token("AUTH")
-                    .optional(),
-                Arg::string("clientname").token("SETNAME").optional(),
-            ],
-        )
-        .optional()]),
+    Doc::new(
+        Group::Connection,
+        "6.0.0",
+        "Negotiates the protocol version and returns information about the server.",
+    )
+    .history(&[
+        ("6.2.0", "Without a version, the protocol of the connection stays unchanged."),
+        ("8.1.0", "Returns the availability zone if one is configured."),
+    ])
+    .args(&[Arg::block(
+        "arguments",
+        &[
+            Arg::integer("protover"),
+            Arg::block("auth", &[Arg::string("username"), Arg::string("password")]).token("AUTH").optional(),
+            Arg::string("clientname").token("SETNAME").optional(),
+        ],
+    )
+    .optional()]),
     run,
 )
 .categories_too(Categories::CONNECTION);

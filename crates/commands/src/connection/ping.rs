@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    doc: Doc::new(Group::Connection, "1.0.0", "Answers PONG, or the message it is given.")
+    doc: Doc::new(Group::Connection, "1.0.0", "Returns PONG, or the given message.")
         .args(&[Arg::string("message").optional()]),
     subcommands: &[],
     run,

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY)
         .union(Flags::SESSION),
-    Doc::new(Group::Connection, "1.0.0", "Closes the connection once its replies are sent."),
+    Doc::new(Group::Connection, "1.0.0", "Closes the connection after its pending replies are sent."),
     run,
 )
 .categories_too(Categories::CONNECTION);

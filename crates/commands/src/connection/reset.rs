@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY)
         .union(Flags::SESSION),
-    Doc::new(Group::Connection, "6.2.0", "Brings the connection back to the state of a new one."),
+    Doc::new(Group::Connection, "6.2.0", "Resets the connection to the state of a new one."),
     run,
 )
 .categories_too(Categories::CONNECTION);

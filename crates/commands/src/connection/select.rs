@@ -15,7 +15,7 @@ pub const COMMAND: Command = Command::keyless(
     "select",
     2,
     Flags::LOADING.union(Flags::STALE).union(Flags::FAST).union(Flags::ALLOW_BUSY).union(Flags::SESSION),
-    Doc::new(Group::Connection, "1.0.0", "Chooses the database of the connection.")
+    Doc::new(Group::Connection, "1.0.0", "Selects the database of the connection.")
         .args(&[Arg::integer("index")]),
     run,
 )

@@ -22,7 +22,7 @@ pub const COMMAND: Command = Command {
         KeySpec::at(2, KeyFlags::OW.union(KeyFlags::UPDATE)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Generic, "6.2.0", "Copies the value of a key to another one.")
+    doc: Doc::new(Group::Generic, "6.2.0", "Copies the value of a key to another key.")
         .complexity("O(N) where N is the number of elements of a collection. O(1) for strings.")
         .args(&[
             Arg::key("source", 0),

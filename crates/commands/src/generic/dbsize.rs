@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
-    doc: Doc::new(Group::Server, "1.0.0", "Counts the keys of the database."),
+    doc: Doc::new(Group::Server, "1.0.0", "Returns the number of keys in the selected database."),
     subcommands: &[],
     run,
 };

@@ -17,7 +17,7 @@ pub const EXISTS: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO)],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    doc: Doc::new(Group::Generic, "1.0.0", "Counts how many of the named keys exist.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Counts how many of the given keys exist.")
         .complexity("O(N) where N is the number of keys.")
         .history(&[("3.0.3", "Accepts several keys.")])
         .args(&[Arg::key("key", 0).multiple()]),
@@ -37,7 +37,7 @@ pub const TOUCH: Command = Command {
     doc: Doc::new(
         Group::Generic,
         "3.2.1",
-        "Counts how many of the named keys exist, and notes them as just used.",
+        "Updates the last access time of keys and returns how many exist.",
     )
     .complexity("O(N) where N is the number of keys.")
     .args(&[Arg::key("key", 0).multiple()]),

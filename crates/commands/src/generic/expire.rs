@@ -20,7 +20,7 @@ pub const EXPIRE: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Generic, "1.0.0", "Sets how long a key has to live, in seconds.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Sets the time to live of a key in seconds.")
         .history(HISTORY)
         .args(&[Arg::key("key", 0), Arg::integer("seconds"), CONDITION]),
     subcommands: &[],
@@ -30,7 +30,7 @@ pub const EXPIRE: Command = Command {
 /// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
 pub const PEXPIRE: Command = Command {
     name: "pexpire",
-    doc: Doc::new(Group::Generic, "2.6.0", "Sets how long a key has to live, in milliseconds.")
+    doc: Doc::new(Group::Generic, "2.6.0", "Sets the time to live of a key in milliseconds.")
         .history(HISTORY)
         .args(&[Arg::key("key", 0), Arg::integer("milliseconds"), CONDITION]),
     run: |ctx, args, reply| expire(ctx, args, Unit::Millis, Base::Now, reply),
@@ -40,9 +40,13 @@ pub const PEXPIRE: Command = Command {
 /// `EXPIREAT key unix-time-seconds [NX | XX | GT | LT]`
 pub const EXPIREAT: Command = Command {
     name: "expireat",
-    doc: Doc::new(Group::Generic, "1.2.0", "Sets when a key expires, as a Unix time in seconds.")
-        .history(HISTORY)
-        .args(&[Arg::key("key", 0), Arg::new("unix-time-seconds", ArgType::UnixTime), CONDITION]),
+    doc: Doc::new(
+        Group::Generic,
+        "1.2.0",
+        "Sets the expiration time of a key as a Unix timestamp in seconds.",
+    )
+    .history(HISTORY)
+    .args(&[Arg::key("key", 0), Arg::new("unix-time-seconds", ArgType::UnixTime), CONDITION]),
     run: |ctx, args, reply| expire(ctx, args, Unit::Seconds, Base::Epoch, reply),
     ..EXPIRE
 };
@@ -50,9 +54,13 @@ pub const EXPIREAT: Command = Command {
 /// `PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]`
 pub const PEXPIREAT: Command = Command {
     name: "pexpireat",
-    doc: Doc::new(Group::Generic, "2.6.0", "Sets when a key expires, as a Unix time in milliseconds.")
-        .history(HISTORY)
-        .args(&[Arg::key("key", 0), Arg::new("unix-time-milliseconds", ArgType::UnixTime), CONDITION]),
+    doc: Doc::new(
+        Group::Generic,
+        "2.6.0",
+        "Sets the expiration time of a key as a Unix timestamp in milliseconds.",
+    )
+    .history(HISTORY)
+    .args(&[Arg::key("key", 0), Arg::new("unix-time-milliseconds", ArgType::UnixTime), CONDITION]),
     run: |ctx, args, reply| expire(ctx, args, Unit::Millis, Base::Epoch, reply),
     ..EXPIRE
 };

@@ -19,7 +19,7 @@ pub const FLUSHDB: Command = Command {
     access: Access::WriteAll,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    doc: Doc::new(Group::Server, "1.0.0", "Deletes all keys of the database.")
+    doc: Doc::new(Group::Server, "1.0.0", "Deletes all keys of the selected database.")
         .complexity("O(N) where N is the number of keys of the database.")
         .history(HISTORY)
         .args(ARGS),

@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::ReadAll,
     keys: &[],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    doc: Doc::new(Group::Generic, "1.0.0", "Returns all keys that match a pattern.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Returns the names of all keys that match a pattern.")
         .complexity(
             "O(N) where N is the number of keys of the database, with names and pattern of limited length.",
         )

@@ -18,14 +18,14 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Generic, "2.2.3", "Tells how the value of a key is kept.")
+    doc: Doc::new(Group::Generic, "2.2.3", "A container for commands that inspect the value of a key.")
         .complexity("Depends on the subcommand."),
     subcommands: &[
-        sub("encoding", "2.2.3", "Names the encoding of a value.", encoding),
-        sub("freq", "4.0.0", "Returns how often a key is used, as a logarithmic count.", freq),
+        sub("encoding", "2.2.3", "Returns the internal encoding of a value.", encoding),
+        sub("freq", "4.0.0", "Returns the logarithmic access frequency (LFU counter) of a key.", freq),
         HELP,
-        sub("idletime", "2.2.3", "Returns how long ago a key was last used, in seconds.", idletime),
-        sub("refcount", "2.2.3", "Returns how many references a value has.", refcount),
+        sub("idletime", "2.2.3", "Returns the seconds since the last access to a key.", idletime),
+        sub("refcount", "2.2.3", "Returns the reference count of a value.", refcount),
     ],
     run: |_, _, _| Err(CommandError::wrong_arity("object")),
 };
@@ -61,7 +61,7 @@ const HELP: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Generic, "6.2.0", "Lists the subcommands."),
+    doc: Doc::new(Group::Generic, "6.2.0", "Returns the help text of the subcommands."),
     subcommands: &[],
     run: help,
 };
@@ -110,13 +110,13 @@ fn help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let lines = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    Names the encoding in which the value of <key> is kept.",
+        "    Returns the internal encoding of the value of <key>.",
         "FREQ <key>",
-        "    Tells how often <key> is used: the logarithm, roughly, of its recent uses.",
+        "    Returns the access frequency of <key>: a counter roughly logarithmic in its recent uses.",
         "IDLETIME <key>",
-        "    Tells how many seconds ago <key> was last used, roughly.",
+        "    Returns the approximate number of seconds since <key> was last used.",
         "REFCOUNT <key>",
-        "    Tells how many references the value of <key> has.",
+        "    Returns the reference count of the value of <key>.",
         "HELP",
         "    Print this help.",
     ];

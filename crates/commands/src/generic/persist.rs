@@ -17,7 +17,8 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Generic, "2.2.0", "Removes the expiry of a key.").args(&[Arg::key("key", 0)]),
+    doc: Doc::new(Group::Generic, "2.2.0", "Removes the expiration time of a key.")
+        .args(&[Arg::key("key", 0)]),
     subcommands: &[],
     run,
 };

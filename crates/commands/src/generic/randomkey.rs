@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
-    doc: Doc::new(Group::Generic, "1.0.0", "Returns a random key of the database."),
+    doc: Doc::new(Group::Generic, "1.0.0", "Returns the name of a random key of the selected database."),
     subcommands: &[],
     run,
 };

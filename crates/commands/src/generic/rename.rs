@@ -19,7 +19,7 @@ pub const RENAME: Command = Command {
     access: Access::Write,
     keys: &[FROM, KeySpec::at(2, KeyFlags::OW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Generic, "1.0.0", "Renames a key, and overwrites what has the new name.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Renames a key. A key that has the new name is overwritten.")
         .args(&[Arg::key("key", 0), Arg::key("newkey", 1)]),
     subcommands: &[],
     run: rename,
@@ -30,7 +30,7 @@ pub const RENAMENX: Command = Command {
     name: "renamenx",
     flags: Flags::WRITE.union(Flags::FAST),
     keys: &[FROM, KeySpec::at(2, KeyFlags::OW.union(KeyFlags::INSERT))],
-    doc: Doc::new(Group::Generic, "1.0.0", "Renames a key unless there is one with the new name.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Renames a key if no key has the new name.")
         .history(&[("3.2.0", "No error where both names are the same.")])
         .args(&[Arg::key("key", 0), Arg::key("newkey", 1)]),
     run: renamenx,

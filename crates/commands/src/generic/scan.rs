@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
-    doc: Doc::new(Group::Generic, "2.8.0", "Walks over the keys of the database, some at each call.")
+    doc: Doc::new(Group::Generic, "2.8.0", "Iterates over the keys of the selected database with a cursor.")
         .complexity("O(1) for a call, O(N) for a walk over all N keys.")
         .history(&[("6.0.0", "Added `TYPE`.")])
         .args(&[

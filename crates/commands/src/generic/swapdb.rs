@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::WriteAll,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Server, "4.0.0", "Exchanges two databases.")
+    doc: Doc::new(Group::Server, "4.0.0", "Swaps the contents of two databases.")
         .complexity("O(S) where S is the number of slots, whatever is in them.")
         .args(&[Arg::integer("index1"), Arg::integer("index2")]),
     subcommands: &[],

@@ -18,8 +18,8 @@ pub const TTL: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Generic, "1.0.0", "Returns how long a key has to live, in seconds.")
-        .history(&[("2.8.0", "Answers -2 if there is no such key.")])
+    doc: Doc::new(Group::Generic, "1.0.0", "Returns the remaining time to live of a key in seconds.")
+        .history(&[("2.8.0", "Returns -2 if the key does not exist.")])
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],
     run: |ctx, _, reply| answer(ctx, |at, now| to_seconds((at - now).max(0)), reply),
@@ -28,8 +28,8 @@ pub const TTL: Command = Command {
 /// `PTTL key`
 pub const PTTL: Command = Command {
     name: "pttl",
-    doc: Doc::new(Group::Generic, "2.6.0", "Returns how long a key has to live, in milliseconds.")
-        .history(&[("2.8.0", "Answers -2 if there is no such key.")])
+    doc: Doc::new(Group::Generic, "2.6.0", "Returns the remaining time to live of a key in milliseconds.")
+        .history(&[("2.8.0", "Returns -2 if the key does not exist.")])
         .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| answer(ctx, |at, now| (at - now).max(0), reply),
     ..TTL
@@ -39,8 +39,12 @@ pub const PTTL: Command = Command {
 pub const EXPIRETIME: Command = Command {
     name: "expiretime",
     tips: &[],
-    doc: Doc::new(Group::Generic, "7.0.0", "Returns when a key expires, as a Unix time in seconds.")
-        .args(&[Arg::key("key", 0)]),
+    doc: Doc::new(
+        Group::Generic,
+        "7.0.0",
+        "Returns the expiration time of a key as a Unix timestamp in seconds.",
+    )
+    .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| answer(ctx, |at, _| to_seconds(at), reply),
     ..TTL
 };
@@ -49,8 +53,12 @@ pub const EXPIRETIME: Command = Command {
 pub const PEXPIRETIME: Command = Command {
     name: "pexpiretime",
     tips: &[],
-    doc: Doc::new(Group::Generic, "7.0.0", "Returns when a key expires, as a Unix time in milliseconds.")
-        .args(&[Arg::key("key", 0)]),
+    doc: Doc::new(
+        Group::Generic,
+        "7.0.0",
+        "Returns the expiration time of a key as a Unix timestamp in milliseconds.",
+    )
+    .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| answer(ctx, |at, _| at, reply),
     ..TTL
 };

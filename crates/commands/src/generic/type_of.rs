@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::Generic, "1.0.0", "Names the type of the value of a key.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Returns the type of the value of a key.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],
     run,

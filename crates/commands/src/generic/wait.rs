@@ -25,7 +25,7 @@ pub const WAIT: Command = Command {
     doc: Doc::new(
         Group::Generic,
         "3.0.0",
-        "Waits until replicas have what the connection has written so far.",
+        "Waits until the connection's previous writes are acknowledged by a number of replicas.",
     )
     .args(&[Arg::integer("numreplicas"), Arg::integer("timeout")]),
     subcommands: &[],
@@ -39,7 +39,7 @@ pub const WAITAOF: Command = Command {
     doc: Doc::new(
         Group::Generic,
         "7.2.0",
-        "Waits until what the connection has written so far is on disk here or on replicas.",
+        "Waits until the connection's previous writes are synced to the append-only file here or on replicas.",
     )
     .args(&[Arg::integer("numlocal"), Arg::integer("numreplicas"), Arg::integer("timeout")]),
     run: waitaof,

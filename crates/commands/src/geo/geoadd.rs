@@ -20,25 +20,27 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Geo, "3.2.0", "Adds places to a geographical index, or moves them.")
-        .complexity("O(log(N)) for each place, where N is the number of places.")
-        .history(&[("6.2.0", "Added `CH`, `NX` and `XX`.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
-                .optional()
-                .since("6.2.0"),
-            Arg::word("change", "CH").optional().since("6.2.0"),
-            Arg::block(
-                "data",
-                &[
-                    Arg::new("longitude", ArgType::Double),
-                    Arg::new("latitude", ArgType::Double),
-                    Arg::string("member"),
-                ],
-            )
-            .multiple(),
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.0",
+        "Adds members with coordinates to a geospatial index, or moves existing ones.",
+    )
+    .complexity("O(log(N)) for each place, where N is the number of places.")
+    .history(&[("6.2.0", "Added `CH`, `NX` and `XX`.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional().since("6.2.0"),
+        Arg::word("change", "CH").optional().since("6.2.0"),
+        Arg::block(
+            "data",
+            &[
+                Arg::new("longitude", ArgType::Double),
+                Arg::new("latitude", ArgType::Double),
+                Arg::string("member"),
+            ],
+        )
+        .multiple(),
+    ]),
     subcommands: &[],
     run,
 };

@@ -36,26 +36,30 @@ pub const GEORADIUS: Command = Command {
         },
     ],
     tips: &[],
-    doc: Doc::new(Group::Geo, "3.2.0", "Finds the places within a distance of a point, and may store them.")
-        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
-        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::new("longitude", ArgType::Double),
-            Arg::new("latitude", ArgType::Double),
-            Arg::new("radius", ArgType::Double),
-            UNIT,
-            Arg::word("withcoord", "WITHCOORD").optional(),
-            Arg::word("withdist", "WITHDIST").optional(),
-            Arg::word("withhash", "WITHHASH").optional(),
-            Arg::block(
-                "count-block",
-                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
-            )
-            .optional(),
-            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-            STORE,
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.0",
+        "Returns or stores the members of a geospatial index within a distance of a point.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::new("longitude", ArgType::Double),
+        Arg::new("latitude", ArgType::Double),
+        Arg::new("radius", ArgType::Double),
+        UNIT,
+        Arg::word("withcoord", "WITHCOORD").optional(),
+        Arg::word("withdist", "WITHDIST").optional(),
+        Arg::word("withhash", "WITHHASH").optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
+        )
+        .optional(),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        STORE,
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(true)),
 };
@@ -69,25 +73,29 @@ pub const GEORADIUS_RO: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Geo, "3.2.10", "Finds the places within a distance of a point.")
-        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
-        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::new("longitude", ArgType::Double),
-            Arg::new("latitude", ArgType::Double),
-            Arg::new("radius", ArgType::Double),
-            UNIT,
-            Arg::word("withcoord", "WITHCOORD").optional(),
-            Arg::word("withdist", "WITHDIST").optional(),
-            Arg::word("withhash", "WITHHASH").optional(),
-            Arg::block(
-                "count-block",
-                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
-            )
-            .optional(),
-            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.10",
+        "Returns the members of a geospatial index within a distance of a point.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::new("longitude", ArgType::Double),
+        Arg::new("latitude", ArgType::Double),
+        Arg::new("radius", ArgType::Double),
+        UNIT,
+        Arg::word("withcoord", "WITHCOORD").optional(),
+        Arg::word("withdist", "WITHDIST").optional(),
+        Arg::word("withhash", "WITHHASH").optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
+        )
+        .optional(),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(false)),
 };
@@ -116,7 +124,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
     doc: Doc::new(
         Group::Geo,
         "3.2.0",
-        "Finds the places within a distance of one of them, and may store them.",
+        "Returns or stores the members of a geospatial index within a distance of a member.",
     )
     .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
     .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
@@ -149,24 +157,28 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Geo, "3.2.10", "Finds the places within a distance of one of them.")
-        .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
-        .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("member"),
-            Arg::new("radius", ArgType::Double),
-            UNIT,
-            Arg::word("withcoord", "WITHCOORD").optional(),
-            Arg::word("withdist", "WITHDIST").optional(),
-            Arg::word("withhash", "WITHHASH").optional(),
-            Arg::block(
-                "count-block",
-                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-            )
-            .optional(),
-            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.10",
+        "Returns the members of a geospatial index within a distance of a member.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the circle, of M in all.")
+    .history(&[("6.2.0", "Added `COUNT` with `ANY`."), ("7.0.0", "Unit names may be in upper case.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("member"),
+        Arg::new("radius", ArgType::Double),
+        UNIT,
+        Arg::word("withcoord", "WITHCOORD").optional(),
+        Arg::word("withdist", "WITHDIST").optional(),
+        Arg::word("withhash", "WITHHASH").optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
+        )
+        .optional(),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(false)),
 };

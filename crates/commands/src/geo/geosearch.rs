@@ -14,62 +14,63 @@ pub const GEOSEARCH: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Geo, "6.2.0", "Finds the places in a circle, box or polygon.")
-        .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
-        .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::one_of(
-                "from",
-                &[
-                    Arg::string("member").token("FROMMEMBER"),
-                    Arg::block(
-                        "fromlonlat",
-                        &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                    )
-                    .token("FROMLONLAT"),
-                ],
-            )
-            .optional(),
-            Arg::one_of(
-                "by",
-                &[
-                    Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
-                    Arg::block(
-                        "box",
-                        &[
-                            Arg::new("width", ArgType::Double).token("BYBOX"),
-                            Arg::new("height", ArgType::Double),
-                            UNIT,
-                        ],
-                    ),
-                    Arg::block(
-                        "polygon",
-                        &[
-                            Arg::integer("num-vertices").token("BYPOLYGON"),
-                            Arg::block(
-                                "vertices",
-                                &[
-                                    Arg::new("longitude", ArgType::Double),
-                                    Arg::new("latitude", ArgType::Double),
-                                ],
-                            )
-                            .multiple(),
-                        ],
-                    )
-                    .since("9.0.0"),
-                ],
-            ),
-            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-            Arg::block(
-                "count-block",
-                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-            )
-            .optional(),
-            Arg::word("withcoord", "WITHCOORD").optional(),
-            Arg::word("withdist", "WITHDIST").optional(),
-            Arg::word("withhash", "WITHHASH").optional(),
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "6.2.0",
+        "Returns the members of a geospatial index within a circle, box or polygon.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
+    .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::one_of(
+            "from",
+            &[
+                Arg::string("member").token("FROMMEMBER"),
+                Arg::block(
+                    "fromlonlat",
+                    &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+                )
+                .token("FROMLONLAT"),
+            ],
+        )
+        .optional(),
+        Arg::one_of(
+            "by",
+            &[
+                Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
+                Arg::block(
+                    "box",
+                    &[
+                        Arg::new("width", ArgType::Double).token("BYBOX"),
+                        Arg::new("height", ArgType::Double),
+                        UNIT,
+                    ],
+                ),
+                Arg::block(
+                    "polygon",
+                    &[
+                        Arg::integer("num-vertices").token("BYPOLYGON"),
+                        Arg::block(
+                            "vertices",
+                            &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+                        )
+                        .multiple(),
+                    ],
+                )
+                .since("9.0.0"),
+            ],
+        ),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
+        )
+        .optional(),
+        Arg::word("withcoord", "WITHCOORD").optional(),
+        Arg::word("withdist", "WITHDIST").optional(),
+        Arg::word("withhash", "WITHHASH").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Search),
 };
@@ -86,61 +87,62 @@ pub const GEOSEARCHSTORE: Command = Command {
         KeySpec::at(2, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Geo, "6.2.0", "Stores the places in a circle, box or polygon under a key.")
-        .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
-        .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
-        .args(&[
-            Arg::key("destination", 0),
-            Arg::key("source", 1),
-            Arg::one_of(
-                "from",
-                &[
-                    Arg::string("member").token("FROMMEMBER"),
-                    Arg::block(
-                        "fromlonlat",
-                        &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                    )
-                    .token("FROMLONLAT"),
-                ],
-            )
-            .optional(),
-            Arg::one_of(
-                "by",
-                &[
-                    Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
-                    Arg::block(
-                        "box",
-                        &[
-                            Arg::new("width", ArgType::Double).token("BYBOX"),
-                            Arg::new("height", ArgType::Double),
-                            UNIT,
-                        ],
-                    ),
-                    Arg::block(
-                        "polygon",
-                        &[
-                            Arg::integer("num-vertices").token("BYPOLYGON"),
-                            Arg::block(
-                                "vertices",
-                                &[
-                                    Arg::new("longitude", ArgType::Double),
-                                    Arg::new("latitude", ArgType::Double),
-                                ],
-                            )
-                            .multiple(),
-                        ],
-                    )
-                    .since("9.0.0"),
-                ],
-            ),
-            Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-            Arg::block(
-                "count-block",
-                &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-            )
-            .optional(),
-            Arg::word("storedist", "STOREDIST").optional(),
-        ]),
+    doc: Doc::new(
+        Group::Geo,
+        "6.2.0",
+        "Stores the members of a geospatial index within a circle, box or polygon in a key.",
+    )
+    .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
+    .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
+    .args(&[
+        Arg::key("destination", 0),
+        Arg::key("source", 1),
+        Arg::one_of(
+            "from",
+            &[
+                Arg::string("member").token("FROMMEMBER"),
+                Arg::block(
+                    "fromlonlat",
+                    &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+                )
+                .token("FROMLONLAT"),
+            ],
+        )
+        .optional(),
+        Arg::one_of(
+            "by",
+            &[
+                Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
+                Arg::block(
+                    "box",
+                    &[
+                        Arg::new("width", ArgType::Double).token("BYBOX"),
+                        Arg::new("height", ArgType::Double),
+                        UNIT,
+                    ],
+                ),
+                Arg::block(
+                    "polygon",
+                    &[
+                        Arg::integer("num-vertices").token("BYPOLYGON"),
+                        Arg::block(
+                            "vertices",
+                            &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+                        )
+                        .multiple(),
+                    ],
+                )
+                .since("9.0.0"),
+            ],
+        ),
+        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        Arg::block(
+            "count-block",
+            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
+        )
+        .optional(),
+        Arg::word("storedist", "STOREDIST").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::SearchStore),
 };

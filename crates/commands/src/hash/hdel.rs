@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Deletes fields, and the key with its last one.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Deletes fields of a hash. The hash is deleted with its last field.")
         .complexity("O(N) where N is the number of fields to delete.")
         .history(&[("2.4.0", "Takes several fields.")])
         .args(&[Arg::key("key", 0), Arg::string("field").multiple()]),

@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Tells whether a field is there.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns whether a field exists in a hash.")
         .args(&[Arg::key("key", 0), Arg::string("field")]),
     subcommands: &[],
     run,

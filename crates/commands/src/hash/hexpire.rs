@@ -23,7 +23,7 @@ pub const HEXPIRE: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
     doc: doc(
-        "Sets how long fields have to live, in seconds.",
+        "Sets the time to live of hash fields in seconds.",
         &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION, FIELDS],
     ),
     subcommands: &[],
@@ -37,7 +37,7 @@ pub const HEXPIRE: Command = Command {
 pub const HPEXPIRE: Command = Command {
     name: "hpexpire",
     doc: doc(
-        "Sets how long fields have to live, in milliseconds.",
+        "Sets the time to live of hash fields in milliseconds.",
         &[Arg::key("key", 0), Arg::integer("milliseconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
     run: |ctx, args, reply| {
@@ -51,7 +51,7 @@ pub const HPEXPIRE: Command = Command {
 pub const HEXPIREAT: Command = Command {
     name: "hexpireat",
     doc: doc(
-        "Sets when fields expire, as a Unix time in seconds.",
+        "Sets the expiration time of hash fields as a Unix timestamp in seconds.",
         &[Arg::key("key", 0), Arg::integer("unix-time-seconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
     run: |ctx, args, reply| expire(ctx, args, 1000, 0, reply),
@@ -62,7 +62,7 @@ pub const HEXPIREAT: Command = Command {
 pub const HPEXPIREAT: Command = Command {
     name: "hpexpireat",
     doc: doc(
-        "Sets when fields expire, as a Unix time in milliseconds.",
+        "Sets the expiration time of hash fields as a Unix timestamp in milliseconds.",
         &[Arg::key("key", 0), Arg::integer("unix-time-milliseconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
     run: |ctx, args, reply| expire(ctx, args, 1, 0, reply),

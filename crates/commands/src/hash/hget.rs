@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns the value of one field.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns the value of a hash field.")
         .args(&[Arg::key("key", 0), Arg::string("field")]),
     subcommands: &[],
     run,

@@ -18,7 +18,7 @@ pub const HGETALL: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns all fields with their values.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns all fields and values of a hash.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],
@@ -28,7 +28,7 @@ pub const HGETALL: Command = Command {
 /// `HKEYS key`
 pub const HKEYS: Command = Command {
     name: "hkeys",
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns the names of all fields.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns the names of all fields of a hash.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| all(ctx, Part::Fields, reply),
@@ -38,7 +38,7 @@ pub const HKEYS: Command = Command {
 /// `HVALS key`
 pub const HVALS: Command = Command {
     name: "hvals",
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns the values of all fields.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns the values of all fields of a hash.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| all(ctx, Part::Values, reply),

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "9.1.0", "Returns the values of fields and deletes them.")
+    doc: Doc::new(Group::Hash, "9.1.0", "Returns the values of hash fields and deletes the fields.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0), FIELDS]),
     subcommands: &[],

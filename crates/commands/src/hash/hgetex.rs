@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "9.0.0", "Returns the values of fields and changes when they expire.")
+    doc: Doc::new(Group::Hash, "9.0.0", "Returns the values of hash fields and can change their expiration.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0), Arg::one_of("expiration", EXPIRATIONS).optional(), FIELDS]),
     subcommands: &[],

@@ -20,8 +20,12 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Adds to the integer value of a field; a missing field counts as 0.")
-        .args(&[Arg::key("key", 0), Arg::string("field"), Arg::integer("increment")]),
+    doc: Doc::new(
+        Group::Hash,
+        "2.0.0",
+        "Increments the integer value of a hash field. A missing field counts as 0.",
+    )
+    .args(&[Arg::key("key", 0), Arg::string("field"), Arg::integer("increment")]),
     subcommands: &[],
     run,
 };

@@ -20,8 +20,12 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.6.0", "Adds to the decimal value of a field; a missing field counts as 0.")
-        .args(&[Arg::key("key", 0), Arg::string("field"), Arg::new("increment", ArgType::Double)]),
+    doc: Doc::new(
+        Group::Hash,
+        "2.6.0",
+        "Adds a floating-point number to a hash field. A missing field counts as 0.",
+    )
+    .args(&[Arg::key("key", 0), Arg::string("field"), Arg::new("increment", ArgType::Double)]),
     subcommands: &[],
     run,
 };

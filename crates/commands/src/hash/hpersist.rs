@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "9.0.0", "Lets fields live for ever.")
+    doc: Doc::new(Group::Hash, "9.0.0", "Removes the expiration time of hash fields.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0), FIELDS]),
     subcommands: &[],

@@ -25,7 +25,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Hash, "6.2.0", "Returns random fields.")
+    doc: Doc::new(Group::Hash, "6.2.0", "Returns random fields of a hash.")
         .complexity("O(N) where N is the number of fields returned.")
         .args(&[
             Arg::key("key", 0),

@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Hash, "2.8.0", "Walks over the fields of a hash, some at each call.")
+    doc: Doc::new(Group::Hash, "2.8.0", "Iterates over the fields and values of a hash with a cursor.")
         .complexity("O(1) for a call, O(N) for a walk over all N fields.")
         .args(&[
             Arg::key("key", 0),

@@ -18,7 +18,7 @@ pub const HSET: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Sets the values of fields, which are added if they are missing.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Sets the values of hash fields. Missing fields are created.")
         .complexity("O(N) where N is the number of fields to set.")
         .history(&[("4.0.0", "Takes several fields.")])
         .args(DATA),
@@ -32,7 +32,7 @@ pub const HSET: Command = Command {
 /// `HMSET key field value [field value ...]`
 pub const HMSET: Command = Command {
     name: "hmset",
-    doc: Doc::new(Group::Hash, "2.0.0", "Sets the values of several fields.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Sets the values of several hash fields.")
         .complexity("O(N) where N is the number of fields to set.")
         .args(DATA),
     run: |ctx, args, reply| {

@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "9.0.0", "Sets the values of fields, and when they expire.")
+    doc: Doc::new(Group::Hash, "9.0.0", "Sets the values of hash fields and optionally their expiration.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[
             Arg::key("key", 0),

@@ -19,11 +19,8 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Sets the value of a field unless it is there.").args(&[
-        Arg::key("key", 0),
-        Arg::string("field"),
-        Arg::string("value"),
-    ]),
+    doc: Doc::new(Group::Hash, "2.0.0", "Sets the value of a hash field if the field does not exist.")
+        .args(&[Arg::key("key", 0), Arg::string("field"), Arg::string("value")]),
     subcommands: &[],
     run,
 };

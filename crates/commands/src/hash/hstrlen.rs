@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::Hash, "3.2.0", "Returns how long the value of a field is.")
+    doc: Doc::new(Group::Hash, "3.2.0", "Returns the length in bytes of the value of a hash field.")
         .args(&[Arg::key("key", 0), Arg::string("field")]),
     subcommands: &[],
     run,

@@ -19,7 +19,7 @@ pub const HTTL: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: doc("Returns how long fields have to live, in seconds."),
+    doc: doc("Returns the remaining time to live of hash fields in seconds."),
     subcommands: &[],
     run: |ctx, args, reply| {
         let now = ctx.now().0;
@@ -30,7 +30,7 @@ pub const HTTL: Command = Command {
 /// `HPTTL key FIELDS numfields field [field ...]`
 pub const HPTTL: Command = Command {
     name: "hpttl",
-    doc: doc("Returns how long fields have to live, in milliseconds."),
+    doc: doc("Returns the remaining time to live of hash fields in milliseconds."),
     run: |ctx, args, reply| {
         let now = ctx.now().0;
         answer(ctx, args, reply, |at| (at - now).max(0))
@@ -41,7 +41,7 @@ pub const HPTTL: Command = Command {
 /// `HEXPIRETIME key FIELDS numfields field [field ...]`
 pub const HEXPIRETIME: Command = Command {
     name: "hexpiretime",
-    doc: doc("Returns when fields expire, as Unix times in seconds."),
+    doc: doc("Returns the expiration times of hash fields as Unix timestamps in seconds."),
     run: |ctx, args, reply| answer(ctx, args, reply, |at| at.saturating_add(500) / 1000),
     ..HTTL
 };
@@ -49,7 +49,7 @@ pub const HEXPIRETIME: Command = Command {
 /// `HPEXPIRETIME key FIELDS numfields field [field ...]`
 pub const HPEXPIRETIME: Command = Command {
     name: "hpexpiretime",
-    doc: doc("Returns when fields expire, as Unix times in milliseconds."),
+    doc: doc("Returns the expiration times of hash fields as Unix timestamps in milliseconds."),
     run: |ctx, args, reply| answer(ctx, args, reply, |at| at),
     ..HTTL
 };

@@ -19,13 +19,9 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(
-        Group::Hyperloglog,
-        "2.8.9",
-        "Adds elements to a HyperLogLog, which is made if it is missing.",
-    )
-    .complexity("O(1) for each element.")
-    .args(&[Arg::key("key", 0), Arg::string("element").optional().multiple()]),
+    doc: Doc::new(Group::Hyperloglog, "2.8.9", "Adds elements to a HyperLogLog. A missing key is created.")
+        .complexity("O(1) for each element.")
+        .args(&[Arg::key("key", 0), Arg::string("element").optional().multiple()]),
     subcommands: &[],
     run,
 };

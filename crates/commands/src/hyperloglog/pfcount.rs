@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(
         Group::Hyperloglog,
         "2.8.9",
-        "Estimates how many different elements were added to any of the keys.",
+        "Returns the estimated number of distinct elements in one or more HyperLogLogs.",
     )
     .complexity("O(1) for one key whose estimate is stored, else O(N) with a large constant for N keys.")
     .args(&[Arg::key("key", 0).multiple()]),

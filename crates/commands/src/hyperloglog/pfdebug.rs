@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::at(2, KeyFlags::RW.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Hyperloglog, "2.8.9", "Shows what is inside a HyperLogLog.")
+    doc: Doc::new(Group::Hyperloglog, "2.8.9", "Returns internal data of a HyperLogLog, for debugging.")
         .internal()
         .complexity("N/A")
         .args(&[Arg::string("subcommand"), Arg::key("key", 0)]),

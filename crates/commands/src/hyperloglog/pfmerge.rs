@@ -22,7 +22,7 @@ pub const COMMAND: Command = Command {
         KeySpec::range(2, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Hyperloglog, "2.8.9", "Adds to a HyperLogLog what was added to others.")
+    doc: Doc::new(Group::Hyperloglog, "2.8.9", "Merges HyperLogLogs into a destination key.")
         .complexity("O(N) with a large constant for N keys.")
         .args(&[Arg::key("destkey", 0), Arg::key("sourcekey", 1).optional().multiple()]),
     subcommands: &[],

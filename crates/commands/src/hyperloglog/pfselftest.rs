@@ -14,7 +14,7 @@ pub const COMMAND: Command = Command::keyless(
     "pfselftest",
     1,
     Flags::ADMIN,
-    Doc::new(Group::Hyperloglog, "2.8.9", "Tries out whether HyperLogLogs estimate well.")
+    Doc::new(Group::Hyperloglog, "2.8.9", "Tests the HyperLogLog implementation of the server.")
         .complexity("N/A")
         .internal(),
     run,

@@ -27,7 +27,7 @@ pub const BLPOP: Command = Command {
     doc: Doc::new(
         Group::List,
         "2.0.0",
-        "Takes the first element of the first list that has any, and waits for one.",
+        "Removes and returns the first element of the first non-empty list, or blocks until one is available.",
     )
     .complexity("O(N) where N is the number of provided keys.")
     .history(HISTORY)
@@ -42,7 +42,7 @@ pub const BRPOP: Command = Command {
     doc: Doc::new(
         Group::List,
         "2.0.0",
-        "Takes the last element of the first list that has any, and waits for one.",
+        "Removes and returns the last element of the first non-empty list, or blocks until one is available.",
     )
     .complexity("O(N) where N is the number of provided keys.")
     .history(HISTORY)

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Returns the element at an index of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Returns the list element at an index.")
         .complexity("O(N) where N is the number of nodes between the element and the nearer end.")
         .args(&[Arg::key("key", 0), Arg::integer("index")]),
     subcommands: &[],

@@ -34,9 +34,13 @@ pub const LMOVE: Command = Command {
         KeySpec::at(2, KeyFlags::RW.union(KeyFlags::INSERT)),
     ],
     tips: &[],
-    doc: Doc::new(Group::List, "6.2.0", "Moves an element from an end of a list to an end of another.")
-        .complexity("O(1)")
-        .args(&[SOURCE, DESTINATION, FROM, TO]),
+    doc: Doc::new(
+        Group::List,
+        "6.2.0",
+        "Moves the first or last element of a list to an end of another list and returns it.",
+    )
+    .complexity("O(1)")
+    .args(&[SOURCE, DESTINATION, FROM, TO]),
     subcommands: &[],
     run: lmove,
 };
@@ -45,9 +49,13 @@ pub const LMOVE: Command = Command {
 pub const RPOPLPUSH: Command = Command {
     name: "rpoplpush",
     arity: 3,
-    doc: Doc::new(Group::List, "1.2.0", "Moves the last element of a list to the beginning of another.")
-        .complexity("O(1)")
-        .args(&[SOURCE, DESTINATION]),
+    doc: Doc::new(
+        Group::List,
+        "1.2.0",
+        "Moves the last element of a list to the front of another list and returns it.",
+    )
+    .complexity("O(1)")
+    .args(&[SOURCE, DESTINATION]),
     run: rpoplpush,
     ..LMOVE
 };
@@ -60,7 +68,7 @@ pub const BLMOVE: Command = Command {
     doc: Doc::new(
         Group::List,
         "6.2.0",
-        "Moves an element between ends of lists, and waits until there is one.",
+        "Moves the first or last element of a list to an end of another list, or blocks until one is available.",
     )
     .complexity("O(1)")
     .args(&[SOURCE, DESTINATION, FROM, TO, TIMEOUT]),
@@ -75,7 +83,7 @@ pub const BRPOPLPUSH: Command = Command {
     doc: Doc::new(
         Group::List,
         "2.2.0",
-        "Moves a last element to another list, and waits until there is one.",
+        "Moves the last element of a list to the front of another list, or blocks until one is available.",
     )
     .complexity("O(1)")
     .history(&[("6.0.0", "`timeout` is interpreted as a double instead of an integer.")])

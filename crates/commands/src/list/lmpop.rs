@@ -29,9 +29,13 @@ pub const LMPOP: Command = Command {
     access: Access::Write,
     keys: &[keys_behind(1, |args, found| push_keys(args, 1, found))],
     tips: &[],
-    doc: Doc::new(Group::List, "7.0.0", "Takes elements from an end of the first list that has any.")
-        .complexity("O(N+M) where N is the number of keys and M is the number of elements returned.")
-        .args(&[NUMKEYS, KEY, WHERE, COUNT]),
+    doc: Doc::new(
+        Group::List,
+        "7.0.0",
+        "Removes and returns elements from an end of the first non-empty list.",
+    )
+    .complexity("O(N+M) where N is the number of keys and M is the number of elements returned.")
+    .args(&[NUMKEYS, KEY, WHERE, COUNT]),
     subcommands: &[],
     run: lmpop,
 };
@@ -45,7 +49,7 @@ pub const BLMPOP: Command = Command {
     doc: Doc::new(
         Group::List,
         "7.0.0",
-        "Takes elements from the first list that has any, and waits for one.",
+        "Removes and returns elements from an end of the first non-empty list, or blocks until one is available.",
     )
     .complexity("O(N+M) where N is the number of keys and M is the number of elements returned.")
     .args(&[Arg::new("timeout", ArgType::Double), NUMKEYS, KEY, WHERE, COUNT]),

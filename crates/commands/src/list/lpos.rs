@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::List, "6.0.6", "Returns the indices of elements that are equal to a given one.")
+    doc: Doc::new(Group::List, "6.0.6", "Returns the indices of the list elements that equal a value.")
         .complexity("O(N) where N is the number of elements looked at.")
         .args(&[
             Arg::key("key", 0),

@@ -24,7 +24,7 @@ pub const LPUSH: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Adds elements at the left end of a list, which is made if need be.")
+    doc: Doc::new(Group::List, "1.0.0", "Prepends elements to a list. A missing key is created.")
         .complexity(COMPLEXITY)
         .history(&[("2.4.0", "Accepts multiple `element` arguments.")])
         .args(ARGS),
@@ -35,14 +35,10 @@ pub const LPUSH: Command = Command {
 /// `RPUSH key element [element ...]`
 pub const RPUSH: Command = Command {
     name: "rpush",
-    doc: Doc::new(
-        Group::List,
-        "1.0.0",
-        "Adds elements at the right end of a list, which is made if need be.",
-    )
-    .complexity(COMPLEXITY)
-    .history(&[("2.4.0", "Accepts multiple `element` arguments.")])
-    .args(ARGS),
+    doc: Doc::new(Group::List, "1.0.0", "Appends elements to a list. A missing key is created.")
+        .complexity(COMPLEXITY)
+        .history(&[("2.4.0", "Accepts multiple `element` arguments.")])
+        .args(ARGS),
     run: rpush,
     ..LPUSH
 };
@@ -50,7 +46,7 @@ pub const RPUSH: Command = Command {
 /// `LPUSHX key element [element ...]`
 pub const LPUSHX: Command = Command {
     name: "lpushx",
-    doc: Doc::new(Group::List, "2.2.0", "Adds elements at the left end of a list, if there is one.")
+    doc: Doc::new(Group::List, "2.2.0", "Prepends elements to an existing list.")
         .complexity(COMPLEXITY)
         .history(&[("4.0.0", "Accepts multiple `element` arguments.")])
         .args(ARGS),
@@ -61,7 +57,7 @@ pub const LPUSHX: Command = Command {
 /// `RPUSHX key element [element ...]`
 pub const RPUSHX: Command = Command {
     name: "rpushx",
-    doc: Doc::new(Group::List, "2.2.0", "Adds elements at the right end of a list, if there is one.")
+    doc: Doc::new(Group::List, "2.2.0", "Appends elements to an existing list.")
         .complexity(COMPLEXITY)
         .history(&[("4.0.0", "Accepts multiple `element` arguments.")])
         .args(ARGS),

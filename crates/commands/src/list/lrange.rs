@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Returns the elements between two indices of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Returns the list elements in a range of indices.")
         .complexity(
             "O(S+N) where S is the number of nodes before the range and N the number of elements in it.",
         )

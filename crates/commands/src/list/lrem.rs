@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Removes elements of a list that are equal to a given one.")
+    doc: Doc::new(Group::List, "1.0.0", "Removes the list elements that equal a value.")
         .complexity("O(N+M) where N is the length of the list and M is the number of elements removed.")
         .args(&[Arg::key("key", 0), Arg::integer("count"), Arg::string("element")]),
     subcommands: &[],

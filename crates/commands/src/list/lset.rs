@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Replaces the element at an index of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Sets the list element at an index.")
         .complexity("O(N) where N is the number of nodes between the element and the nearer end.")
         .args(&[Arg::key("key", 0), Arg::integer("index"), Arg::string("element")]),
     subcommands: &[],

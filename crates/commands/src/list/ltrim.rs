@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Removes all elements but those between two indices of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Removes all list elements outside a range of indices.")
         .complexity("O(N) where N is the number of elements to be removed by the operation.")
         .args(&[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")]),
     subcommands: &[],

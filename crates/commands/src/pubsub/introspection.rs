@@ -15,14 +15,14 @@ const FLAGS: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE);
 /// `PUBSUB subcommand ...`
 pub const COMMAND: Command = Command::container(
     "pubsub",
-    Doc::new(Group::Pubsub, "2.8.0", "Commands about channels and patterns.")
+    Doc::new(Group::Pubsub, "2.8.0", "A container for Pub/Sub introspection commands.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "channels",
             -2,
             FLAGS,
-            Doc::new(Group::Pubsub, "2.8.0", "Returns the channels that somebody listens to.")
+            Doc::new(Group::Pubsub, "2.8.0", "Returns the channels that have subscribers.")
                 .complexity(
                     "O(N) where N is the number of active channels, and assuming constant time pattern matching \
                      (relatively short channels and patterns)",
@@ -35,14 +35,14 @@ pub const COMMAND: Command = Command::container(
             "numpat",
             2,
             FLAGS,
-            Doc::new(Group::Pubsub, "2.8.0", "Returns the number of different patterns."),
+            Doc::new(Group::Pubsub, "2.8.0", "Returns the number of distinct patterns that have subscribers."),
             |ctx, _, reply| Ok(reply.integer(ctx.host.name_count(SubscriptionKind::Pattern) as i64)),
         ),
         Command::keyless(
             "numsub",
             -2,
             FLAGS,
-            Doc::new(Group::Pubsub, "2.8.0", "Returns how many listen to channels, patterns apart.")
+            Doc::new(Group::Pubsub, "2.8.0", "Counts the subscribers of channels, without pattern subscribers.")
                 .complexity(
                     "O(N) for the NUMSUB subcommand, where N is the number of requested channels",
                 )
@@ -53,7 +53,7 @@ pub const COMMAND: Command = Command::container(
             "shardchannels",
             -2,
             FLAGS,
-            Doc::new(Group::Pubsub, "7.0.0", "Returns the shard channels that somebody listens to.")
+            Doc::new(Group::Pubsub, "7.0.0", "Returns the shard channels that have subscribers.")
                 .complexity(
                     "O(N) where N is the number of active shard channels, and assuming constant time pattern \
                      matching (relatively short shard channels).",
@@ -65,7 +65,7 @@ pub const COMMAND: Command = Command::container(
             "shardnumsub",
             -2,
             FLAGS,
-            Doc::new(Group::Pubsub, "7.0.0", "Returns how many listen to shard channels.")
+            Doc::new(Group::Pubsub, "7.0.0", "Returns the number of subscribers of shard channels.")
                 .complexity(
                     "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
                 )

@@ -17,7 +17,7 @@ pub const PUBLISH: Command = Command::keyless(
     "publish",
     3,
     FLAGS,
-    Doc::new(Group::Pubsub, "2.0.0", "Sends a message to those who listen to a channel.")
+    Doc::new(Group::Pubsub, "2.0.0", "Publishes a message to a channel.")
         .complexity(
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
              subscribed patterns (by any client).",
@@ -31,7 +31,7 @@ pub const SPUBLISH: Command = Command::keyless(
     "spublish",
     3,
     FLAGS,
-    Doc::new(Group::Pubsub, "7.0.0", "Sends a message to those who listen to a shard channel.")
+    Doc::new(Group::Pubsub, "7.0.0", "Publishes a message to a shard channel.")
         .complexity("O(N) where N is the number of clients subscribed to the receiving shard channel.")
         .args(&[Arg::string("shardchannel"), Arg::string("message")]),
     |ctx, args, reply| publish(ctx, SubscriptionKind::ShardChannel, args, reply),

@@ -33,7 +33,7 @@ pub const SUBSCRIBE: Command = Command::keyless(
     "subscribe",
     -2,
     FLAGS,
-    Doc::new(Group::Pubsub, "2.0.0", "Listens to channels.")
+    Doc::new(Group::Pubsub, "2.0.0", "Subscribes to channels.")
         .complexity(TO_SUBSCRIBE)
         .args(&[Arg::string("channel").multiple()]),
     |ctx, args, reply| subscribe(ctx, SubscriptionKind::Channel, args, reply),
@@ -44,7 +44,7 @@ pub const PSUBSCRIBE: Command = Command::keyless(
     "psubscribe",
     -2,
     FLAGS,
-    Doc::new(Group::Pubsub, "2.0.0", "Listens to the channels that match a pattern.")
+    Doc::new(Group::Pubsub, "2.0.0", "Subscribes to the channels that match patterns.")
         .complexity(TO_SUBSCRIBE_PATTERNS)
         .args(&[Arg::new("pattern", ArgType::Pattern).multiple()]),
     |ctx, args, reply| subscribe(ctx, SubscriptionKind::Pattern, args, reply),
@@ -55,7 +55,7 @@ pub const SSUBSCRIBE: Command = Command::keyless(
     "ssubscribe",
     -2,
     FLAGS,
-    Doc::new(Group::Pubsub, "7.0.0", "Listens to shard channels.")
+    Doc::new(Group::Pubsub, "7.0.0", "Subscribes to shard channels.")
         .complexity(TO_SUBSCRIBE_SHARDS)
         .args(&[Arg::string("shardchannel").multiple()]),
     |ctx, args, reply| subscribe(ctx, SubscriptionKind::ShardChannel, args, reply),

@@ -15,16 +15,16 @@ use crate::word::Word;
 /// `ACL subcommand ...`
 pub const COMMAND: Command = Command::container(
     "acl",
-    Doc::new(Group::Server, "6.0.0", "Commands about users and what they may do.")
+    Doc::new(Group::Server, "6.0.0", "A container for access control list (ACL) commands.")
         .complexity("Depends on subcommand."),
     &[
         CAT,
-        refused("deluser", -3, "Deletes users.").tips(EVERYWHERE),
+        refused("deluser", -3, "Deletes ACL users.").tips(EVERYWHERE),
         GENPASS,
         GETUSER,
         help::command(Group::Server, "6.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
         LIST,
-        refused("setuser", -3, "Makes or changes a user.").tips(EVERYWHERE),
+        refused("setuser", -3, "Creates or modifies an ACL user.").tips(EVERYWHERE),
         USERS,
         WHOAMI,
     ],
@@ -39,7 +39,7 @@ const CAT: Command = Command::keyless(
     "cat",
     -2,
     FLAGS,
-    Doc::new(Group::Server, "6.0.0", "Returns the categories of commands, or the commands of one.")
+    Doc::new(Group::Server, "6.0.0", "Returns the ACL categories, or the commands of one category.")
         .complexity("O(1) since the categories and commands are a fixed set.")
         .args(&[Arg::string("category").optional()]),
     cat,
@@ -75,7 +75,7 @@ const GENPASS: Command = Command::keyless(
     "genpass",
     -2,
     FLAGS,
-    Doc::new(Group::Server, "6.0.0", "Returns a random password, in hexadecimal digits.")
+    Doc::new(Group::Server, "6.0.0", "Returns a random password in hexadecimal.")
         .args(&[Arg::integer("bits").optional()]),
     genpass,
 );
@@ -109,7 +109,7 @@ const WHOAMI: Command = Command::keyless(
     "whoami",
     2,
     FLAGS,
-    Doc::new(Group::Server, "6.0.0", "Returns the name of the connection's user."),
+    Doc::new(Group::Server, "6.0.0", "Returns the user name of the connection."),
     |ctx, _, reply| Ok(reply.bulk(ctx.session.user.as_bytes())),
 );
 
@@ -117,7 +117,7 @@ const USERS: Command = Command::keyless(
     "users",
     2,
     ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the names of all users.")
+    Doc::new(Group::Server, "6.0.0", "Returns the names of all ACL users.")
         .complexity("O(N) where N is the number of users"),
     |_, _, reply| {
         let mut out = reply.array(1);
@@ -130,7 +130,7 @@ const LIST: Command = Command::keyless(
     "list",
     2,
     ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the rules of all users, as configuration files have them.")
+    Doc::new(Group::Server, "6.0.0", "Returns the rules of all ACL users in the format of ACL files.")
         .complexity("O(N) where N is the number of users"),
     |ctx, _, reply| {
         let password = match ctx.config.requirepass.reveal() {
@@ -147,7 +147,7 @@ const GETUSER: Command = Command::keyless(
     "getuser",
     3,
     ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the rules of a user.")
+    Doc::new(Group::Server, "6.0.0", "Returns the rules of an ACL user.")
         .complexity("O(N) where N is the number of the user's rules")
         .args(&[Arg::string("username")]),
     get_user,

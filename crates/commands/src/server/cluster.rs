@@ -13,14 +13,17 @@ use crate::reply::{Replied, Reply};
 /// `CLUSTER subcommand ...`
 pub const COMMAND: Command = Command::container(
     "cluster",
-    Doc::new(Group::Cluster, "3.0.0", "Commands about the cluster.").complexity("Depends on subcommand."),
+    Doc::new(Group::Cluster, "3.0.0", "A container for cluster commands.")
+        .complexity("Depends on subcommand."),
     &[
         help::command(Group::Cluster, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
         disabled("info", 2, "Returns the state of the cluster.").tips(UNORDERED),
-        disabled("myid", 2, "Returns the node's name."),
+        disabled("myid", 2, "Returns the ID of this node."),
         disabled("nodes", 2, "Returns the nodes of the cluster.").tips(UNORDERED),
-        disabled("shards", 2, "Returns the cluster's shards and their slots.").tips(UNORDERED),
-        disabled("slots", 2, "Returns the cluster's slots and who serves them.").tips(UNORDERED),
+        disabled("shards", 2, "Returns the shards of the cluster, each with its slots and nodes.")
+            .tips(UNORDERED),
+        disabled("slots", 2, "Returns the slot ranges of the cluster and the nodes that serve them.")
+            .tips(UNORDERED),
     ],
 );
 
@@ -29,16 +32,16 @@ pub const ASKING: Command = Command::keyless(
     "asking",
     1,
     Flags::FAST,
-    Doc::new(Group::Cluster, "3.0.0", "Announces a command that follows an -ASK redirect."),
+    Doc::new(Group::Cluster, "3.0.0", "Signals that the next command follows an -ASK redirection."),
     refuse,
 )
 .categories_too(Categories::CONNECTION);
 
 /// `READONLY`. Outside of a cluster every key may be read anyway; clients that send it to whomever they meet are content.
-pub const READONLY: Command = mode("readonly", "Lets the connection read from a replica in a cluster.");
+pub const READONLY: Command = mode("readonly", "Enables read-only queries on a replica of the cluster.");
 
 /// `READWRITE`
-pub const READWRITE: Command = mode("readwrite", "Ends what READONLY began.");
+pub const READWRITE: Command = mode("readwrite", "Disables the read-only queries that READONLY enabled.");
 
 const fn mode(name: &'static str, summary: &'static str) -> Command {
     let flags = Flags::LOADING.union(Flags::STALE).union(Flags::FAST);

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 /// `SLOWLOG subcommand ...`
 pub const SLOWLOG: Command = Command::container(
     "slowlog",
-    Doc::new(Group::Server, "2.2.12", "Commands about the log of slow commands.")
+    Doc::new(Group::Server, "2.2.12", "A container for slow log commands.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(
@@ -24,10 +24,10 @@ pub const SLOWLOG: Command = Command::container(
             Doc::new(
                 Group::Server,
                 "2.2.12",
-                "Returns the newest entries: 10, or as many as asked for; -1 is all.",
+                "Returns the newest entries of the slow log: 10 by default, -1 for all.",
             )
             .complexity("O(N) where N is the number of entries returned")
-            .history(&[("4.0.0", "Entries have the client's address and name.")])
+            .history(&[("4.0.0", "Entries contain the client's address and name.")])
             .args(&[Arg::integer("count").optional()]),
             slowlog_get,
         )
@@ -37,7 +37,7 @@ pub const SLOWLOG: Command = Command::container(
             "len",
             2,
             FLAGS,
-            Doc::new(Group::Server, "2.2.12", "Returns the number of entries."),
+            Doc::new(Group::Server, "2.2.12", "Returns the number of entries in the slow log."),
             |ctx, _, reply| Ok(reply.integer(ctx.host.command_log_len(CommandLog::Slow) as i64)),
         )
         .tips(LEN_TIPS),
@@ -45,7 +45,7 @@ pub const SLOWLOG: Command = Command::container(
             "reset",
             2,
             FLAGS,
-            Doc::new(Group::Server, "2.2.12", "Removes all entries.")
+            Doc::new(Group::Server, "2.2.12", "Deletes all entries of the slow log.")
                 .complexity("O(N) where N is the number of entries"),
             |ctx, _, reply| {
                 ctx.host.command_log_reset(CommandLog::Slow);
@@ -59,14 +59,14 @@ pub const SLOWLOG: Command = Command::container(
 /// `COMMANDLOG subcommand ...`
 pub const COMMANDLOG: Command = Command::container(
     "commandlog",
-    Doc::new(Group::Server, "8.1.0", "Commands about the logs of slow and large commands.")
+    Doc::new(Group::Server, "8.1.0", "A container for commands about the logs of slow and large commands.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "get",
             4,
             FLAGS,
-            Doc::new(Group::Server, "8.1.0", "Returns the newest entries of a log; -1 is all.")
+            Doc::new(Group::Server, "8.1.0", "Returns the newest entries of a command log, -1 for all.")
                 .complexity("O(N) where N is the number of entries returned")
                 .args(&[Arg::integer("count"), TYPE]),
             |ctx, args, reply| entries(ctx, parse_log(args.at(3))?, args.at(2), reply),
@@ -77,7 +77,7 @@ pub const COMMANDLOG: Command = Command::container(
             "len",
             3,
             FLAGS,
-            Doc::new(Group::Server, "8.1.0", "Returns the number of entries of a log.").args(&[TYPE]),
+            Doc::new(Group::Server, "8.1.0", "Returns the number of entries in a command log.").args(&[TYPE]),
             |ctx, args, reply| Ok(reply.integer(ctx.host.command_log_len(parse_log(args.at(2))?) as i64)),
         )
         .tips(LEN_TIPS),
@@ -85,7 +85,7 @@ pub const COMMANDLOG: Command = Command::container(
             "reset",
             3,
             FLAGS,
-            Doc::new(Group::Server, "8.1.0", "Removes all entries of a log.")
+            Doc::new(Group::Server, "8.1.0", "Deletes all entries of a command log.")
                 .complexity("O(N) where N is the number of entries")
                 .args(&[TYPE]),
             |ctx, args, reply| {

@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 /// `CONFIG subcommand ...`
 pub const COMMAND: Command = Command::container(
     "config",
-    Doc::new(Group::Server, "2.0.0", "Commands about the configuration.")
+    Doc::new(Group::Server, "2.0.0", "A container for server configuration commands.")
         .complexity("Depends on subcommand."),
     &[
         GET,
@@ -30,10 +30,14 @@ const GET: Command = Command::keyless(
     "get",
     -3,
     FLAGS,
-    Doc::new(Group::Server, "2.0.0", "Returns the directives that match the patterns, with their values.")
-        .complexity("O(N) where N is the number of directives asked for")
-        .history(&[("7.0.0", "Takes several patterns.")])
-        .args(&[Arg::string("parameter").multiple()]),
+    Doc::new(
+        Group::Server,
+        "2.0.0",
+        "Returns the configuration directives that match patterns, with their values.",
+    )
+    .complexity("O(N) where N is the number of directives asked for")
+    .history(&[("7.0.0", "Takes several patterns.")])
+    .args(&[Arg::string("parameter").multiple()]),
     get,
 );
 
@@ -52,7 +56,7 @@ const SET: Command = Command::keyless(
     "set",
     -4,
     FLAGS.union(Flags::SESSION),
-    Doc::new(Group::Server, "2.0.0", "Sets directives, all of them or none.")
+    Doc::new(Group::Server, "2.0.0", "Sets configuration directives atomically.")
         .complexity("O(N) where N is the number of directives given")
         .history(&[("7.0.0", "Takes several directives.")])
         .args(&[Arg::block("data", &[Arg::string("parameter"), Arg::string("value")]).multiple()]),
@@ -68,7 +72,7 @@ const RESETSTAT: Command = Command::keyless(
     "resetstat",
     2,
     FLAGS,
-    Doc::new(Group::Server, "2.0.0", "Sets the statistics of INFO to zero."),
+    Doc::new(Group::Server, "2.0.0", "Resets the statistics that INFO reports."),
     |ctx, _, reply| {
         ctx.host.reset_stats();
         Ok(reply.ok())
@@ -80,7 +84,7 @@ const REWRITE: Command = Command::keyless(
     "rewrite",
     2,
     FLAGS,
-    Doc::new(Group::Server, "2.8.0", "Writes the directives in force into the configuration file."),
+    Doc::new(Group::Server, "2.8.0", "Writes the current configuration to the configuration file."),
     |ctx, _, reply| {
         ctx.host.config_rewrite(false)?;
         Ok(reply.ok())

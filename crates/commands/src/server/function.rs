@@ -13,16 +13,23 @@ use crate::word::Word;
 /// `FUNCTION subcommand ...`
 pub const COMMAND: Command = Command::container(
     "function",
-    Doc::new(Group::Scripting, "7.0.0", "Commands about functions.").complexity("Depends on subcommand."),
+    Doc::new(Group::Scripting, "7.0.0", "A container for function commands.")
+        .complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "flush",
             -2,
             Flags::NOSCRIPT,
-            Doc::new(Group::Scripting, "7.0.0", "Deletes all functions, of which there are none yet.").args(
-                &[Arg::one_of("flush-type", &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")])
-                    .optional()],
-            ),
+            Doc::new(
+                Group::Scripting,
+                "7.0.0",
+                "Deletes all function libraries. Functions are not supported yet.",
+            )
+            .args(&[Arg::one_of(
+                "flush-type",
+                &[Arg::word("async", "ASYNC"), Arg::word("sync", "SYNC")],
+            )
+            .optional()]),
             flush,
         )
         .categories_too(Categories::SCRIPTING)
@@ -33,7 +40,11 @@ pub const COMMAND: Command = Command::container(
             "list",
             -2,
             Flags::NOSCRIPT,
-            Doc::new(Group::Scripting, "7.0.0", "Returns all functions, of which there are none yet."),
+            Doc::new(
+                Group::Scripting,
+                "7.0.0",
+                "Returns all function libraries. Functions are not supported yet.",
+            ),
             |_, _, reply| Ok(reply.array(0).done()),
         )
         .categories_too(Categories::SCRIPTING)

@@ -14,13 +14,14 @@ use crate::reply::{Replied, Reply};
 /// `LATENCY subcommand ...`
 pub const COMMAND: Command = Command::container(
     "latency",
-    Doc::new(Group::Server, "2.8.13", "Commands about latency.").complexity("Depends on subcommand."),
+    Doc::new(Group::Server, "2.8.13", "A container for latency diagnostics commands.")
+        .complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "doctor",
             2,
             FLAGS,
-            Doc::new(Group::Server, "2.8.13", "Sums up the events, and gives advice."),
+            Doc::new(Group::Server, "2.8.13", "Returns a readable analysis of latency events, with advice."),
             doctor,
         )
         .tips(SPECIAL),
@@ -28,7 +29,8 @@ pub const COMMAND: Command = Command::container(
             "graph",
             3,
             FLAGS,
-            Doc::new(Group::Server, "2.8.13", "Draws the samples of an event.").args(&[Arg::string("event")]),
+            Doc::new(Group::Server, "2.8.13", "Returns an ASCII graph of the latency samples of an event.")
+                .args(&[Arg::string("event")]),
             graph,
         )
         .tips(SPECIAL),
@@ -37,9 +39,13 @@ pub const COMMAND: Command = Command::container(
             "histogram",
             -2,
             FLAGS,
-            Doc::new(Group::Server, "7.0.0", "Returns how long the named commands took, or all commands.")
-                .complexity("O(N) where N is the number of commands asked for")
-                .args(&[Arg::string("command").optional().multiple()]),
+            Doc::new(
+                Group::Server,
+                "7.0.0",
+                "Returns the latency distribution of the given commands, or of all.",
+            )
+            .complexity("O(N) where N is the number of commands asked for")
+            .args(&[Arg::string("command").optional().multiple()]),
             histogram,
         )
         .tips(SPECIAL),
@@ -47,8 +53,12 @@ pub const COMMAND: Command = Command::container(
             "history",
             3,
             FLAGS,
-            Doc::new(Group::Server, "2.8.13", "Returns the samples of an event, with their times.")
-                .args(&[Arg::string("event")]),
+            Doc::new(
+                Group::Server,
+                "2.8.13",
+                "Returns the latency samples of an event with their timestamps.",
+            )
+            .args(&[Arg::string("event")]),
             history,
         )
         .tips(SPECIAL),
@@ -56,7 +66,7 @@ pub const COMMAND: Command = Command::container(
             "latest",
             2,
             FLAGS,
-            Doc::new(Group::Server, "2.8.13", "Returns the newest sample of each event."),
+            Doc::new(Group::Server, "2.8.13", "Returns the newest latency sample of each event."),
             latest,
         )
         .tips(SPECIAL),
@@ -64,11 +74,8 @@ pub const COMMAND: Command = Command::container(
             "reset",
             -2,
             FLAGS,
-            Doc::new(Group::Server, "2.8.13", "Forgets the named events, or all.").args(&[Arg::string(
-                "event",
-            )
-            .optional()
-            .multiple()]),
+            Doc::new(Group::Server, "2.8.13", "Deletes the latency samples of the given events, or of all.")
+                .args(&[Arg::string("event").optional().multiple()]),
             |ctx, args, reply| {
                 let events: Vec<&[u8]> = args.tail(2).iter().collect();
                 Ok(reply.integer(ctx.host.latency_reset(&events) as i64))

@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command::keyless(
     "lolwut",
     -1,
     Flags::READONLY.union(Flags::FAST),
-    Doc::new(Group::Server, "5.0.0", "Weaves a piece of cloth, and tells the version.")
+    Doc::new(Group::Server, "5.0.0", "Returns generated ASCII art and the server version.")
         .complexity("O(1)")
         .args(&[Arg::integer("version").token("VERSION").optional()]),
     run,

@@ -17,13 +17,14 @@ use crate::word::Word;
 /// `MEMORY subcommand ...`
 pub const COMMAND: Command = Command::container(
     "memory",
-    Doc::new(Group::Server, "4.0.0", "Commands about memory.").complexity("Depends on subcommand."),
+    Doc::new(Group::Server, "4.0.0", "A container for memory diagnostics commands.")
+        .complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "doctor",
             2,
             Flags::empty(),
-            Doc::new(Group::Server, "4.0.0", "Looks for trouble with memory."),
+            Doc::new(Group::Server, "4.0.0", "Returns a report of memory problems."),
             doctor,
         )
         .tips(SPECIAL),
@@ -32,7 +33,7 @@ pub const COMMAND: Command = Command::container(
             "malloc-stats",
             2,
             Flags::LOADING,
-            Doc::new(Group::Server, "4.0.0", "Returns the allocator's own figures.").complexity(DEPENDS),
+            Doc::new(Group::Server, "4.0.0", "Returns the statistics of the allocator.").complexity(DEPENDS),
             |ctx, _, reply| Ok(reply.verbatim(b"txt", ctx.host.allocator_report().as_bytes())),
         )
         .tips(SPECIAL),
@@ -40,7 +41,12 @@ pub const COMMAND: Command = Command::container(
             "purge",
             2,
             Flags::LOADING,
-            Doc::new(Group::Server, "4.0.0", "Gives free memory back to the system.").complexity(DEPENDS),
+            Doc::new(
+                Group::Server,
+                "4.0.0",
+                "Releases unused memory of the allocator to the operating system.",
+            )
+            .complexity(DEPENDS),
             |ctx, _, reply| {
                 ctx.host.memory_purge();
                 Ok(reply.ok())
@@ -51,7 +57,7 @@ pub const COMMAND: Command = Command::container(
             "stats",
             2,
             Flags::empty(),
-            Doc::new(Group::Server, "4.0.0", "Returns what the memory is used for."),
+            Doc::new(Group::Server, "4.0.0", "Returns details of the memory usage of the server."),
             stats,
         )
         .tips(SPECIAL),
@@ -59,7 +65,7 @@ pub const COMMAND: Command = Command::container(
             "usage",
             -3,
             Flags::READONLY,
-            Doc::new(Group::Server, "4.0.0", "Returns the bytes of memory that a key and its value take.")
+            Doc::new(Group::Server, "4.0.0", "Estimates the memory in bytes that a key and its value use.")
                 .complexity("O(N) where N is the number of samples")
                 .args(&[Arg::key("key", 0), Arg::integer("count").token("SAMPLES").optional()]),
             usage,

@@ -12,20 +12,20 @@ use crate::reply::{Replied, Reply};
 /// `MODULE subcommand ...`
 pub const COMMAND: Command = Command::container(
     "module",
-    Doc::new(Group::Server, "4.0.0", "Commands about modules.").complexity("Depends on subcommand."),
+    Doc::new(Group::Server, "4.0.0", "A container for module commands.").complexity("Depends on subcommand."),
     &[
         help::command(Group::Server, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
         Command::keyless(
             "list",
             2,
             Flags::ADMIN.union(Flags::NOSCRIPT),
-            Doc::new(Group::Server, "4.0.0", "Returns the loaded modules, of which there are none."),
+            Doc::new(Group::Server, "4.0.0", "Returns the loaded modules. The list is always empty."),
             |_, _, reply| Ok(reply.array(0).done()),
         )
         .tips(&["nondeterministic_output_order"]),
-        changing("load", -3, "4.0.0", "Not offered: no modules can be loaded.", LOAD_ARGS),
-        changing("loadex", -3, "7.0.0", "Not offered: no modules can be loaded.", LOAD_ARGS),
-        changing("unload", 3, "4.0.0", "Not offered: no modules are loaded.", &[Arg::string("name")]),
+        changing("load", -3, "4.0.0", "Not supported: modules cannot be loaded.", LOAD_ARGS),
+        changing("loadex", -3, "7.0.0", "Not supported: modules cannot be loaded.", LOAD_ARGS),
+        changing("unload", 3, "4.0.0", "Not supported: no modules are loaded.", &[Arg::string("name")]),
     ],
 );
 

@@ -14,7 +14,7 @@ pub const COMMAND: Command = Command::keyless(
     "monitor",
     1,
     Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::SESSION),
-    Doc::new(Group::Server, "1.0.0", "Sends every command that the server runs to this connection.")
+    Doc::new(Group::Server, "1.0.0", "Streams every command that the server processes to this connection.")
         .complexity("O(1)"),
     run,
 );

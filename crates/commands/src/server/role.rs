@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command::keyless(
     "role",
     1,
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST),
-    Doc::new(Group::Server, "2.8.12", "Returns the server's part in replication."),
+    Doc::new(Group::Server, "2.8.12", "Returns the replication role of the server."),
     run,
 )
 .categories_too(Categories::ADMIN.union(Categories::DANGEROUS));

@@ -21,7 +21,7 @@ pub const LASTSAVE: Command = Command::keyless(
     Doc::new(
         Group::Server,
         "1.0.0",
-        "Returns when the data was last saved, or else when the server started.",
+        "Returns the Unix time of the last successful save, or of the server start if there is none.",
     ),
     |ctx, _, reply| Ok(reply.integer(ctx.host.started_at().0 / 1000)),
 )
@@ -33,7 +33,7 @@ pub const SAVE: Command = Command::keyless(
     "save",
     1,
     WRITES_FILES.union(Flags::NO_MULTI),
-    Doc::new(Group::Server, "1.0.0", "Saves the data and waits for it.")
+    Doc::new(Group::Server, "1.0.0", "Saves the dataset to disk synchronously.")
         .complexity("O(N) where N is the number of keys"),
     refuse,
 );
@@ -43,7 +43,7 @@ pub const BGSAVE: Command = Command::keyless(
     "bgsave",
     -1,
     WRITES_FILES,
-    Doc::new(Group::Server, "1.0.0", "Saves the data in the background.")
+    Doc::new(Group::Server, "1.0.0", "Saves the dataset to disk in the background.")
         .history(&[("3.2.2", "Takes SCHEDULE."), ("8.1.0", "Takes CANCEL.")])
         .args(&[Arg::one_of(
             "operation",

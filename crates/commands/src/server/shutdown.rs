@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::STALE)
         .union(Flags::NO_MULTI)
         .union(Flags::ALLOW_BUSY),
-    Doc::new(Group::Server, "1.0.0", "Ends the server.")
+    Doc::new(Group::Server, "1.0.0", "Shuts down the server, and can save the dataset first.")
         .complexity("O(N) when saving, where N is the number of keys, otherwise O(1)")
         .history(&[("7.0.0", "Takes NOW, FORCE and ABORT."), ("9.0.0", "Takes SAFE and FAILOVER.")])
         .args(&[Arg::one_of(

@@ -16,7 +16,7 @@ pub const COMMAND: Command = Command::keyless(
     Doc::new(
         Group::Server,
         "2.6.0",
-        "Returns the Unix time in seconds and the microseconds within the second.",
+        "Returns the server time as Unix seconds and the microseconds of the current second.",
     ),
     run,
 )

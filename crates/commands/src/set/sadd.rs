@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Adds members to a set, which is made if it is not there.")
+    doc: Doc::new(Group::Set, "1.0.0", "Adds members to a set. A missing key is created.")
         .complexity("O(N) where N is the number of members to add.")
         .history(&[("2.4.0", "Accepts multiple `member` arguments.")])
         .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),

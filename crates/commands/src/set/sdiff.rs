@@ -20,13 +20,9 @@ pub const SDIFF: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(
-        Group::Set,
-        "1.0.0",
-        "Returns the members that the first of several sets has and no other one.",
-    )
-    .complexity("O(N) where N is the number of members of all sets.")
-    .args(&[Arg::key("key", 0).multiple()]),
+    doc: Doc::new(Group::Set, "1.0.0", "Returns the difference between the first set and the other sets.")
+        .complexity("O(N) where N is the number of members of all sets.")
+        .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],
     run: sdiff,
 };
@@ -46,7 +42,7 @@ pub const SDIFFSTORE: Command = Command {
     doc: Doc::new(
         Group::Set,
         "1.0.0",
-        "Stores the members that the first of several sets has and no other one as a set.",
+        "Stores the difference between the first set and the other sets in a key.",
     )
     .complexity("O(N) where N is the number of members of all sets.")
     .args(&[Arg::key("destination", 0), Arg::key("key", 1).multiple()]),

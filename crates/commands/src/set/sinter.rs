@@ -22,7 +22,7 @@ pub const SINTER: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(Group::Set, "1.0.0", "Returns the members that several sets have in common.")
+    doc: Doc::new(Group::Set, "1.0.0", "Returns the intersection of sets.")
         .complexity("O(N*M) at worst, where N is the size of the smallest set and M the number of sets.")
         .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],
@@ -41,7 +41,7 @@ pub const SINTERSTORE: Command = Command {
         KeySpec::range(2, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Stores the members that several sets have in common as a set.")
+    doc: Doc::new(Group::Set, "1.0.0", "Stores the intersection of sets in a key.")
         .complexity("O(N*M) at worst, where N is the size of the smallest set and M the number of sets.")
         .args(&[Arg::key("destination", 0), Arg::key("key", 1).multiple()]),
     subcommands: &[],
@@ -60,7 +60,7 @@ pub const SINTERCARD: Command = Command {
         ..KeySpec::counted(1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))
     }],
     tips: &[],
-    doc: Doc::new(Group::Set, "7.0.0", "Returns how many members several sets have in common.")
+    doc: Doc::new(Group::Set, "7.0.0", "Returns the size of the intersection of sets.")
         .complexity("O(N*M) at worst, where N is the size of the smallest set and M the number of sets.")
         .args(&[
             Arg::integer("numkeys"),

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Set, "1.0.0", "Removes random members from a set and returns them.")
+    doc: Doc::new(Group::Set, "1.0.0", "Removes and returns random members of a set.")
         .complexity("O(1) without a count, else O(N) where N is the count.")
         .history(&[("3.2.0", "Added the `count` argument.")])
         .args(&[Arg::key("key", 0), Arg::integer("count").optional().since("3.2.0")]),

@@ -18,10 +18,14 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Removes members from a set, and the set with its last one.")
-        .complexity("O(N) where N is the number of members to remove.")
-        .history(&[("2.4.0", "Accepts multiple `member` arguments.")])
-        .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
+    doc: Doc::new(
+        Group::Set,
+        "1.0.0",
+        "Removes members from a set. The set is deleted with its last member.",
+    )
+    .complexity("O(N) where N is the number of members to remove.")
+    .history(&[("2.4.0", "Accepts multiple `member` arguments.")])
+    .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
     subcommands: &[],
     run,
 };

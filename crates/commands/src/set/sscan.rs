@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Set, "2.8.0", "Walks over the members of a set, some at each call.")
+    doc: Doc::new(Group::Set, "2.8.0", "Iterates over the members of a set with a cursor.")
         .complexity("O(1) for a call, O(N) for a walk over all N members.")
         .args(&[
             Arg::key("key", 0),

@@ -20,7 +20,7 @@ pub const SUNION: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(Group::Set, "1.0.0", "Returns the members that any of several sets has.")
+    doc: Doc::new(Group::Set, "1.0.0", "Returns the union of sets.")
         .complexity("O(N) where N is the number of members of all sets.")
         .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],
@@ -39,7 +39,7 @@ pub const SUNIONSTORE: Command = Command {
         KeySpec::range(2, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Stores the members that any of several sets has as a set.")
+    doc: Doc::new(Group::Set, "1.0.0", "Stores the union of sets in a key.")
         .complexity("O(N) where N is the number of members of all sets.")
         .args(&[Arg::key("destination", 0), Arg::key("key", 1).multiple()]),
     subcommands: &[],

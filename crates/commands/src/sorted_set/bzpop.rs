@@ -31,7 +31,7 @@ pub const BZPOPMIN: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "5.0.0",
-        "Removes and returns the member with the lowest score, and waits for one.",
+        "Pops the lowest-scored member of the first non-empty sorted set, or blocks until there is one.",
     )
     .complexity("O(log(N)) with N being the number of elements in the sorted set.")
     .history(HISTORY)
@@ -46,7 +46,7 @@ pub const BZPOPMAX: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "5.0.0",
-        "Removes and returns the member with the highest score, and waits for one.",
+        "Pops the highest-scored member of the first non-empty sorted set, or blocks until there is one.",
     )
     .complexity("O(log(N)) with N being the number of elements in the sorted set.")
     .history(HISTORY)
@@ -67,7 +67,7 @@ pub const BZMPOP: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "7.0.0",
-        "Removes and returns members of the first sorted set that is not empty, and waits for one.",
+        "Pops the lowest or highest members of the first non-empty sorted set, or blocks until there is one.",
     )
     .complexity("O(K)+O(M*log(N)) for K keys and M removed members of N.")
     .args(&[

@@ -21,25 +21,25 @@ pub const ZADD: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Adds members to a sorted set, or gives members new scores.")
-        .complexity("O(log(N)) for each member, where N is the number of members of the set.")
-        .history(&[
-            ("2.4.0", "Takes several members."),
-            ("3.0.2", "Added `XX`, `NX`, `CH` and `INCR`."),
-            ("6.2.0", "Added `GT` and `LT`."),
-        ])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")])
-                .optional()
-                .since("3.0.2"),
-            Arg::one_of("comparison", &[Arg::word("gt", "GT"), Arg::word("lt", "LT")])
-                .optional()
-                .since("6.2.0"),
-            Arg::word("change", "CH").optional().since("3.0.2"),
-            Arg::word("increment", "INCR").optional().since("3.0.2"),
-            Arg::block("data", &[Arg::new("score", ArgType::Double), Arg::string("member")]).multiple(),
-        ]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "1.2.0",
+        "Adds members to a sorted set, or updates the scores of existing ones.",
+    )
+    .complexity("O(log(N)) for each member, where N is the number of members of the set.")
+    .history(&[
+        ("2.4.0", "Takes several members."),
+        ("3.0.2", "Added `XX`, `NX`, `CH` and `INCR`."),
+        ("6.2.0", "Added `GT` and `LT`."),
+    ])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::one_of("condition", &[Arg::word("nx", "NX"), Arg::word("xx", "XX")]).optional().since("3.0.2"),
+        Arg::one_of("comparison", &[Arg::word("gt", "GT"), Arg::word("lt", "LT")]).optional().since("6.2.0"),
+        Arg::word("change", "CH").optional().since("3.0.2"),
+        Arg::word("increment", "INCR").optional().since("3.0.2"),
+        Arg::block("data", &[Arg::new("score", ArgType::Double), Arg::string("member")]).multiple(),
+    ]),
     subcommands: &[],
     run: run_zadd,
 };
@@ -53,9 +53,13 @@ pub const ZINCRBY: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Adds to the score of a member of a sorted set.")
-        .complexity("O(log(N)) where N is the number of members.")
-        .args(&[Arg::key("key", 0), Arg::integer("increment"), Arg::string("member")]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "1.2.0",
+        "Increments the score of a sorted set member. A missing member counts as 0.",
+    )
+    .complexity("O(log(N)) where N is the number of members.")
+    .args(&[Arg::key("key", 0), Arg::integer("increment"), Arg::string("member")]),
     subcommands: &[],
     run: run_zincrby,
 };

@@ -34,7 +34,7 @@ pub const ZCOUNT: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Counts the members whose scores are in a range.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Counts the sorted set members in a range of scores.")
         .complexity("O(log(N)) where N is the number of members.")
         .args(&[Arg::key("key", 0), Arg::new("min", ArgType::Double), Arg::new("max", ArgType::Double)]),
     subcommands: &[],
@@ -50,7 +50,7 @@ pub const ZLEXCOUNT: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.8.9", "Counts the members in a lexicographical range.")
+    doc: Doc::new(Group::SortedSet, "2.8.9", "Counts the sorted set members in a lexicographical range.")
         .complexity("O(log(N)) where N is the number of members.")
         .args(&[Arg::key("key", 0), Arg::string("min"), Arg::string("max")]),
     subcommands: &[],

@@ -16,13 +16,17 @@ pub const ZDIFF: Command = Command {
         ..KeySpec::counted(1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))
     }],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the members of a sorted set that no other one has.")
-        .complexity("O(L+(N-K)*log(N)) for inputs of L members together, the first with N, and K results.")
-        .args(&[
-            Arg::integer("numkeys"),
-            Arg::key("key", 0).multiple(),
-            Arg::word("withscores", "WITHSCORES").optional(),
-        ]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "6.2.0",
+        "Returns the difference between the first sorted set and the other sorted sets.",
+    )
+    .complexity("O(L+(N-K)*log(N)) for inputs of L members together, the first with N, and K results.")
+    .args(&[
+        Arg::integer("numkeys"),
+        Arg::key("key", 0).multiple(),
+        Arg::word("withscores", "WITHSCORES").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| answer(ctx, args, reply, Operation::Diff),
 };
@@ -45,7 +49,7 @@ pub const ZDIFFSTORE: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "6.2.0",
-        "Stores the members of a sorted set that no other one has under a key.",
+        "Stores the difference between the first sorted set and the other sorted sets in a key.",
     )
     .complexity("O(L+(N-K)*log(N)) for inputs of L members together, the first with N, and K results.")
     .args(&[Arg::key("destination", 0), Arg::integer("numkeys"), Arg::key("key", 1).multiple()]),

@@ -16,7 +16,7 @@ pub const ZINTER: Command = Command {
         ..KeySpec::counted(1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))
     }],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the intersection of several sorted sets.")
+    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the intersection of sorted sets.")
         .complexity("O(N*K)+O(M*log(M)) for K inputs, the smallest with N members, and M results.")
         .args(&[
             Arg::integer("numkeys"),
@@ -49,7 +49,7 @@ pub const ZINTERSTORE: Command = Command {
         },
     ],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Stores the intersection of several sorted sets under a key.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Stores the intersection of sorted sets in a key.")
         .complexity("O(N*K)+O(M*log(M)) for K inputs, the smallest with N members, and M results.")
         .args(&[
             Arg::key("destination", 0),
@@ -79,7 +79,7 @@ pub const ZINTERCARD: Command = Command {
         ..KeySpec::counted(1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))
     }],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "7.0.0", "Counts the members that several sorted sets have in common.")
+    doc: Doc::new(Group::SortedSet, "7.0.0", "Returns the size of the intersection of sorted sets.")
         .complexity("O(N*K) for K inputs, the smallest with N members.")
         .args(&[
             Arg::integer("numkeys"),

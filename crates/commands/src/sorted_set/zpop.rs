@@ -22,9 +22,13 @@ pub const ZPOPMIN: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "5.0.0", "Removes and returns the members with the lowest scores.")
-        .complexity("O(M*log(N)) for M removed members of N.")
-        .args(&[Arg::key("key", 0), Arg::integer("count").optional()]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "5.0.0",
+        "Removes and returns the members of a sorted set with the lowest scores.",
+    )
+    .complexity("O(M*log(N)) for M removed members of N.")
+    .args(&[Arg::key("key", 0), Arg::integer("count").optional()]),
     subcommands: &[],
     run: |ctx, args, reply| pop_one_key(ctx, args, reply, End::Min),
 };
@@ -38,9 +42,13 @@ pub const ZPOPMAX: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "5.0.0", "Removes and returns the members with the highest scores.")
-        .complexity("O(M*log(N)) for M removed members of N.")
-        .args(&[Arg::key("key", 0), Arg::integer("count").optional()]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "5.0.0",
+        "Removes and returns the members of a sorted set with the highest scores.",
+    )
+    .complexity("O(M*log(N)) for M removed members of N.")
+    .args(&[Arg::key("key", 0), Arg::integer("count").optional()]),
     subcommands: &[],
     run: |ctx, args, reply| pop_one_key(ctx, args, reply, End::Max),
 };
@@ -60,7 +68,7 @@ pub const ZMPOP: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "7.0.0",
-        "Removes and returns the lowest or highest members of the first sorted set that is not empty.",
+        "Removes and returns the lowest or highest members of the first non-empty sorted set.",
     )
     .complexity("O(K)+O(M*log(N)) for K keys and M removed members of N.")
     .args(&[

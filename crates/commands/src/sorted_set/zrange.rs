@@ -27,23 +27,27 @@ pub const ZRANGE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Returns the members in a range of ranks, scores or names.")
-        .complexity("O(log(N)+M) for M returned members of N.")
-        .history(&[("6.2.0", "Added `REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("start"),
-            Arg::string("stop"),
-            Arg::one_of("sortby", &[Arg::word("byscore", "BYSCORE"), Arg::word("bylex", "BYLEX")])
-                .optional()
-                .since("6.2.0"),
-            Arg::word("rev", "REV").optional().since("6.2.0"),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")])
-                .token("LIMIT")
-                .optional()
-                .since("6.2.0"),
-            Arg::word("withscores", "WITHSCORES").optional(),
-        ]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "1.2.0",
+        "Returns the sorted set members in a range of ranks, scores or lexicographical order.",
+    )
+    .complexity("O(log(N)+M) for M returned members of N.")
+    .history(&[("6.2.0", "Added `REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("start"),
+        Arg::string("stop"),
+        Arg::one_of("sortby", &[Arg::word("byscore", "BYSCORE"), Arg::word("bylex", "BYLEX")])
+            .optional()
+            .since("6.2.0"),
+        Arg::word("rev", "REV").optional().since("6.2.0"),
+        Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")])
+            .token("LIMIT")
+            .optional()
+            .since("6.2.0"),
+        Arg::word("withscores", "WITHSCORES").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| answer(ctx, args, reply, ANY),
 };
@@ -57,14 +61,18 @@ pub const ZREVRANGE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Returns the members in a range of ranks, highest score first.")
-        .complexity("O(log(N)+M) for M returned members of N.")
-        .args(&[
-            Arg::key("key", 0),
-            Arg::integer("start"),
-            Arg::integer("stop"),
-            Arg::word("withscores", "WITHSCORES").optional(),
-        ]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "1.2.0",
+        "Returns the sorted set members in a range of ranks, highest score first.",
+    )
+    .complexity("O(log(N)+M) for M returned members of N.")
+    .args(&[
+        Arg::key("key", 0),
+        Arg::integer("start"),
+        Arg::integer("stop"),
+        Arg::word("withscores", "WITHSCORES").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| {
         answer(ctx, args, reply, Form { by: Some(By::Rank), is_reverse: Some(true), ..ANY })
@@ -80,7 +88,7 @@ pub const ZRANGEBYSCORE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.0.5", "Returns the members in a range of scores.")
+    doc: Doc::new(Group::SortedSet, "1.0.5", "Returns the sorted set members in a range of scores.")
         .complexity("O(log(N)+M) for M returned members of N.")
         .history(&[("2.0.0", "Added `WITHSCORES`.")])
         .args(&[
@@ -105,16 +113,20 @@ pub const ZREVRANGEBYSCORE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.2.0", "Returns the members in a range of scores, highest first.")
-        .complexity("O(log(N)+M) for M returned members of N.")
-        .history(&[("2.1.6", "The ends of the range may be exclusive.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::new("max", ArgType::Double),
-            Arg::new("min", ArgType::Double),
-            Arg::word("withscores", "WITHSCORES").optional(),
-            Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
-        ]),
+    doc: Doc::new(
+        Group::SortedSet,
+        "2.2.0",
+        "Returns the sorted set members in a range of scores, highest first.",
+    )
+    .complexity("O(log(N)+M) for M returned members of N.")
+    .history(&[("2.1.6", "The ends of the range may be exclusive.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::new("max", ArgType::Double),
+        Arg::new("min", ArgType::Double),
+        Arg::word("withscores", "WITHSCORES").optional(),
+        Arg::block("limit", &[Arg::integer("offset"), Arg::integer("count")]).token("LIMIT").optional(),
+    ]),
     subcommands: &[],
     run: |ctx, args, reply| {
         answer(ctx, args, reply, Form { by: Some(By::Score), is_reverse: Some(true), ..ANY })
@@ -130,7 +142,7 @@ pub const ZRANGEBYLEX: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.8.9", "Returns the members in a lexicographical range.")
+    doc: Doc::new(Group::SortedSet, "2.8.9", "Returns the sorted set members in a lexicographical range.")
         .complexity("O(log(N)+M) for M returned members of N.")
         .args(&[
             Arg::key("key", 0),
@@ -156,7 +168,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "2.8.9",
-        "Returns the members in a lexicographical range, last one first.",
+        "Returns the sorted set members in a lexicographical range, in descending order.",
     )
     .complexity("O(log(N)+M) for M returned members of N.")
     .args(&[
@@ -183,7 +195,7 @@ pub const ZRANGESTORE: Command = Command {
         KeySpec::at(2, KeyFlags::RO.union(KeyFlags::ACCESS)),
     ],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "6.2.0", "Stores a range of a sorted set's members under another key.")
+    doc: Doc::new(Group::SortedSet, "6.2.0", "Stores a range of sorted set members in another key.")
         .complexity("O(log(N)+M) for M stored members of N.")
         .args(&[
             Arg::key("dst", 0),

@@ -19,7 +19,7 @@ pub const ZRANK: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Returns the rank of a member, counted from the lowest score.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Returns the rank of a sorted set member by ascending score.")
         .complexity("O(log(N)) where N is the number of members.")
         .history(&[("7.2.0", "Added `WITHSCORE`.")])
         .args(&[Arg::key("key", 0), Arg::string("member"), Arg::word("withscore", "WITHSCORE").optional()]),
@@ -36,7 +36,7 @@ pub const ZREVRANK: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Returns the rank of a member, counted from the highest score.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Returns the rank of a sorted set member by descending score.")
         .complexity("O(log(N)) where N is the number of members.")
         .history(&[("7.2.0", "Added `WITHSCORE`.")])
         .args(&[Arg::key("key", 0), Arg::string("member"), Arg::word("withscore", "WITHSCORE").optional()]),

@@ -19,7 +19,7 @@ pub const ZREMRANGEBYRANK: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Removes the members whose ranks are in a range.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Removes the sorted set members in a range of ranks.")
         .complexity("O(log(N)+M) for M removed members of N.")
         .args(&[Arg::key("key", 0), Arg::integer("start"), Arg::integer("stop")]),
     subcommands: &[],
@@ -35,7 +35,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Removes the members whose scores are in a range.")
+    doc: Doc::new(Group::SortedSet, "1.2.0", "Removes the sorted set members in a range of scores.")
         .complexity("O(log(N)+M) for M removed members of N.")
         .args(&[Arg::key("key", 0), Arg::new("min", ArgType::Double), Arg::new("max", ArgType::Double)]),
     subcommands: &[],
@@ -51,7 +51,7 @@ pub const ZREMRANGEBYLEX: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.8.9", "Removes the members that are in a lexicographical range.")
+    doc: Doc::new(Group::SortedSet, "2.8.9", "Removes the sorted set members in a lexicographical range.")
         .complexity("O(log(N)+M) for M removed members of N.")
         .args(&[Arg::key("key", 0), Arg::string("min"), Arg::string("max")]),
     subcommands: &[],

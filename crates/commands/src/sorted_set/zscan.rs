@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(
         Group::SortedSet,
         "2.8.0",
-        "Walks over the members and scores of a sorted set, some at each call.",
+        "Iterates over the members and scores of a sorted set with a cursor.",
     )
     .complexity("O(1) for a call, O(N) for a walk over all N members.")
     .history(&[("8.0.0", "Added `NOSCORES`.")])

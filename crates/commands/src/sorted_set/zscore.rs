@@ -18,7 +18,7 @@ pub const ZSCORE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "1.2.0", "Returns the score of a member.")
+    doc: Doc::new(Group::SortedSet, "1.2.0", "Returns the score of a sorted set member.")
         .args(&[Arg::key("key", 0), Arg::string("member")]),
     subcommands: &[],
     run: run_zscore,
@@ -33,7 +33,7 @@ pub const ZMSCORE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the scores of several members.")
+    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the scores of several sorted set members.")
         .complexity("O(N) where N is the number of members asked for.")
         .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
     subcommands: &[],

@@ -16,7 +16,7 @@ pub const ZUNION: Command = Command {
         ..KeySpec::counted(1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))
     }],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the union of several sorted sets.")
+    doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the union of sorted sets.")
         .complexity("O(N)+O(M*log(M)) for inputs of N members together and M results.")
         .args(&[
             Arg::integer("numkeys"),
@@ -49,7 +49,7 @@ pub const ZUNIONSTORE: Command = Command {
         },
     ],
     tips: &[],
-    doc: Doc::new(Group::SortedSet, "2.0.0", "Stores the union of several sorted sets under a key.")
+    doc: Doc::new(Group::SortedSet, "2.0.0", "Stores the union of sorted sets in a key.")
         .complexity("O(N)+O(M*log(M)) for inputs of N members together and M results.")
         .args(&[
             Arg::key("destination", 0),

@@ -22,7 +22,7 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(
         Group::Stream,
         "5.0.0",
-        "Acknowledges entries that a group was given, and returns how many.",
+        "Acknowledges pending entries of a consumer group and returns their number.",
     )
     .complexity("O(1) for each id.")
     .args(&[Arg::key("key", 0), Arg::string("group"), Arg::string("id").multiple()]),

@@ -25,7 +25,7 @@ pub const XDELEX: Command = Command {
     doc: Doc::new(
         Group::Stream,
         "8.2.0",
-        "Deletes entries of a stream, and what groups still remember of them.",
+        "Deletes entries of a stream, with control over their references in consumer groups.",
     )
     .complexity("O(1) for each id and group.")
     .args(&[Arg::key("key", 0), references::ARG, IDS]),
@@ -37,9 +37,13 @@ pub const XDELEX: Command = Command {
 pub const XACKDEL: Command = Command {
     name: "xackdel",
     arity: -6,
-    doc: Doc::new(Group::Stream, "8.2.0", "Acknowledges entries that a group was given, and deletes them.")
-        .complexity("O(1) for each id and group.")
-        .args(&[Arg::key("key", 0), Arg::string("group"), references::ARG, IDS]),
+    doc: Doc::new(
+        Group::Stream,
+        "8.2.0",
+        "Acknowledges pending entries of a consumer group and deletes them from the stream.",
+    )
+    .complexity("O(1) for each id and group.")
+    .args(&[Arg::key("key", 0), Arg::string("group"), references::ARG, IDS]),
     run: xackdel,
     ..XDELEX
 };

@@ -27,11 +27,11 @@ pub const COMMAND: Command = Command {
         ..KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))
     }],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Stream, "5.0.0", "Appends an entry to a stream, which is made if it is not there.")
+    doc: Doc::new(Group::Stream, "5.0.0", "Appends an entry to a stream. A missing key is created.")
         .complexity("O(1) to append, O(N) to trim N entries.")
         .history(&[
             ("6.2.0", "Added `NOMKSTREAM`, `MINID` and `LIMIT`."),
-            ("7.0.0", "Added ids of the form `<ms>-*`."),
+            ("7.0.0", "Added IDs of the form `<ms>-*`."),
             ("8.2.0", "Added `KEEPREF`, `DELREF` and `ACKED`."),
         ])
         .args(&[

@@ -23,18 +23,22 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Stream, "6.2.0", "Gives entries that are pending for long to this consumer.")
-        .complexity("O(1) if COUNT is small.")
-        .history(&[("7.0.0", "Returns the ids of entries that are no longer in the stream.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("group"),
-            Arg::string("consumer"),
-            Arg::string("min-idle-time"),
-            Arg::string("start"),
-            Arg::integer("count").token("COUNT").optional(),
-            Arg::word("justid", "JUSTID").optional(),
-        ]),
+    doc: Doc::new(
+        Group::Stream,
+        "6.2.0",
+        "Transfers entries that are pending longer than a minimum idle time to a consumer.",
+    )
+    .complexity("O(1) if COUNT is small.")
+    .history(&[("7.0.0", "Returns the IDs of entries that are no longer in the stream.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("group"),
+        Arg::string("consumer"),
+        Arg::string("min-idle-time"),
+        Arg::string("start"),
+        Arg::integer("count").token("COUNT").optional(),
+        Arg::word("justid", "JUSTID").optional(),
+    ]),
     subcommands: &[],
     run,
 };

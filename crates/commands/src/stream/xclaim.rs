@@ -23,7 +23,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Stream, "5.0.0", "Gives entries that are pending for other consumers to this one.")
+    doc: Doc::new(Group::Stream, "5.0.0", "Transfers pending entries of a consumer group to a consumer.")
         .complexity("O(log N) for each id, N being the number of pending entries of the group.")
         .args(&[
             Arg::key("key", 0),

@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::Stream, "5.0.0", "Deletes entries of a stream and returns how many there were.")
+    doc: Doc::new(Group::Stream, "5.0.0", "Deletes entries of a stream and returns the number deleted.")
         .complexity("O(1) for each entry.")
         .args(&[Arg::key("key", 0), Arg::string("id").multiple()]),
     subcommands: &[],

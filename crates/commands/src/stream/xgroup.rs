@@ -16,7 +16,7 @@ use crate::word::Word;
 /// `XGROUP subcommand ...`
 pub const COMMAND: Command = Command::container(
     "xgroup",
-    Doc::new(Group::Stream, "5.0.0", "Commands about consumer groups.")
+    Doc::new(Group::Stream, "5.0.0", "A container for consumer group commands.")
         .complexity("Depends on the subcommand."),
     &[
         Command {
@@ -25,7 +25,7 @@ pub const COMMAND: Command = Command::container(
                 "create",
                 -5,
                 INSERT,
-                Doc::new(Group::Stream, "5.0.0", "Makes a consumer group.")
+                Doc::new(Group::Stream, "5.0.0", "Creates a consumer group.")
                     .history(&[("7.0.0", "Added `entries_read`.")])
                     .args(&[KEY, GROUP, ID, MKSTREAM, ENTRIESREAD]),
                 create,
@@ -37,7 +37,7 @@ pub const COMMAND: Command = Command::container(
                 "createconsumer",
                 5,
                 INSERT,
-                Doc::new(Group::Stream, "6.2.0", "Makes a consumer in a group.")
+                Doc::new(Group::Stream, "6.2.0", "Creates a consumer in a consumer group.")
                     .args(&[KEY, GROUP, CONSUMER]),
                 create_consumer,
             )
@@ -46,15 +46,19 @@ pub const COMMAND: Command = Command::container(
             "delconsumer",
             5,
             DELETE,
-            Doc::new(Group::Stream, "5.0.0", "Deletes a consumer of a group, with what is pending for it.")
-                .args(&[KEY, GROUP, CONSUMER]),
+            Doc::new(
+                Group::Stream,
+                "5.0.0",
+                "Deletes a consumer of a consumer group and its pending entries.",
+            )
+            .args(&[KEY, GROUP, CONSUMER]),
             delete_consumer,
         ),
         sub(
             "destroy",
             4,
             DELETE,
-            Doc::new(Group::Stream, "5.0.0", "Deletes a consumer group.")
+            Doc::new(Group::Stream, "5.0.0", "Deletes a consumer group and its pending entries.")
                 .complexity("O(N) for N pending entries.")
                 .args(&[KEY, GROUP]),
             destroy,
@@ -65,7 +69,7 @@ pub const COMMAND: Command = Command::container(
             "setid",
             -5,
             UPDATE,
-            Doc::new(Group::Stream, "5.0.0", "Sets the entry behind which a group goes on reading.")
+            Doc::new(Group::Stream, "5.0.0", "Sets the last-delivered ID of a consumer group.")
                 .history(&[("7.0.0", "Added `entries_read`.")])
                 .args(&[KEY, GROUP, ID, ENTRIESREAD]),
             set_id,

@@ -18,13 +18,13 @@ use crate::word::Word;
 /// `XINFO subcommand ...`
 pub const COMMAND: Command = Command::container(
     "xinfo",
-    Doc::new(Group::Stream, "5.0.0", "Commands that tell about streams.")
+    Doc::new(Group::Stream, "5.0.0", "A container for stream introspection commands.")
         .complexity("Depends on the subcommand."),
     &[
         sub(
             "consumers",
             4,
-            Doc::new(Group::Stream, "5.0.0", "Tells about the consumers of a group.")
+            Doc::new(Group::Stream, "5.0.0", "Returns the consumers of a consumer group.")
                 .history(&[("7.2.0", "Added `inactive`; `idle` counts from the last attempt.")])
                 .args(&[Arg::key("key", 0), Arg::string("group")]),
             consumers,
@@ -33,7 +33,7 @@ pub const COMMAND: Command = Command::container(
         sub(
             "groups",
             3,
-            Doc::new(Group::Stream, "5.0.0", "Tells about the groups of a stream.")
+            Doc::new(Group::Stream, "5.0.0", "Returns the consumer groups of a stream.")
                 .history(&[("7.0.0", "Added `entries-read` and `lag`.")])
                 .args(&[Arg::key("key", 0)]),
             groups,
@@ -43,10 +43,10 @@ pub const COMMAND: Command = Command::container(
         sub(
             "stream",
             -3,
-            Doc::new(Group::Stream, "5.0.0", "Tells about a stream.")
+            Doc::new(Group::Stream, "5.0.0", "Returns information about a stream.")
                 .history(&[
                     ("6.0.0", "Added `FULL`."),
-                    ("7.0.0", "Added what the stream remembers of its past, `entries-read` and `lag`."),
+                    ("7.0.0", "Added `max-deleted-entry-id`, `entries-added`, `entries-read` and others."),
                     ("7.2.0", "Added `active-time`; `seen-time` counts from the last attempt."),
                 ])
                 .args(&[

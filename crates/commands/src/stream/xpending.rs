@@ -22,24 +22,28 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Stream, "5.0.0", "Tells which entries a group has not acknowledged.")
-        .complexity("O(N) for N returned entries; O(N) for N consumers without a range.")
-        .history(&[("6.2.0", "Added `IDLE` and exclusive ends.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("group"),
-            Arg::block(
-                "filters",
-                &[
-                    Arg::integer("min-idle-time").token("IDLE").since("6.2.0").optional(),
-                    Arg::string("start"),
-                    Arg::string("end"),
-                    Arg::integer("count"),
-                    Arg::string("consumer").optional(),
-                ],
-            )
-            .optional(),
-        ]),
+    doc: Doc::new(
+        Group::Stream,
+        "5.0.0",
+        "Returns the pending entries of a consumer group, or a summary of them.",
+    )
+    .complexity("O(N) for N returned entries; O(N) for N consumers without a range.")
+    .history(&[("6.2.0", "Added `IDLE` and exclusive ends.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("group"),
+        Arg::block(
+            "filters",
+            &[
+                Arg::integer("min-idle-time").token("IDLE").since("6.2.0").optional(),
+                Arg::string("start"),
+                Arg::string("end"),
+                Arg::integer("count"),
+                Arg::string("consumer").optional(),
+            ],
+        )
+        .optional(),
+    ]),
     subcommands: &[],
     run,
 };

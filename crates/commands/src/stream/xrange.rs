@@ -22,7 +22,7 @@ pub const XRANGE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Stream, "5.0.0", "Returns the entries of a stream between two ids.")
+    doc: Doc::new(Group::Stream, "5.0.0", "Returns the entries of a stream in a range of IDs.")
         .complexity("O(N) for N returned entries.")
         .history(&[("6.2.0", "Added exclusive ends.")])
         .args(&[
@@ -41,19 +41,15 @@ pub const XRANGE: Command = Command {
 /// `XREVRANGE key end start [COUNT count]`
 pub const XREVRANGE: Command = Command {
     name: "xrevrange",
-    doc: Doc::new(
-        Group::Stream,
-        "5.0.0",
-        "Returns the entries of a stream between two ids, the last one first.",
-    )
-    .complexity("O(N) for N returned entries.")
-    .history(&[("6.2.0", "Added exclusive ends.")])
-    .args(&[
-        Arg::key("key", 0),
-        Arg::string("end"),
-        Arg::string("start"),
-        Arg::integer("count").token("COUNT").optional(),
-    ]),
+    doc: Doc::new(Group::Stream, "5.0.0", "Returns the entries of a stream in a range of IDs, newest first.")
+        .complexity("O(N) for N returned entries.")
+        .history(&[("6.2.0", "Added exclusive ends.")])
+        .args(&[
+            Arg::key("key", 0),
+            Arg::string("end"),
+            Arg::string("start"),
+            Arg::integer("count").token("COUNT").optional(),
+        ]),
     run: |ctx, args, reply| {
         let range = parse_start(args.at(3)).and_then(|start| Ok((start, parse_end(args.at(2))?)))?;
         answer(ctx, args, range, Direction::Down, reply)

@@ -34,7 +34,7 @@ pub const XREAD: Command = Command {
     doc: Doc::new(
         Group::Stream,
         "5.0.0",
-        "Returns the entries behind an id of each stream, or waits for some.",
+        "Returns the entries after an ID of each stream, or blocks until one arrives.",
     )
     .args(&[COUNT, BLOCK, STREAMS]),
     subcommands: &[],
@@ -51,7 +51,7 @@ pub const XREADGROUP: Command = Command {
     doc: Doc::new(
         Group::Stream,
         "5.0.0",
-        "Returns entries of streams that are new for a group, or pending for its consumer, or waits for some.",
+        "Returns entries new to a consumer group or pending for a consumer, or blocks until one arrives.",
     )
     .complexity("O(M) for M returned entries of each stream.")
     .args(&[

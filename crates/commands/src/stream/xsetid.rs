@@ -21,14 +21,18 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Stream, "5.0.0", "Sets what a stream remembers of its past; for replication.")
-        .history(&[("7.0.0", "Added `entries_added` and `max_deleted_entry_id`.")])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("last-id"),
-            Arg::integer("entries-added").token("ENTRIESADDED").since("7.0.0").optional(),
-            Arg::string("max-deleted-id").token("MAXDELETEDID").since("7.0.0").optional(),
-        ]),
+    doc: Doc::new(
+        Group::Stream,
+        "5.0.0",
+        "Sets the last generated ID of a stream and its counters. Used by replication.",
+    )
+    .history(&[("7.0.0", "Added `entries_added` and `max_deleted_entry_id`.")])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("last-id"),
+        Arg::integer("entries-added").token("ENTRIESADDED").since("7.0.0").optional(),
+        Arg::string("max-deleted-id").token("MAXDELETEDID").since("7.0.0").optional(),
+    ]),
     subcommands: &[],
     run,
 };

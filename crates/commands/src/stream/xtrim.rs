@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
     tips: &["nondeterministic_output"],
-    doc: Doc::new(Group::Stream, "5.0.0", "Deletes the oldest entries of a stream.")
+    doc: Doc::new(Group::Stream, "5.0.0", "Trims a stream by deleting its oldest entries.")
         .complexity("O(N) for N deleted entries; whole nodes of them go at once.")
         .history(&[
             ("6.2.0", "Added `MINID` and `LIMIT`."),

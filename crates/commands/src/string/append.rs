@@ -18,9 +18,13 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::String, "2.0.0", "Appends to the string value of a key, or sets it.")
-        .complexity("O(N) where N is the length of the value argument, amortized over many appends.")
-        .args(&[Arg::key("key", 0), Arg::string("value")]),
+    doc: Doc::new(
+        Group::String,
+        "2.0.0",
+        "Appends a string to the value of a key. A missing key is created.",
+    )
+    .complexity("O(N) where N is the length of the value argument, amortized over many appends.")
+    .args(&[Arg::key("key", 0), Arg::string("value")]),
     subcommands: &[],
     run,
 };

@@ -19,11 +19,11 @@ pub const COMMAND: Command = Command {
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
-        notes: Some("Reads the value only where a comparison asks for it"),
+        notes: Some("Reads the value only if a condition requires it"),
         ..KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE).union(KeyFlags::VARIABLE_FLAGS))
     }],
     tips: &[],
-    doc: Doc::new(Group::String, "8.4.0", "Deletes a key if its string value or digest compares as wanted.")
+    doc: Doc::new(Group::String, "8.4.0", "Deletes a key if its string value or digest meets a condition.")
         .complexity("O(1) for IFEQ and IFNE, O(N) for IFDEQ and IFDNE, where N is the length of the value.")
         .args(&[Arg::key("key", 0), Arg::one_of("condition", CONDITIONS).optional()]),
     subcommands: &[],

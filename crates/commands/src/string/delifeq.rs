@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RM.union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::String, "9.0.0", "Deletes a key if its string value is the given one.")
+    doc: Doc::new(Group::String, "9.0.0", "Deletes a key if its string value equals a given one.")
         .args(&[Arg::key("key", 0), Arg::string("value")]),
     subcommands: &[],
     run,

@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::String, "8.4.0", "Returns the XXH3 hash of a string value in hexadecimal.")
+    doc: Doc::new(Group::String, "8.4.0", "Returns the XXH3 digest of a string value in hexadecimal.")
         .complexity("O(N) where N is the length of the value.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],

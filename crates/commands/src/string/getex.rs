@@ -23,12 +23,8 @@ pub const COMMAND: Command = Command {
         ..KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))
     }],
     tips: &[],
-    doc: Doc::new(
-        Group::String,
-        "6.2.0",
-        "Returns the string value of a key and changes when the key expires.",
-    )
-    .args(&[Arg::key("key", 0), Arg::one_of("expiration", EXPIRATIONS).optional()]),
+    doc: Doc::new(Group::String, "6.2.0", "Returns the string value of a key and can change its expiration.")
+        .args(&[Arg::key("key", 0), Arg::one_of("expiration", EXPIRATIONS).optional()]),
     subcommands: &[],
     run,
 };

@@ -21,7 +21,7 @@ pub const GETRANGE: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::String, "2.4.0", "Returns a part of the string value of a key.")
+    doc: Doc::new(Group::String, "2.4.0", "Returns a substring of the string value of a key.")
         .complexity(COMPLEXITY)
         .args(ARGS),
     subcommands: &[],
@@ -31,7 +31,7 @@ pub const GETRANGE: Command = Command {
 /// `SUBSTR key start end`
 pub const SUBSTR: Command = Command {
     name: "substr",
-    doc: Doc::new(Group::String, "1.0.0", "Returns a part of the string value of a key, as GETRANGE does.")
+    doc: Doc::new(Group::String, "1.0.0", "Returns a substring of the string value of a key, like GETRANGE.")
         .complexity(COMPLEXITY)
         .args(ARGS),
     ..GETRANGE

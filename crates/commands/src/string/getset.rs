@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::String, "1.0.0", "Sets the string value of a key and returns the one from before.")
+    doc: Doc::new(Group::String, "1.0.0", "Sets the string value of a key and returns its previous value.")
         .args(&[Arg::key("key", 0), Arg::string("value")]),
     subcommands: &[],
     run,

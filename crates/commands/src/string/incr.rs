@@ -21,7 +21,7 @@ pub const INCR: Command = Command {
     doc: Doc::new(
         Group::String,
         "1.0.0",
-        "Adds one to the integer value of a key; a missing key counts as 0.",
+        "Increments the integer value of a key by one. A missing key counts as 0.",
     )
     .args(&[Arg::key("key", 0)]),
     subcommands: &[],
@@ -34,7 +34,7 @@ pub const DECR: Command = Command {
     doc: Doc::new(
         Group::String,
         "1.0.0",
-        "Takes one from the integer value of a key; a missing key counts as 0.",
+        "Decrements the integer value of a key by one. A missing key counts as 0.",
     )
     .args(&[Arg::key("key", 0)]),
     run: |ctx, _, reply| add(ctx, -1, reply),
@@ -45,8 +45,12 @@ pub const DECR: Command = Command {
 pub const INCRBY: Command = Command {
     name: "incrby",
     arity: 3,
-    doc: Doc::new(Group::String, "1.0.0", "Adds to the integer value of a key; a missing key counts as 0.")
-        .args(&[Arg::key("key", 0), Arg::integer("increment")]),
+    doc: Doc::new(
+        Group::String,
+        "1.0.0",
+        "Increments the integer value of a key by a number. A missing key counts as 0.",
+    )
+    .args(&[Arg::key("key", 0), Arg::integer("increment")]),
     run: |ctx, args, reply| {
         let increment = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
         add(ctx, increment, reply)
@@ -61,7 +65,7 @@ pub const DECRBY: Command = Command {
     doc: Doc::new(
         Group::String,
         "1.0.0",
-        "Subtracts from the integer value of a key; a missing key counts as 0.",
+        "Decrements the integer value of a key by a number. A missing key counts as 0.",
     )
     .args(&[Arg::key("key", 0), Arg::integer("decrement")]),
     run: |ctx, args, reply| {

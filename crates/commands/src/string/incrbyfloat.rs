@@ -19,8 +19,12 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::String, "2.6.0", "Adds to the decimal value of a key; a missing key counts as 0.")
-        .args(&[Arg::key("key", 0), Arg::new("increment", ArgType::Double)]),
+    doc: Doc::new(
+        Group::String,
+        "2.6.0",
+        "Adds a floating-point number to the value of a key. A missing key counts as 0.",
+    )
+    .args(&[Arg::key("key", 0), Arg::new("increment", ArgType::Double)]),
     subcommands: &[],
     run,
 };

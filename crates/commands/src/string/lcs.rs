@@ -27,7 +27,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, 1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::String, "7.0.0", "Finds the longest common subsequence of two string values.")
+    doc: Doc::new(Group::String, "7.0.0", "Returns the longest common subsequence of two string values.")
         .complexity("O(N*M) where N and M are the lengths of the values.")
         .args(&[
             Arg::key("key1", 0),

@@ -18,7 +18,7 @@ pub const MSET: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 2, KeyFlags::OW.union(KeyFlags::UPDATE))],
     tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
-    doc: Doc::new(Group::String, "1.0.1", "Sets the string values of several keys at one instant.")
+    doc: Doc::new(Group::String, "1.0.1", "Atomically sets the string values of one or more keys.")
         .complexity(COMPLEXITY)
         .args(ARGS),
     subcommands: &[],
@@ -33,9 +33,13 @@ pub const MSETNX: Command = Command {
     name: "msetnx",
     keys: &[KeySpec::range(1, -1, 2, KeyFlags::OW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::String, "1.0.1", "Sets the string values of several keys if none of them exists.")
-        .complexity(COMPLEXITY)
-        .args(ARGS),
+    doc: Doc::new(
+        Group::String,
+        "1.0.1",
+        "Atomically sets the string values of one or more keys if none of them exists.",
+    )
+    .complexity(COMPLEXITY)
+    .args(ARGS),
     run: set_all_if_absent,
     ..MSET
 };

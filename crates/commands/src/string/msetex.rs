@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(
         Group::String,
         "8.4.0",
-        "Sets the string values and the expiry of several keys at one instant.",
+        "Atomically sets the string values and a common expiration of one or more keys.",
     )
     .complexity("O(N) where N is the number of keys.")
     .args(&[

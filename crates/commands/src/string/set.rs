@@ -20,29 +20,33 @@ pub const COMMAND: Command = Command {
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
-        notes: Some("Reads the value only where GET or a comparison asks for it"),
+        notes: Some("Reads the value only if GET or a condition requires it"),
         ..KeySpec::first(
             KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS),
         )
     }],
     tips: &[],
-    doc: Doc::new(Group::String, "1.0.0", "Sets the string value of a key, whatever it held before.")
-        .complexity("O(1); with IFDEQ or IFDNE O(N), where N is the length of the old value.")
-        .history(&[
-            ("2.6.12", "Added `EX`, `PX`, `NX` and `XX`."),
-            ("6.0.0", "Added `KEEPTTL`."),
-            ("6.2.0", "Added `GET`, `EXAT` and `PXAT`."),
-            ("7.0.0", "`NX` and `GET` go together."),
-            ("8.1.0", "Added `IFEQ`."),
-            ("8.4.0", "Added `IFNE`, `IFDEQ` and `IFDNE`."),
-        ])
-        .args(&[
-            Arg::key("key", 0),
-            Arg::string("value"),
-            Arg::one_of("condition", CONDITIONS).optional(),
-            Arg::word("get", "GET").since("6.2.0").optional(),
-            Arg::one_of("expiration", EXPIRATIONS).optional(),
-        ]),
+    doc: Doc::new(
+        Group::String,
+        "1.0.0",
+        "Sets the string value of a key. A value of any type is overwritten.",
+    )
+    .complexity("O(1); with IFDEQ or IFDNE O(N), where N is the length of the old value.")
+    .history(&[
+        ("2.6.12", "Added `EX`, `PX`, `NX` and `XX`."),
+        ("6.0.0", "Added `KEEPTTL`."),
+        ("6.2.0", "Added `GET`, `EXAT` and `PXAT`."),
+        ("7.0.0", "`NX` and `GET` go together."),
+        ("8.1.0", "Added `IFEQ`."),
+        ("8.4.0", "Added `IFNE`, `IFDEQ` and `IFDNE`."),
+    ])
+    .args(&[
+        Arg::key("key", 0),
+        Arg::string("value"),
+        Arg::one_of("condition", CONDITIONS).optional(),
+        Arg::word("get", "GET").since("6.2.0").optional(),
+        Arg::one_of("expiration", EXPIRATIONS).optional(),
+    ]),
     subcommands: &[],
     run,
 };

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 /// `SETEX key seconds value`
 pub const SETEX: Command = Command {
     name: "setex",
-    doc: Doc::new(Group::String, "2.0.0", "Sets the string value of a key that lives for some seconds.")
+    doc: Doc::new(Group::String, "2.0.0", "Sets the string value and the time to live in seconds of a key.")
         .args(&[Arg::key("key", 0), Arg::integer("seconds"), Arg::string("value")]),
     run: |ctx, args, reply| run(ctx, args, reply, TimeKind::Seconds),
     ..PSETEX
@@ -29,8 +29,12 @@ pub const PSETEX: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::String, "2.6.0", "Sets the string value of a key that lives for some milliseconds.")
-        .args(&[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")]),
+    doc: Doc::new(
+        Group::String,
+        "2.6.0",
+        "Sets the string value and the time to live in milliseconds of a key.",
+    )
+    .args(&[Arg::key("key", 0), Arg::integer("milliseconds"), Arg::string("value")]),
     subcommands: &[],
     run: |ctx, args, reply| run(ctx, args, reply, TimeKind::Millis),
 };

@@ -19,9 +19,13 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::String, "2.2.0", "Overwrites a part of a string value, from an offset on.")
-        .complexity("O(N) where N is the length of the value argument and of the gap filled before it.")
-        .args(&[Arg::key("key", 0), Arg::integer("offset"), Arg::string("value")]),
+    doc: Doc::new(
+        Group::String,
+        "2.2.0",
+        "Overwrites a part of a string value, starting at an offset. The string grows as needed.",
+    )
+    .complexity("O(N) where N is the length of the value argument and of the gap filled before it.")
+    .args(&[Arg::key("key", 0), Arg::integer("offset"), Arg::string("value")]),
     subcommands: &[],
     run,
 };

@@ -27,7 +27,7 @@ pub const COMMAND: Command = Command {
     access: Access::Queued,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Transactions, "1.2.0", "Runs the queued commands of a transaction.")
+    doc: Doc::new(Group::Transactions, "1.2.0", "Executes the queued commands of a transaction.")
         .complexity("Depends on the commands of the transaction."),
     subcommands: &[],
     run,

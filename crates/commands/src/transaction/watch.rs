@@ -27,7 +27,7 @@ pub const WATCH: Command = Command {
     doc: Doc::new(
         Group::Transactions,
         "2.2.0",
-        "Makes the next EXEC do nothing if one of the keys changes before it.",
+        "Watches keys: the next EXEC is aborted if one of them changes.",
     )
     .complexity("O(1) for every key.")
     .args(&[Arg::key("key", 0).multiple()]),
@@ -48,7 +48,7 @@ pub const UNWATCH: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Transactions, "2.2.0", "Forgets the keys that are watched."),
+    doc: Doc::new(Group::Transactions, "2.2.0", "Stops watching all watched keys of the connection."),
     subcommands: &[],
     run: unwatch,
 };

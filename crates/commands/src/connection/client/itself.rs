@@ -19,7 +19,7 @@ pub const ID: Command = Command::keyless(
     "id",
     2,
     ITSELF,
-    Doc::new(Group::Connection, "5.0.0", "Returns the number of the connection."),
+    Doc::new(Group::Connection, "5.0.0", "Returns the ID of the connection."),
     |ctx, _, reply| Ok(reply.integer(ctx.session.id as i64)),
 )
 .categories_too(Categories::CONNECTION);
@@ -29,7 +29,7 @@ pub const INFO: Command = Command::keyless(
     "info",
     2,
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
-    Doc::new(Group::Connection, "6.2.0", "Returns the connection's own line of CLIENT LIST."),
+    Doc::new(Group::Connection, "6.2.0", "Returns the CLIENT LIST line of this connection."),
     |ctx, _, reply| {
         let line = format!("{}\n", ctx.host.client_info(ctx.session));
         Ok(reply.verbatim(b"txt", line.as_bytes()))
@@ -55,7 +55,8 @@ pub const SETNAME: Command = Command::keyless(
     "setname",
     3,
     ITSELF,
-    Doc::new(Group::Connection, "2.6.9", "Names the connection.").args(&[Arg::string("connection-name")]),
+    Doc::new(Group::Connection, "2.6.9", "Sets the name of the connection.")
+        .args(&[Arg::string("connection-name")]),
     |ctx, args, reply| {
         check_name(args.at(2))?;
         ctx.session.name = args.at(2).to_vec();
@@ -71,12 +72,11 @@ pub const SETINFO: Command = Command::keyless(
     "setinfo",
     4,
     ITSELF,
-    Doc::new(Group::Connection, "7.2.0", "Tells the name or version of the client's library.").args(&[
-        Arg::one_of(
+    Doc::new(Group::Connection, "7.2.0", "Sets the name or version of the client library of the connection.")
+        .args(&[Arg::one_of(
             "attr",
             &[Arg::string("libname").token("LIB-NAME"), Arg::string("libver").token("LIB-VER")],
-        ),
-    ]),
+        )]),
     set_info,
 )
 .categories_too(Categories::CONNECTION)
@@ -107,10 +107,11 @@ pub const REPLY: Command = Command::keyless(
     "reply",
     3,
     ITSELF.union(Flags::NO_MULTI),
-    Doc::new(Group::Connection, "3.2.0", "Tells the server whether to reply.").args(&[Arg::one_of(
-        "action",
-        &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
-    )]),
+    Doc::new(Group::Connection, "3.2.0", "Sets whether the server replies to the connection's commands.")
+        .args(&[Arg::one_of(
+            "action",
+            &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
+        )]),
     set_reply,
 )
 .categories_too(Categories::CONNECTION);
@@ -141,7 +142,7 @@ pub const NO_EVICT: Command = Command::keyless(
     "no-evict",
     3,
     ITSELF.union(Flags::ADMIN),
-    Doc::new(Group::Connection, "7.0.0", "Protects the connection from being closed to free memory.")
+    Doc::new(Group::Connection, "7.0.0", "Sets whether the connection is exempt from client eviction.")
         .args(&[ON_OFF]),
     |ctx, args, reply| {
         ctx.session.flags.set(SessionFlags::NO_EVICT, on_or_off(args.at(2))?);
@@ -156,8 +157,12 @@ pub const NO_TOUCH: Command = Command::keyless(
     "no-touch",
     3,
     ITSELF,
-    Doc::new(Group::Connection, "7.2.0", "Lets the connection read keys without making them recently used.")
-        .args(&[ON_OFF]),
+    Doc::new(
+        Group::Connection,
+        "7.2.0",
+        "Sets whether the connection's commands update the last access time of keys.",
+    )
+    .args(&[ON_OFF]),
     |ctx, args, reply| {
         ctx.session.flags.set(SessionFlags::NO_TOUCH, on_or_off(args.at(2))?);
         Ok(reply.ok())
@@ -170,7 +175,7 @@ pub const CAPA: Command = Command::keyless(
     "capa",
     -3,
     ITSELF,
-    Doc::new(Group::Connection, "8.0.0", "Tells what the client is capable of; unknown words mean nothing.")
+    Doc::new(Group::Connection, "8.0.0", "Declares capabilities of the client. Unknown ones are ignored.")
         .args(&[Arg::string("capability").multiple()]),
     |ctx, args, reply| {
         if args.tail(2).iter().any(|word| word.eq_token("redirect")) {
@@ -187,8 +192,12 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
     "import-source",
     3,
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
-    Doc::new(Group::Connection, "8.1.0", "Marks the connection as one that imports another server's data.")
-        .args(&[ON_OFF]),
+    Doc::new(
+        Group::Connection,
+        "8.1.0",
+        "Sets whether the connection is importing data from another server.",
+    )
+    .args(&[ON_OFF]),
     |ctx, args, reply| {
         if !ctx.config.import_mode && !args.at(2).eq_token("off") {
             return Err(CommandError::new("ERR Server is not in import mode"));

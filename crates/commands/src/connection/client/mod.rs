@@ -28,7 +28,8 @@ use crate::word::Word;
 /// `CLIENT subcommand ...`
 pub const COMMAND: Command = Command::container(
     "client",
-    Doc::new(Group::Connection, "2.4.0", "Commands about connections.").complexity("Depends on subcommand."),
+    Doc::new(Group::Connection, "2.4.0", "A container for client connection commands.")
+        .complexity("Depends on subcommand."),
     &[
         tracking::CACHING,
         itself::CAPA,

@@ -23,7 +23,7 @@ pub const LIST: Command = Command::keyless(
     Doc::new(
         Group::Connection,
         "2.4.0",
-        "Returns a line for each connection, or for those that meet the criteria.",
+        "Returns one line for each connection, or for each one that matches the filters.",
     )
     .complexity("O(N) where N is the number of client connections")
     .history(&[
@@ -33,9 +33,9 @@ pub const LIST: Command = Command::keyless(
         ("6.2.0", "Gives `argv-mem`, `tot-mem`, `laddr` and `redir`; takes `ID`."),
         ("7.0.0", "Gives `resp`, `multi-mem`, `rbs` and `rbp`."),
         ("7.0.3", "Gives `ssub`."),
-        ("8.0.0", "`TYPE` is `primary` or, as before, `master`."),
+        ("8.0.0", "`TYPE` also accepts `primary` for `master`."),
         ("8.1.0", "Takes `USER`, `ADDR`, `LADDR`, `SKIPME` and `MAXAGE`."),
-        ("9.0.0", "Takes the other criteria, and what excludes by any of them."),
+        ("9.0.0", "Takes the other filters and their negations."),
     ])
     .args(LIST_DOC),
     list,
@@ -58,18 +58,18 @@ pub const KILL: Command = Command::keyless(
     "kill",
     -3,
     OTHERS,
-    Doc::new(Group::Connection, "2.4.0", "Closes connections.")
+    Doc::new(Group::Connection, "2.4.0", "Closes the connections that match an address or filters.")
         .complexity("O(N) where N is the number of client connections")
         .history(&[
-            ("2.8.12", "Takes criteria."),
+            ("2.8.12", "Takes filters."),
             ("2.8.12", "Takes `ID`."),
             ("3.2.0", "`TYPE` may be `master`."),
-            ("5.0.0", "`TYPE` is `replica` or, as before, `slave`."),
+            ("5.0.0", "`TYPE` also accepts `replica` for `slave`."),
             ("6.2.0", "Takes `LADDR`."),
             ("8.0.0", "Takes `MAXAGE`."),
-            ("8.0.0", "`TYPE` is `primary` or, as before, `master`."),
-            ("8.1.0", "`ID` takes several."),
-            ("9.0.0", "Takes the other criteria of `CLIENT LIST`."),
+            ("8.0.0", "`TYPE` also accepts `primary` for `master`."),
+            ("8.1.0", "`ID` takes several IDs."),
+            ("9.0.0", "Takes the other filters of `CLIENT LIST`."),
         ])
         .args(&[Arg::one_of(
             "filter",
@@ -108,7 +108,7 @@ pub const PAUSE: Command = Command::keyless(
     "pause",
     -3,
     OTHERS,
-    Doc::new(Group::Connection, "3.0.0", "Makes all connections, or those that write, wait.")
+    Doc::new(Group::Connection, "3.0.0", "Suspends the commands of all connections, or only their writes.")
         .history(&[("6.2.0", "Takes WRITE and ALL.")])
         .args(&[
             Arg::integer("timeout"),
@@ -142,7 +142,7 @@ pub const UNPAUSE: Command = Command::keyless(
     "unpause",
     2,
     OTHERS,
-    Doc::new(Group::Connection, "6.2.0", "Ends a pause.")
+    Doc::new(Group::Connection, "6.2.0", "Resumes the connections that CLIENT PAUSE suspended.")
         .complexity("O(N) where N is the number of paused clients"),
     |ctx, _, reply| {
         ctx.host.client_unpause();
@@ -156,7 +156,7 @@ pub const UNBLOCK: Command = Command::keyless(
     "unblock",
     -3,
     OTHERS,
-    Doc::new(Group::Connection, "5.0.0", "Ends the wait of a connection that a blocking command made wait.")
+    Doc::new(Group::Connection, "5.0.0", "Unblocks a connection that waits in a blocking command.")
         .complexity("O(log N) where N is the number of client connections")
         .args(&[
             Arg::integer("client-id"),

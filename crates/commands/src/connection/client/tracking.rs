@@ -22,7 +22,12 @@ pub const TRACKING: Command = Command::keyless(
     "tracking",
     -3,
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
-    Doc::new(Group::Connection, "6.0.0", "Turns client-side caching on or off.").args(&[
+    Doc::new(
+        Group::Connection,
+        "6.0.0",
+        "Turns server-assisted client-side caching on or off for the connection.",
+    )
+    .args(&[
         ON_OFF,
         Arg::integer("client-id").token("REDIRECT").optional(),
         Arg::string("prefix").token("PREFIX").optional().multiple_token(),
@@ -40,7 +45,7 @@ pub const CACHING: Command = Command::keyless(
     "caching",
     3,
     ITSELF,
-    Doc::new(Group::Connection, "6.0.0", "Says whether to track the keys of the next command.")
+    Doc::new(Group::Connection, "6.0.0", "Sets whether the keys that the next command reads are tracked.")
         .args(&[Arg::one_of("mode", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])]),
     caching,
 )
@@ -51,7 +56,11 @@ pub const GETREDIR: Command = Command::keyless(
     "getredir",
     2,
     ITSELF,
-    Doc::new(Group::Connection, "6.0.0", "Returns the connection that invalidations go to; -1 is none."),
+    Doc::new(
+        Group::Connection,
+        "6.0.0",
+        "Returns the ID of the connection that receives invalidations, or -1 for none.",
+    ),
     |ctx, _, reply| Ok(reply.integer(redirect(ctx.session))),
 )
 .categories_too(Categories::CONNECTION);
@@ -61,7 +70,7 @@ pub const TRACKINGINFO: Command = Command::keyless(
     "trackinginfo",
     2,
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE),
-    Doc::new(Group::Connection, "6.2.0", "Returns the state of client-side caching on the connection."),
+    Doc::new(Group::Connection, "6.2.0", "Returns the tracking state of the connection."),
     tracking_info,
 )
 .categories_too(Categories::CONNECTION);

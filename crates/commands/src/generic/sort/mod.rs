@@ -45,7 +45,7 @@ pub const SORT: Command = Command {
     doc: Doc::new(
         Group::Generic,
         "1.0.0",
-        "Sorts the elements of a list, set or sorted set, and may store them.",
+        "Sorts the elements of a list, set or sorted set, and returns or stores them.",
     )
     .complexity(COMPLEXITY)
     .args(&[KEY, BY, LIMIT, GET, ORDER, ALPHA, Arg::key("destination", 2).token("STORE").optional()]),
@@ -62,7 +62,7 @@ pub const SORT_RO: Command = Command {
     access: Access::ReadAllIf(|args| reaches(args, false)),
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)), PATTERN_KEYS],
     tips: &[],
-    doc: Doc::new(Group::Generic, "7.0.0", "Returns the elements of a list, set or sorted set in order.")
+    doc: Doc::new(Group::Generic, "7.0.0", "Returns the sorted elements of a list, set or sorted set.")
         .complexity(COMPLEXITY)
         .args(&[KEY, BY, LIMIT, GET, ORDER, ALPHA]),
     subcommands: &[],

@@ -17,7 +17,7 @@ pub const DOCS: Command = Command::keyless(
     "docs",
     -2,
     FLAGS,
-    Doc::new(Group::Server, "7.0.0", "Returns the documentation of the named commands, or of all.")
+    Doc::new(Group::Server, "7.0.0", "Returns the documentation of the given commands, or of all.")
         .complexity("O(N) where N is the number of commands asked for")
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,

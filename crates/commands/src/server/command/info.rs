@@ -17,7 +17,7 @@ pub const INFO: Command = Command::keyless(
     "info",
     -2,
     FLAGS,
-    Doc::new(Group::Server, "2.8.13", "Returns the details of the named commands, or of all.")
+    Doc::new(Group::Server, "2.8.13", "Returns details of the given commands, or of all.")
         .complexity("O(N) where N is the number of commands asked for")
         .history(&[("7.0.0", "Without names it returns all commands.")])
         .args(&[Arg::string("command-name").optional().multiple()]),

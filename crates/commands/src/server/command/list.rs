@@ -16,7 +16,7 @@ pub const LIST: Command = Command::keyless(
     "list",
     -2,
     FLAGS,
-    Doc::new(Group::Server, "7.0.0", "Returns the names of the commands, or of those that pass a filter.")
+    Doc::new(Group::Server, "7.0.0", "Returns the names of all commands, or of those that match a filter.")
         .complexity("O(N) where N is the number of commands")
         .args(&[Arg::one_of(
             "filterby",

@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
     run: info::all,
     ..Command::container(
         "command",
-        Doc::new(Group::Server, "2.8.13", "Returns the details of all commands.")
+        Doc::new(Group::Server, "2.8.13", "Returns details of all commands.")
             .complexity("O(N) where N is the number of commands"),
         &[
             Command::keyless(

@@ -28,16 +28,16 @@ pub const COMMAND: Command = Command {
     flags: FLAGS.union(Flags::PRIVATE_SUBCOMMANDS),
     ..Command::container(
         "debug",
-        Doc::new(Group::Server, "1.0.0", "Commands for tests and for looking inside.")
+        Doc::new(Group::Server, "1.0.0", "A container for debugging commands.")
             .complexity("Depends on subcommand.")
             .internal(),
         &[
-            sub("assert", 2, "Ends the process by a failed assertion, with a crash report.", &[]),
-            sub("change-repl-id", 2, "Not offered: needs replication.", &[]),
+            sub("assert", 2, "Crashes the server with a failed assertion and a crash report.", &[]),
+            sub("change-repl-id", 2, "Not supported: requires replication.", &[]),
             sub(
                 "client-enforce-reply-list",
                 3,
-                "Makes each reply count as a block of output for who has not authenticated.",
+                "Counts each reply as an output block towards the limit of unauthenticated clients.",
                 &[SWITCH],
             ),
             sub("config-rewrite-force-all", 2, "Rewrites the configuration file with every directive.", &[]),
@@ -46,50 +46,63 @@ pub const COMMAND: Command = Command {
             sub("digest-value", -3, "Returns a digest of each key's value.", &[KEY.multiple()])
                 .access(Access::Read)
                 .keys(&[KeySpec::range(2, -1, 1, KeyFlags::RO)]),
-            sub("error", 3, "Answers with this error.", &[Arg::string("text")]),
-            sub("hashtable-can-abort-shrink", 3, "Has no effect here: tables shrink by steps.", &[SWITCH]),
+            sub("error", 3, "Returns an error reply with the given text.", &[Arg::string("text")]),
+            sub(
+                "hashtable-can-abort-shrink",
+                3,
+                "Has no effect here: tables shrink incrementally.",
+                &[SWITCH],
+            ),
             help::command(Group::Server, "1.0.0", |ctx, _, reply| {
                 ctx.session.may_debug(ctx.config)?;
                 help::answer(&COMMAND, reply)
             }),
-            sub("htstats", -3, "Returns figures about a database's tables.", &[Arg::integer("db"), FULL]),
-            sub("htstats-key", -3, "Returns figures about a key's table.", &[KEY, FULL])
+            sub(
+                "htstats",
+                -3,
+                "Returns statistics of the tables of a database.",
+                &[Arg::integer("db"), FULL],
+            ),
+            sub("htstats-key", -3, "Returns statistics of the table in a key's value.", &[KEY, FULL])
                 .access(Access::Read)
                 .keys(ONE),
-            sub("jmap", 2, "Not offered: there is no Java heap to map.", &[]),
-            sub("loadaof", 2, "Not offered: needs persistence.", &[]),
+            sub("jmap", 2, "Not supported: there is no Java heap to map.", &[]),
+            sub("loadaof", 2, "Not supported: requires persistence.", &[]),
             sub("log", 3, "Writes a line to the log.", &[Arg::string("message")]),
-            sub("object", -3, "Returns how a key's value is stored.", &[KEY]).access(Access::Read).keys(ONE),
-            sub("panic", 2, "Ends the process by a fault, with a crash report.", &[]),
-            sub("pause-cron", 3, "Suspends the periodic work, or takes it up again.", &[SWITCH]),
-            sub("populate", -3, "Makes keys that are not there yet.", POPULATE_ARGS).access(Access::WriteAll),
-            sub("protocol", 3, "Answers with a reply of this type.", &[Arg::string("type")]),
+            sub("object", -3, "Returns low-level details of a key and its value.", &[KEY])
+                .access(Access::Read)
+                .keys(ONE),
+            sub("panic", 2, "Crashes the server, with a crash report.", &[]),
+            sub("pause-cron", 3, "Suspends or resumes the periodic tasks.", &[SWITCH]),
+            sub("populate", -3, "Creates test keys. Existing keys are kept.", POPULATE_ARGS)
+                .access(Access::WriteAll),
+            sub("protocol", 3, "Returns a test reply of the given protocol type.", &[Arg::string("type")]),
             sub("quicklist-packed-threshold", 3, "Has no effect here.", &[Arg::integer("size")]),
-            sub("reload", -2, "Not offered: needs persistence.", &[]),
+            sub("reload", -2, "Not supported: requires persistence.", &[]),
             sub(
                 "replybuffer",
                 4,
-                "Changes how the sizes of reply buffers are shown.",
+                "Changes how reply buffer sizes are reported.",
                 &[Arg::string("what"), Arg::string("value")],
             ),
-            sub("sdslen", 3, "Returns the lengths of a key and its string.", &[KEY])
+            sub("sdslen", 3, "Returns the lengths of a key and its string value.", &[KEY])
                 .access(Access::Read)
                 .keys(ONE),
-            sub("segfault", 2, "Ends the process by a fault, with a crash report.", &[]),
-            sub("set-active-expire", 3, "Turns the expiry cycle on or off.", &[SWITCH]),
+            sub("segfault", 2, "Crashes the server, with a crash report.", &[]),
+            sub("set-active-expire", 3, "Turns the active expiry cycle on or off.", &[SWITCH]),
             sub(
                 "sleep",
                 3,
-                "Stops the thread for so many seconds.",
+                "Blocks the worker thread for a number of seconds.",
                 &[Arg::new("seconds", crate::doc::ArgType::Double)],
             ),
             sub(
                 "stringmatch-len",
                 4,
-                "Matches a text of this length with a pattern.",
+                "Matches a pattern against a string of the given length.",
                 &[Arg::integer("length"), Arg::new("pattern", crate::doc::ArgType::Pattern)],
             ),
-            sub("structsize", 2, "Returns the sizes of structures.", &[]),
+            sub("structsize", 2, "Returns the sizes of internal structures.", &[]),
         ],
     )
 };
