@@ -1,4 +1,4 @@
-// go-redis: what an application does with strings, bitmaps and keys, in RESP2 and RESP3.
+// go-redis: typical application use of strings, bitmaps and keys, in RESP2 and RESP3.
 // Run by tests/clients/run, which sets BROADLOOM_PORT and BROADLOOM_SOCKET.
 package broadloom
 

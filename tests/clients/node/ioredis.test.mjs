@@ -1,4 +1,4 @@
-// ioredis: what an application does with strings, bitmaps and keys.
+// ioredis: typical application use of strings, bitmaps and keys.
 // Run by tests/clients/run, which sets BROADLOOM_PORT and BROADLOOM_SOCKET.
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
@@ -8,7 +8,7 @@ const port = Number(process.env.BROADLOOM_PORT);
 const opened = [];
 const connect = (options = {}) => {
   const client = new Redis({ host: "127.0.0.1", port, ...options });
-  client.on("error", () => {}); // What fails shows in the commands.
+  client.on("error", () => {}); // Errors show in the commands.
   opened.push(client);
   return client;
 };

@@ -18,7 +18,7 @@ for (const RESP of [2, 3]) {
       const info = await r.clientInfo();
       assert.deepEqual([info.name, info.db, info.resp], ["tester", 3, RESP]);
 
-      // Commands of one tick go out as one pipeline.
+      // Commands of one tick are sent as one pipeline.
       const replies = await Promise.all(Array.from({ length: 2000 }, (_, i) => r.set(`scan:${i}`, String(i))));
       assert.ok(replies.every((reply) => reply === "OK"));
       const found = new Set();

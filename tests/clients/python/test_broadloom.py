@@ -1,4 +1,4 @@
-"""redis-py with hiredis: what an application does with strings, bitmaps and keys, in RESP2 and RESP3.
+"""redis-py with hiredis: typical application use of strings, bitmaps and keys, in RESP2 and RESP3.
 
 Run by tests/clients/run, which sets BROADLOOM_PORT and BROADLOOM_SOCKET.
 """
@@ -15,12 +15,12 @@ SOCKET = os.environ["BROADLOOM_SOCKET"]
 
 
 def text(reply):
-    """The client decodes some replies and not others, depending on the protocol."""
+    """Decodes a reply if the client has not: that depends on the protocol."""
     return reply.decode() if isinstance(reply, bytes) else reply
 
 
 class Behaviour:
-    """Every test, for each protocol."""
+    """All tests, for each protocol."""
 
     protocol = 2
 
