@@ -9,7 +9,7 @@
 //! begun earlier is over (an epoch). The types of this crate don't express that: whoever makes a hint promises it
 //! ([`Hint::new`]).
 
-use sync::atomic::{AtomicU64, Ordering};
+use sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sync::simulation::{self, Gap};
 
 use crate::bucket::{Bucket, Position};
@@ -27,6 +27,27 @@ const PREFETCHED_SIZE: usize = 88;
 /// Where a table's buckets are, as far as known.
 #[derive(Debug)]
 pub struct Hint(AtomicU64);
+
+/// Where a table itself is, as far as known: to ask for its line before it is used. A wrong address costs time only.
+#[derive(Debug, Default)]
+pub struct TableAddress(AtomicUsize);
+
+impl TableAddress {
+    /// Takes note of where the table is now.
+    #[inline(always)]
+    pub fn note(&self, table: &Table) {
+        let address = (&raw const *table).addr();
+        if self.0.load(Ordering::Relaxed) != address {
+            self.0.store(address, Ordering::Relaxed);
+        }
+    }
+
+    /// Loads the line in which the table begins.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch::line(self.0.load(Ordering::Relaxed));
+    }
+}
 
 impl Hint {
     /// Knows nothing: prefetches do nothing.

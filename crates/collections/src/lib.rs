@@ -57,7 +57,7 @@ pub use guess::{Guess, LastGuess};
 pub use hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use hasher::KeyHasher;
 pub use heap::Heap;
-pub use hint::{Hint, HomeBucket, ProbeResult, ProbeSequence};
+pub use hint::{Hint, HomeBucket, ProbeResult, ProbeSequence, TableAddress};
 pub use list::{End, List, ListLimits};
 pub use members::PrefetchStep;
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};

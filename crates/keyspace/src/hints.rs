@@ -1,7 +1,7 @@
 //! Hints for prefetching, by database: where the buckets of a slot's table are, readable without the latch.
 //!
 //! Owns the hints of the databases other than 0, whose own lie beside the latches: for each database an array with a hint
-//! for each slot, made when the database is worth it. An array is 128 KiB and is kept until the keyspace goes, so that a prefetch may read
+//! for each slot, made when the database is worth it. An array is 256 KiB and is kept until the keyspace goes, so that a prefetch may read
 //! it at any time. Those who plan ask for the line of the hint together with that of the slot.
 //!
 //! Invariants, by which the promise is kept that making a hint takes ([`collections::Hint::new`]):
@@ -15,7 +15,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Hint, HomeBucket, ProbeResult, ProbeSequence, Table};
+use collections::{Hint, HomeBucket, ProbeResult, ProbeSequence, Table, TableAddress};
 use sync::OnceLock;
 
 use crate::key::slot_of_hash;
@@ -31,7 +31,13 @@ const KEY_COUNT_MIN: u64 = 1024;
 
 /// The hints of the databases other than 0.
 pub(crate) struct FurtherHints {
-    by_db: Box<[OnceLock<Box<[Hint]>>]>,
+    by_db: Box<[OnceLock<Box<[FurtherHint]>>]>,
+}
+
+/// A hint of a table that does not lie beside the latch, and where the table itself was when it last changed.
+struct FurtherHint {
+    buckets: Hint,
+    table: TableAddress,
 }
 
 /// The hints of one database, not to be read: for asking for their cache lines.
@@ -67,7 +73,7 @@ pub struct RequestedProbes {
 #[derive(Clone, Copy)]
 enum Which<'k> {
     BesideLatches,
-    Further(&'k [Hint]),
+    Further(&'k [FurtherHint]),
     /// A small database other than 0.
     None,
 }
@@ -77,7 +83,7 @@ impl FurtherHints {
         Self { by_db: (1..db_count.max(1)).map(|_| OnceLock::new()).collect() }
     }
 
-    fn of(&self, db: usize) -> Option<&[Hint]> {
+    fn of(&self, db: usize) -> Option<&[FurtherHint]> {
         Some(self.by_db.get(db.checked_sub(1)?)?.get()?)
     }
 }
@@ -136,8 +142,16 @@ impl Keyspace {
     }
 }
 
-fn no_hints() -> Box<[Hint]> {
-    (0..SLOT_COUNT).map(|_| new_hint()).collect()
+fn no_hints() -> Box<[FurtherHint]> {
+    (0..SLOT_COUNT).map(|_| FurtherHint { buckets: new_hint(), table: TableAddress::default() }).collect()
+}
+
+impl FurtherHint {
+    #[inline(always)]
+    fn publish(&self, table: &mut Table) -> usize {
+        self.table.note(table);
+        self.buckets.publish(table)
+    }
 }
 
 /// A hint that knows nothing.
@@ -153,7 +167,7 @@ impl Hints<'_> {
         let slot = slot_of_hash(hash).index();
         self.slots.prefetch(slot);
         if let Which::Further(hints) = self.which {
-            hints[slot].prefetch();
+            hints[slot].buckets.prefetch();
         }
     }
 
@@ -162,7 +176,7 @@ impl Hints<'_> {
         let slot = slot_of_hash(hash).index();
         match self.which {
             Which::BesideLatches => Some(self.slots.shared(slot)),
-            Which::Further(hints) => Some(&hints[slot]),
+            Which::Further(hints) => Some(&hints[slot].buckets),
             Which::None => None,
         }
     }
@@ -198,9 +212,17 @@ impl Prefetcher<'_> {
     }
 
     /// The bucket in which a key is at home, to be looked at in this pass.
+    /// In a database other than 0, the table is asked for, too.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> HomeBucket {
-        self.hints.of(hash).map_or_else(HomeBucket::default, |hint| hint.prefetch_home(hash))
+        match self.hints.which {
+            Which::Further(hints) => {
+                let hint = &hints[slot_of_hash(hash).index()];
+                hint.table.prefetch();
+                hint.buckets.prefetch_home(hash)
+            }
+            _ => self.hints.of(hash).map_or_else(HomeBucket::default, |hint| hint.prefetch_home(hash)),
+        }
     }
 
     /// Second pass: asks for the bucket in which the key is at home, whose entry is asked for in the third. It is good until the

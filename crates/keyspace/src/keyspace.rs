@@ -41,19 +41,29 @@ pub struct SlotData {
     more: Option<Box<More>>,
 }
 
-/// The tables of further databases, with their numbers. The first one needs no further step to be found.
-struct Further {
-    /// The database that came first.
-    first: (usize, Table),
-    /// The others, ascending.
-    others: Vec<(usize, Table)>,
-}
-
-/// The rarer parts of a slot.
+/// What most slots do without. The table of a further database is found with one line more than that of database 0.
+#[repr(align(64))]
 #[derive(Default)]
 struct More {
-    /// Further databases that were written here.
-    further: Option<Further>,
+    /// The further database that was written here first, and its table.
+    further_db: u16,
+    /// Whether anything may be in `lists`: a look at them is a look at another line.
+    may_be_attended: bool,
+    further: Option<Table>,
+    /// Of the databases behind the first further one.
+    others: Option<Box<Others>>,
+    lists: Option<Box<Lists>>,
+}
+
+const _: () = assert!(size_of::<More>() == 64);
+
+/// The tables of other further databases, with their numbers, ascending.
+#[derive(Default)]
+struct Others(Vec<(usize, Table)>);
+
+/// Who watches keys of a slot, waits for them, or has read them.
+#[derive(Default)]
+struct Lists {
     watches: Watches,
     waits: Waits,
     readers: Readers,
@@ -62,7 +72,9 @@ struct More {
 /// The tables of a slot.
 pub(crate) struct Tables<'a> {
     first: &'a Table,
-    further: Option<&'a Further>,
+    further_db: u16,
+    further: Option<&'a Table>,
+    others: Option<&'a Others>,
 }
 
 /// The slots' latches and data.
@@ -95,7 +107,11 @@ impl SlotData {
     /// The table of a database; `None`: empty, not made yet.
     #[inline]
     pub(crate) fn table(&self, db: usize) -> Option<&Table> {
-        if db == 0 { Some(&self.first) } else { self.more.as_ref()?.further.as_ref()?.table(db) }
+        if db == 0 {
+            return Some(&self.first);
+        }
+        let more = self.more.as_deref()?;
+        further_table(more.further_db, more.further.as_ref(), more.others.as_deref(), db)
     }
 
     /// Whether there are tables of databases other than 0.
@@ -114,30 +130,33 @@ impl SlotData {
         };
         empty(0, &mut self.first);
         let Some(more) = &mut self.more else { return };
-        let Some(further) = &mut more.further else { return };
-        further.others.iter_mut().chain([&mut further.first]).for_each(|(db, table)| empty(*db, table));
-        further.others.retain(|(_, table)| !table.is_empty());
-        further.others.shrink_to_fit();
-        if !further.first.1.is_empty() {
-            return;
+        if let Some(others) = &mut more.others {
+            others.0.iter_mut().for_each(|(db, table)| empty(*db, table));
+            others.0.retain(|(_, table)| !table.is_empty());
+            others.0.shrink_to_fit();
         }
-        if further.others.is_empty() {
-            more.further = None;
-            self.drop_empty_lists();
-        } else {
-            further.first = further.others.remove(0);
+        if let Some(further) = &mut more.further {
+            empty(usize::from(more.further_db), further);
+            if further.is_empty() {
+                let next = more.others.as_mut().and_then(|others| others.take_first());
+                (more.further_db, more.further) =
+                    next.map_or((0, None), |(db, table)| (db as u16, Some(table)));
+            }
         }
+        if more.others.as_ref().is_some_and(|others| others.0.is_empty()) {
+            more.others = None;
+        }
+        self.drop_empty_lists();
     }
 
     /// Gives up the memory of the rarer parts if there is nothing in them.
     pub(crate) fn drop_empty_lists(&mut self) {
-        let is_idle = |more: &More| {
-            more.further.is_none()
-                && more.watches.is_empty()
-                && more.waits.is_empty()
-                && more.readers.is_empty()
-        };
-        if self.more.as_deref().is_some_and(is_idle) {
+        let Some(more) = &mut self.more else { return };
+        if more.lists.as_deref().is_some_and(Lists::are_empty) {
+            more.lists = None;
+            more.may_be_attended = false;
+        }
+        if more.lists.is_none() && more.further.is_none() {
             self.more = None;
         }
     }
@@ -150,55 +169,84 @@ impl SlotData {
 
     #[inline(never)]
     fn further_table_mut(&mut self, db: usize) -> &mut Table {
-        let make = || Further { first: (db, Table::with_hint()), others: Vec::new() };
-        let further = self.more.get_or_insert_default().further.get_or_insert_with(make);
-        if further.first.0 == db {
-            return &mut further.first.1;
-        }
-        let others = &mut further.others;
-        let place = others.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
-            others.reserve_exact(1);
-            others.insert(place, (db, Table::with_hint()));
-            place
+        let more = self.more.get_or_insert_default();
+        let first_db = &mut more.further_db;
+        let further = more.further.get_or_insert_with(|| {
+            *first_db = db as u16;
+            Table::with_hint()
         });
-        &mut others[place].1
+        if usize::from(more.further_db) == db {
+            further
+        } else {
+            more.others.get_or_insert_default().table_mut(db)
+        }
     }
 
     /// Whether anybody watches a key of this slot, waits for one, or has read one and may have kept it.
     #[inline]
     pub(crate) fn is_attended(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| {
-            !more.watches.is_empty() || !more.waits.is_empty() || !more.readers.is_empty()
-        })
+        let Some(more) = &self.more else { return false };
+        more.may_be_attended && more.lists.as_deref().is_some_and(|lists| !lists.are_empty())
+    }
+
+    /// To be called when something was taken out of the lists.
+    pub(crate) fn note_removal(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.may_be_attended = more.lists.as_deref().is_some_and(|lists| !lists.are_empty());
+        }
     }
 
     pub(crate) fn has_readers(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.readers.is_empty())
+        self.lists().is_some_and(|lists| !lists.readers.is_empty())
     }
 
     pub(crate) fn readers_or_new(&mut self) -> &mut Readers {
-        &mut self.more.get_or_insert_default().readers
+        &mut self.lists_or_new().readers
     }
 
     pub(crate) fn waits_mut(&mut self) -> Option<&mut Waits> {
-        self.more.as_mut().map(|more| &mut more.waits).filter(|waits| !waits.is_empty())
+        let lists = self.more.as_mut()?.lists.as_mut()?;
+        Some(&mut lists.waits).filter(|waits| !waits.is_empty())
     }
 
     pub(crate) fn waits_or_new(&mut self) -> &mut Waits {
-        &mut self.more.get_or_insert_default().waits
+        &mut self.lists_or_new().waits
     }
 
     pub(crate) fn watches(&self) -> Option<&Watches> {
-        self.more.as_ref().map(|more| &more.watches)
+        self.lists().map(|lists| &lists.watches)
     }
 
     pub(crate) fn watches_or_new(&mut self) -> &mut Watches {
-        &mut self.more.get_or_insert_default().watches
+        &mut self.lists_or_new().watches
     }
 
     pub(crate) fn watches_and_tables(&mut self) -> Option<(&mut Watches, Tables<'_>)> {
-        let more = self.more.as_mut()?;
-        Some((&mut more.watches, Tables { first: &self.first, further: more.further.as_ref() }))
+        let More { further_db, further, others, lists, .. } = &mut **self.more.as_mut()?;
+        let tables = Tables {
+            first: &self.first,
+            further_db: *further_db,
+            further: further.as_ref(),
+            others: others.as_deref(),
+        };
+        Some((&mut lists.as_mut()?.watches, tables))
+    }
+
+    #[inline]
+    fn lists(&self) -> Option<&Lists> {
+        self.more.as_ref()?.lists.as_deref()
+    }
+
+    fn lists_or_new(&mut self) -> &mut Lists {
+        let more = self.more.get_or_insert_default();
+        more.may_be_attended = true;
+        more.lists.get_or_insert_default()
+    }
+}
+
+impl Lists {
+    fn are_empty(&self) -> bool {
+        self.watches.is_empty() && self.waits.is_empty() && self.readers.is_empty()
     }
 }
 
@@ -207,19 +255,43 @@ impl Tables<'_> {
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
         match db.0 {
             0 => Some(self.first),
-            db => self.further?.table(usize::from(db)),
+            db => further_table(self.further_db, self.further, self.others, usize::from(db)),
         }
     }
 }
 
-impl Further {
-    #[inline]
+/// The table of a database other than 0.
+#[inline]
+fn further_table<'a>(
+    first_db: u16,
+    first: Option<&'a Table>,
+    others: Option<&'a Others>,
+    db: usize,
+) -> Option<&'a Table> {
+    let first = first?;
+    if usize::from(first_db) == db { Some(first) } else { others?.table(db) }
+}
+
+impl Others {
+    #[inline(never)]
     fn table(&self, db: usize) -> Option<&Table> {
-        if self.first.0 == db {
-            return Some(&self.first.1);
-        }
-        let place = self.others.binary_search_by_key(&db, |(number, _)| *number).ok()?;
-        Some(&self.others[place].1)
+        let place = self.0.binary_search_by_key(&db, |(number, _)| *number).ok()?;
+        Some(&self.0[place].1)
+    }
+
+    /// Made if need be.
+    #[inline(never)]
+    fn table_mut(&mut self, db: usize) -> &mut Table {
+        let place = self.0.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
+            self.0.reserve_exact(1);
+            self.0.insert(place, (db, Table::with_hint()));
+            place
+        });
+        &mut self.0[place].1
+    }
+
+    fn take_first(&mut self) -> Option<(usize, Table)> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 }
 
@@ -366,11 +438,9 @@ mod tests {
             data.table_mut(db);
         }
         let numbers = |data: &SlotData| -> Vec<usize> {
-            let further = data.more.iter().filter_map(|more| more.further.as_ref());
-            further
-                .flat_map(|further| further.others.iter().chain([&further.first]))
-                .map(|(db, _)| *db)
-                .collect()
+            let Some(more) = &data.more else { return Vec::new() };
+            let others = more.others.iter().flat_map(|others| others.0.iter().map(|(db, _)| *db));
+            others.chain(more.further.iter().map(|_| usize::from(more.further_db))).collect()
         };
         assert_eq!(numbers(&data), [3, 15, 9]);
         assert!(data.table(3).is_some() && data.table(4).is_none() && data.table(16).is_none());
@@ -382,5 +452,24 @@ mod tests {
         data.table_mut(15).clear();
         data.drop_empty_tables(|_, _| {});
         assert!(data.more.is_none());
+    }
+
+    #[test]
+    fn a_slot_is_attended_while_there_is_something_in_its_lists() {
+        let remembered = Remembered::default();
+        let mut data = SlotData::new();
+        data.table_mut(3);
+        assert!(!data.is_attended());
+        for _ in 0..2 {
+            data.watches_or_new();
+            assert!(!data.is_attended());
+            data.readers_or_new().insert(b"key", 7, &remembered);
+            assert!(data.is_attended());
+            data.readers_or_new().take(b"key", &remembered);
+            data.note_removal();
+            assert!(!data.is_attended());
+        }
+        data.drop_empty_lists();
+        assert!(data.more.as_ref().is_some_and(|more| more.lists.is_none()) && data.table(3).is_some());
     }
 }

@@ -64,7 +64,7 @@ impl Readers {
         self.keys.is_empty()
     }
 
-    fn insert(&mut self, key: &[u8], client: u64, remembered: &Remembered) {
+    pub(crate) fn insert(&mut self, key: &[u8], client: u64, remembered: &Remembered) {
         if !self.keys.contains_key(key) {
             self.keys.insert(key.into(), BTreeSet::new());
             remembered.keys.fetch_add(1, Ordering::Relaxed);

@@ -262,6 +262,7 @@ impl SlotData {
     fn forget_watches(&mut self, mark: &Arc<DirtyFlag>) {
         if self.watches().is_some_and(|watches| !watches.is_empty()) {
             self.watches_or_new().remove(mark);
+            self.note_removal();
         }
     }
 
