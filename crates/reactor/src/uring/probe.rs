@@ -4,7 +4,10 @@
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+
 use std::time::Duration;
+
+use sync::atomic::{AtomicBool, Ordering};
 
 use super::buffer_ring::BufferRing;
 use super::request::{Completion, Operation, Request};
@@ -26,8 +29,20 @@ const PROBE_CANCEL: u64 = 4;
 
 type Failure = (&'static str, io::Error);
 
+/// Whether this process has succeeded once: what the kernel allows is the same for all of its rings.
+static HAS_SUCCEEDED: AtomicBool = AtomicBool::new(false);
+
+/// Does [`probe`] unless it has succeeded before.
+pub(super) fn probe_once(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
+    if !HAS_SUCCEEDED.load(Ordering::Relaxed) {
+        probe(ring, buffers)?;
+        HAS_SUCCEEDED.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
 /// Receives, sends and cancels on a socket pair. Leaves nothing in flight and no buffer taken.
-pub(super) fn probe(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
+fn probe(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
     let (near, mut far) = UnixStream::pair().map_err(|error| ("socketpair", error))?;
     probe_receive(ring, buffers, &near, &mut far).map_err(|error| ("multishot receive", error))?;
     probe_sends(ring, near, far).map_err(|error| ("quiet send", error))
