@@ -1,6 +1,6 @@
-//! What a latch costs: nanoseconds for acquire and release together.
+//! The cost of a latch: nanoseconds for acquire and release together.
 //!
-//! `cargo run -p sync --release --example latch_cost`. Indicative: on a shared machine, look at the least of several
+//! `cargo run -p sync --release --example latch_cost`. Indicative: on a shared machine, use the minimum of several
 //! runs.
 
 use std::hint::black_box;
@@ -17,8 +17,8 @@ type Table = LatchTable<u64, u64>;
 
 fn main() {
     let table = Table::new(SLOT_COUNT, |slot| (slot as u64, 0), |_| ());
-    println!("acquire + release, ns, least of {ROUND_COUNT} rounds");
-    report("nothing: the loop alone", || alone(|turn| _ = black_box(table.shared(near(turn)))));
+    println!("acquire + release, ns, minimum of {ROUND_COUNT} rounds");
+    report("empty loop", || alone(|turn| _ = black_box(table.shared(near(turn)))));
     report("read, 16 slots in cache", || alone(|turn| read(&table, near(turn))));
     report("write, 16 slots in cache", || alone(|turn| write(&table, near(turn))));
     report("read, all slots in order", || alone(|turn| read(&table, turn % SLOT_COUNT)));
@@ -30,16 +30,16 @@ fn main() {
             write(&table, scattered(turn));
         })
     });
-    report("2 threads, write, slots of their own", || {
+    report("2 threads, write, separate slots", || {
         together(|thread, turn| write(&table, 16 * thread + near(turn)))
     });
     report("2 threads, write, at random", || {
         together(|thread, turn| write(&table, scattered(turn + thread * TURN_COUNT)))
     });
     report("2 threads, read, one slot", || together(|_, _| read(&table, 0)));
-    report("2 threads, write, one slot, given up at times", || together(|_, _| write(&table, 0)));
+    report("2 threads, write, one slot, some attempts fail", || together(|_, _| write(&table, 0)));
     let held = table.try_read_now(20);
-    report("spin and give up", || alone(|_| write(&table, 20)));
+    report("spin and fail", || alone(|_| write(&table, 20)));
     drop(held);
     report("park, wake, claim: one thread", || alone(|turn| park(&table, near(turn))));
 }

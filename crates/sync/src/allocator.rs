@@ -1,7 +1,8 @@
-//! A global allocator that counts: how many bytes are allocated, without a counter that all threads fight for.
+//! A counting global allocator: the number of allocated bytes, without a counter that all threads contend for.
 //!
-//! Owns one counter a stripe; a thread always uses the same stripe. A byte may be counted in on one stripe and out on
-//! another, so only the sum means anything. Counts what was asked for, not what the inner allocator rounds it up to.
+//! Owns one counter per stripe; a thread always uses the same stripe. A byte may be allocated on one stripe and
+//! freed on another, so only the sum is meaningful. Counts requested sizes, not the inner allocator's rounded
+//! sizes.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -18,21 +19,21 @@ thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Counts what goes through the allocator `A`.
+/// An allocator that counts the bytes allocated through `A`.
 pub struct CountingAllocator<A>(pub A);
 
-/// Bytes allocated now through any [`CountingAllocator`] of the process.
+/// Bytes currently allocated through any [`CountingAllocator`] of the process.
 #[must_use]
 pub fn allocated_bytes() -> usize {
-    // A thread that is ending uses the first one.
+    // A thread that is ending uses the first stripe.
     let used_count = NEXT_STRIPE.load(Relaxed).clamp(1, STRIPE_COUNT);
     let stripes = STRIPES[..used_count].iter();
     stripes.map(|stripe| stripe.0.load(Relaxed)).fold(0isize, isize::wrapping_add).max(0) as usize
 }
 
-/// Bytes that the calling thread has allocated and not freed, those of threads on the same stripe included. What another
-/// thread allocated and this one freed is missing: only differences mean anything. 0 in a simulation, whose threads must not
-/// depend on what else the process does.
+/// Bytes that the calling thread, and threads on its stripe, have allocated and not freed. Memory allocated by
+/// one thread and freed by another is subtracted from the latter, so only differences are meaningful. Returns 0
+/// in a simulation, whose threads must not depend on the rest of the process.
 #[inline]
 #[must_use]
 pub fn allocated_here() -> isize {
@@ -45,7 +46,7 @@ pub fn allocated_here() -> isize {
 
 #[inline]
 fn count(change: isize) {
-    // A thread that is ending may free after its locals are gone: any stripe will do.
+    // A thread that is ending may free memory after its locals are destroyed: any stripe is correct.
     let stripe = STRIPE.try_with(Cell::get).unwrap_or(0);
     let stripe = if stripe == usize::MAX { choose_stripe() } else { stripe };
     STRIPES[stripe].0.fetch_add(change, Relaxed);
@@ -58,34 +59,34 @@ fn choose_stripe() -> usize {
     stripe
 }
 
-// SAFETY: (1) every call is passed on unchanged to `A`, which keeps the contract; counting neither allocates nor
-// unwinds.
+// SAFETY: (1) every call is forwarded unchanged to `A`, which keeps the contract; counting neither allocates
+// nor unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: (1) the caller's promises are `A`'s preconditions.
+        // SAFETY: (1) the caller upholds `A`'s preconditions.
         unsafe { self.0.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: (1) the caller's promises are `A`'s preconditions.
+        // SAFETY: (1) the caller upholds `A`'s preconditions.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: (1) the caller's promises are `A`'s preconditions.
+        // SAFETY: (1) the caller upholds `A`'s preconditions.
         unsafe { self.0.dealloc(pointer, layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size as isize - layout.size() as isize);
-        // SAFETY: (1) the caller's promises are `A`'s preconditions.
+        // SAFETY: (1) the caller upholds `A`'s preconditions.
         unsafe { self.0.realloc(pointer, layout, new_size) }
     }
 }
@@ -100,7 +101,7 @@ mod tests {
         let allocator = CountingAllocator(System);
         let layout = Layout::from_size_align(1 << 20, 8).expect("a valid layout");
         let before = allocated_bytes();
-        // SAFETY: (1) the layout has a size.
+        // SAFETY: (1) the layout's size is not zero.
         let address = unsafe { allocator.alloc(layout) }.expose_provenance();
         assert_eq!(allocated_bytes() - before, 1 << 20);
         std::thread::spawn(move || {
@@ -109,7 +110,7 @@ mod tests {
             unsafe { CountingAllocator(System).dealloc(pointer, layout) };
         })
         .join()
-        .expect("the thread ends well");
+        .expect("the thread does not panic");
         assert_eq!(allocated_bytes(), before);
     }
 }

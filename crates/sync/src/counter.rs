@@ -1,9 +1,9 @@
-//! Numbers that one thread writes and all may read, and the padding that keeps them apart.
+//! Counters that one thread writes and all may read, and padding against false sharing.
 
 use crate::shim::{AtomicU64, Ordering};
 use std::ops::{Deref, DerefMut};
 
-/// A value alone on its cache lines: two of them, as processors fetch them in pairs.
+/// A value alone on its two cache lines, which processors fetch in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -24,40 +24,40 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
-/// A counter of one thread: only that thread writes it, all may read it at any time.
+/// A counter that one thread writes and any thread may read at any time.
 ///
-/// Adding costs what adding to a plain integer costs. Were two threads to write it, additions would be lost, no
-/// more. Put a thread's counters together into one [`Padded`].
+/// An addition costs as much as on a plain integer. Single writer: a second writer would lose additions,
+/// without memory unsafety. Group a thread's counters in one [`Padded`].
 #[derive(Debug, Default)]
 pub struct ThreadCounter(AtomicU64);
 
 impl ThreadCounter {
-    /// A counter that stands at zero.
+    /// Creates a counter at zero.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds `amount`, wrapping around. Only for the thread that owns the counter.
+    /// Adds `amount`, wrapping around. For the owning thread only.
     #[inline(always)]
     pub fn add(&self, amount: u64) {
         self.set(self.value().wrapping_add(amount));
     }
 
-    /// Subtracts `amount`, wrapping around: the sum over all threads may still be right where one counter is not.
-    /// Only for the thread that owns the counter.
+    /// Subtracts `amount`, wrapping around: the sum over all threads may be correct even if one counter is not.
+    /// For the owning thread only.
     #[inline(always)]
     pub fn subtract(&self, amount: u64) {
         self.set(self.value().wrapping_sub(amount));
     }
 
-    /// Sets the counter. Only for the thread that owns it.
+    /// Sets the counter. For the owning thread only.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What it stands at: exactly for its owner, a moment ago for others.
+    /// Returns the value: exact for the owner, slightly stale for other threads.
     #[inline(always)]
     #[must_use]
     pub fn value(&self) -> u64 {

@@ -1,26 +1,26 @@
-//! A mark: something that happened, for its owner to find.
+//! A one-way flag that records an event for its owner.
 
 use crate::shim::{AtomicU32, Ordering};
 
-/// A flag that any thread may set, once and for ever, and its owner looks at.
+/// A flag that any thread may set and its owner reads. It is never cleared.
 #[derive(Debug, Default)]
 pub struct DirtyFlag(AtomicU32);
 
 impl DirtyFlag {
-    /// A mark that is not set.
+    /// Creates a flag that is not set.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Sets it. What was written before is seen by whoever finds it set.
+    /// Sets the flag. A thread that finds it set also sees all writes made before.
     #[inline]
     pub fn set(&self) {
         // Pairs with the load in `is_set`.
         self.0.store(1, Ordering::Release);
     }
 
-    /// Whether it is set.
+    /// Whether the flag is set.
     #[inline]
     #[must_use]
     pub fn is_set(&self) -> bool {

@@ -1,17 +1,21 @@
-//! When may memory be freed that others read without a latch? When each of them has been seen elsewhere since.
+//! Epoch-based reclamation: frees memory that other threads read without a latch once all of them have been
+//! quiescent.
 //!
 //! A [`Participant`] is a thread that may hold pointers to shared memory between two calls of
-//! [`Participant::quiescent`], which it makes where it holds none: once each turn of its loop. Whoever unlinks
-//! something [`Domain::retire`]s it; [`Domain::collect`] gives it back when all participants have been quiescent since,
-//! or offline.
+//! [`Participant::quiescent`]. It makes that call once each turn of its loop, where it holds no pointers. A
+//! thread that unlinks memory passes it to [`Domain::retire`]; [`Domain::collect`] returns it once all
+//! participants have been quiescent since, or are offline.
 //!
 //! Owns the retired garbage. Invariants:
 //! 1. The epoch only grows, and is at least `FIRST_EPOCH`.
-//! 2. A batch of garbage has the epoch in which it was unlinked at the latest, and the epoch was advanced after that.
-//! 3. A seat holds an epoch that the participant has seen while it had no pointers; who has seen an epoch after a batch's
-//!    can't reach its garbage any more, as advancing the epoch (Release) came after unlinking, and seeing it is an Acquire.
-//! 4. A participant that comes online either is seen by the collector, or sees what the collector's garbage was unlinked
-//!    from: a fence on each side, between announcing and reading, and between unlinking and looking at the seats.
+//! 2. A batch's epoch is not before the epoch in which its garbage was unlinked, and the epoch was advanced
+//!    after that.
+//! 3. A seat holds an epoch that the participant has seen while it held no pointers. A participant that has
+//!    seen a later epoch than a batch's can't reach its garbage: advancing the epoch (Release) came after
+//!    unlinking, and seeing it is an Acquire.
+//! 4. A participant that comes online either is seen by the collector, or sees the memory as it is after the
+//!    unlinking of the collector's garbage. This takes a fence on each side: between announcing and reading,
+//!    and between unlinking and reading the seats.
 //!
 //! Cost: `quiescent` is a load, and a store if the epoch has advanced. `collect` is a load if there is no garbage.
 
@@ -21,20 +25,20 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A seat that nobody has.
+/// A seat without a participant.
 const VACANT: u64 = 0;
-/// A seat whose participant holds no pointers, until it says that it is back.
+/// A seat whose participant holds no pointers until it is online again.
 const OFFLINE: u64 = 1;
 const FIRST_EPOCH: u64 = 2;
 
-/// What is shared and reclaimed together. `G` is whatever describes a piece of garbage.
+/// A group of memory that is reclaimed together. `G` describes a piece of garbage.
 pub struct Domain<G> {
     epoch: Padded<AtomicU64>,
     /// [`VACANT`], [`OFFLINE`], or the last epoch that the participant has seen.
     seats: Box<[Padded<AtomicU64>]>,
-    /// No seat from here on was ever taken.
+    /// One more than the highest index of a seat that was ever taken.
     seat_used_count: AtomicUsize,
-    /// How much garbage there is, so that one can know without locking that there is none.
+    /// The number of retired pieces, readable without the lock.
     garbage_count: AtomicUsize,
     limbo: Mutex<Limbo<G>>,
 }
@@ -52,13 +56,14 @@ struct Batch<G> {
 }
 
 impl<G: Send> Domain<G> {
-    /// A domain without garbage, for at most [`THREAD_COUNT_MAX`](base::limits::THREAD_COUNT_MAX) participants.
+    /// Creates a domain without garbage, for at most [`THREAD_COUNT_MAX`](base::limits::THREAD_COUNT_MAX)
+    /// participants.
     #[must_use]
     pub fn new() -> Self {
         Self::with_seats(base::limits::THREAD_COUNT_MAX)
     }
 
-    /// A domain without garbage, for at most `seat_count` participants.
+    /// Creates a domain without garbage, for at most `seat_count` participants.
     #[must_use]
     pub fn with_seats(seat_count: usize) -> Self {
         Domain {
@@ -70,13 +75,13 @@ impl<G: Send> Domain<G> {
         }
     }
 
-    /// A new participant, online; none if all seats are taken.
+    /// Registers a participant, which is online; `None` if all seats are taken.
     #[must_use]
     pub fn register(&self) -> Option<Participant<'_, G>> {
         for (index, seat) in self.seats.iter().enumerate() {
-            // Acquire pairs with the Release in `drop`: what the last owner of the seat read, it read before.
+            // Acquire pairs with the Release in `drop`: the seat's previous owner finished its reads before.
             if seat.compare_exchange(VACANT, OFFLINE, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                // Before the fence in `online`, so that the collector sees it if it has to see the seat.
+                // Precedes the fence in `online`, so that the collector sees it if it must see the seat.
                 self.seat_used_count.fetch_max(index + 1, Ordering::Relaxed);
                 let participant = Participant { domain: self, seat, announced: Cell::new(OFFLINE) };
                 participant.online();
@@ -86,29 +91,30 @@ impl<G: Send> Domain<G> {
         None
     }
 
-    /// Keeps `garbage` until nobody can reach it. It must have been unlinked before: no new reader can find it.
+    /// Keeps `garbage` until no participant can reach it. It must already be unlinked: no new reader can find
+    /// it.
     pub fn retire(&self, garbage: G) {
         let mut limbo = lock(&self.limbo);
         limbo.fresh.push(garbage);
         self.garbage_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The same of much at once.
+    /// Retires several pieces at once.
     pub fn retire_all(&self, garbage: Vec<G>) {
         self.garbage_count.fetch_add(garbage.len(), Ordering::Relaxed);
         lock(&self.limbo).fresh.extend(garbage);
     }
 
-    /// How much garbage is kept.
+    /// The number of pieces of garbage kept.
     #[must_use]
     pub fn garbage_count(&self) -> usize {
         self.garbage_count.load(Ordering::Relaxed)
     }
 
-    /// Moves to `out` what nobody can reach any more, oldest first.
+    /// Moves the garbage that no participant can reach any more to `out`, oldest first.
     ///
-    /// Garbage comes out with the second collection after it was retired at the earliest, if all participants were
-    /// quiescent in between. Does nothing while another thread collects. O(seats ever used).
+    /// Garbage is returned by the second collection after it was retired at the earliest, if all participants
+    /// were quiescent in between. Does nothing while another thread collects. O(seats ever used).
     pub fn collect(&self, out: &mut Vec<G>) {
         if self.garbage_count() == 0 {
             return;
@@ -116,7 +122,8 @@ impl<G: Send> Domain<G> {
         let Ok(mut limbo) = self.limbo.try_lock() else { return };
         let limbo = &mut *limbo;
         if !limbo.fresh.is_empty() {
-            // Release pairs with the Acquire in `quiescent`: all of this was unlinked before, as the lock tells.
+            // Release pairs with the Acquire in `quiescent`: the lock orders the unlinking of all of this
+            // garbage before.
             let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
             limbo.batches.push_back(Batch { epoch, garbage: std::mem::take(&mut limbo.fresh) });
         }
@@ -128,27 +135,28 @@ impl<G: Send> Domain<G> {
         self.garbage_count.fetch_sub(out.len() - already, Ordering::Relaxed);
     }
 
-    /// Ends the epoch, and returns which it was: once [`Self::has_passed`] says so, nobody can reach what was unlinked before.
+    /// Ends the current epoch and returns its number. Once [`Self::has_passed`] returns true for it, memory
+    /// that was unlinked before can't be reached any more.
     #[must_use]
     pub fn end_epoch(&self) -> u64 {
-        // Release pairs with the Acquire in `quiescent`, as in `collect`: what the caller has unlinked comes before.
+        // Release pairs with the Acquire in `quiescent`, as in `collect`: the caller's unlinking comes before.
         self.epoch.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Whether all participants online have been quiescent since this epoch ended. O(seats ever used).
+    /// Whether all online participants have been quiescent since this epoch ended. O(seats ever used).
     #[must_use]
     pub fn has_passed(&self, epoch: u64) -> bool {
         epoch < self.oldest_seen_epoch()
     }
 
-    /// The oldest epoch that a participant online has seen last.
+    /// The oldest among the latest epochs seen by online participants.
     fn oldest_seen_epoch(&self) -> u64 {
         // Pairs with the fence in `online`.
         fence(Ordering::SeqCst);
         let used_count = self.seat_used_count.load(Ordering::Relaxed);
         self.seats[..used_count]
             .iter()
-            // Acquire pairs with the Release of whatever was stored: reading came before, freeing comes after.
+            // Acquire pairs with the Release of the seat's store: the participant's reads precede the freeing.
             .map(|seat| seat.load(Ordering::Acquire))
             .filter(|&seen| seen >= FIRST_EPOCH)
             .min()
@@ -156,32 +164,33 @@ impl<G: Send> Domain<G> {
     }
 }
 
-/// A thread that may read what the domain reclaims. Dropping it gives the seat back.
+/// A thread that may read the domain's memory. Dropping it vacates the seat.
 pub struct Participant<'d, G> {
     domain: &'d Domain<G>,
     seat: &'d AtomicU64,
-    /// What the seat holds. A cell, also so that no two threads can use one seat.
+    /// The value of the seat. A `Cell`, so that two threads can't share a participant.
     announced: Cell<u64>,
 }
 
 impl<'d, G> Participant<'d, G> {
-    /// The domain it takes part in.
+    /// The participant's domain.
     #[must_use]
     pub fn domain(&self) -> &'d Domain<G> {
         self.domain
     }
 
-    /// Declares that this thread holds no pointers now. Stays offline if it is offline.
+    /// Declares that this thread holds no pointers now. No effect while it is offline.
     #[inline]
     pub fn quiescent(&self) {
-        // Acquire pairs with the Release in `collect`: from here on this thread can't find what was unlinked before.
+        // Acquire pairs with the Release in `collect`: from here on this thread can't find memory unlinked
+        // before.
         let epoch = self.domain.epoch.load(Ordering::Acquire);
         if self.announced.get() != epoch && self.announced.get() != OFFLINE {
             self.announce(epoch);
         }
     }
 
-    /// Declares that this thread holds no pointers, and won't until it calls [`Participant::online`].
+    /// Declares that this thread holds no pointers until it calls [`Participant::online`].
     pub fn offline(&self) {
         self.announce(OFFLINE);
     }
@@ -189,14 +198,14 @@ impl<'d, G> Participant<'d, G> {
     /// Declares that this thread may hold pointers from here on.
     pub fn online(&self) {
         self.announce(self.domain.epoch.load(Ordering::Relaxed));
-        // Pairs with the fence in `oldest_seen_epoch`: what this thread reads next comes after the announcement. And
-        // makes the load an Acquire, as in `quiescent`.
+        // Pairs with the fence in `oldest_seen_epoch`: this thread's next reads come after the announcement. It
+        // also makes the load an Acquire, as in `quiescent`.
         fence(Ordering::SeqCst);
     }
 
     #[inline]
     fn announce(&self, state: u64) {
-        // Release pairs with the Acquire in `oldest_seen_epoch`: all that this thread read, it read before.
+        // Release pairs with the Acquire in `oldest_seen_epoch`: all earlier reads of this thread precede it.
         self.seat.store(state, Ordering::Release);
         self.announced.set(state);
     }

@@ -1,7 +1,7 @@
-//! The guards: the only way to the data of a slot.
+//! The guards: the only access to the data of a slot.
 //!
-//! A guard is made by the table when the latch has just been acquired (`table.rs`), or by the lot for a waiter, and
-//! releases it on drop. It goes to the slow path only if somebody waits to be called.
+//! The table creates a guard right after it acquires the latch, or after the lot has acquired it for a waiter.
+//! The guard releases the latch on drop. The release takes the slow path only if there are waiters to wake.
 
 use crate::latch::Released;
 use crate::shim::{ReadAccess, WriteAccess};
@@ -9,13 +9,13 @@ use crate::table::{LatchCell, LatchTable};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A slot, held to read or to write.
+/// A slot held for reading or for writing.
 #[must_use]
 #[derive(Debug)]
 pub enum Guard<'t, H, T> {
-    /// Held to read.
+    /// Held for reading.
     Read(ReadGuard<'t, H, T>),
-    /// Held to write.
+    /// Held for writing.
     Write(WriteGuard<'t, H, T>),
 }
 
@@ -29,7 +29,7 @@ impl<H, T> Guard<'_, H, T> {
         }
     }
 
-    /// The data to write, if it is held to write.
+    /// Mutable data, if the slot is held for writing.
     #[inline(always)]
     #[must_use]
     pub fn as_mut(&mut self) -> Option<&mut T> {
@@ -52,7 +52,7 @@ impl<H, T> Deref for Guard<'_, H, T> {
     }
 }
 
-/// A slot held to read, released on drop.
+/// A slot held for reading, released on drop.
 #[must_use]
 pub struct ReadGuard<'t, H, T> {
     cell: &'t LatchCell<H, T>,
@@ -60,7 +60,7 @@ pub struct ReadGuard<'t, H, T> {
     access: ReadAccess<T>,
 }
 
-/// A slot held to write, released on drop.
+/// A slot held for writing, released on drop.
 #[must_use]
 pub struct WriteGuard<'t, H, T> {
     cell: &'t LatchCell<H, T>,
@@ -69,11 +69,11 @@ pub struct WriteGuard<'t, H, T> {
 }
 
 impl<'t, H, T> ReadGuard<'t, H, T> {
-    /// The guard for a latch that has just been acquired to read.
+    /// Creates the guard of a latch that has just been acquired for reading.
     ///
     /// # Safety
-    /// 1. `cell` is one of the table's.
-    /// 2. Its latch was acquired to read, and nobody but this guard releases that.
+    /// 1. `cell` belongs to `table`.
+    /// 2. Its latch was acquired for reading, and only this guard releases it.
     #[inline(always)]
     pub(crate) unsafe fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
         ReadGuard { access: cell.data.begin_read(), cell, table }
@@ -85,14 +85,14 @@ impl<'t, H, T> ReadGuard<'t, H, T> {
         self.table.slot_of(self.cell)
     }
 
-    /// What anyone may read of the slot at any time.
+    /// The shared part of the slot, which any thread may read at any time.
     #[inline(always)]
     #[must_use]
     pub fn shared(&self) -> &'t H {
         &self.cell.shared
     }
 
-    /// Whether somebody waits for the slot: a hint to let go soon.
+    /// Whether a session waits for the slot: a hint to release it soon.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
@@ -101,11 +101,11 @@ impl<'t, H, T> ReadGuard<'t, H, T> {
 }
 
 impl<'t, H, T> WriteGuard<'t, H, T> {
-    /// The guard for a latch that has just been acquired to write.
+    /// Creates the guard of a latch that has just been acquired for writing.
     ///
     /// # Safety
-    /// 1. `cell` is one of the table's.
-    /// 2. Its latch was acquired to write, and nobody but this guard releases that.
+    /// 1. `cell` belongs to `table`.
+    /// 2. Its latch was acquired for writing, and only this guard releases it.
     #[inline(always)]
     pub(crate) unsafe fn new(table: &'t LatchTable<H, T>, cell: &'t LatchCell<H, T>) -> Self {
         WriteGuard { access: cell.data.begin_write(), cell, table }
@@ -117,14 +117,14 @@ impl<'t, H, T> WriteGuard<'t, H, T> {
         self.table.slot_of(self.cell)
     }
 
-    /// What anyone may read of the slot at any time.
+    /// The shared part of the slot, which any thread may read at any time.
     #[inline(always)]
     #[must_use]
     pub fn shared(&self) -> &'t H {
         &self.cell.shared
     }
 
-    /// Whether somebody waits for the slot: a hint to let go soon.
+    /// Whether a session waits for the slot: a hint to release it soon.
     #[inline]
     #[must_use]
     pub fn is_wanted(&self) -> bool {
@@ -137,7 +137,8 @@ impl<H, T> Deref for ReadGuard<'_, H, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to read (`new` 2), which keeps writers out.
+        // SAFETY: (1) the access begins and ends with the guard. (2) the latch is held for reading (`new` 2),
+        // which excludes writers.
         unsafe { self.access.data(&self.cell.data) }
     }
 }
@@ -147,7 +148,8 @@ impl<H, T> Deref for WriteGuard<'_, H, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write (`new` 2), which keeps all out.
+        // SAFETY: (1) the access begins and ends with the guard. (2) the latch is held for writing (`new` 2),
+        // which excludes all others.
         unsafe { self.access.data(&self.cell.data) }
     }
 }
@@ -155,7 +157,8 @@ impl<H, T> Deref for WriteGuard<'_, H, T> {
 impl<H, T> DerefMut for WriteGuard<'_, H, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: (1) begun with the guard, ends with it. (2) the latch is held to write (`new` 2), which keeps all out.
+        // SAFETY: (1) the access begins and ends with the guard. (2) the latch is held for writing (`new` 2),
+        // which excludes all others.
         unsafe { self.access.data_mut(&self.cell.data) }
     }
 }

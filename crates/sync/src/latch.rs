@@ -1,35 +1,37 @@
-//! One slot's reader/writer latch: a single word, a step at a time, never a wait.
+//! One slot's reader/writer latch: a single atomic word with non-blocking transitions.
 //!
-//! The word, from the top:
+//! The word, from the most significant bit:
 //!
 //! | bits | name | meaning |
 //! |---|---|---|
-//! | 31 | `WRITER` | one writer has the latch |
-//! | 30 | `WAITERS` | somebody in the slot's queue waits to be called: who frees the latch goes to the lot |
-//! | 29 | `FAIR` | somebody in the queue was called and came too late: newcomers keep out |
-//! | 23-28 | `OVERTAKEN` | readers that joined other readers past the queue since the last call |
-//! | 0-22 | `READERS` | how many readers have the latch |
+//! | 31 | `WRITER` | one writer holds the latch |
+//! | 30 | `WAITERS` | the slot's queue has waiters to wake: the releasing thread runs the lot |
+//! | 29 | `FAIR` | a woken waiter failed to claim: newcomers are kept out |
+//! | 23-28 | `OVERTAKEN` | readers that joined other readers past the queue since the last wake-up |
+//! | 0-22 | `READERS` | the number of readers that hold the latch |
 //!
-//! `0` is free with nobody waiting: the state that the fast path expects, without looking first.
+//! `0` is free without waiters: the state that the fast path assumes without loading the word first.
+//! A newcomer is a session that requests the latch without having been queued for it.
 //!
-//! | FROM | TO | step | who |
+//! | FROM | TO | step | by |
 //! |---|---|---|---|
-//! | no `WRITER`, no `FAIR`, not overtaken too often | `READERS` + 1, `OVERTAKEN` + 1 if it passes waiters | [`Latch::try_read`] | newcomer |
+//! | no `WRITER`, no `FAIR`, `OVERTAKEN` below its maximum | `READERS` + 1, `OVERTAKEN` + 1 if it passes waiters | [`Latch::try_read`] | newcomer |
 //! | no `WRITER`, no `READERS`, no `FAIR` | + `WRITER` | [`Latch::try_write`] | newcomer |
-//! | `READERS` > 0 | `READERS` - 1; the last one calls if `WAITERS` | [`Latch::release_read`] | a reader |
-//! | `WRITER` | - `WRITER`; calls if `WAITERS` | [`Latch::release_write`] | the writer |
-//! | not to be had | + `WAITERS` | [`Latch::acquire_or_announce`] | lot |
+//! | `READERS` > 0 | `READERS` - 1; the last reader runs the lot if `WAITERS` | [`Latch::release_read`] | reader |
+//! | `WRITER` | - `WRITER`; runs the lot if `WAITERS` | [`Latch::release_write`] | writer |
+//! | not available | + `WAITERS` | [`Latch::acquire_or_announce`] | lot |
 //! | any | + `WAITERS` + `FAIR` | [`Latch::block_newcomers`] | lot |
 //! | no `WRITER` (and, to write, no `READERS`) | as `try_read`, `try_write`, but past `FAIR` | [`Latch::try_grant`] | lot |
-//! | any | `OVERTAKEN` = 0; - `FAIR`, - `WAITERS` when nobody needs them | [`Latch::settle`] | lot |
+//! | any | - `FAIR`, - `WAITERS`, `OVERTAKEN` = 0 when no waiter needs them | [`Latch::update_waiter_bits`] | lot |
+//! | any | `OVERTAKEN` = 0 | [`Latch::forgive_overtaking`] | lot |
 //!
-//! "lot" is who holds the lock of the slot's shard in the parking lot (`lot.rs`); only they change `WAITERS`
-//! and `FAIR`.
+//! "lot" is the thread that holds the lock of the slot's shard in the parking lot (`lot.rs`). Only it changes
+//! `WAITERS` and `FAIR`.
 //!
 //! Invariants: (1) never `WRITER` and `READERS`; (2) `FAIR` only with `WAITERS`; (3) `OVERTAKEN` only with `WAITERS`.
 //!
-//! Ordering: whoever acquires reads-with-`Acquire` the word that the releases before it wrote with `Release`;
-//! in between are only read-modify-writes, which keep the release sequences of all earlier holders going.
+//! Ordering: an acquisition reads the word with `Acquire`, which pairs with the `Release` of earlier releases.
+//! All writes in between are read-modify-writes, so they continue the release sequences of all earlier holders.
 
 use crate::shim::{AtomicU32, Ordering, spin_loop};
 
@@ -41,9 +43,10 @@ const OVERTAKEN: u32 = FAIR - OVERTAKEN_ONE;
 const READERS: u32 = OVERTAKEN_ONE - 1;
 const FREE: u32 = 0;
 
-/// How often a newcomer looks again before it gives up: in all some 0.5 us (a pause is 26 ns on Zen 3, twice that on
-/// other processors), several times as long as a command has a latch. Longer would only be waiting for a holder that
-/// is itself parked or not running; parking and resuming costs less than a microsecond more.
+/// Number of retries by a newcomer before it parks: about 0.5 us in total, several times as long as a command
+/// holds a latch. A pause takes 26 ns on Zen 3, twice that on other processors. Spinning longer would mean
+/// waiting for a holder that is itself parked or not running. Parking and resuming costs less than a
+/// microsecond more.
 #[cfg(not(any(loom, miri)))]
 const SPIN_COUNT_MAX: u32 = 20;
 #[cfg(any(loom, miri))]
@@ -51,16 +54,16 @@ const SPIN_COUNT_MAX: u32 = 1;
 
 const _: () = assert!(WRITER | WAITERS | FAIR | OVERTAKEN | READERS == u32::MAX);
 
-/// What a latch is wanted for.
+/// The access for which a latch is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// To read, together with other readers.
+    /// Shared with other readers.
     Read,
-    /// To write, alone.
+    /// Exclusive.
     Write,
 }
 
-/// What is left to do for whoever released a latch.
+/// The work left for the releasing thread.
 #[must_use = "waiters that are not called wait for ever"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
@@ -68,7 +71,7 @@ pub(crate) enum Released {
     CallWaiters,
 }
 
-/// How [`Latch::acquire_or_announce`] ended.
+/// Outcome of [`Latch::acquire_or_announce`].
 #[must_use = "the latch may now be held"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Announced {
@@ -84,19 +87,19 @@ impl Latch {
         Latch(AtomicU32::new(FREE))
     }
 
-    /// Acquires to read, at once or not at all.
+    /// Tries to acquire for reading, without waiting.
     #[inline(always)]
     #[must_use]
     pub(crate) fn try_read(&self) -> bool {
-        // Blindly, not load-then-swap: a load would first fetch the cache line shared, then again to own it.
-        // Acquire pairs with the Release of `release_write`.
+        // Compare-exchange without a prior load: a load would fetch the cache line as shared first, then again
+        // as exclusive. Acquire pairs with the Release of `release_write`.
         match self.0.compare_exchange(FREE, 1, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
             Err(word) => self.try_read_from(word),
         }
     }
 
-    /// Acquires to write, at once or not at all.
+    /// Tries to acquire for writing, without waiting.
     #[inline(always)]
     #[must_use]
     pub(crate) fn try_write(&self) -> bool {
@@ -134,7 +137,7 @@ impl Latch {
         false
     }
 
-    /// Goes on trying for a bounded, short time, unless the latch is reserved for waiters.
+    /// Retries for a short, bounded time. Stops at once if the latch is reserved for waiters.
     #[cold]
     #[must_use]
     pub(crate) fn spin(&self, mode: Mode) -> bool {
@@ -155,31 +158,28 @@ impl Latch {
         false
     }
 
-    /// Gives back what a successful read acquisition took.
+    /// Releases a read acquisition.
     #[inline(always)]
     pub(crate) fn release_read(&self) -> Released {
         // Release pairs with the Acquire of the next writer.
         let word = self.0.fetch_sub(1, Ordering::Release);
         debug_assert!(
             word & READERS != 0 && word & WRITER == 0,
-            "released to read, not held to read: {word:#x}"
+            "read release without a read holder: {word:#x}"
         );
         if word & (WAITERS | READERS) == WAITERS | 1 { Released::CallWaiters } else { Released::Done }
     }
 
-    /// Gives back what a successful write acquisition took.
+    /// Releases a write acquisition.
     #[inline(always)]
     pub(crate) fn release_write(&self) -> Released {
         // Release pairs with the Acquire of the next holder.
         let word = self.0.fetch_sub(WRITER, Ordering::Release);
-        debug_assert!(
-            word & WRITER != 0 && word & READERS == 0,
-            "released to write, not held to write: {word:#x}"
-        );
+        debug_assert!(word & WRITER != 0 && word & READERS == 0, "write release without a writer: {word:#x}");
         if word & WAITERS != 0 { Released::CallWaiters } else { Released::Done }
     }
 
-    /// Gives back what an acquisition in `mode` took.
+    /// Releases an acquisition in `mode`.
     pub(crate) fn release(&self, mode: Mode) -> Released {
         match mode {
             Mode::Read => self.release_read(),
@@ -187,7 +187,7 @@ impl Latch {
         }
     }
 
-    /// Whether somebody waits to be called when the latch is released.
+    /// Whether a waiter must be woken when the latch is released.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WAITERS != 0
@@ -195,7 +195,8 @@ impl Latch {
 
     /// Acquires as a newcomer, or else announces a waiter. Lot only.
     ///
-    /// In one step: a holder either released before, and the latch is acquired, or sees `WAITERS` when it does.
+    /// One atomic step: either the holder has already released and the latch is acquired, or the holder sees
+    /// `WAITERS` when it releases.
     pub(crate) fn acquire_or_announce(&self, mode: Mode) -> Announced {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -211,19 +212,19 @@ impl Latch {
         }
     }
 
-    /// Keeps newcomers out until [`Latch::settle`] lets them in. Lot only.
+    /// Keeps newcomers out until [`Latch::update_waiter_bits`] admits them again. Lot only.
     ///
-    /// A release after this one calls the lot; one before is seen by a [`Latch::try_grant`] that follows.
+    /// A later release runs the lot; an earlier one is seen by a following [`Latch::try_grant`].
     pub(crate) fn block_newcomers(&self) {
         self.0.fetch_or(WAITERS | FAIR, Ordering::Relaxed);
     }
 
-    /// Acquires for a waiter, past `FAIR`. Lot only.
+    /// Acquires for a waiter, ignoring `FAIR`. Lot only.
     #[must_use]
     pub(crate) fn try_grant(&self, mode: Mode) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while Self::is_compatible(mode, word) {
-            // Acquire pairs with the releases of the holders before; the lot's lock passes it on to the waiter.
+            // Acquire pairs with the releases of earlier holders; the lot's lock passes it on to the waiter.
             match self.0.compare_exchange_weak(
                 word,
                 Self::with_holder(mode, word),
@@ -237,14 +238,14 @@ impl Latch {
         false
     }
 
-    /// Whether a waiter called now would find the latch to be had, if nobody is faster. Lot only.
+    /// Whether a waiter woken now could acquire the latch, unless a newcomer is faster. Lot only.
     pub(crate) fn would_grant(&self, mode: Mode) -> bool {
         Self::is_compatible(mode, self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes down what the waiters that are left don't need. Lot only.
+    /// Clears the bits that the remaining waiters do not need. Lot only.
     ///
-    /// `waiting_count` wait for their first call, `handoff_pending_count` came too late once.
+    /// `waiting_count` waiters have not been woken yet; `handoff_pending_count` have failed a claim.
     pub(crate) fn update_waiter_bits(&self, waiting_count: usize, handoff_pending_count: usize) {
         let obsolete = match (waiting_count, handoff_pending_count) {
             (0, 0) => WAITERS | FAIR | OVERTAKEN,
@@ -256,14 +257,14 @@ impl Latch {
         }
     }
 
-    /// Lets readers join readers again, as a waiter has been called. Lot only.
+    /// Allows readers to join readers again, after a waiter was woken. Lot only.
     pub(crate) fn forgive_overtaking(&self) {
         if self.0.load(Ordering::Relaxed) & OVERTAKEN != 0 {
             self.0.fetch_and(!OVERTAKEN, Ordering::Relaxed);
         }
     }
 
-    /// Whether the holders that `word` shows, if any, leave room for one more in `mode`.
+    /// Whether the holders in `word`, if any, permit another one in `mode`.
     #[inline(always)]
     fn is_compatible(mode: Mode, word: u32) -> bool {
         match mode {
@@ -272,7 +273,7 @@ impl Latch {
         }
     }
 
-    /// Whether somebody who has not waited may have the latch.
+    /// Whether a newcomer may acquire the latch.
     #[inline(always)]
     fn is_open_to(mode: Mode, word: u32) -> bool {
         Self::is_compatible(mode, word)
@@ -282,7 +283,7 @@ impl Latch {
 
     #[inline(always)]
     fn with_newcomer(mode: Mode, word: u32) -> u32 {
-        // While readers have the latch nobody calls a waiting writer: count those who make it wait longer.
+        // A waiting writer is not woken while readers hold the latch: count the readers that prolong its wait.
         let overtakes = mode == Mode::Read && word & WAITERS != 0 && word & READERS != 0;
         Self::with_holder(mode, word) + if overtakes { OVERTAKEN_ONE } else { 0 }
     }
@@ -291,14 +292,14 @@ impl Latch {
     fn with_holder(mode: Mode, word: u32) -> u32 {
         match mode {
             Mode::Read => {
-                assert!(word & READERS != READERS, "eight million readers of one slot");
+                assert!(word & READERS != READERS, "more than eight million readers of one slot");
                 word + 1
             }
             Mode::Write => word | WRITER,
         }
     }
 
-    /// Asserts the invariants, given what the lot knows of the slot's queue. Lot only.
+    /// Asserts the invariants against the lot's counts for the slot's queue. Lot only.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self, waiting_count: usize, handoff_pending_count: usize) {
         let word = self.0.load(Ordering::Relaxed);

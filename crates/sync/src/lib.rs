@@ -1,22 +1,23 @@
-//! How threads share: latches, mailboxes, epochs, counters.
+//! Synchronization between threads: latches, mailboxes, epochs, counters.
 //!
-//! | module | what for |
+//! | module | contents |
 //! |---|---|
-//! | [`table`] | [`LatchTable`]: slots, each behind a reader/writer latch that nobody ever blocks on |
-//! | [`mailbox`] | [`Mailbox`]: messages to one thread, and a wake-up only if it sleeps |
-//! | [`epoch`] | [`Domain`](epoch::Domain): memory read without a latch is freed when no thread can still see it |
-//! | [`Wait`] | who ends a blocked client's wait: exactly one of all who may |
+//! | [`table`] | [`LatchTable`]: slots behind reader/writer latches, on which no thread ever blocks |
+//! | [`mailbox`] | [`Mailbox`]: messages to one thread, with a wake-up only if it sleeps |
+//! | [`epoch`] | [`Domain`](epoch::Domain): frees memory that is read without a latch once no thread can still read it |
+//! | [`Wait`] | a blocked client's wait, ended by exactly one of several competing events |
 //! | [`counter`] | [`ThreadCounter`]: statistics written by one thread, read by all |
-//! | [`Passage`] | what is read without a lock: whoever changes it can wait for those who may have read it before |
-//! | [`MemoryCharge`] | what a connection counts for in a sum, until anybody takes it out |
-//! | [`simulation`] | all threads under one seed, for tests |
-//! | [`allocator`] | how many bytes are allocated, counted without one counter for all |
+//! | [`Passage`] | lock-free reads; after a change the writer can wait for readers of the previous state |
+//! | [`MemoryCharge`] | a connection's share of a shared sum; any thread can remove it |
+//! | [`simulation`] | deterministic scheduling of all threads from one seed, for tests |
+//! | [`allocator`] | the number of allocated bytes, without a single shared counter |
 //!
-//! Owns the protocols between threads. Other crates use its `atomic`, `Mutex`, `mpsc`, `thread` and so on instead of the
-//! standard library's: they are the standard library's, unless the feature `simulation` puts a seeded scheduler behind them.
-//! Never does I/O, starts no thread, reads no clock. The only lock is the parking lot's (and the epochs'
-//! garbage list's): held for a few dozen instructions, and taken only by who could not have a latch, or
-//! who has to call such a waiter.
+//! Owns the protocols between threads. Other crates use the `atomic`, `Mutex`, `mpsc`, `thread` and so on
+//! exported here. They are the standard library's, unless the feature `simulation` puts a seeded scheduler
+//! behind them.
+//! Performs no I/O, starts no thread, reads no clock. The only locks are the parking lot's and that of the
+//! epochs' garbage list. Each is held for a few dozen instructions. The lot's is taken only after a failed
+//! acquisition, or to wake a waiter.
 //!
 //! All atomics but the allocator's come from `shim.rs`, so that `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test loom`
 //! runs the same code under loom. Miri runs the rest: `cargo +nightly miri test -p sync`.
@@ -49,12 +50,12 @@ pub use passage::{Closed, Inside, Passage};
 pub use table::{Claim, LatchTable, Parked};
 pub use wait::{End, PutBack, TryServe, Wait};
 
-/// A hash map whose order repeats in a simulation. Made by `default()`.
+/// A hash map whose iteration order is reproducible in a simulation. Made by `default()`.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
-/// A hash set whose order repeats in a simulation. Made by `default()`.
+/// A hash set whose iteration order is reproducible in a simulation. Made by `default()`.
 pub type HashSet<K> = std::collections::HashSet<K, RandomState>;
 
-// What other crates use instead of `std::sync` and `std::thread`: the same, or what a simulation schedules.
+// Replacements for `std::sync` and `std::thread` in other crates: the standard types, or simulated ones.
 #[cfg(all(feature = "simulation", not(loom)))]
 pub use simulation::{
     atomic, channel as mpsc,

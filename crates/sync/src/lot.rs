@@ -1,27 +1,28 @@
-//! The parking lot: for each slot that somebody waits for, the queue of those who wait.
+//! The parking lot: a queue of waiters for each contended slot.
 //!
-//! Owns the queues, and the bits `WAITERS` and `FAIR` of the latches. Touched only under contention: by who could
-//! not have a latch, and by who releases one that has `WAITERS`. A waiter is a token; what it stands for, and how
-//! it is told, is the business of the `wake` function, which is called outside the lock.
+//! Owns the queues, and the bits `WAITERS` and `FAIR` of the latches. Used only under contention: after a
+//! failed acquisition, and by the release of a latch that has `WAITERS`. A waiter is a token. The `wake`
+//! function gives the token its meaning; it is called outside the lock.
 //!
 //! | FROM | TO | step |
 //! |---|---|---|
-//! | - | `Waiting` | [`Lot::park`]: the latch can't be had |
-//! | `Waiting` | `Called` | [`Queue::serve`]: the latch could be had; woken. Newcomers may be faster |
-//! | `Waiting`, `Called` | gone | [`Lot::claim`]: has the latch |
-//! | `Waiting`, `Called` | `HandoffPending` | [`Lot::claim`]: came too late; from now on newcomers keep out |
+//! | - | `Waiting` | [`Lot::park`]: the latch is not available |
+//! | `Waiting` | `Called` | [`Queue::serve`]: the latch is available; woken. Newcomers may be faster |
+//! | `Waiting`, `Called` | removed | [`Lot::claim`]: acquired the latch |
+//! | `Waiting`, `Called` | `HandoffPending` | [`Lot::claim`]: too late; newcomers are kept out from now on |
 //! | `HandoffPending` | `Granted` | [`Queue::serve`]: the latch is handed over; woken |
-//! | `Granted` | gone | [`Lot::claim`]: has the latch |
-//! | any | gone | [`Lot::cancel`]: the turn is passed on, and a granted latch released |
+//! | `Granted` | removed | [`Lot::claim`]: holds the latch |
+//! | any | removed | [`Lot::cancel`]: the next waiter is served, and a granted latch released |
 //!
-//! Calling before granting keeps a hot slot fast when threads are more than cores: the latch is never kept for
-//! a thread that is not known to run. Granting after the first vain claim makes sure that everybody has it in
-//! the end, in the order of the queue. Between a `serve` that wakes a waiter and its `claim`, nobody wakes it again.
+//! Waking before granting keeps a hot slot fast when threads outnumber cores: the latch is never reserved for a
+//! thread that may not be running. Granting after the first failed claim ensures that every waiter acquires the
+//! latch eventually, in queue order. Between a `serve` that wakes a waiter and its `claim`, the waiter is not
+//! woken again.
 //!
-//! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the numbers of waiters in
-//! these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and only if `handoff_pending_count` is not;
-//! (3) no queue is empty; (4) somebody will go on: if anybody is `Waiting` or `HandoffPending`, the latch is held, or a waiter has been
-//! woken that has not claimed yet.
+//! Invariants, whenever the shard is not locked: (1) `waiting_count` and `handoff_pending_count` are the
+//! numbers of waiters in these states; (2) `WAITERS` is set if and only if one of them is not 0, `FAIR` if and
+//! only if `handoff_pending_count` is not 0; (3) no queue is empty; (4) progress: if any waiter is `Waiting` or
+//! `HandoffPending`, the latch is held, or a woken waiter has not claimed yet.
 
 use crate::counter::Padded;
 use crate::latch::{Announced, Latch, Mode, Released};
@@ -34,10 +35,10 @@ const SHARD_COUNT: usize = 64;
 #[cfg(loom)]
 const SHARD_COUNT: usize = 2;
 
-/// Tells whoever `token` stands for to claim.
+/// Wakes the session of a token, so that it claims.
 pub(crate) type Wake = Box<dyn Fn(u64) + Send + Sync>;
 
-/// What a claim came to.
+/// Outcome of a claim.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
@@ -51,7 +52,7 @@ pub(crate) struct Lot {
     wake: Wake,
 }
 
-/// The queues of the slots `shard, shard + SHARD_COUNT, ...`; none where nobody waits.
+/// The queues of the slots `shard, shard + SHARD_COUNT, ...`; `None` for a slot without waiters.
 type Shard = Box<[Option<Box<Queue>>]>;
 
 impl Lot {
@@ -61,7 +62,7 @@ impl Lot {
         Lot { shards: (0..SHARD_COUNT).map(shard).collect(), wake }
     }
 
-    /// Acquires, or else queues a waiter: in one step, as the holder sees it.
+    /// Acquires, or else queues a waiter. This is one step with respect to the holder.
     pub(crate) fn park(&self, latch: &Latch, slot: usize, mode: Mode, token: u64) -> Announced {
         let mut shard = lock(&self.shards[slot % SHARD_COUNT]);
         let announced = latch.acquire_or_announce(mode);
@@ -75,25 +76,25 @@ impl Lot {
         announced
     }
 
-    /// Acquires for a waiter that has been woken, or else makes sure that it comes first next time.
+    /// Acquires for a woken waiter. On failure the waiter is next in line.
     pub(crate) fn claim(&self, latch: &Latch, slot: usize, token: u64) -> Claimed {
         self.with_queue(latch, slot, |queue, calls| queue.claim(latch, token, calls))
             .unwrap_or(Claimed::NotWaiting)
     }
 
-    /// Takes a waiter out, wherever it has got to.
+    /// Removes a waiter in any state.
     pub(crate) fn cancel(&self, latch: &Latch, slot: usize, token: u64) {
         self.with_queue(latch, slot, |queue, calls| queue.cancel(latch, token, calls));
     }
 
-    /// Does what a release has left to do.
+    /// Serves the queue after a release.
     #[cold]
     #[inline(never)]
     pub(crate) fn call_waiters(&self, latch: &Latch, slot: usize) {
         self.with_queue(latch, slot, |queue, calls| queue.serve(latch, calls));
     }
 
-    /// Runs `step` on the slot's queue, if there is one, and wakes who has been called.
+    /// Runs `step` on the slot's queue, if there is one, then wakes the collected tokens.
     fn with_queue<R>(
         &self,
         latch: &Latch,
@@ -115,7 +116,7 @@ impl Lot {
     }
 }
 
-/// Who waits for one slot, in order of arrival.
+/// The waiters for one slot, in order of arrival.
 #[derive(Default)]
 struct Queue {
     waiters: VecDeque<Waiter>,
@@ -145,11 +146,12 @@ impl Queue {
         let has_it = match turn {
             Turn::Granted => true,
             Turn::HandoffPending => false,
-            // Those who came too late before go first.
+            // Waiters that failed a claim earlier go first.
             Turn::Waiting | Turn::Called => self.handoff_pending_count == 0 && latch.try_grant(mode),
         };
         if has_it {
-            // Nobody else can be served: who might have come along has been called with this one, or by a release since.
+            // No other waiter can be served here: any compatible waiter was woken with this one, or by a later
+            // release.
             self.remove(position);
             return Claimed::Acquired(mode);
         }
@@ -157,7 +159,7 @@ impl Queue {
             self.turn(position, Turn::HandoffPending);
             latch.block_newcomers();
             self.serve(latch, calls);
-            // It may have been released just now; then there is no need to wake oneself.
+            // The latch may just have been released; then this waiter needs no wake-up.
             if self.waiters[position].turn == Turn::Granted {
                 calls.forget(token);
                 self.remove(position);
@@ -171,13 +173,14 @@ impl Queue {
         let Some(position) = self.position(token) else { return };
         let Waiter { mode, turn, .. } = self.remove(position);
         if turn == Turn::Granted {
-            // Whatever it says, the others are served below.
+            // The result is ignored: the other waiters are served below.
             let (Released::Done | Released::CallWaiters) = latch.release(mode);
         }
         self.serve(latch, calls);
     }
 
-    /// Hands the latch to those who are due, as far as it goes; if none is left, calls whoever is next.
+    /// Grants the latch to as many pending waiters as possible; if none is left, wakes the next waiters in
+    /// line.
     fn serve(&mut self, latch: &Latch, calls: &mut Calls) {
         if self.handoff_pending_count > 0 {
             self.grant_due(latch, calls);
@@ -203,7 +206,7 @@ impl Queue {
         }
     }
 
-    /// Calls the first that has not been called: a writer alone, or all readers up to the next writer.
+    /// Wakes the first `Waiting` waiter: a writer alone, or all readers up to the next writer.
     fn call_next(&mut self, latch: &Latch, calls: &mut Calls) {
         let mut is_first = true;
         for position in 0..self.waiters.len() {
@@ -266,7 +269,7 @@ impl Queue {
     }
 }
 
-/// Who is to be woken once the shard is unlocked. Most often one, for which nothing is allocated.
+/// The tokens to wake once the shard is unlocked. Usually one, which needs no allocation.
 #[derive(Default)]
 struct Calls {
     first: Option<u64>,

@@ -1,46 +1,47 @@
-//! Messages from all threads to one, and a wake-up only when that one sleeps.
+//! Messages from all threads to one, with a wake-up only if it sleeps.
 //!
-//! The queue is one pointer to the youngest message, each linked to the one before it; the owner takes the
-//! whole chain in one swap and turns it round. That the owner sleeps is a state of the same word, so that "is
-//! there mail" and "does it sleep" can't be asked at different times:
+//! The queue is one pointer to the newest message, each linked to the previous one. The owner takes the whole
+//! chain in one swap and reverses it. "The owner sleeps" is a state of the same word, so that checking for mail
+//! and for sleep is one atomic step:
 //!
-//! | FROM | TO | step | who |
+//! | FROM | TO | step | by |
 //! |---|---|---|---|
 //! | empty | a message | [`Mailbox::post`], no wake-up | any thread |
 //! | messages | one more | [`Mailbox::post`], no wake-up | any thread |
-//! | `SLEEPING` | a message | [`Mailbox::post`], wake-up: at most one a sleep | any thread |
+//! | `SLEEPING` | a message | [`Mailbox::post`], wake-up: at most one per sleep | any thread |
 //! | empty | `SLEEPING` | [`Mailbox::prepare_sleep`] | owner |
-//! | messages | the same | [`Mailbox::prepare_sleep`], refused | owner |
+//! | messages | unchanged | [`Mailbox::prepare_sleep`], refused | owner |
 //! | `SLEEPING` | empty | [`Mailbox::awake`] | owner |
 //! | any but `CLOSED` | empty | [`Mailbox::drain`] | owner |
 //! | empty | `CLOSED` | [`Mailbox::close`] | owner, its last step |
-//! | messages | the same | [`Mailbox::close`], refused | owner |
-//! | `CLOSED` | the same | [`Mailbox::post`], refused: the message is returned | any thread |
+//! | messages | unchanged | [`Mailbox::close`], refused | owner |
+//! | `CLOSED` | unchanged | [`Mailbox::post`], refused: the message is returned | any thread |
 //! | `CLOSED` | empty | [`Mailbox::open`] | the next owner, its first step |
 //!
-//! Invariant: a message that is accepted is drained, if the owner ends by `close`: one that comes later is returned to its
-//! sender.
+//! Invariant: an accepted message is drained, provided that the owner ends with `close`. A later message is
+//! returned to its sender.
 //!
-//! Messages of one producer arrive in the order of posting. An open mailbox never refuses one, as most must not
-//! be lost (a wake-up, say); a sender of messages that may pile up checks [`Mailbox::unread_count`] first.
+//! Messages of one producer arrive in posting order. An open mailbox never refuses a message, as most must not
+//! be lost (a wake-up, for example). A sender of messages that may accumulate checks [`Mailbox::unread_count`]
+//! first.
 //!
-//! Cost: an allocation a message, and one read-modify-write for the chain and one for the count on the same line.
+//! Cost: one allocation per message, and two read-modify-writes on one line: the chain and the count.
 
 use crate::counter::Padded;
 use crate::shim::{AtomicPtr, AtomicUsize, Ordering, fence};
 use std::marker::PhantomData;
 use std::{fmt, ptr};
 
-/// A queue of messages to the thread that owns it. All others post.
+/// A queue of messages to the thread that owns it. All other threads post.
 pub struct Mailbox<M> {
     inbox: Padded<Inbox<M>>,
 }
 
 struct Inbox<M> {
-    /// The youngest message, or null, or [`sleeping`], or [`closed`].
+    /// The newest message, or null, or [`sleeping`], or [`closed`].
     youngest: AtomicPtr<Letter<M>>,
     unread_count: AtomicUsize,
-    /// The letters belong to the mailbox.
+    /// The mailbox owns the letters.
     letters: PhantomData<Letter<M>>,
 }
 
@@ -49,13 +50,13 @@ struct Letter<M> {
     older: *mut Letter<M>,
 }
 
-// SAFETY: messages only pass through, from the thread that posts to the one that drains: M: Send is what that takes.
+// SAFETY: messages only move from the posting thread to the draining one, for which M: Send suffices.
 unsafe impl<M: Send> Sync for Mailbox<M> {}
-// SAFETY: as above; the letters belong to the mailbox.
+// SAFETY: as above; the mailbox owns the letters.
 unsafe impl<M: Send> Send for Mailbox<M> {}
 
 impl<M: Send> Mailbox<M> {
-    /// An empty mailbox, whose owner is awake.
+    /// Creates an empty mailbox, whose owner is awake.
     #[must_use]
     pub fn new() -> Self {
         Mailbox {
@@ -67,7 +68,7 @@ impl<M: Send> Mailbox<M> {
         }
     }
 
-    /// Posts a message. If this returns `Ok(true)`, the owner sleeps, and it is the caller's duty to wake it.
+    /// Posts a message. If this returns `Ok(true)`, the owner sleeps, and the caller must wake it.
     ///
     /// # Errors
     /// The mailbox is closed; the message is returned.
@@ -77,17 +78,19 @@ impl<M: Send> Mailbox<M> {
         let mut youngest = self.inbox.youngest.load(Ordering::Relaxed);
         loop {
             if youngest == closed() {
-                // Pairs with the Release in `close`: the sender sees what the owner did before, e.g. where to send to instead.
+                // Pairs with the Release in `close`: the sender sees the owner's earlier writes, e.g. the new
+                // destination.
                 fence(Ordering::Acquire);
                 self.inbox.unread_count.fetch_sub(1, Ordering::Relaxed);
-                // SAFETY: from `Box::into_raw` above, and it was never linked.
+                // SAFETY: from `Box::into_raw` above, and never linked.
                 let letter = unsafe { Box::from_raw(letter) };
                 return Err(letter.message);
             }
             let older = if youngest == sleeping() { ptr::null_mut() } else { youngest };
-            // SAFETY: the letter was made above and nobody else knows it yet.
+            // SAFETY: the letter was made above and is not shared yet.
             unsafe { (*letter).older = older };
-            // Release pairs with the Acquire in `drain`, also through later posts: they continue the release sequence.
+            // Release pairs with the Acquire in `drain`, also through later posts, which continue the release
+            // sequence.
             match self.inbox.youngest.compare_exchange_weak(
                 youngest,
                 letter,
@@ -100,13 +103,13 @@ impl<M: Send> Mailbox<M> {
         }
     }
 
-    /// How many messages wait to be drained: exactly or, when seen while others post or the owner drains, about.
+    /// The number of messages not drained yet; approximate while other threads post or the owner drains.
     #[must_use]
     pub fn unread_count(&self) -> usize {
         self.inbox.unread_count.load(Ordering::Relaxed)
     }
 
-    /// Appends all messages to `messages`, the oldest first. Only for the owner. Nearly free if there are none.
+    /// Appends all messages to `messages`, oldest first. For the owner only. Nearly free if there are none.
     pub fn drain(&self, messages: &mut Vec<M>) {
         let youngest = self.inbox.youngest.load(Ordering::Relaxed);
         if youngest.is_null() || youngest == closed() {
@@ -117,7 +120,8 @@ impl<M: Send> Mailbox<M> {
         self.inbox.unread_count.fetch_sub(messages.len() - already, Ordering::Relaxed);
     }
 
-    /// Refuses all messages from now on, unless there are any: then returns false, and it should drain. Only for the owner.
+    /// Refuses all messages from now on and returns true. If there are messages, returns false, and the owner
+    /// must drain them. For the owner only.
     #[must_use = "false: there is mail"]
     pub fn close(&self) -> bool {
         // Release pairs with the fence in `post`.
@@ -127,9 +131,9 @@ impl<M: Send> Mailbox<M> {
             .is_ok()
     }
 
-    /// Undoes [`Self::close`], for a new owner.
+    /// Reverts [`Self::close`], for a new owner.
     pub fn open(&self) {
-        // Fails if it is open.
+        // Fails if the mailbox is open.
         let _ = self.inbox.youngest.compare_exchange(
             closed(),
             ptr::null_mut(),
@@ -138,10 +142,11 @@ impl<M: Send> Mailbox<M> {
         );
     }
 
-    /// Declares the owner asleep, unless there is mail: then returns false, and it should drain. Only for the owner.
+    /// Marks the owner as asleep and returns true. If there are messages, returns false, and the owner must
+    /// drain them. For the owner only.
     ///
-    /// After this, the first post returns true. A message posted before makes this return false.
-    #[must_use = "false: there is mail, and nobody will wake the owner for it"]
+    /// The first post after this returns `Ok(true)`. A message posted before makes this return false.
+    #[must_use = "false: there is mail, and no wake-up will follow"]
     pub fn prepare_sleep(&self) -> bool {
         self.inbox
             .youngest
@@ -149,10 +154,10 @@ impl<M: Send> Mailbox<M> {
             .is_ok()
     }
 
-    /// Declares the owner awake. Only for the owner, after it slept, for whatever reason it woke.
+    /// Marks the owner as awake. The owner calls it after a sleep, whatever the reason for waking.
     pub fn awake(&self) {
         if self.inbox.youngest.load(Ordering::Relaxed) == sleeping() {
-            // Fails if mail has come since: that ended the sleep as well.
+            // Fails if a message has arrived since, which also ended the sleep.
             let _ = self.inbox.youngest.compare_exchange(
                 sleeping(),
                 ptr::null_mut(),
@@ -163,18 +168,18 @@ impl<M: Send> Mailbox<M> {
     }
 }
 
-/// The address of no letter, which says that the owner sleeps and there is no mail.
+/// The marker for a sleeping owner and no mail. It is not the address of a letter.
 fn sleeping<M>() -> *mut Letter<M> {
     ptr::without_provenance_mut(1)
 }
 
-/// The address of no letter, which says that nobody will read any.
+/// The marker for a closed mailbox. It is not the address of a letter.
 fn closed<M>() -> *mut Letter<M> {
     ptr::without_provenance_mut(2)
 }
 
 impl<M> Inbox<M> {
-    /// Takes all letters that have been posted.
+    /// Takes all posted letters.
     fn take(&self) -> Chain<M> {
         // Acquire pairs with the Release in `post`.
         let youngest = self.youngest.swap(ptr::null_mut(), Ordering::Acquire);
@@ -182,7 +187,7 @@ impl<M> Inbox<M> {
         let mut letter = if is_letter { youngest } else { ptr::null_mut() };
         let mut younger = ptr::null_mut();
         while !letter.is_null() {
-            // SAFETY: the swap made all letters that were linked ours alone.
+            // SAFETY: the swap gave this thread exclusive ownership of all linked letters.
             let link = unsafe { &mut (*letter).older };
             let older = std::mem::replace(link, younger);
             younger = letter;
@@ -198,7 +203,7 @@ impl<M> Drop for Inbox<M> {
     }
 }
 
-/// Letters taken out of the mailbox and turned round, so that each is linked to the next younger one.
+/// Letters taken from the mailbox, in reverse: each is linked to the next newer one.
 struct Chain<M> {
     oldest: *mut Letter<M>,
 }
@@ -210,7 +215,7 @@ impl<M> Iterator for Chain<M> {
         if self.oldest.is_null() {
             return None;
         }
-        // SAFETY: from `Box::into_raw` in `post`, and in a chain that belongs to `self` alone, each letter once.
+        // SAFETY: from `Box::into_raw` in `post`; the chain belongs to `self` alone and holds each letter once.
         let letter = *unsafe { Box::from_raw(self.oldest) };
         self.oldest = letter.older;
         Some(letter.message)

@@ -1,19 +1,19 @@
-//! A memory_charge: what something counts for in a sum that others watch, until anybody takes it out of the sum.
+//! A memory charge: one item's contribution to a shared sum, which any thread can remove.
 
 use crate::shim::{AtomicU64, Ordering};
 
-/// The number that stands for "taken out".
+/// The value of a released charge.
 const GIVEN_UP: u64 = u64::MAX;
 
-/// A number that its owner sets and all may read, and that anybody may take out of the sum, once and for ever.
+/// A number that its owner sets and any thread may read. Any thread may remove it from the sum, permanently.
 ///
-/// Each step tells by how much the sum has grown (wrapping), and all those add up to the number in force, whoever took
-/// the steps and however they met: a sum that is kept by adding them is never off for good.
+/// Each step returns the (wrapping) change of the sum. The changes add up to the current number, in any
+/// interleaving of the steps, so a sum maintained by adding them is eventually exact.
 ///
 /// | from | to | step |
 /// |---|---|---|
 /// | in the sum with `a` | in the sum with `b` | [`MemoryCharge::set`], by the owner |
-/// | in the sum with `a` | given up | [`MemoryCharge::release`], by anybody |
+/// | in the sum with `a` | released | [`MemoryCharge::release`], by any thread |
 #[derive(Debug)]
 pub struct MemoryCharge(AtomicU64);
 
@@ -24,13 +24,13 @@ impl Default for MemoryCharge {
 }
 
 impl MemoryCharge {
-    /// Nothing yet.
+    /// Creates a charge of 0.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Sets it, if it was not given up. By how much it has grown, wrapping. Only for the owner.
+    /// Sets the charge unless it was released. Returns the change, wrapping. For the owner only.
     #[inline]
     #[must_use]
     pub fn set(&self, amount: u64) -> u64 {
@@ -39,14 +39,14 @@ impl MemoryCharge {
         if before == amount || before == GIVEN_UP {
             return 0;
         }
-        // Only giving up can come in between, and then there is nothing to set any more.
+        // Only a release can intervene; then there is nothing left to set.
         match self.0.compare_exchange(before, amount, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => amount.wrapping_sub(before),
             Err(_) => 0,
         }
     }
 
-    /// Takes it out of the sum for ever. What it was; 0 for all but the first who does.
+    /// Removes the charge from the sum permanently. Returns its value to the first caller, and 0 to later ones.
     pub fn release(&self) -> u64 {
         // Pairs with the load in `is_given_up`.
         match self.0.swap(GIVEN_UP, Ordering::AcqRel) {
@@ -55,14 +55,14 @@ impl MemoryCharge {
         }
     }
 
-    /// Whether somebody gave it up.
+    /// Whether the charge was released.
     #[inline]
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.0.load(Ordering::Acquire) == GIVEN_UP
     }
 
-    /// What it counts for.
+    /// The current value; 0 once released.
     #[inline]
     #[must_use]
     pub fn value(&self) -> u64 {

@@ -1,42 +1,43 @@
-//! A passage: threads go through without waiting for each other, and somebody who has changed what they read there can
-//! wait until nobody is inside who may have read it before. It may also be closed for a while.
+//! A passage: a read section that threads enter without waiting for each other. A thread that has changed the
+//! data read there can wait until all readers of the previous data have left. A passage may also be closed
+//! temporarily.
 //!
-//! Each thread has a lane, a counter of its own: odd while the thread is inside.
+//! Each thread has a lane, a counter of its own, which is odd while the thread is inside.
 //!
 //! | from | to | step |
 //! |---|---|---|
 //! | even | odd | [`Passage::enter`] |
 //! | odd | even | drop of [`Inside`], or `enter` finds the passage closed |
 //!
-//! Invariant: whoever enters after [`Passage::await_inside`] has begun sees what was written before that.
+//! Invariant: a thread that enters after the start of [`Passage::await_inside`] sees all writes made before it.
 
 use crate::counter::Padded;
 use crate::shim::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_loop};
 
-/// Looks before a waiting thread lets others run.
+/// Iterations of a waiting thread before it yields the processor.
 const SPIN_COUNT: u32 = 100;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Passage {
     lanes: Box<[Padded<AtomicU64>]>,
-    /// One more than the highest lane that was ever used.
+    /// One more than the highest lane ever used.
     used_count: AtomicUsize,
     closed: AtomicU32,
 }
 
-/// A thread is inside until this is dropped.
+/// Marks a thread as inside until dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Inside<'a>(&'a AtomicU64);
 
-/// Nobody is inside, and nobody enters until this is dropped.
+/// Keeps the passage empty and closed until dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Closed<'a>(&'a AtomicU32);
 
 impl Passage {
-    /// One for threads with numbers below `lane_count`.
+    /// Creates a passage for threads with numbers below `lane_count`.
     #[must_use]
     pub fn new(lane_count: usize) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Passage {
         }
     }
 
-    /// The thread with this number enters. It must not be inside already.
+    /// Enters as the thread with number `lane`, which must not already be inside.
     #[inline]
     pub fn enter(&self, lane: usize) -> Inside<'_> {
         if lane >= self.used_count.load(Ordering::Relaxed) {
@@ -57,8 +58,8 @@ impl Passage {
             let outside = own.load(Ordering::Relaxed);
             debug_assert_eq!(outside % 2, 0, "the thread is inside already");
             own.store(outside + 1, Ordering::Relaxed);
-            // Pairs with the one in `await_inside`: either that sees this thread inside, or this thread sees what was
-            // written before it.
+            // Pairs with the fence in `await_inside`: either it sees this thread inside, or this thread sees
+            // all writes before it.
             fence(Ordering::SeqCst);
             if self.closed.load(Ordering::Acquire) == 0 {
                 return Inside(own);
@@ -68,26 +69,26 @@ impl Passage {
         }
     }
 
-    /// How often a thread has entered or left, or found the passage closed: for tests.
+    /// How many times a thread has entered, left, or found the passage closed. For tests.
     #[doc(hidden)]
     #[must_use]
     pub fn step_count(&self, lane: usize) -> u64 {
         self.lanes[lane].0.load(Ordering::Acquire)
     }
 
-    /// Waits until those have left who are inside now. They are not expected to wait for anything there.
+    /// Waits until all threads that are inside now have left. They are expected not to wait while inside.
     pub fn await_inside(&self) {
         fence(Ordering::SeqCst);
         for lane in &self.lanes[..self.used_count.load(Ordering::SeqCst)] {
             let now = lane.0.load(Ordering::Acquire);
             if now % 2 == 1 {
-                // Pairs with the store of `Inside::drop`: what was done inside is seen.
+                // Pairs with the store in `Inside::drop`: the effects of the read section are visible.
                 wait_while(|| lane.0.load(Ordering::Acquire) == now);
             }
         }
     }
 
-    /// Keeps everybody out. Whoever wants that must see to it that nobody else does.
+    /// Closes the passage and waits until it is empty. Callers must exclude each other.
     pub fn close(&self) -> Closed<'_> {
         self.closed.store(1, Ordering::Release);
         self.await_inside();
@@ -113,7 +114,7 @@ fn wait_while(is_so: impl Fn() -> bool) {
     while is_so() {
         spin_loop();
         looks += 1;
-        // Whoever is waited for may need this processor.
+        // The awaited thread may need this processor.
         #[cfg(not(loom))]
         if looks % SPIN_COUNT == 0 {
             std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! The atomics, locks and cells of this crate: the exported ones (the standard library's, or with the feature `simulation`
-//! those of [`crate::simulation`]), or loom's under `--cfg loom`.
+//! The atomics, locks and cells of this crate: the exported ones (the standard library's, or those of
+//! [`crate::simulation`] with the feature `simulation`), or loom's under `--cfg loom`.
 //!
-//! [`DataCell`] is an `UnsafeCell` whose accesses have a beginning and an end, so that loom notices two that
-//! overlap. Without loom the beginning and the end are nothing, and take no room.
+//! [`DataCell`] is an `UnsafeCell` whose accesses have a beginning and an end, so that loom detects overlapping
+//! accesses. Without loom, accesses are zero-sized and compile to nothing.
 
 #[cfg(not(loom))]
 pub(crate) use crate::{
@@ -18,12 +18,12 @@ pub(crate) use loom::sync::{
 pub(crate) use data::{DataCell, ReadAccess, WriteAccess};
 use std::sync::PoisonError;
 
-/// Locks `mutex`, whether or not a thread died holding it: nothing that is locked here can be left half done.
+/// Locks `mutex`, ignoring poisoning: no data under these locks can be left half-changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells the processor, or loom, that this thread waits for another.
+/// Signals to the processor, or to loom, that this thread waits for another.
 #[inline]
 pub(crate) fn spin_loop() {
     #[cfg(loom)]
@@ -68,10 +68,10 @@ mod data {
     impl<T> ReadAccess<T> {
         /// # Safety
         /// 1. This access was begun on `cell` and has not ended.
-        /// 2. For all of `'c`, nobody has a write access to it.
+        /// 2. For all of `'c`, there is no write access to it.
         #[inline(always)]
         pub(crate) unsafe fn data<'c>(&'c self, cell: &'c DataCell<T>) -> &'c T {
-            // SAFETY: the pointer is valid as the cell lives, and nobody writes (2).
+            // SAFETY: the pointer is valid while the cell lives, and there is no writer (2).
             unsafe { &*cell.0.get() }
         }
 
@@ -82,10 +82,10 @@ mod data {
     impl<T> WriteAccess<T> {
         /// # Safety
         /// 1. This access was begun on `cell` and has not ended.
-        /// 2. Nobody else has any access to the cell while this one lasts.
+        /// 2. There is no other access to the cell while this one lasts.
         #[inline(always)]
         pub(crate) unsafe fn data<'c>(&'c self, cell: &'c DataCell<T>) -> &'c T {
-            // SAFETY: the pointer is valid as the cell lives, and nobody else writes (2).
+            // SAFETY: the pointer is valid while the cell lives, and there is no other writer (2).
             unsafe { &*cell.0.get() }
         }
 
@@ -93,8 +93,8 @@ mod data {
         /// As for [`WriteAccess::data`].
         #[inline(always)]
         pub(crate) unsafe fn data_mut<'c>(&'c mut self, cell: &'c DataCell<T>) -> &'c mut T {
-            // SAFETY: the pointer is valid as the cell lives, nobody else uses it (2), and `self` is borrowed
-            // mutably, so that the holder of this access doesn't either.
+            // SAFETY: the pointer is valid while the cell lives, there is no other access (2), and the mutable
+            // borrow of `self` excludes a second use of this access.
             unsafe { &mut *cell.0.get() }
         }
 
@@ -130,7 +130,7 @@ mod data {
     impl<T> ReadAccess<T> {
         pub(crate) unsafe fn data<'c>(&'c self, _: &'c DataCell<T>) -> &'c T {
             let pointer = self.0.as_ref().expect("the access has not ended");
-            // SAFETY: the caller's promise, which loom checks.
+            // SAFETY: the caller's obligation, which loom checks.
             unsafe { pointer.deref() }
         }
 
@@ -142,13 +142,13 @@ mod data {
     impl<T> WriteAccess<T> {
         pub(crate) unsafe fn data<'c>(&'c self, _: &'c DataCell<T>) -> &'c T {
             let pointer = self.0.as_ref().expect("the access has not ended");
-            // SAFETY: the caller's promise, which loom checks.
+            // SAFETY: the caller's obligation, which loom checks.
             unsafe { pointer.deref() }
         }
 
         pub(crate) unsafe fn data_mut<'c>(&'c mut self, _: &'c DataCell<T>) -> &'c mut T {
             let pointer = self.0.as_ref().expect("the access has not ended");
-            // SAFETY: the caller's promise, which loom checks.
+            // SAFETY: the caller's obligation, which loom checks.
             unsafe { pointer.deref() }
         }
 

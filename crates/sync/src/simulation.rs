@@ -1,38 +1,40 @@
-//! Deterministic simulation: the real program on real threads, of which exactly one runs at a time, as a seed says.
+//! Deterministic simulation: the real program on real threads, of which exactly one runs at a time, as the seed
+//! decides.
 //!
 //! With the Cargo feature `simulation` the types that this crate exports (`atomic`, [`Mutex`](crate::Mutex),
-//! [`RwLock`](crate::RwLock), [`Condvar`](crate::Condvar), `mpsc`, `thread`) are wrappers whose every operation is a
-//! scheduling point. A thread that belongs to no simulation sees the standard library's behaviour. Without the feature
-//! those names are the standard library's own, and the functions of this module are constants.
+//! [`RwLock`](crate::RwLock), [`Condvar`](crate::Condvar), `mpsc`, `thread`) are wrappers whose every operation
+//! is a scheduling point. For a thread outside any simulation they behave like the standard library's. Without
+//! the feature they are the standard library's types, and the functions of this module are constants.
 //!
 //! | call | effect |
 //! |---|---|
-//! | `Scheduler::new(seed, SchedulerOptions)`, `run(main)` | runs `main` and all it spawns; the `Outcome` has digest, steps and `Failure` |
-//! | `Scheduler::set_extension`, `extension::<T>()` | one shared object a type, e.g. the simulated network |
-//! | `spawn(name, f)`, or [`thread`](crate::thread) | a further simulated thread |
+//! | `Scheduler::new(seed, SchedulerOptions)`, `run(main)` | runs `main` and all threads it spawns; the `Outcome` has digest, steps and `Failure` |
+//! | `Scheduler::set_extension`, `extension::<T>()` | one shared object per type, e.g. the simulated network |
+//! | `spawn(name, f)`, or [`thread`](crate::thread) | starts another simulated thread |
 //! | `point()` | the scheduler may run another thread here |
-//! | `pass(Gap::X)` | a point where the thread may be stalled for long, if the options chose the gap |
-//! | `yield_now()` | another thread runs here if any can; time passes faster while all threads only yield |
+//! | `pass(Gap::X)` | a point where the thread may be stalled for long, if the options select the gap |
+//! | `yield_now()` | another runnable thread runs here, if any; time passes faster while all threads only yield |
 //! | `wait_until(deadline_us, ready)` | blocks until `ready()` or the deadline; `true` if ready |
 //! | `sleep_us(us)` | blocks for a span of virtual time |
 //! | `monotonic_ns()`, `unix_micros()`, `random_u64()` | the virtual clocks and the seed's numbers; `None` outside a simulation |
 //! | `step_wall_clock(delta_us)` | changes the wall clock only |
-//! | `stall(thread, us)` | the thread is not scheduled for that span |
+//! | `stall(thread, us)` | the thread is not scheduled for that time |
 //! | `trace(\|\| text)` | an event for the digest and the readable trace |
 //! | `without_points(f)` | runs `f` without scheduling points |
-//! | `planted(Fault::X)` | whether a defect is put back |
-//! | `note_freed`, `note_used`, `assert_not_freed` | memory that is read without a latch, if there is a [`FreedMemory`] |
+//! | `planted(Fault::X)` | whether the defect is enabled |
+//! | `note_freed`, `note_used`, `assert_not_freed` | track memory that is read without a latch, if there is a [`FreedMemory`] |
 //!
-//! Time is virtual: it moves by [`POINT_NS`] a point, by a little with each switch, and to the next deadline when all
-//! threads are blocked. Nothing in the digest depends on addresses, real time or the order of hash maps.
+//! Time is virtual: it advances by [`POINT_NS`] per point, slightly with each switch, and to the next deadline
+//! when all threads are blocked. Nothing in the digest depends on addresses, real time or the order of hash
+//! maps.
 //!
-//! Rules for `ready` closures: another thread evaluates them, at each scheduling decision. They may read atomics, the
-//! virtual clocks and data behind a `std::sync::Mutex` under which no scheduling point is ever reached. They may not block.
-//! A closure turns true only by another thread's action or by time; for the latter pass the deadline, since virtual time
-//! moves to deadlines only.
+//! Rules for `ready` closures: another thread evaluates them, at each scheduling decision. They may read
+//! atomics, the virtual clocks and data behind a `std::sync::Mutex` under which no scheduling point is ever
+//! reached. They may not block. A closure becomes true only by another thread's action or by time. In the
+//! latter case pass the deadline, since virtual time advances to deadlines only.
 //!
-//! After a failure (deadlock, step limit, panic) the threads that have not ended stay parked for ever: unwinding them
-//! would run the program's code in states that it can't be in. A process that meets failures leaks their threads.
+//! After a failure (deadlock, step limit, panic) the unfinished threads stay parked for ever: unwinding them
+//! would run the program's code in impossible states. A process that meets failures leaks their threads.
 
 #[cfg(all(feature = "simulation", not(loom)))]
 pub mod atomic;
@@ -70,46 +72,47 @@ pub use self::{
 #[cfg(not(all(feature = "simulation", not(loom))))]
 pub use absent::*;
 
-/// A defect that was mended and can be put back, to prove that the simulation finds it.
+/// A fixed defect that can be enabled again, to prove that the simulation finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A thread's last look at its mailbox and its leaving are two steps: mail in between is never read.
+    /// A thread checks its mailbox and deregisters in two steps: mail in between is never read.
     MailToClosedSeat,
     /// Timers follow the wall clock.
     WallClockTimers,
-    /// A quiet send is taken for complete while completions wait in the overflow list.
+    /// A send without a completion entry is considered complete while completions wait in the overflow list.
     SendSettledEarly,
     /// A segment is retired before the hint that leads to it is unlinked.
     RetireBeforeUnlink,
-    /// `CLIENT PAUSE` answers while batches that run may still write.
+    /// `CLIENT PAUSE` replies while running batches may still write.
     PauseBeforeBarrier,
-    /// A lock-free add is done as a load and a store.
+    /// A lock-free addition is a load and a store.
     TornAdd,
 }
 
-/// A step between two that other threads must not come in between, or must be able to. A thread that is stalled here for
-/// long meets states that a random schedule hardly ever reaches, as they take two or three such stalls at once.
+/// A gap between two steps, in which other threads either must not intervene or must be able to. A long stall
+/// here leads to states that a random schedule hardly ever reaches, as they take two or three such stalls at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// A request was let through: what begins now, e.g. a pause, does not hold it up; and it has not run.
+    /// A request was admitted but has not run: an event that begins now, e.g. a pause, does not delay it.
     LetThrough,
-    /// A message's receiver is known, and the message is not posted yet.
+    /// A message's receiver is chosen, but the message is not posted yet.
     ReceiverChosen,
-    /// A thread that is to end has looked whether anything is left for it, and has not left its seat.
+    /// A stopping thread has checked for remaining work, but has not deregistered.
     LastLook,
-    /// A table has replaced memory, and the hint does not follow yet.
+    /// A table has replaced memory, but its hint is not updated yet.
     MemoryReplaced,
     /// A hint has led to memory that is read later in the turn.
     MemoryFound,
-    /// A session could not have a latch, and does not wait in its queue yet.
+    /// A session failed to acquire a latch, but is not queued for it yet.
     LatchRefused,
-    /// A latch was released, and those that are due are not called yet.
+    /// A latch was released, but the waiters in line are not woken yet.
     LatchReleased,
 }
 
 #[cfg(not(all(feature = "simulation", not(loom))))]
 mod absent {
-    //! The module without the feature: constants that the optimiser removes.
+    //! Constants in place of the module without the feature, which the optimiser removes.
     use super::{Fault, Gap};
 
     /// Nanoseconds of the virtual monotonic clock; `None` outside a simulation.
@@ -126,7 +129,7 @@ mod absent {
         None
     }
 
-    /// The next of the seed's random numbers; `None` outside a simulation.
+    /// The next random number of the seed; `None` outside a simulation.
     #[inline(always)]
     #[must_use]
     pub fn random_u64() -> Option<u64> {
@@ -140,7 +143,7 @@ mod absent {
         false
     }
 
-    /// Whether a defect is put back.
+    /// Whether a defect is enabled.
     #[inline(always)]
     #[must_use]
     pub fn planted(_: Fault) -> bool {
@@ -155,19 +158,19 @@ mod absent {
     #[inline(always)]
     pub fn point() {}
 
-    /// A scheduling point with a name.
+    /// A named scheduling point.
     #[inline(always)]
     pub fn pass(_: Gap) {}
 
-    /// Notes that a block is freed.
+    /// Records that a block is freed.
     #[inline(always)]
     pub fn note_freed(_: usize, _: usize) {}
 
-    /// Notes that a block is in use again.
+    /// Records that a block is in use again.
     #[inline(always)]
     pub fn note_used(_: usize, _: usize) {}
 
-    /// Checks that an address is not in a freed block.
+    /// Asserts that an address is not in a freed block.
     #[inline(always)]
     pub fn assert_not_freed(_: usize) {}
 }

@@ -1,6 +1,6 @@
-//! The latched table: slots of data, each to be had only through a guard, which only its latch hands out.
+//! The latched table: slots of data, each accessible only through the guard of its latch.
 //!
-//! How to get slot `i`, without ever waiting:
+//! How to acquire slot `i` without blocking:
 //! ```text
 //! try_read / try_write ──some──> guard
 //!        └─none─> park(i, mode, token) ──Acquired──> guard
@@ -8,13 +8,13 @@
 //!                          claim(i, token) ──Acquired──> guard
 //!                                 └─Pending─> wake(token) will be called again
 //! ```
-//! A waiter that goes away calls `cancel`. Who wants several slots takes them in ascending order and keeps the
-//! guards it has while it waits for the next: then there is always one who can go on.
+//! A waiter that gives up calls `cancel`. A session that needs several slots acquires them in ascending order
+//! and keeps its guards while it waits for the next: then at least one session can always proceed.
 //!
-//! Owns the data and the latches. Touches, under contention, the lot (`lot.rs`). Never blocks on a latch.
+//! Owns the data and the latches. Uses the lot (`lot.rs`) under contention. Never blocks on a latch.
 //!
-//! Invariants: a [`WriteGuard`] is alone in its slot; a [`ReadGuard`] is there with [`ReadGuard`]s only; a latch
-//! held is a guard that lives, or one that the lot keeps for a waiter.
+//! Invariants: a [`WriteGuard`] is the only guard of its slot; a [`ReadGuard`] coexists with [`ReadGuard`]s
+//! only; each held latch belongs to a live guard, or is reserved by the lot for a waiter.
 //!
 //! Cost: uncontended, one read-modify-write to acquire and one to release, on the cache line that holds the
 //! latch, the shared part, and the beginning of the data.
@@ -26,14 +26,14 @@ use crate::shim::DataCell;
 use crate::simulation::{self, Gap};
 use std::fmt;
 
-/// A fixed number of slots, each with a reader/writer latch, `shared: H` that anyone may read at any time, and
-/// `data: T` that is to be had through a guard.
+/// A fixed number of slots, each with a reader/writer latch, `shared: H` that any thread may read at any time,
+/// and `data: T` that is accessible through a guard.
 pub struct LatchTable<H, T> {
     cells: Box<[LatchCell<H, T>]>,
     lot: Lot,
 }
 
-/// Latch first, then what is read without it, so that one cache line serves both.
+/// The latch comes first, then the part that is read without it, so that one cache line holds both.
 #[repr(C, align(64))]
 pub(crate) struct LatchCell<H, T> {
     pub(crate) latch: Latch,
@@ -48,8 +48,8 @@ unsafe impl<H: Sync, T: Send + Sync> Sync for LatchCell<H, T> {}
 impl<H, T> LatchTable<H, T> {
     /// A table of `count` free slots, filled by `make(slot)`.
     ///
-    /// `wake(token)` is called on whatever thread releases a latch that a waiter is to have; it should only
-    /// pass the message on. It may be called a moment after the waiter was cancelled.
+    /// `wake(token)` is called on the thread that releases a latch for which the token waits. It should only
+    /// forward the notification. It may be called shortly after the waiter was cancelled.
     pub fn new(
         count: usize,
         mut make: impl FnMut(usize) -> (H, T),
@@ -74,14 +74,14 @@ impl<H, T> LatchTable<H, T> {
         self.cells.is_empty()
     }
 
-    /// What anyone may read of a slot at any time. Panics, as all methods do, if there is no such slot.
+    /// The shared part of a slot, readable at any time. Panics, as all methods do, if the slot does not exist.
     #[inline(always)]
     #[must_use]
     pub fn shared(&self, slot: usize) -> &H {
         &self.cells[slot].shared
     }
 
-    /// Has the processor fetch the first cache line of a slot, to own it.
+    /// Prefetches the first cache line of a slot for writing.
     #[inline(always)]
     pub fn prefetch(&self, slot: usize) {
         let cell: *const LatchCell<H, T> = &raw const self.cells[slot];
@@ -95,7 +95,7 @@ impl<H, T> LatchTable<H, T> {
         let _ = cell;
     }
 
-    /// Acquires a slot to read, after a short bounded spin if need be.
+    /// Acquires a slot for reading, with a short bounded spin if necessary.
     #[inline]
     #[must_use]
     pub fn try_read(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
@@ -104,7 +104,7 @@ impl<H, T> LatchTable<H, T> {
         (latch.try_read() || latch.spin(Mode::Read)).then(|| unsafe { self.read_guard(slot) })
     }
 
-    /// Acquires a slot to write, after a short bounded spin if need be.
+    /// Acquires a slot for writing, with a short bounded spin if necessary.
     #[inline]
     #[must_use]
     pub fn try_write(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
@@ -113,7 +113,7 @@ impl<H, T> LatchTable<H, T> {
         (latch.try_write() || latch.spin(Mode::Write)).then(|| unsafe { self.write_guard(slot) })
     }
 
-    /// Acquires a slot in `mode`, after a short bounded spin if need be.
+    /// Acquires a slot in `mode`, with a short bounded spin if necessary.
     #[inline]
     #[must_use]
     pub fn try_latch(&self, slot: usize, mode: Mode) -> Option<Guard<'_, H, T>> {
@@ -123,7 +123,7 @@ impl<H, T> LatchTable<H, T> {
         }
     }
 
-    /// Acquires a slot to read, at once or not at all: for background work, which has time.
+    /// Acquires a slot for reading without spinning, for background work.
     #[inline]
     #[must_use]
     pub fn try_read_now(&self, slot: usize) -> Option<ReadGuard<'_, H, T>> {
@@ -131,7 +131,7 @@ impl<H, T> LatchTable<H, T> {
         self.cells[slot].latch.try_read().then(|| unsafe { self.read_guard(slot) })
     }
 
-    /// Acquires a slot to write, at once or not at all: for background work, which has time.
+    /// Acquires a slot for writing without spinning, for background work.
     #[inline]
     #[must_use]
     pub fn try_write_now(&self, slot: usize) -> Option<WriteGuard<'_, H, T>> {
@@ -139,7 +139,7 @@ impl<H, T> LatchTable<H, T> {
         self.cells[slot].latch.try_write().then(|| unsafe { self.write_guard(slot) })
     }
 
-    /// Queues a waiter, unless the slot can be had now.
+    /// Queues a waiter, unless the slot is available now.
     ///
     /// `token` must not wait for this slot already.
     pub fn park(&self, slot: usize, mode: Mode, token: u64) -> Parked<'_, H, T> {
@@ -151,9 +151,9 @@ impl<H, T> LatchTable<H, T> {
         }
     }
 
-    /// Acquires a slot for a waiter that has been woken.
+    /// Acquires a slot for a woken waiter.
     ///
-    /// Without a wake-up it is better not to claim: where it fails, newcomers are kept out at once.
+    /// Do not claim without a wake-up: a failed claim keeps newcomers out at once.
     pub fn claim(&self, slot: usize, token: u64) -> Claim<'_, H, T> {
         match self.lot.claim(&self.cells[slot].latch, slot, token) {
             // SAFETY: (1) acquired for the waiter, which claims it once.
@@ -163,13 +163,13 @@ impl<H, T> LatchTable<H, T> {
         }
     }
 
-    /// Takes a waiter out of the queue, woken or not. Others have its turn. O(waiters of the slot).
+    /// Removes a waiter from the queue, woken or not, and serves the other waiters. O(waiters of the slot).
     pub fn cancel(&self, slot: usize, token: u64) {
         self.lot.cancel(&self.cells[slot].latch, slot, token);
     }
 
     /// # Safety
-    /// 1. The slot's latch was acquired to read, and nobody but this guard releases that.
+    /// 1. The slot's latch was acquired for reading, and only this guard releases it.
     #[inline(always)]
     unsafe fn read_guard(&self, slot: usize) -> ReadGuard<'_, H, T> {
         // SAFETY: (1) the cell is this table's, and (2) the caller's condition.
@@ -177,7 +177,7 @@ impl<H, T> LatchTable<H, T> {
     }
 
     /// # Safety
-    /// 1. The slot's latch was acquired to write, and nobody but this guard releases that.
+    /// 1. The slot's latch was acquired for writing, and only this guard releases it.
     #[inline(always)]
     unsafe fn write_guard(&self, slot: usize) -> WriteGuard<'_, H, T> {
         // SAFETY: (1) the cell is this table's, and (2) the caller's condition.
@@ -185,23 +185,23 @@ impl<H, T> LatchTable<H, T> {
     }
 
     /// # Safety
-    /// 1. The slot's latch was acquired in this mode, and nobody but this guard releases that.
+    /// 1. The slot's latch was acquired in this mode, and only this guard releases it.
     unsafe fn guard(&self, slot: usize, mode: Mode) -> Guard<'_, H, T> {
         match mode {
-            // SAFETY: (1) is the callee's condition, too.
+            // SAFETY: (1) is also the callee's condition.
             Mode::Read => Guard::Read(unsafe { self.read_guard(slot) }),
-            // SAFETY: (1) is the callee's condition, too.
+            // SAFETY: (1) is also the callee's condition.
             Mode::Write => Guard::Write(unsafe { self.write_guard(slot) }),
         }
     }
 
-    /// The number of the slot that `cell` is.
+    /// The number of `cell`'s slot.
     pub(crate) fn slot_of(&self, cell: &LatchCell<H, T>) -> usize {
         let start = self.cells.as_ptr().addr();
         ((&raw const *cell).addr() - start) / size_of::<LatchCell<H, T>>()
     }
 
-    /// Does what the release of a latch with waiters has left to do.
+    /// Serves the waiters after the release of a latch.
     #[cold]
     #[inline(never)]
     pub(crate) fn call_waiters(&self, cell: &LatchCell<H, T>) {
@@ -210,25 +210,26 @@ impl<H, T> LatchTable<H, T> {
     }
 }
 
-/// How [`LatchTable::park`] ended.
+/// Outcome of [`LatchTable::park`].
 #[must_use]
 #[derive(Debug)]
 pub enum Parked<'t, H, T> {
-    /// The slot could be had: nobody is queued.
+    /// The slot was available: no waiter is queued.
     Acquired(Guard<'t, H, T>),
-    /// The waiter is queued: its token will be woken, and then has to claim, or cancel.
+    /// The waiter is queued. Its token will be woken and must then claim or cancel.
     Waiting,
 }
 
-/// What [`LatchTable::claim`] came to.
+/// Outcome of [`LatchTable::claim`].
 #[must_use]
 #[derive(Debug)]
 pub enum Claim<'t, H, T> {
-    /// The waiter has the slot, and is no longer queued.
+    /// The waiter holds the slot, and is no longer queued.
     Acquired(Guard<'t, H, T>),
-    /// Somebody was faster. The waiter keeps its place, newcomers keep out, and the token will be woken again.
+    /// Another session was faster. The waiter keeps its place, newcomers are kept out, and the token will be
+    /// woken again.
     Pending,
-    /// The token doesn't wait for this slot: it was cancelled, or has claimed before.
+    /// The token does not wait for this slot: it was cancelled, or has already claimed.
     NotWaiting,
 }
 
@@ -247,7 +248,7 @@ mod tests {
 
     fn table() -> (Table, Receiver<u64>) {
         let (sender, woken) = channel();
-        let wake = move |token| sender.send(token).expect("the test listens");
+        let wake = move |token| sender.send(token).expect("the test holds the receiver");
         (LatchTable::new(3, |slot| ((), slot as u64), wake), woken)
     }
 
@@ -366,7 +367,7 @@ mod tests {
         park(&table, Mode::Write, 2);
         drop(readers);
         assert_eq!(woken(&calls), [1]);
-        // Once the writer has been called they may again, though another one waits.
+        // Waking the writer resets the limit, even though another writer waits.
         let pair = (table.try_read(1).unwrap(), table.try_read(1).unwrap());
         drop(pair);
         assert_eq!(woken(&calls), [2]);
@@ -395,7 +396,7 @@ mod tests {
         table.cancel(1, 2);
         assert_eq!(woken(&calls), [3]);
         drop(claim(&table, 3));
-        // A writer that kept readers from joining a reader.
+        // A waiting writer that kept readers from joining a reader.
         let reader = table.try_read(1).unwrap();
         park(&table, Mode::Write, 4);
         assert!(matches!(table.claim(1, 4), Claim::Pending));

@@ -1,16 +1,17 @@
-//! A wait: one atomic word that decides who ends it. A write that satisfies it, the end of its time, `CLIENT UNBLOCK`, a
-//! kill and a disconnect may come at the same instant; exactly one of them ends it.
+//! A wait: one atomic word that decides which event ends it. A satisfying write, a timeout, `CLIENT UNBLOCK`, a
+//! kill and a disconnect may coincide; exactly one of them ends the wait.
 //!
 //! | from | to | by |
 //! |---|---|---|
 //! | waiting | being served | [`Wait::try_serve`] |
 //! | being served, asked to end | over | [`Wait::served`] |
-//! | being served | waiting | [`Wait::put_back`]: what came did not satisfy it |
-//! | asked to end | over | [`Wait::put_back`], which says so: whoever asked is to be told |
+//! | being served | waiting | [`Wait::put_back`]: the write did not satisfy it |
+//! | asked to end | over | [`Wait::put_back`], which returns `Ended`: the server notifies the owner |
 //! | waiting | over | [`Wait::try_end`] |
 //! | being served | asked to end | [`Wait::end_or_ask`] |
 //!
-//! Invariants: over is for ever. Between `try_serve` and `served` or `put_back` nobody else may serve.
+//! Invariants: "over" is final. Between `try_serve` and `served` or `put_back` only one thread, the server,
+//! serves the wait.
 
 use crate::shim::{AtomicU32, Ordering};
 
@@ -19,54 +20,55 @@ const BEING_SERVED: u32 = 1;
 const ASKED_TO_END: u32 = 2;
 const OVER: u32 = 3;
 
-/// Who waits, and whether still.
+/// The state of one blocked client's wait.
 #[derive(Debug)]
 pub struct Wait(AtomicU32);
 
-/// What [`Wait::try_serve`] came to.
+/// Outcome of [`Wait::try_serve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum TryServe {
-    /// The caller serves it.
+    /// The caller serves the wait.
     Claimed,
-    /// Somebody else does, and may put it back.
+    /// Another thread serves it, and may put it back.
     BeingServed,
-    /// It is over.
+    /// The wait is over.
     Over,
 }
 
-/// What [`Wait::end_or_ask`] came to.
+/// Outcome of [`Wait::end_or_ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum End {
-    /// The wait is over, by the caller.
+    /// The caller ended the wait.
     Ended,
-    /// It is being served: either that ends it, or the server puts it back, finds it ended then, and tells its owner.
+    /// The wait is being served. Either that ends it, or `put_back` returns `Ended` and the server notifies the
+    /// owner.
     Asked,
-    /// It was over already.
+    /// The wait was already over.
     WasOver,
 }
 
-/// What [`Wait::put_back`] came to.
+/// Outcome of [`Wait::put_back`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum PutBack {
-    /// It goes on waiting.
+    /// The wait continues.
     Waiting,
-    /// It was asked to end meanwhile, and is over: tell its owner.
+    /// The wait was asked to end in the meantime, and is over: the caller must notify its owner.
     Ended,
 }
 
 impl Wait {
-    /// A wait that has begun.
+    /// Creates a wait in the state "waiting".
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU32::new(WAITING))
     }
 
-    /// Claims it for serving.
+    /// Claims the wait for serving.
     pub fn try_serve(&self) -> TryServe {
-        // Acquire pairs with the release in `put_back`: one server after the other.
+        // Acquire pairs with the Release in `put_back`: servers are ordered one after another.
         match self.0.compare_exchange(WAITING, BEING_SERVED, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => TryServe::Claimed,
             Err(OVER) => TryServe::Over,
@@ -74,33 +76,33 @@ impl Wait {
         }
     }
 
-    /// Ends it as served. Only after [`Self::try_serve`].
+    /// Ends the wait as served. Only after [`Self::try_serve`].
     pub fn served(&self) {
         let before = self.0.swap(OVER, Ordering::AcqRel);
         debug_assert!(before == BEING_SERVED || before == ASKED_TO_END, "served without a claim");
     }
 
-    /// Lets it go on waiting. Only after [`Self::try_serve`].
+    /// Returns the wait to "waiting". Only after [`Self::try_serve`].
     pub fn put_back(&self) -> PutBack {
-        // Release pairs with the acquire in `try_serve` and `try_end`.
+        // Release pairs with the Acquire in `try_serve` and `try_end`.
         match self.0.compare_exchange(BEING_SERVED, WAITING, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => PutBack::Waiting,
             Err(now) => {
                 debug_assert_eq!(now, ASKED_TO_END, "put back without a claim");
-                // Nobody but this server leaves that state. Acquire pairs with the release in `end_or_ask`.
+                // Only this server leaves that state. Acquire pairs with the Release in `end_or_ask`.
                 self.0.swap(OVER, Ordering::AcqRel);
                 PutBack::Ended
             }
         }
     }
 
-    /// Ends it if it only waits. `false`: it is over, or being served.
+    /// Ends the wait if it is neither over nor being served. Returns whether it did.
     #[must_use]
     pub fn try_end(&self) -> bool {
         self.0.compare_exchange(WAITING, OVER, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends it, or asks who serves it to end it if it is not served after all.
+    /// Ends the wait, or asks the serving thread to end it in case it puts it back.
     pub fn end_or_ask(&self) -> End {
         loop {
             if self.try_end() {
@@ -115,13 +117,13 @@ impl Wait {
         }
     }
 
-    /// Whether nobody serves it, and nobody has.
+    /// Whether the wait is neither being served nor over.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.0.load(Ordering::Acquire) == WAITING
     }
 
-    /// Whether it is over.
+    /// Whether the wait is over.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire) == OVER

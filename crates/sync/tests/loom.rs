@@ -1,8 +1,8 @@
-//! Models that loom runs through every interleaving (up to a bound of preemptions, where one is given):
+//! Models that loom runs through every interleaving (up to a bound on preemptions, where one is given):
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test loom`.
 //!
-//! Loom notices by itself what goes wrong: overlapping accesses to the data of a slot, reads that no ordering
-//! makes safe, and threads that wait for a wake-up that never comes.
+//! Loom itself detects overlapping accesses to the data of a slot, unordered reads, and threads that wait for a
+//! wake-up that never comes.
 #![cfg(loom)]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn join(threads: [JoinHandle<()>; 2]) {
     }
 }
 
-/// One bell a token: rung by the table, waited for by a thread of the model that plays the session.
+/// One bell per token: the table rings it, and the model's thread that plays the session waits for it.
 struct Bells {
     rung: Mutex<Vec<bool>>,
     changed: Condvar,
@@ -70,7 +70,7 @@ impl Model {
         Arc::new(Model { table: LatchTable::new(slot_count, |_| ((), 0), wake), bells })
     }
 
-    /// Gets a slot as a session does, with a thread that has nothing else to do.
+    /// Acquires a slot as a session does, on a thread without other work.
     fn latch(&self, slot: usize, mode: Mode, token: usize) -> Guard<'_, (), usize> {
         match self.table.park(slot, mode, token as u64) {
             Parked::Acquired(guard) => guard,
@@ -84,7 +84,7 @@ impl Model {
             match self.table.claim(slot, token as u64) {
                 Claim::Acquired(guard) => return guard,
                 Claim::Pending => {}
-                Claim::NotWaiting => panic!("token {token} has been lost"),
+                Claim::NotWaiting => panic!("token {token} is no longer queued"),
             }
         }
     }
@@ -94,11 +94,11 @@ impl Model {
         *guard.as_mut().unwrap() += 1;
     }
 
-    /// Nobody is in the queue, and nobody was woken for nothing.
+    /// Asserts that the queue is empty and that there was no needless wake-up.
     fn check_idle(&self, slot: usize) {
         let guard = self.table.try_write_now(slot).expect("all guards have been dropped");
         assert!(!guard.is_wanted());
-        assert!(!self.bells.rung.lock().unwrap().contains(&true), "woken without need");
+        assert!(!self.bells.rung.lock().unwrap().contains(&true), "needless wake-up");
     }
 
     fn park(&self, slot: usize, mode: Mode, token: usize) {
@@ -106,7 +106,7 @@ impl Model {
     }
 }
 
-/// Newcomers only, without the lot: who gets in is alone, or among readers.
+/// Newcomers only, without the lot: a holder is alone, or among readers.
 #[test]
 fn latch_excludes_newcomers() {
     explore(None, || {
@@ -144,7 +144,7 @@ fn two_writers_with_parking_both_get_it() {
     });
 }
 
-/// Three threads: a waiter may be overtaken by one while another has the latch.
+/// Three threads: a newcomer may overtake a waiter while another thread holds the latch.
 #[test]
 fn three_writers_with_parking_all_get_it() {
     explore(Some(4), || {
@@ -175,7 +175,7 @@ fn readers_and_writer_with_parking_all_get_it() {
     });
 }
 
-/// The release by fast path, against parking: the waiter is woken, or acquires, in any order.
+/// Fast-path release against parking: the waiter is woken, or acquires, in any order.
 #[test]
 fn no_wake_up_is_lost_between_release_and_park() {
     for (held, wanted) in [(Mode::Write, Mode::Write), (Mode::Write, Mode::Read), (Mode::Read, Mode::Write)] {
@@ -191,7 +191,7 @@ fn no_wake_up_is_lost_between_release_and_park() {
     }
 }
 
-/// A waiter that came too late once has the latch next, whatever newcomers do meanwhile.
+/// A waiter that failed a claim acquires the latch next, whatever newcomers do in the meantime.
 #[test]
 fn latch_is_handed_to_who_came_too_late() {
     explore(Some(3), || {
@@ -203,7 +203,7 @@ fn latch_is_handed_to_who_came_too_late() {
             let model = model.clone();
             thread::spawn(move || {
                 if let Some(guard) = model.table.try_latch(0, mode) {
-                    assert_eq!(*guard, 1, "a newcomer was before the waiter that is due");
+                    assert_eq!(*guard, 1, "a newcomer overtook a pending waiter");
                 }
             })
         });
@@ -216,7 +216,7 @@ fn latch_is_handed_to_who_came_too_late() {
     });
 }
 
-/// The first waiter goes away while it is being woken: then the second is woken instead.
+/// The first waiter cancels while it is being woken: the second waiter is woken instead.
 #[test]
 fn cancelled_waiter_passes_the_turn_on() {
     for second in [Mode::Write, Mode::Read] {
@@ -237,7 +237,7 @@ fn cancelled_waiter_passes_the_turn_on() {
     }
 }
 
-/// As above, for a waiter that the latch is being handed to.
+/// As above, but the first waiter cancels while the latch is being granted to it.
 #[test]
 fn cancelled_waiter_passes_a_granted_latch_on() {
     explore(Some(5), || {
@@ -257,7 +257,7 @@ fn cancelled_waiter_passes_a_granted_latch_on() {
     });
 }
 
-/// Two slots in ascending order, the first kept while waiting for the second.
+/// Two slots in ascending order; the first is held while waiting for the second.
 #[test]
 fn ascending_order_never_deadlocks() {
     explore(None, || {
@@ -278,8 +278,8 @@ fn ascending_order_never_deadlocks() {
     });
 }
 
-/// Two producers, one owner that sleeps whenever there is no mail: all messages come, those of each producer in
-/// order, with what was written before posting, and nobody wakes an owner that is awake.
+/// Two producers and one owner that sleeps whenever there is no mail. All messages arrive, those of each
+/// producer in order, with all writes made before posting. An owner that is awake is not woken.
 #[test]
 fn mailbox_loses_no_wake_up_and_keeps_order() {
     const MESSAGE_COUNTS: [usize; 2] = [2, 1];
@@ -291,7 +291,7 @@ fn mailbox_loses_no_wake_up_and_keeps_order() {
             thread::spawn(move || {
                 for message in 0..MESSAGE_COUNTS[producer] {
                     let content = UnsafeCell::new(0);
-                    // SAFETY: nobody else has it yet.
+                    // SAFETY: the content is not shared yet.
                     content.with_mut(|content| unsafe { *content = message });
                     if mailbox.post((producer, content)).expect("it is open") {
                         bell.ring(0);
@@ -304,7 +304,7 @@ fn mailbox_loses_no_wake_up_and_keeps_order() {
         while expected != MESSAGE_COUNTS {
             mailbox.drain(&mut messages);
             for (producer, content) in messages.drain(..) {
-                // SAFETY: whoever wrote it has posted it.
+                // SAFETY: the thread that wrote it has posted it.
                 let message = content.with(|content| unsafe { *content });
                 assert_eq!(message, expected[producer]);
                 expected[producer] += 1;
@@ -319,7 +319,7 @@ fn mailbox_loses_no_wake_up_and_keeps_order() {
     });
 }
 
-/// Something woke the owner while mail comes: it may be woken once too often, never once too few.
+/// The owner wakes for another reason while mail arrives: one surplus wake-up is possible, a lost one is not.
 #[test]
 fn mailbox_owner_may_wake_by_itself() {
     explore(None, || {
@@ -348,8 +348,8 @@ fn mailbox_owner_may_wake_by_itself() {
     });
 }
 
-/// The owner ends while two producers post: a message is drained, or returned to its sender, who then sees what the owner did
-/// before it closed.
+/// The owner ends while two producers post: a message is drained, or returned to its sender, which then sees
+/// the owner's writes before it closed.
 #[test]
 fn mailbox_that_closes_loses_nothing() {
     explore(Some(3), || {
@@ -359,7 +359,7 @@ fn mailbox_that_closes_loses_nothing() {
             let (mailbox, successor) = (mailbox.clone(), successor.clone());
             thread::spawn(move || match mailbox.post(()) {
                 Ok(wakes) => {
-                    assert!(!wakes, "it is awake");
+                    assert!(!wakes, "the owner is awake");
                     0
                 }
                 Err(()) => {
@@ -379,10 +379,10 @@ fn mailbox_that_closes_loses_nothing() {
         let returned: usize = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
         assert_eq!(messages.len() + returned, 2);
         mailbox.drain(&mut messages);
-        assert_eq!(messages.len() + returned, 2, "nothing is in a closed mailbox");
+        assert_eq!(messages.len() + returned, 2, "a closed mailbox is empty");
     });
 }
-/// However an owner's steps and two who take a memory_charge out of the sum meet, the steps add up to nothing in the end.
+/// For any interleaving of an owner's steps and two releases of a memory charge, all changes add up to 0.
 #[test]
 fn steps_of_a_weight_add_up() {
     explore(Some(3), || {
@@ -399,8 +399,8 @@ fn steps_of_a_weight_add_up() {
     });
 }
 
-/// A blocked client that is served, times out and is killed at the same instant: exactly one of them ends the wait,
-/// and who asked while it was served in vain is told.
+/// A blocked client is served, times out and is killed at the same instant: exactly one of these ends the wait.
+/// A request to end it during an unsuccessful serve is honoured and reported.
 #[test]
 fn a_wait_is_ended_by_exactly_one() {
     for satisfied in [false, true] {
@@ -438,8 +438,8 @@ fn a_wait_is_ended_by_exactly_one() {
     }
 }
 
-/// Two writers that are satisfied with different keys of one waiter: what the first put back the second serves, and
-/// nobody serves it together with another.
+/// Two writers satisfy one waiter with different keys: the second serves the waiter that the first put back.
+/// Two writers never serve it at once.
 #[test]
 fn a_wait_is_served_by_one_at_a_time() {
     explore(None, || {
@@ -451,7 +451,7 @@ fn a_wait_is_served_by_one_at_a_time() {
                 if wait.try_serve() != TryServe::Claimed {
                     return;
                 }
-                // SAFETY: the claim says that nobody else is here, which loom checks.
+                // SAFETY: the claim excludes all other threads, which loom checks.
                 served.with_mut(|count| unsafe { *count += 1 });
                 if satisfied {
                     wait.served();
@@ -465,7 +465,8 @@ fn a_wait_is_served_by_one_at_a_time() {
     });
 }
 
-/// Two publishers post what they have read of a list; whoever changes the list and waits has all mail by the old one.
+/// Two publishers post to the list they have read. After the wait, the thread that changes the list has all
+/// mail posted by the old one.
 #[test]
 fn whoever_enters_a_passage_later_reads_what_was_written_before() {
     explore(Some(3), || {
@@ -485,11 +486,11 @@ fn whoever_enters_a_passage_later_reads_what_was_written_before() {
         passage.await_inside();
         let seen = old_mail.load(Ordering::Relaxed);
         join(publishers);
-        assert_eq!(old_mail.load(Ordering::Relaxed), seen, "mail by the old list came later");
+        assert_eq!(old_mail.load(Ordering::Relaxed), seen, "mail for the old list arrived after the wait");
     });
 }
 
-/// While a passage is closed nobody is inside.
+/// While a passage is closed, no thread is inside.
 #[test]
 fn nobody_is_inside_a_closed_passage() {
     explore(Some(3), || {
@@ -499,7 +500,7 @@ fn nobody_is_inside_a_closed_passage() {
             let (passage, inside) = (Arc::clone(&passage), Arc::clone(&inside));
             thread::spawn(move || {
                 let _inside = passage.enter(0);
-                // SAFETY: loom checks that nobody else is there.
+                // SAFETY: loom checks that no other thread is inside.
                 inside.with_mut(|value| unsafe { *value += 1 });
             })
         };

@@ -1,5 +1,5 @@
-//! Sessions that latch several slots each, wait, are woken, are cut off: one thread plays them all, in an order that
-//! a seed decides, and compares with what may be.
+//! Sessions that latch several slots each, wait, are woken, and disconnect. One thread plays all of them in a
+//! seeded order and checks each outcome against the permitted ones.
 
 #![cfg(not(loom))]
 
@@ -12,7 +12,7 @@ const SESSION_COUNT: usize = 8;
 const SEED_COUNT: u64 = if cfg!(miri) { 2 } else { 400 };
 const STEP_COUNT: usize = if cfg!(miri) { 150 } else { 1_500 };
 
-/// A small generator of numbers that look random (xorshift64*).
+/// A small pseudorandom generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -26,18 +26,18 @@ impl Random {
 
 #[derive(Default)]
 struct Session<'t> {
-    /// The slots it wants and does not have, in descending order.
+    /// The slots still to acquire, in descending order.
     wanted: Vec<(usize, Mode)>,
     held: Vec<(Mode, Guard<'t, (), u64>)>,
     wait: Option<Wait>,
 }
 
-/// The session waits for the last of the slots it wants.
+/// The session's wait for the last of its wanted slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Wait {
     arrival: u64,
     woken: bool,
-    /// A claim was in vain: it comes before all newcomers.
+    /// A claim has failed: this session has priority over newcomers.
     is_due: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'t> World<'t> {
         self.check();
     }
 
-    /// The session gets a command with one to three slots.
+    /// Gives the session a command with one to three slots.
     fn begin(&mut self, index: usize) {
         let slots: BTreeSet<_> =
             (0..1 + self.random.below(3)).map(|_| self.random.below(SLOT_COUNT)).collect();
@@ -80,14 +80,14 @@ impl<'t> World<'t> {
     }
 
     fn acquire(&mut self, index: usize) {
-        let &(slot, mode) = self.sessions[index].wanted.last().expect("it wants a slot");
+        let &(slot, mode) = self.sessions[index].wanted.last().expect("the session wants a slot");
         let free = self.could_have(slot, mode);
         if let Some(guard) = self.table.try_latch(slot, mode) {
-            assert!(free, "a newcomer got what somebody has, or is due");
+            assert!(free, "a newcomer acquired a slot that is held or reserved for a waiter");
             return self.acquired(index, guard);
         }
         match self.table.park(slot, mode, index as u64) {
-            Parked::Acquired(_) => panic!("it was not to be had, and nobody did anything"),
+            Parked::Acquired(_) => panic!("acquired an unavailable slot without a release"),
             Parked::Waiting => {
                 self.arrival_count += 1;
                 let wait = Wait { arrival: self.arrival_count, woken: false, is_due: false };
@@ -97,21 +97,21 @@ impl<'t> World<'t> {
     }
 
     fn claim(&mut self, index: usize) {
-        let &(slot, mode) = self.sessions[index].wanted.last().expect("it wants a slot");
-        let wait = self.sessions[index].wait.expect("it waits");
+        let &(slot, mode) = self.sessions[index].wanted.last().expect("the session wants a slot");
+        let wait = self.sessions[index].wait.expect("the session waits");
         match self.table.claim(slot, index as u64) {
             Claim::Acquired(guard) => {
                 assert!(self.is_compatible(slot, mode));
                 self.sessions[index].wait = None;
-                // Who was due itself may have been granted the slot before the other came to be due.
+                // A pending session may have been granted the slot before the other one became pending.
                 let first_due = self.waiters(slot).filter(|(_, other)| other.is_due && !other.woken);
                 let first_due = first_due.map(|(_, other)| other.arrival).min();
                 let in_turn = wait.is_due || first_due.is_none_or(|due| wait.arrival < due);
-                assert!(in_turn, "overtook a waiter that is due");
+                assert!(in_turn, "overtook a pending waiter");
                 self.acquired(index, guard);
             }
             Claim::Pending => {
-                assert!(!wait.is_due, "woken for the second time, and in vain");
+                assert!(!wait.is_due, "the claim failed after a second wake-up");
                 self.sessions[index].wait = Some(Wait { woken: false, is_due: true, ..wait });
             }
             Claim::NotWaiting => panic!("a waiter is lost"),
@@ -121,7 +121,7 @@ impl<'t> World<'t> {
 
     fn acquired(&mut self, index: usize, mut guard: Guard<'t, (), u64>) {
         let session = &mut self.sessions[index];
-        let (slot, mode) = session.wanted.pop().expect("it just got a slot that it wanted");
+        let (slot, mode) = session.wanted.pop().expect("the session has just acquired a wanted slot");
         assert_eq!((guard.slot(), *guard), (slot, self.written[slot]));
         if let Some(data) = guard.as_mut() {
             *data += 1;
@@ -136,11 +136,11 @@ impl<'t> World<'t> {
         self.hear_calls();
     }
 
-    /// The client is gone: no more waiting, and all guards dropped.
+    /// Disconnects the client: cancels its wait and drops all its guards.
     fn cut_off(&mut self, index: usize) {
         let session = &mut self.sessions[index];
         if session.wait.is_some() {
-            let &(slot, _) = session.wanted.last().expect("it wants a slot");
+            let &(slot, _) = session.wanted.last().expect("the session wants a slot");
             self.table.cancel(slot, index as u64);
         }
         *session = Session::default();
@@ -149,8 +149,10 @@ impl<'t> World<'t> {
 
     fn hear_calls(&mut self) {
         for token in self.calls.try_iter() {
-            let wait =
-                self.sessions[token as usize].wait.as_mut().expect("a call for a session that doesn't wait");
+            let wait = self.sessions[token as usize]
+                .wait
+                .as_mut()
+                .expect("a wake-up for a session that does not wait");
             assert!(!wait.woken, "woken twice for one claim");
             wait.woken = true;
         }
@@ -171,7 +173,8 @@ impl<'t> World<'t> {
         holders.is_empty() || (mode == Mode::Read && !holders.contains(&Mode::Write))
     }
 
-    /// Whether a newcomer may have the slot. Who is due and woken has it already, without having claimed it.
+    /// Whether a newcomer may acquire the slot. A pending session that was woken already holds it, before its
+    /// claim.
     fn could_have(&self, slot: usize, mode: Mode) -> bool {
         self.is_compatible(slot, mode)
             && self
@@ -180,17 +183,20 @@ impl<'t> World<'t> {
                 .all(|(granted, wait)| wait.woken && granted == Mode::Read && mode == Mode::Read)
     }
 
-    /// Who waits must have somebody to wait for.
+    /// Asserts that each waiting session waits for a holder or a woken session.
     fn check(&self) {
         for slot in 0..SLOT_COUNT {
             let holders = self.holders(slot);
             assert!(holders.len() <= 1 || !holders.contains(&Mode::Write), "slot {slot}: {holders:?}");
             let idle = holders.is_empty() && self.waiters(slot).all(|(_, wait)| !wait.woken);
-            assert!(!idle || self.waiters(slot).next().is_none(), "slot {slot}: all wait, for nobody");
+            assert!(
+                !idle || self.waiters(slot).next().is_none(),
+                "slot {slot}: all sessions wait for a free slot"
+            );
         }
     }
 
-    /// With no new commands everybody gets to the end.
+    /// Without new commands, all sessions finish.
     fn finish(&mut self) {
         while let Some(index) = (0..SESSION_COUNT).find(|&index| self.can_go_on(index)) {
             match self.sessions[index].wait {
@@ -202,7 +208,7 @@ impl<'t> World<'t> {
         }
         assert!(self.sessions.iter().all(|session| session.wait.is_none()), "deadlock");
         for slot in 0..SLOT_COUNT {
-            let guard = self.table.try_write_now(slot).expect("nobody is left");
+            let guard = self.table.try_write_now(slot).expect("all guards are dropped");
             assert!(!guard.is_wanted());
             assert_eq!(*guard, self.written[slot]);
         }

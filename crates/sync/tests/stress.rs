@@ -1,4 +1,4 @@
-//! Real threads, as many collisions as they can make. Miri runs this too, with smaller numbers.
+//! Real threads with as many collisions as possible. Miri also runs this, with smaller numbers.
 
 #![cfg(not(loom))]
 #![allow(unsafe_code)]
@@ -16,7 +16,7 @@ const COMMAND_COUNT: usize = if cfg!(miri) { 15 } else { 20_000 };
 const MESSAGE_COUNT: usize = if cfg!(miri) { 40 } else { 100_000 };
 const PIECE_COUNT: usize = if cfg!(miri) { 30 } else { 30_000 };
 
-/// A thread's mailbox, and how to wake it.
+/// A thread's mailbox and its wake-up handle.
 #[derive(Default)]
 struct Server {
     mailbox: Mailbox<usize>,
@@ -25,8 +25,8 @@ struct Server {
 
 impl Server {
     fn post(&self, message: usize) {
-        if self.mailbox.post(message).expect("it is open") {
-            self.thread.get().expect("a server that sleeps has begun").unpark();
+        if self.mailbox.post(message).expect("the mailbox is open") {
+            self.thread.get().expect("a sleeping server has started").unpark();
         }
     }
 
@@ -40,7 +40,7 @@ impl Server {
 
 type Table = LatchTable<(), u64>;
 
-/// A client that sends one command after the other; each moves 1 from one slot to another, or sums up.
+/// A client that sends one command after another; each moves 1 from one slot to another, or computes a sum.
 struct Session<'t> {
     token: usize,
     commands_left: usize,
@@ -60,7 +60,7 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Goes on until it is done (true) or has to wait (false).
+    /// Runs until the command is complete (true) or must wait (false).
     fn run(&mut self, table: &'t Table) -> bool {
         while self.commands_left > 0 {
             while let Some(&slot) = self.wanted.last() {
@@ -81,7 +81,7 @@ impl<'t> Session<'t> {
     }
 
     fn resume(&mut self, table: &'t Table) -> bool {
-        let slot = *self.wanted.last().expect("it waits for a slot");
+        let slot = *self.wanted.last().expect("the session waits for a slot");
         match table.claim(slot, self.token as u64) {
             Claim::Acquired(guard) => {
                 self.has(guard);
@@ -122,7 +122,8 @@ impl<'t> Session<'t> {
     }
 }
 
-/// Two-slot writes, one-slot reads and reads of all slots, by more sessions than threads and more threads than cores.
+/// Two-slot writes, one-slot reads and reads of all slots, with more sessions than threads and more threads
+/// than cores.
 #[test]
 fn sessions_move_what_is_in_the_slots_and_lose_nothing() {
     let servers: Arc<[Server]> = (0..THREAD_COUNT).map(|_| Server::default()).collect();
@@ -155,7 +156,7 @@ fn sessions_move_what_is_in_the_slots_and_lose_nothing() {
         }
     });
     let all: Vec<_> =
-        (0..SLOT_COUNT).map(|slot| table.try_write_now(slot).expect("nobody is left")).collect();
+        (0..SLOT_COUNT).map(|slot| table.try_write_now(slot).expect("all guards are dropped")).collect();
     assert!(all.iter().all(|guard| !guard.is_wanted()));
     assert_eq!(all.iter().map(|guard| **guard).sum::<u64>(), 500_000 * SLOT_COUNT as u64);
 }
@@ -187,20 +188,21 @@ fn mailbox_delivers_all_in_the_order_of_each_producer() {
     assert_eq!(owner.mailbox.unread_count(), 0);
 }
 
-/// A box that has been unlinked.
+/// An unlinked box.
 struct Garbage(*mut usize);
 
-// SAFETY: who has it may drop the box, on any thread.
+// SAFETY: the owner may drop the box on any thread.
 unsafe impl Send for Garbage {}
 
 impl Drop for Garbage {
     fn drop(&mut self) {
-        // SAFETY: from `Box::into_raw`, and unlinked; once all participants have been quiescent nobody reads it.
+        // SAFETY: from `Box::into_raw`, and unlinked; all participants have been quiescent, so there are no
+        // readers.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
-/// Readers that follow a pointer without a latch; they sleep, wake, leave and come back.
+/// Readers that follow a pointer without a latch; they sleep, wake, deregister and register again.
 #[test]
 fn garbage_outlives_its_readers() {
     let domain = Domain::new();

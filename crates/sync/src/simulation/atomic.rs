@@ -7,7 +7,7 @@ pub use real::Ordering;
 
 use super::point;
 
-/// A fence, and a scheduling point.
+/// A fence with a scheduling point.
 #[inline]
 pub fn fence(order: Ordering) {
     point();
@@ -22,38 +22,38 @@ macro_rules! atomic {
         pub struct $name(real::$name);
 
         impl $name {
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             #[must_use]
             pub const fn new(value: $value) -> Self {
                 Self(real::$name::new(value))
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 point();
                 self.0.load(order)
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 point();
                 self.0.store(value, order);
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 point();
                 self.0.swap(value, order)
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             ///
             /// # Errors
-            /// The value was another one, which is returned.
+            /// Returns the actual value if it differs from the expected one.
             #[inline]
             pub fn compare_exchange(
                 &self,
@@ -66,10 +66,10 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// See the standard library's. Does not fail without a reason here.
+            /// As in the standard library. Does not fail spuriously.
             ///
             /// # Errors
-            /// The value was another one, which is returned.
+            /// Returns the actual value if it differs from the expected one.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,
@@ -81,10 +81,10 @@ macro_rules! atomic {
                 self.compare_exchange(current, new, success, failure)
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             ///
             /// # Errors
-            /// `update` returned `None`; the value is returned.
+            /// Returns the value if `update` returned `None`.
             #[inline]
             pub fn fetch_update(
                 &self,
@@ -96,13 +96,13 @@ macro_rules! atomic {
                 self.0.fetch_update(success, failure, update)
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             pub fn get_mut(&mut self) -> &mut $value {
                 self.0.get_mut()
             }
 
-            /// See the standard library's.
+            /// As in the standard library.
             #[inline]
             #[must_use]
             pub fn into_inner(self) -> $value {
@@ -128,7 +128,7 @@ macro_rules! fetch {
     ($name:ident, $value:ty: $($method:ident)*) => {
         impl $name {
             $(
-                /// See the standard library's.
+                /// As in the standard library.
                 #[inline]
                 pub fn $method(&self, value: $value, order: Ordering) -> $value {
                     point();
@@ -167,38 +167,38 @@ fetch!(AtomicBool, bool: fetch_and fetch_or fetch_xor);
 pub struct AtomicPtr<T>(real::AtomicPtr<T>);
 
 impl<T> AtomicPtr<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     #[inline]
     #[must_use]
     pub const fn new(pointer: *mut T) -> Self {
         Self(real::AtomicPtr::new(pointer))
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[inline]
     pub fn load(&self, order: Ordering) -> *mut T {
         point();
         self.0.load(order)
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[inline]
     pub fn store(&self, pointer: *mut T, order: Ordering) {
         point();
         self.0.store(pointer, order);
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[inline]
     pub fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
         point();
         self.0.swap(pointer, order)
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// The pointer was another one, which is returned.
+    /// Returns the actual pointer if it differs from the expected one.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -211,10 +211,10 @@ impl<T> AtomicPtr<T> {
         self.0.compare_exchange(current, new, success, failure)
     }
 
-    /// See the standard library's. Does not fail without a reason here.
+    /// As in the standard library. Does not fail spuriously.
     ///
     /// # Errors
-    /// The pointer was another one, which is returned.
+    /// Returns the actual pointer if it differs from the expected one.
     #[inline]
     pub fn compare_exchange_weak(
         &self,
@@ -226,7 +226,7 @@ impl<T> AtomicPtr<T> {
         self.compare_exchange(current, new, success, failure)
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[inline]
     pub fn get_mut(&mut self) -> &mut *mut T {
         self.0.get_mut()

@@ -1,4 +1,4 @@
-//! `mpsc` as far as the server uses it, made of this crate's locks.
+//! The part of `mpsc` that the server uses, built on this crate's locks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::locks::{Condvar, Mutex, MutexGuard, PoisonError};
 struct Channel<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
-    /// Messages that fit in.
+    /// The maximum number of messages.
     bound: usize,
 }
 
@@ -39,13 +39,13 @@ pub type SyncSender<T> = Sender<T>;
 /// The receiving half of a channel.
 pub struct Receiver<T>(Arc<Channel<T>>);
 
-/// A channel of any length.
+/// Creates an unbounded channel.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     sync_channel(usize::MAX)
 }
 
-/// A channel for so many messages, at least one.
+/// Creates a channel with room for `bound` messages, at least one.
 #[must_use]
 pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
     let state = State { messages: VecDeque::new(), sender_count: 1, has_receiver: true };
@@ -55,10 +55,10 @@ pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// The receiver is gone.
+    /// The receiver was dropped.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         let mut state = self.0.lock();
         while state.has_receiver && state.messages.len() >= self.0.bound {
@@ -73,10 +73,10 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// The channel is full, or the receiver is gone.
+    /// The channel is full, or the receiver was dropped.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         let mut state = self.0.lock();
         if !state.has_receiver {
@@ -107,10 +107,10 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// All senders are gone.
+    /// All senders were dropped.
     pub fn recv(&self) -> Result<T, RecvError> {
         let mut state = self.0.lock();
         loop {
@@ -126,10 +126,10 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// There is no message, or no sender.
+    /// The channel is empty, or all senders were dropped.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut state = self.0.lock();
         match state.messages.pop_front() {
@@ -143,7 +143,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Messages until all senders are gone.
+    /// Iterates over messages until all senders are dropped.
     pub fn iter(&self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.recv().ok())
     }
@@ -156,7 +156,7 @@ impl<T> Drop for Receiver<T> {
             state.has_receiver = false;
             std::mem::take(&mut state.messages)
         };
-        // Messages may hold anything.
+        // Dropped outside the lock, as messages may have any destructor.
         drop(unread);
         self.0.changed.notify_all();
     }

@@ -1,7 +1,7 @@
-//! The scheduler's state: threads, virtual time, the digest, and the decision which thread runs next.
+//! The scheduler's state: threads, virtual time, the digest, and the choice of the next thread.
 //!
-//! Invariants: (1) at most one thread is `Running`; (2) a thread in `Waiting` stays in the call that owns its closure;
-//! (3) decisions depend on the seed and on the program's behaviour only.
+//! Invariants: (1) at most one thread is `Running`; (2) a thread in `Waiting` stays in the call that owns its
+//! closure; (3) decisions depend only on the seed and on the program's behaviour.
 
 use super::Gap;
 use super::policy::{GapStalls, Random, Schedule};
@@ -11,9 +11,9 @@ use super::scheduler::TraceSink;
 pub const POINT_NS: u64 = 20;
 /// Virtual time of a switch.
 const SWITCH_NS: u64 = 1000;
-/// With priorities, a thread that can run waits at most this long before the running one falls.
+/// With priorities, a runnable thread waits at most this long before the running thread is demoted.
 const STARVATION_NS: u64 = 20_000_000;
-/// One of so many decisions stalls a thread.
+/// On average, one of this many decisions stalls a thread.
 const DECISIONS_PER_STALL: u64 = 300;
 
 /// Why a simulation ended before all of its threads did.
@@ -21,24 +21,24 @@ const DECISIONS_PER_STALL: u64 = 300;
 pub enum Failure {
     /// All threads are blocked, and none has a deadline.
     Deadlock,
-    /// More points were passed than the options allow.
+    /// The number of points exceeded the limit in the options.
     StepLimit,
     /// A thread panicked.
     Panic {
-        /// Its name.
+        /// The thread's name.
         thread: String,
-        /// The message and its place.
+        /// The message and the location.
         message: String,
     },
-    /// The running thread has reached no scheduling point for a minute of real time: it blocks the operating system's thread,
-    /// or loops.
+    /// The running thread has reached no scheduling point for a minute of real time: it blocks its operating
+    /// system thread, or loops.
     Stuck,
 }
 
-/// A thread at the end of a simulation.
+/// The state of a thread at the end of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadReport {
-    /// Its name.
+    /// The thread's name.
     pub name: String,
     /// `running`, `ready`, `blocked`, `waiting` or `ended`, with the deadline if there is one.
     pub state: String,
@@ -47,40 +47,40 @@ pub struct ThreadReport {
 /// How a simulation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its seed.
+    /// The simulation's seed.
     pub seed: u64,
-    /// The schedule that the seed or the options chose.
+    /// The schedule, chosen by the seed or the options.
     pub schedule: Schedule,
-    /// `None`: all threads have ended.
+    /// `None` if all threads have ended.
     pub failure: Option<Failure>,
     /// The hash of all switches and traced events.
     pub digest: u64,
-    /// Points passed.
+    /// The number of points passed.
     pub steps: u64,
-    /// Times that another thread was chosen.
+    /// The number of switches to another thread.
     pub switches: u64,
-    /// Virtual time passed, in microseconds.
+    /// Elapsed virtual time, in microseconds.
     pub virtual_us: u64,
-    /// All threads in the order of their start.
+    /// All threads, in start order.
     pub threads: Vec<ThreadReport>,
 }
 
-/// A closure that the blocked thread owns.
+/// A closure owned by the blocked thread.
 pub(super) struct Ready(pub(super) *mut (dyn FnMut() -> bool + Send));
 
-// SAFETY: the closure is `Send`, and only the thread that holds the scheduler's lock calls it, while its owner is blocked.
+// SAFETY: the closure is `Send`, and is only called under the scheduler's lock, while its owner is blocked.
 unsafe impl Send for Ready {}
 
 pub(super) enum State {
-    /// Can run.
+    /// Runnable.
     Ready,
     Running,
-    /// Until somebody wakes the key, or the deadline.
+    /// Blocked until the key is woken, or until the deadline.
     Blocked {
         key: usize,
         deadline_ns: Option<u64>,
     },
-    /// Until the closure is true, or the deadline.
+    /// Blocked until the closure returns true, or until the deadline.
     Waiting {
         ready: Ready,
         deadline_ns: Option<u64>,
@@ -91,7 +91,7 @@ pub(super) enum State {
 pub(super) struct Thread {
     pub(super) name: String,
     pub(super) state: State,
-    /// Whether the last block ended by a wake-up or a true closure, rather than by its deadline.
+    /// Whether the last block ended by a wake-up or a true closure rather than by its deadline.
     pub(super) was_woken: bool,
     stalled_until_ns: u64,
     priority: u64,
@@ -142,7 +142,7 @@ impl Core {
         }
     }
 
-    /// A new thread that can run. Returns its number.
+    /// Adds a runnable thread. Returns its number.
     pub(super) fn add(&mut self, name: String) -> usize {
         let priority = u64::MAX / 2 + self.random.below(u64::MAX / 4);
         self.threads.push(Thread {
@@ -157,7 +157,7 @@ impl Core {
         self.threads.len() - 1
     }
 
-    /// The thread could not be started.
+    /// Marks a thread as ended because the operating system could not start it.
     pub(super) fn withdraw(&mut self, thread: usize) {
         self.threads[thread].state = State::Ended;
         self.running_count -= 1;
@@ -177,18 +177,18 @@ impl Core {
         self.mix(text.len() as u64);
     }
 
-    /// Time and steps of the points that the running thread has passed.
+    /// Adds the time and steps of the points that the running thread has passed.
     pub(super) fn account(&mut self, points: u32) {
         self.steps += u64::from(points);
         self.now_ns += u64::from(points) * POINT_NS;
     }
 
-    /// Does not schedule the thread for a span.
+    /// Excludes the thread from scheduling for `ns` nanoseconds.
     pub(super) fn stall(&mut self, thread: usize, ns: u64) {
         self.threads[thread].stalled_until_ns = self.now_ns + ns;
     }
 
-    /// Stalls the running thread, which is in a gap, if the seed says so.
+    /// Stalls the running thread in a gap, if the seed decides so.
     pub(super) fn pass(&mut self, thread: usize, stalls: &GapStalls, gap: Gap) -> bool {
         let us = stalls.draw(gap, &mut self.random);
         if let Some(us) = us {
@@ -200,12 +200,12 @@ impl Core {
         us.is_some()
     }
 
-    /// How many points the chosen thread may pass before the next decision.
+    /// Draws the number of points that the chosen thread may pass before the next decision.
     pub(super) fn draw_points(&mut self) -> u32 {
         1 + self.random.below(2 * u64::from(self.schedule.points_mean())) as u32
     }
 
-    /// The running thread gives the processor up: the thread to run, or `None` if nothing can run any more.
+    /// Suspends the running thread. Returns the next thread to run, or `None` if no thread can run any more.
     pub(super) fn choose(&mut self, from: usize, yields: bool) -> Option<usize> {
         if self.steps > self.steps_max {
             self.failure = Some(Failure::StepLimit);
@@ -250,7 +250,7 @@ impl Core {
     }
 
     fn pass_time(&mut self, from: usize, yields: bool) {
-        // Threads that only spin wait for one that is stalled: time runs faster for them.
+        // Threads that only spin wait for a stalled thread: time runs faster for them.
         self.yields_in_row = if yields { self.yields_in_row + 1 } else { 0 };
         self.now_ns += SWITCH_NS << (self.yields_in_row / 8).min(12);
         let starved = self
@@ -268,7 +268,7 @@ impl Core {
         matches!(thread.state, State::Ready) && thread.stalled_until_ns <= self.now_ns
     }
 
-    /// A thread that can run now.
+    /// Picks a runnable thread.
     fn pick(&mut self, from: usize, yields: bool) -> Option<usize> {
         self.end_waits();
         let mut able: Vec<usize> =
@@ -286,7 +286,7 @@ impl Core {
         Some(able[place])
     }
 
-    /// Makes those threads ready whose condition or deadline has come.
+    /// Makes the threads ready whose condition is true or whose deadline has passed.
     fn end_waits(&mut self) {
         let now_ns = self.now_ns;
         for thread in &mut self.threads {
@@ -294,8 +294,8 @@ impl Core {
             let woken = match &mut thread.state {
                 State::Blocked { deadline_ns, .. } if is_due(*deadline_ns) => false,
                 State::Waiting { ready, deadline_ns } => {
-                    // SAFETY: the owner of the closure is blocked in the call that owns it (2), and this thread alone
-                    // holds the scheduler's lock.
+                    // SAFETY: the owner of the closure is blocked in the call that owns it (2), and only this
+                    // thread holds the scheduler's lock.
                     let is_ready = (unsafe { &mut *ready.0 })();
                     if !is_ready && !is_due(*deadline_ns) {
                         continue;
@@ -308,7 +308,7 @@ impl Core {
         }
     }
 
-    /// The next moment at which time alone lets a thread run.
+    /// The next moment at which a thread becomes runnable by time alone.
     fn next_moment(&self) -> Option<u64> {
         let moments = self.threads.iter().filter_map(|thread| match thread.state {
             State::Ready => Some(thread.stalled_until_ns),
@@ -320,7 +320,7 @@ impl Core {
         moments.min()
     }
 
-    /// Makes the threads ready that are blocked on `key`: all, or one that the seed chooses.
+    /// Makes the threads blocked on `key` ready: all, or one that the seed chooses.
     pub(super) fn wake(&mut self, key: usize, all: bool) {
         let mut blocked: Vec<usize> = (0..self.threads.len())
             .filter(|index| matches!(self.threads[*index].state, State::Blocked { key: on, .. } if on == key))
@@ -359,7 +359,7 @@ impl Thread {
         self.ready_since_ns = now_ns;
     }
 
-    /// The thread gives the processor up and could go on.
+    /// Suspends the running thread and keeps it runnable.
     pub(super) fn make_ready(&mut self, now_ns: u64) {
         self.wake(now_ns, false);
     }

@@ -1,11 +1,11 @@
-//! Keys of hash maps: those of the seed, so that the order of a map's entries repeats.
+//! Seeded keys of hash maps, so that the iteration order of a map is reproducible.
 
 use std::collections::hash_map::{DefaultHasher, RandomState as Real};
 use std::hash::{BuildHasher, Hasher};
 
 use super::random_u64;
 
-/// The standard library's, or in a simulation one from the seed.
+/// The standard library's random state; in a simulation, one from the seed.
 #[derive(Clone, Debug)]
 pub struct RandomState(State);
 
@@ -16,7 +16,7 @@ enum State {
 }
 
 impl RandomState {
-    /// New keys.
+    /// Creates new keys.
     #[must_use]
     pub fn new() -> Self {
         Self(random_u64().map_or_else(|| State::Real(Real::new()), State::Seeded))

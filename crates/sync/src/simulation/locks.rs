@@ -1,7 +1,7 @@
-//! Locks that block the simulated thread, never the operating system's: the holder may have been switched away.
+//! Locks that block the simulated thread, never the operating system thread: the holder may be descheduled.
 //!
-//! Outside of a simulation each is the standard library's lock inside it. A lock is known to the scheduler by its
-//! address while threads are blocked on it.
+//! Outside a simulation each lock behaves like the standard library's lock inside it. The scheduler identifies
+//! a lock by its address while threads are blocked on it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ pub use real::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use super::{block_on, is_simulated, monotonic_ns, point, wake_all, wake_one, without_points};
 
-/// Wakes those that are blocked on a lock; declared behind the real guard, so that it is dropped after it.
+/// Wakes the threads blocked on a lock. Declared after the real guard, so that it is dropped later.
 struct WakeOnDrop(usize);
 
 impl Drop for WakeOnDrop {
@@ -25,7 +25,7 @@ fn key_of<T: ?Sized>(lock: &T) -> usize {
     std::ptr::from_ref(lock).addr()
 }
 
-/// Tries until the lock can be had.
+/// Retries until the lock is acquired.
 fn acquire<G>(key: usize, mut attempt: impl FnMut() -> TryLockResult<G>) -> LockResult<G> {
     point();
     loop {
@@ -54,7 +54,7 @@ fn map_try<A, B>(result: TryLockResult<A>, f: impl FnOnce(A) -> B) -> TryLockRes
     }
 }
 
-/// The standard library's, with scheduling points.
+/// The standard library's lock, with scheduling points.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(real::Mutex<T>);
 
@@ -67,12 +67,12 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     pub const fn new(value: T) -> Self {
         Self(real::Mutex::new(value))
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -82,7 +82,7 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -92,7 +92,7 @@ impl<T: ?Sized> Mutex<T> {
         map(result, |guard| self.guard(guard))
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// The lock is held, or a thread panicked while it held it.
@@ -101,7 +101,7 @@ impl<T: ?Sized> Mutex<T> {
         map_try(self.0.try_lock(), |guard| self.guard(guard))
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -146,7 +146,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// The standard library's, with scheduling points.
+/// The standard library's lock, with scheduling points.
 #[derive(Default)]
 pub struct RwLock<T: ?Sized>(real::RwLock<T>);
 
@@ -165,14 +165,14 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 }
 
 impl<T> RwLock<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     pub const fn new(value: T) -> Self {
         Self(real::RwLock::new(value))
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -182,7 +182,7 @@ impl<T: ?Sized> RwLock<T> {
         map(result, |guard| RwLockReadGuard { guard, _wake: WakeOnDrop(key) })
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -233,16 +233,16 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// The standard library's, with scheduling points.
+/// The standard library's condition variable, with scheduling points.
 #[derive(Debug, Default)]
 pub struct Condvar(real::Condvar);
 
-/// Whether a wait ended by its time.
+/// Whether a wait ended by timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.0
@@ -250,20 +250,20 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub const fn new() -> Self {
         Self(real::Condvar::new())
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let mutex = guard.mutex;
         if is_simulated() {
-            // Nobody runs between the two.
+            // No thread runs between the two calls.
             drop(guard);
             block_on(key_of(self), None);
             return mutex.lock();
@@ -271,7 +271,7 @@ impl Condvar {
         map(self.0.wait(guard.guard), |guard| mutex.guard(guard))
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
     /// A thread panicked while it held the lock.
@@ -291,14 +291,14 @@ impl Condvar {
         })
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     pub fn notify_one(&self) {
         point();
         wake_one(key_of(self));
         self.0.notify_one();
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     pub fn notify_all(&self) {
         point();
         wake_all(key_of(self));
@@ -311,8 +311,8 @@ fn deadline_us(timeout: Duration) -> u64 {
     now_us.saturating_add(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// The standard library's. Initialisation is without scheduling points, since a second thread that comes for the value
-/// blocks the operating system's thread.
+/// The standard library's cell. Initialisation has no scheduling points, since a second thread that needs the
+/// value would block its operating system thread.
 #[derive(Debug)]
 pub struct OnceLock<T>(real::OnceLock<T>);
 
@@ -323,33 +323,33 @@ impl<T> Default for OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub const fn new() -> Self {
         Self(real::OnceLock::new())
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     pub fn get(&self) -> Option<&T> {
         point();
         self.0.get()
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.0.get_mut()
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// There is a value already.
+    /// The cell already has a value.
     pub fn set(&self, value: T) -> Result<(), T> {
         point();
         self.0.set(value)
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         point();
         without_points(|| self.0.get_or_init(make))

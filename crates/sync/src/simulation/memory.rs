@@ -1,14 +1,14 @@
-//! Memory that was freed while it might still be read without a latch: reading it is an error that no test would see, as
-//! the allocator leaves it mapped.
+//! Detection of reads of freed memory: memory that is read without a latch may be freed too early. No test
+//! would see such a read, as the allocator keeps the memory mapped.
 //!
-//! A simulation that has this object as its extension notes what is freed and what is used again.
+//! A simulation with this object as an extension records freed and reused blocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::scheduler::extension;
 
-/// Freed ranges: sizes by their addresses.
+/// Freed ranges: sizes by address.
 #[derive(Debug, Default)]
 pub struct FreedMemory(Mutex<BTreeMap<usize, usize>>);
 
@@ -19,12 +19,12 @@ impl FreedMemory {
     }
 }
 
-/// Notes that a block is freed.
+/// Records that a block is freed.
 pub fn note_freed(address: usize, size: usize) {
     FreedMemory::with(|freed| freed.insert(address, size));
 }
 
-/// Notes that a block is in use again.
+/// Records that a block is in use again.
 pub fn note_used(address: usize, size: usize) {
     FreedMemory::with(|freed| {
         let before = freed.range(..address).next_back().filter(|(start, length)| *start + **length > address);
@@ -36,10 +36,10 @@ pub fn note_used(address: usize, size: usize) {
     });
 }
 
-/// Checks that an address is not in a freed block.
+/// Asserts that an address is not in a freed block.
 ///
 /// # Panics
-/// It is.
+/// The address is in a freed block.
 pub fn assert_not_freed(address: usize) {
     let is_freed = FreedMemory::with(|freed| {
         freed.range(..=address).next_back().is_some_and(|(start, size)| address < start + size)

@@ -1,22 +1,22 @@
-//! Which thread runs next: the schedules, and the random numbers they are drawn from.
+//! The choice of the next thread: schedules, and the random numbers that drive them.
 
 use super::Gap;
 
-/// How threads are chosen.
+/// The policy for choosing threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Any thread that can run, after a random number of points.
+    /// Picks any runnable thread, after a random number of points.
     RandomWalk {
         /// Mean number of points between two decisions.
         points_mean: u32,
     },
-    /// The thread with the highest priority, as in "probabilistic concurrency testing": random priorities, and the
-    /// running thread falls to the lowest one at random moments, or when it yields.
+    /// Picks the thread with the highest priority, as in "probabilistic concurrency testing". Priorities are
+    /// random; the running thread is demoted to the lowest one at random moments, or when it yields.
     Priorities {
-        /// Mean number of points between two falls.
+        /// Mean number of points between two demotions.
         points_mean: u32,
     },
-    /// A random walk in which threads are now and then not scheduled for a long span of virtual time.
+    /// A random walk in which a thread is occasionally not scheduled for a long span of virtual time.
     Stalls {
         /// Mean number of points between two decisions.
         points_mean: u32,
@@ -26,7 +26,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a seed.
+    /// Draws the schedule of a seed.
     pub(super) fn draw(random: &mut Random) -> Self {
         const MEANS: [u32; 6] = [4, 20, 60, 200, 1000, 5000];
         let points_mean = MEANS[random.below(MEANS.len() as u64) as usize];
@@ -46,17 +46,17 @@ impl Schedule {
     }
 }
 
-/// Stalls of the threads that are in some gaps, whatever the schedule.
+/// Stalls in selected gaps, independent of the schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GapStalls {
-    /// In how many percent of its passes a gap stalls.
+    /// The percentage of passes through each gap that stall.
     pub percents: Vec<(Gap, u64)>,
     /// Longest stall, in microseconds.
     pub stall_us_max: u64,
 }
 
 impl GapStalls {
-    /// For how long a thread in a gap is stalled, if it is.
+    /// Draws the length of a stall in `gap`, in microseconds; `None` for no stall.
     pub(super) fn draw(&self, gap: Gap, random: &mut Random) -> Option<u64> {
         let (_, percent) = self.percents.iter().find(|(chosen, _)| *chosen == gap)?;
         (random.below(100) < *percent).then(|| 1 + random.below(self.stall_us_max))
@@ -68,14 +68,14 @@ impl GapStalls {
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of a seed.
+    /// Creates the generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// The next number.
-    #[expect(clippy::should_implement_trait, reason = "there is always one")]
+    /// Returns the next number.
+    #[expect(clippy::should_implement_trait, reason = "never returns an Option")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.0;
@@ -84,12 +84,12 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Whether something of this probability is the case.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

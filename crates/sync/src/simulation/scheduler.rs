@@ -1,7 +1,7 @@
-//! The scheduler as its threads see it: operating system threads that hand one baton round.
+//! The scheduler's interface for threads: operating system threads that pass one baton around.
 //!
-//! A point is a decrement of a thread-local countdown; at its end the thread takes the scheduler's lock, lets
-//! [`Core`] choose, passes the baton and waits for it.
+//! A point decrements a thread-local countdown. At zero, the thread takes the scheduler's lock, lets [`Core`]
+//! choose the next thread, passes the baton and waits for it.
 
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use super::core::{Core, Failure, Outcome, POINT_NS, Ready, State};
 use super::policy::{GapStalls, Schedule};
 use super::{Fault, Gap};
 
-/// Gets virtual microseconds, the thread's name and the text of each event.
+/// Receives virtual microseconds, the thread's name and the text of each event.
 pub type TraceSink = Box<dyn FnMut(u64, &str, &str) + Send>;
 
 /// Virtual monotonic time at the start.
@@ -23,21 +23,21 @@ const START_NS: u64 = 1_000_000_000;
 /// Real time after which a thread without points counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// How a simulation runs.
+/// Settings of a simulation.
 pub struct SchedulerOptions {
-    /// `None`: the seed chooses.
+    /// `None`: chosen by the seed.
     pub schedule: Option<Schedule>,
-    /// Gaps in which threads are stalled, beside.
+    /// Additional stalls in selected gaps.
     pub gap_stalls: GapStalls,
-    /// More points than that are a failure.
+    /// The maximum number of points; more are a failure.
     pub steps_max: u64,
     /// Unix time at the start, in microseconds.
     pub start_unix_us: i64,
-    /// Defects to put back.
+    /// Defects to enable.
     pub faults: Vec<Fault>,
-    /// Gets a readable trace.
+    /// Receives a readable trace.
     pub trace: Option<TraceSink>,
-    /// Whether it gets switches too.
+    /// Whether the trace includes switches.
     pub traces_switches: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Scheduler {
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What a thread waits for while another one runs.
+/// A thread's wait for the baton, while another thread runs.
 #[derive(Default)]
 struct Baton {
     is_here: AtomicBool,
@@ -85,12 +85,12 @@ struct Local {
 }
 
 thread_local! {
-    /// Points left before the next decision; 0: points are nothing.
+    /// Points left before the next decision; 0 disables points.
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
     /// Points that the thread may pass with this baton.
     static GRANTED: Cell<u32> = const { Cell::new(0) };
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
-    /// Where the thread panicked.
+    /// The message and location of the thread's panic.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -107,7 +107,7 @@ fn local() -> Option<(Arc<Scheduler>, usize)> {
 }
 
 impl Scheduler {
-    /// A simulation that has not begun.
+    /// Creates a simulation that is not running yet.
     #[must_use]
     pub fn new(seed: u64, options: SchedulerOptions) -> Arc<Self> {
         let mut core = Core::new(seed, options.schedule, options.steps_max, START_NS);
@@ -126,13 +126,13 @@ impl Scheduler {
         })
     }
 
-    /// Makes `object` what [`extension`] returns for its type.
+    /// Sets the object that [`extension`] returns for its type.
     pub fn set_extension<T: Any + Send + Sync>(&self, object: Arc<T>) {
         lock(&self.extensions).insert(TypeId::of::<T>(), object);
     }
 
-    /// Runs `main` as the first simulated thread, and returns when it and all that it started have ended, or at the
-    /// first failure. To be called once, by a thread outside of the simulation.
+    /// Runs `main` as the first simulated thread. Returns when it and all threads it started have ended, or at
+    /// the first failure. Call it once, from a thread outside the simulation.
     pub fn run(self: &Arc<Self>, main: impl FnOnce() + Send + 'static) -> Outcome {
         assert!(!is_simulated(), "a simulation can't run inside another one");
         hook_panics();
@@ -216,7 +216,7 @@ impl Scheduler {
         self.over.notify_all();
     }
 
-    /// The key on which those are blocked that wait for the end of a thread: an address of no lock.
+    /// The key that blocks threads waiting for the end of a thread. It is not the address of a lock.
     fn key_of_end(&self, id: usize) -> usize {
         usize::MAX - id
     }
@@ -228,7 +228,7 @@ impl Scheduler {
         baton.pass();
     }
 
-    /// The calling thread, which has the baton, lets another one run. Returns when it has it again.
+    /// Passes the baton from the calling thread to another one. Returns when the caller has it again.
     fn switch(&self, id: usize, state: State, yields: bool) -> bool {
         let points = GRANTED.get().saturating_sub(COUNTDOWN.replace(0));
         let mut core = lock(&self.core);
@@ -285,7 +285,7 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Panics of simulated threads go into the outcome, with their place, and not to the standard error.
+/// Redirects panics of simulated threads, with their location, to the outcome instead of the standard error.
 fn hook_panics() {
     static HOOKED: Once = Once::new();
     HOOKED.call_once(|| {
@@ -322,7 +322,7 @@ impl Task {
         matches!(lock(&self.scheduler.core).threads[self.id].state, State::Ended)
     }
 
-    /// Its number, for [`stall`].
+    /// The thread's number, for [`stall`].
     #[must_use]
     pub fn id(&self) -> usize {
         self.id
@@ -341,17 +341,17 @@ pub fn is_simulated() -> bool {
     with_local(|_| ()).is_some()
 }
 
-/// The object of this type that was set for the simulation.
+/// The simulation's extension of this type, if it was set.
 #[must_use]
 pub fn extension<T: Any + Send + Sync>() -> Option<Arc<T>> {
     let object = with_local(|local| lock(&local.scheduler.extensions).get(&TypeId::of::<T>()).cloned());
     object.flatten()?.downcast().ok()
 }
 
-/// Starts a further thread of the caller's simulation.
+/// Starts another thread in the caller's simulation.
 ///
 /// # Errors
-/// The operating system gives no thread. The caller belongs to no simulation.
+/// The operating system can't start a thread, or the caller belongs to no simulation.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<Task> {
     let Some((scheduler, _)) = local() else {
         return Err(std::io::Error::other("the thread belongs to no simulation"));
@@ -361,7 +361,7 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Resul
     Ok(Task { scheduler, id })
 }
 
-/// A scheduling point: now and then another thread runs here.
+/// A scheduling point: another thread may run here.
 #[inline]
 pub fn point() {
     let left = COUNTDOWN.get();
@@ -379,10 +379,10 @@ fn decide(yields: bool) {
     }
 }
 
-/// A scheduling point with a name: where the options chose the gap, the thread may be stalled here for long.
+/// A named scheduling point. If the options select the gap, the thread may be stalled here for long.
 pub fn pass(gap: Gap) {
     point();
-    // Without points the thread can't give the processor up.
+    // A thread without points can't release the processor.
     if COUNTDOWN.get() == 0 {
         return;
     }
@@ -394,7 +394,8 @@ pub fn pass(gap: Gap) {
     }
 }
 
-/// Lets another thread run, if any can. Outside of a simulation, and where points are off, this is the operating system's.
+/// Runs another thread, if any is runnable. Outside a simulation, and where points are disabled, yields to the
+/// operating system.
 pub fn yield_now() {
     if COUNTDOWN.get() == 0 {
         std::thread::yield_now();
@@ -403,11 +404,11 @@ pub fn yield_now() {
     }
 }
 
-/// Runs `f` without scheduling points, e.g. an initialisation for which other threads would block the operating
-/// system's thread.
+/// Runs `f` without scheduling points, e.g. an initialisation during which other threads would block their
+/// operating system threads.
 pub fn without_points<R>(f: impl FnOnce() -> R) -> R {
     let (countdown, granted) = (COUNTDOWN.replace(0), GRANTED.get());
-    // The clock goes by the difference of the two.
+    // The clock uses the difference between the two.
     GRANTED.set(granted - countdown);
     let result = f();
     COUNTDOWN.set(countdown);
@@ -415,8 +416,8 @@ pub fn without_points<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Blocks until `ready()` is true, or until this microsecond of the monotonic clock. Whether it is ready. `ready` may not
-/// block or reach points, see the module's rules.
+/// Blocks until `ready()` is true, or until `deadline_us` of the monotonic clock. Returns whether it is ready.
+/// `ready` may not block or reach points; see the module's rules.
 ///
 /// # Panics
 /// The caller belongs to no simulation.
@@ -427,14 +428,16 @@ pub fn wait_until(deadline_us: Option<u64>, mut ready: impl FnMut() -> bool + Se
         return true;
     }
     let ready: *mut (dyn FnMut() -> bool + Send + '_) = &raw mut ready;
-    // SAFETY: the types differ in the closure's lifetime only. It is called only while this thread is blocked in `switch`,
-    // which returns after its state has changed, so that nobody has the pointer any more.
+    // SAFETY: the types differ only in the closure's lifetime. The closure is called only while this thread is
+    // blocked in `switch`, which returns after the thread's state has changed; then no copy of the pointer is
+    // left.
     let ready: *mut (dyn FnMut() -> bool + Send + 'static) = unsafe { std::mem::transmute(ready) };
     let deadline_ns = deadline_us.map(|at| at.saturating_mul(1000));
     scheduler.switch(id, State::Waiting { ready: Ready(ready), deadline_ns }, false)
 }
 
-/// Blocks until [`wake_all`] or [`wake_one`] of the key, or this microsecond of the monotonic clock. Whether it was woken.
+/// Blocks until [`wake_all`] or [`wake_one`] of the key, or until `deadline_us` of the monotonic clock. Returns
+/// whether it was woken.
 ///
 /// # Panics
 /// The caller belongs to no simulation.
@@ -460,11 +463,11 @@ pub fn wake_one(key: usize) {
 /// The caller belongs to no simulation.
 pub fn sleep_us(us: u64) {
     let now_ns = monotonic_ns().expect("the thread is simulated");
-    // No lock has this address.
+    // No lock has address 0.
     block_on(0, Some(now_ns.div_ceil(1000).saturating_add(us)));
 }
 
-/// Does not schedule a thread, by its number in the order of start, for a span of virtual time.
+/// Excludes a thread, given by its number in start order, from scheduling for a span of virtual time.
 pub fn stall(thread: usize, us: u64) {
     with_local(|local| lock(&local.scheduler.core).stall(thread, us.saturating_mul(1000)));
     point();
@@ -487,13 +490,13 @@ pub fn unix_micros() -> Option<i64> {
     })
 }
 
-/// Moves the wall clock.
+/// Steps the wall clock.
 pub fn step_wall_clock(delta_us: i64) {
     with_local(|local| local.scheduler.wall_offset_us.fetch_add(delta_us, Ordering::Relaxed));
     trace(|| format!("wall clock steps by {delta_us} us"));
 }
 
-/// The next of the seed's random numbers; `None` outside a simulation.
+/// The next random number of the seed; `None` outside a simulation.
 #[must_use]
 pub fn random_u64() -> Option<u64> {
     with_local(|local| lock(&local.scheduler.core).numbers.next())
@@ -511,7 +514,7 @@ pub fn trace(text: impl FnOnce() -> String) {
     core.tell_at(now_ns, id, &text);
 }
 
-/// Whether a defect is put back in the caller's simulation.
+/// Whether a defect is enabled in the caller's simulation.
 #[must_use]
 pub fn planted(fault: Fault) -> bool {
     with_local(|local| local.scheduler.faults.contains(&fault)).unwrap_or(false)

@@ -1,11 +1,11 @@
-//! Programs with known faults, and what the scheduler makes of them.
+//! Programs with known faults, and the scheduler's findings.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// An add of two steps, by three threads.
+/// Non-atomic additions by three threads.
 fn lost_update(seed: u64) -> Outcome {
     let scheduler = Scheduler::new(seed, SchedulerOptions::default());
     scheduler.run(|| {
@@ -47,7 +47,7 @@ fn a_lost_update_is_found() {
     assert!(message.contains("an update is lost") && message.contains("tests.rs"), "{message}");
 }
 
-/// The flag is looked at before the sleep is announced: a wake-up in between is lost.
+/// The flag is checked before the sleep is announced: a wake-up in between is lost.
 fn lost_wake_up(seed: u64) -> Outcome {
     // The program has few points.
     let schedule = Some(Schedule::RandomWalk { points_mean: 2 });
@@ -136,7 +136,7 @@ fn who_yields_lets_a_stalled_thread_come_back() {
     }
 }
 
-/// Two adds of two steps each, with a named gap between the steps, and a schedule that hardly ever switches there.
+/// Two non-atomic additions with a named gap inside, and a schedule that hardly ever switches there.
 fn add_with_gap(percents: Vec<(Gap, u64)>) -> Outcome {
     let options = SchedulerOptions {
         schedule: Some(Schedule::RandomWalk { points_mean: 1_000_000 }),
@@ -192,7 +192,7 @@ fn extensions_and_traces_are_the_simulations() {
     assert!(!planted(Fault::TornAdd) && random_u64().is_none() && !is_simulated());
 }
 
-/// Three threads, each lock and channel of the shim, and clocks: all of it repeats.
+/// A program with three threads and each lock, channel and clock of the shim: its runs are reproducible.
 fn with_locks(seed: u64) -> Outcome {
     use crate::mpsc;
     Scheduler::new(seed, SchedulerOptions::default()).run(|| {

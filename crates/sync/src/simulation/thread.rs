@@ -1,4 +1,4 @@
-//! Threads: simulated ones if the caller is, else the standard library's.
+//! Threads: simulated if the caller is simulated, otherwise the standard library's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ enum Handle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// See the standard library's. In a simulation a panic ends all of it, so there is no error.
+    /// As in the standard library. In a simulation a panic ends the whole simulation, so there is no error.
     ///
     /// # Errors
     /// The thread panicked.
@@ -33,7 +33,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         match &self.0 {
@@ -43,30 +43,30 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// See the standard library's.
+/// As in the standard library.
 #[derive(Debug, Default)]
 pub struct Builder {
     name: Option<String>,
 }
 
 impl Builder {
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     #[must_use]
     pub fn name(mut self, name: String) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// See the standard library's.
+    /// As in the standard library.
     ///
     /// # Errors
-    /// The operating system gives no thread.
+    /// The operating system can't start a thread.
     pub fn spawn<T: Send + 'static>(
         self,
         body: impl FnOnce() -> T + Send + 'static,
@@ -88,15 +88,15 @@ impl Builder {
     }
 }
 
-/// See the standard library's.
+/// As in the standard library.
 ///
 /// # Panics
-/// The operating system gives no thread.
+/// The operating system can't start a thread.
 pub fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    Builder::new().spawn(body).expect("the operating system gives threads")
+    Builder::new().spawn(body).expect("the operating system can start a thread")
 }
 
-/// See the standard library's; virtual time in a simulation.
+/// As in the standard library; virtual time in a simulation.
 pub fn sleep(span: Duration) {
     if is_simulated() {
         sleep_us(u64::try_from(span.as_micros()).unwrap_or(u64::MAX));

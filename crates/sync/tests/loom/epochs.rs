@@ -1,4 +1,4 @@
-//! Models of epochs: what one thread unlinks and frees, and others read without a latch.
+//! Models of epochs: one thread unlinks and frees memory that others read without a latch.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use sync::epoch::Domain;
 
 use super::{explore, join};
 
-/// A shared pointer to one of several pieces of memory. To free a piece is to write to it: loom notices if anybody
-/// may still read it.
+/// A shared pointer to one of several pieces of memory. Freeing a piece is modelled as a write to it, so that
+/// loom detects remaining readers.
 struct Pieces {
     current: AtomicUsize,
     pieces: Vec<UnsafeCell<usize>>,
@@ -27,7 +27,7 @@ impl Pieces {
 
     fn read(&self) {
         let current = self.current.load(Ordering::Acquire);
-        // SAFETY: what this model is to show: the piece has not been freed.
+        // SAFETY: the property under test: the piece has not been freed.
         self.pieces[current].with(|piece| assert_eq!(unsafe { *piece }, current));
     }
 
@@ -40,7 +40,7 @@ impl Pieces {
         let mut garbage = Vec::new();
         self.domain.collect(&mut garbage);
         for &piece in &garbage {
-            // SAFETY: what this model is to show: nobody can read it any more.
+            // SAFETY: the property under test: no thread can read the piece any more.
             self.pieces[piece].with_mut(|piece| unsafe { *piece = usize::MAX });
         }
         garbage.len()
@@ -68,8 +68,7 @@ fn garbage_is_kept_from_who_was_not_quiescent() {
     });
 }
 
-/// Coming online is the moment when a collector that doesn't see the participant, and a participant that still
-/// sees the garbage, must not meet.
+/// A participant comes online: it must not still see the garbage if the collector does not see it.
 #[test]
 fn garbage_is_kept_from_who_comes_online() {
     explore(None, || {
@@ -90,7 +89,7 @@ fn garbage_is_kept_from_who_comes_online() {
     });
 }
 
-/// A collector that did not unlink anything itself, and garbage that comes while it collects.
+/// A collector that did not unlink the garbage itself, and garbage that is retired during the collection.
 #[test]
 fn garbage_may_be_collected_by_another_thread() {
     explore(Some(3), || {
@@ -117,7 +116,7 @@ fn garbage_may_be_collected_by_another_thread() {
     });
 }
 
-/// A seat that changes hands keeps what its former owner read.
+/// A seat that changes hands preserves the order of its previous owner's reads.
 #[test]
 fn garbage_is_kept_from_who_had_the_seat_before() {
     explore(Some(3), || {
@@ -137,11 +136,12 @@ fn garbage_is_kept_from_who_had_the_seat_before() {
     });
 }
 
-/// What the tables and their hints do with a segment, true to the code: a writer replaces it, has the hint follow, and only
-/// then puts it into its heap's list; another thread moves it from there to the domain, and collects.
+/// The handling of a segment by tables and hints, as in the code. A writer replaces the segment, updates the
+/// hint, and only then adds it to its heap's list. Another thread moves it from there to the domain, and
+/// collects.
 struct Hinted {
     hint: Pieces,
-    /// Of the heap.
+    /// The heap's retired segments.
     retired: Mutex<Vec<usize>>,
 }
 
@@ -155,7 +155,7 @@ impl Hinted {
         Arc::new(Hinted { hint: pieces, retired: Mutex::new(Vec::new()) })
     }
 
-    /// A command, under the latch of its slot. `planted`: as it was once, in the wrong order.
+    /// A command, under the latch of its slot. `planted` selects the former, wrong order.
     fn replace_by(&self, next: usize, planted: bool) {
         let old = self.hint.current.load(Ordering::Relaxed);
         let publish = || self.hint.current.store(next, Ordering::Release);
@@ -168,7 +168,7 @@ impl Hinted {
         }
     }
 
-    /// What every thread does in its turns.
+    /// A thread's work in each turn.
     fn reclaim(&self) {
         let retired = std::mem::take(&mut *self.retired.lock().unwrap());
         retired.into_iter().for_each(|piece| self.hint.domain.retire(piece));
@@ -202,7 +202,7 @@ fn a_segment_is_unlinked_before_it_is_retired() {
     explore_hinted(false);
 }
 
-/// The order that the code once had, so that the model is known to notice it.
+/// The former, wrong order, to prove that the model detects it.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_segment_that_is_retired_before_it_is_unlinked_is_noticed() {
