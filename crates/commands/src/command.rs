@@ -1,8 +1,8 @@
-//! What a command says of itself: one [`Command`] value holds everything that dispatch, latching,
-//! introspection, ACL and documentation ask about it.
+//! Command definitions: one [`Command`] value holds everything that dispatch, latching, introspection, ACL
+//! and documentation need.
 //!
-//! Invariants: the value is `const`; nothing about a command is said anywhere else.
-//! Start reading at [`Command`].
+//! Invariants: the value is `const`; every property of a command is defined here and nowhere else. Start
+//! reading at [`Command`].
 
 use bitflags::bitflags;
 use wire::request::Args;
@@ -13,36 +13,36 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
-/// The function that runs a command under its latches.
+/// A function that runs a command while its latches are held.
 pub type Run = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
 
-/// One line of the command table, or one subcommand of such a line.
+/// One line of the command table, or one of its subcommands.
 #[derive(Clone, Copy)]
 pub struct Command {
-    /// Lower-case name; a subcommand has only its own word here.
+    /// Lower-case name; for a subcommand without the container's name.
     pub name: &'static str,
-    /// Number of arguments with the name; negative: at least so many. As Redis counts it.
+    /// Number of arguments including the name; negative: the minimum. Same encoding as in Redis.
     pub arity: i32,
     /// Flags as `COMMAND INFO` shows them.
     pub flags: Flags,
     /// ACL categories beyond those that follow from the flags (see [`Command::categories`]).
     pub categories: Categories,
-    /// What has to be latched before `run` is called.
+    /// The latches to acquire before `run` is called.
     pub access: Access,
-    /// Where the keys are, and what happens to them.
+    /// The positions of the keys, and how they are accessed.
     pub keys: &'static [KeySpec],
     /// Hints for clients and proxies, as `COMMAND INFO` shows them.
     pub tips: &'static [&'static str],
     /// Documentation, as `COMMAND DOCS` shows it.
     pub doc: Doc,
-    /// Subcommands; where there are any, `run` answers the bare name only.
+    /// Subcommands. If there are any, `run` handles only the bare name.
     pub subcommands: &'static [Command],
     /// The handler.
     pub run: Run,
 }
 
 impl Command {
-    /// A command without keys that touches no data.
+    /// Creates a command without keys that accesses no data.
     #[must_use]
     pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Run) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Command {
         }
     }
 
-    /// A name that stands for its subcommands only: [`only_subcommands`] answers it.
+    /// Creates a container that only has subcommands; [`only_subcommands`] handles the bare name.
     #[must_use]
     pub const fn container(name: &'static str, doc: Doc, subcommands: &'static [Command]) -> Self {
         let mut command = Self::keyless(name, -2, Flags::empty(), doc, only_subcommands);
@@ -67,35 +67,35 @@ impl Command {
         command
     }
 
-    /// In these ACL categories as well.
+    /// Adds ACL categories.
     #[must_use]
     pub const fn categories_too(mut self, categories: Categories) -> Self {
         self.categories = self.categories.union(categories);
         self
     }
 
-    /// With these hints.
+    /// Sets the hints.
     #[must_use]
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
         self.tips = tips;
         self
     }
 
-    /// With this access to data.
+    /// Sets the access to data.
     #[must_use]
     pub const fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// With these keys.
+    /// Sets the key specs.
     #[must_use]
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
         self.keys = keys;
         self
     }
 
-    /// All ACL categories: the named ones and those that follow from the flags.
+    /// Returns all ACL categories: the declared ones and those that follow from the flags.
     #[must_use]
     pub fn categories(&self) -> Categories {
         let mut all = self.categories;
@@ -124,52 +124,54 @@ impl Command {
         all
     }
 
-    /// The subcommands that are shown, and counted by themselves.
+    /// Returns the subcommands that introspection shows and statistics count separately.
     #[must_use]
     pub const fn public_subcommands(&self) -> &'static [Command] {
         if self.flags.contains(Flags::PRIVATE_SUBCOMMANDS) { &[] } else { self.subcommands }
     }
 
-    /// Whether a request of `argc` arguments (name included) has the right number of them.
+    /// Whether `argc` (name included) matches the arity.
     #[must_use]
     pub const fn accepts(&self, argc: usize) -> bool {
         if self.arity >= 0 { argc == self.arity as usize } else { argc >= self.arity.unsigned_abs() as usize }
     }
 }
 
-/// Answers a container without a subcommand; its arity keeps such requests away.
+/// Rejects a container without a subcommand. Unreachable in practice: the arity check comes first.
 pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
     Err(CommandError::wrong_arity(ctx.command.name))
 }
 
-/// Whether a request's arguments lead to keys that are not among them.
+/// Whether a request accesses keys that are not among its arguments.
 pub type Reaches = fn(Args<'_>) -> bool;
 
-/// What a command needs latched. The planner takes the latches, handlers never do.
+/// The latches that a command needs. The planner acquires them; handlers never do.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// No data.
     None,
-    /// No data, but what every connection is: the other threads first do what had reached them (`CLIENT LIST`).
+    /// No data, but the state of every connection: the other workers first process their pending requests
+    /// (`CLIENT LIST`).
     Connections,
-    /// The slots of its keys, for reading.
+    /// Read latches on the slots of the keys.
     Read,
-    /// The slots of its keys, for writing.
+    /// Write latches on the slots of the keys.
     Write,
-    /// Every slot, for reading: an operation that sees one instant of the whole keyspace.
+    /// Read latches on all slots, for a consistent view of the whole keyspace.
     ReadAll,
-    /// Every slot, for writing.
+    /// Write latches on all slots.
     WriteAll,
-    /// What the commands queued in the session need, all of it at once (`EXEC`).
+    /// The union of what the commands queued in the session need (`EXEC`).
     Queued,
-    /// As [`Self::ReadAll`] for requests whose arguments lead to keys that are not among them, else as [`Self::Read`].
+    /// [`Self::ReadAll`] if the request accesses keys that are not among its arguments, else [`Self::Read`].
     ReadAllIf(Reaches),
-    /// As [`Self::WriteAll`] for requests whose arguments lead to keys that are not among them, else as [`Self::Write`].
+    /// [`Self::WriteAll`] if the request accesses keys that are not among its arguments, else
+    /// [`Self::Write`].
     WriteAllIf(Reaches),
 }
 
 impl Access {
-    /// What a request with these arguments needs: none of those that depend on them.
+    /// Resolves the access for a request: never returns a variant that depends on the arguments.
     #[must_use]
     pub fn of_request(self, args: Args<'_>) -> Self {
         match self {
@@ -193,7 +195,7 @@ impl Access {
 }
 
 impl PartialEq for Access {
-    /// Whether they are of one kind; whatever decides about the requests of one that depends on them.
+    /// Whether both are the same variant; the `Reaches` function is not compared.
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -209,52 +211,52 @@ bitflags! {
         const WRITE = 1 << 0;
         /// Reads data only.
         const READONLY = 1 << 1;
-        /// May make the data larger: refused when memory is used up.
+        /// May use more memory: rejected over the memory limit.
         const DENYOOM = 1 << 2;
         /// Administration.
         const ADMIN = 1 << 3;
         /// Publish/subscribe.
         const PUBSUB = 1 << 4;
-        /// Not from scripts.
+        /// Not allowed in scripts.
         const NOSCRIPT = 1 << 5;
-        /// May wait for data.
+        /// May block.
         const BLOCKING = 1 << 6;
-        /// Allowed while the data is being loaded.
+        /// Allowed while the dataset is being loaded.
         const LOADING = 1 << 7;
         /// Allowed on a replica with stale data.
         const STALE = 1 << 8;
         /// Not shown to `MONITOR`.
         const SKIP_MONITOR = 1 << 9;
-        /// Not logged as slow: its duration says nothing.
+        /// Not recorded in the slow log: its own duration is not meaningful.
         const SKIP_COMMANDLOG = 1 << 10;
         /// Constant or logarithmic time.
         const FAST = 1 << 11;
         /// Allowed before authentication.
         const NO_AUTH = 1 << 12;
-        /// Keys depend on the arguments' meaning, not only on their place.
+        /// Key positions depend on the contents of the arguments.
         const MOVABLEKEYS = 1 << 13;
-        /// Not inside MULTI.
+        /// Not allowed inside MULTI.
         const NO_MULTI = 1 << 14;
-        /// Not queued by MULTI but run at once.
+        /// Runs at once inside MULTI instead of being queued.
         const NO_QUEUE = 1 << 15;
-        /// Allowed while a script or module keeps the server busy.
+        /// Allowed while a script or module blocks the server.
         const ALLOW_BUSY = 1 << 16;
-        /// May be refused with `-NOREPLICAS`: writes that need good replicas.
+        /// Not allowed during asynchronous loading.
         const NO_ASYNC_LOADING = 1 << 17;
-        /// Changes what later requests of the same connection mean: ends a planned batch.
+        /// Changes how later requests of the connection are interpreted: ends a planned batch.
         const SESSION = 1 << 18;
-        /// Replicates although it is not a write. Not shown to anyone.
+        /// May replicate although it is not a write. Not exposed to clients.
         const MAY_REPLICATE = 1 << 19;
         /// Runs while clients are paused.
         const NO_PAUSE = 1 << 21;
-        /// Takes a microsecond or so on any value, though Redis does not call it fast: a run of such commands is timed
-        /// as a whole. Not shown to anyone.
+        /// Takes about a microsecond on any value, though Redis does not flag it as fast: a run of such
+        /// commands is timed as a whole. Not exposed to clients.
         const BRIEF = 1 << 22;
-        /// Its replies are messages, which `CLIENT REPLY` does not swallow. Not shown to anyone.
+        /// Replies with messages, which `CLIENT REPLY` does not suppress. Not exposed to clients.
         const PUSH_REPLY = 1 << 23;
-        /// Its subcommands are its own business: they are counted as itself, and not shown.
+        /// Hides the subcommands from introspection; statistics count them under the container.
         const PRIVATE_SUBCOMMANDS = 1 << 30;
-        /// No keys must be given in its key specs for cluster checks.
+        /// May have no keys; cluster checks do not require any.
         const NO_MANDATORY_KEYS = 1 << 20;
     }
 
@@ -305,57 +307,57 @@ bitflags! {
         const SCRIPTING = 1 << 20;
     }
 
-    /// What a command does to the keys of one [`KeySpec`], with Redis's names.
+    /// How a command accesses the keys of one [`KeySpec`], with Redis's names.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct KeyFlags: u16 {
-        /// Reads and changes the value.
+        /// Reads and writes the value.
         const RW = 1 << 0;
-        /// Only reads.
+        /// Reads the value.
         const RO = 1 << 1;
-        /// Overwrites without looking.
+        /// Overwrites the value without reading it.
         const OW = 1 << 2;
-        /// Removes.
+        /// Removes the key.
         const RM = 1 << 3;
-        /// Hands the value's data to the client.
+        /// Returns data of the value to the client.
         const ACCESS = 1 << 4;
-        /// Changes the value's data.
+        /// Updates data of the value.
         const UPDATE = 1 << 5;
-        /// Adds data only.
+        /// Inserts data only.
         const INSERT = 1 << 6;
         /// Deletes data.
         const DELETE = 1 << 7;
-        /// The argument is no key but is routed like one.
+        /// The argument is not a key but is routed like one.
         const NOT_KEY = 1 << 8;
-        /// Not all keys may be found by this spec.
+        /// The spec may not find all keys.
         const INCOMPLETE = 1 << 9;
         /// The flags depend on the arguments.
         const VARIABLE_FLAGS = 1 << 10;
     }
 }
 
-/// Where some of a command's keys are, and what the command does with them.
+/// The positions of some of a command's keys, and how the command accesses them.
 pub struct KeySpec {
-    /// What happens to the keys.
+    /// How the keys are accessed.
     pub flags: KeyFlags,
-    /// Where the first one is.
+    /// The position of the first key.
     pub begin: Begin,
-    /// Which follow.
+    /// The positions of the other keys.
     pub find: Find,
-    /// A remark for `COMMAND INFO`, usually why the flags vary.
+    /// A remark for `COMMAND INFO`, usually the reason why the flags vary.
     pub notes: Option<&'static str>,
-    /// What the planner calls instead of `begin` and `find` where the arguments must be understood
-    /// to find the keys: it pushes the index of each key.
+    /// Replaces `begin` and `find` in the planner if finding the keys requires parsing the arguments: pushes
+    /// the index of each key.
     pub custom: Option<fn(Args<'_>, &mut Vec<u32>)>,
 }
 
 impl KeySpec {
-    /// One key as the first argument.
+    /// One key, the first argument.
     #[must_use]
     pub const fn first(flags: KeyFlags) -> Self {
         Self::at(1, flags)
     }
 
-    /// Whether it is one key as the first argument.
+    /// Whether the spec is one key, the first argument.
     #[must_use]
     pub const fn is_first_only(&self) -> bool {
         self.is_by_count()
@@ -363,7 +365,7 @@ impl KeySpec {
             && matches!(self.find, Find::Range { last: 0, .. })
     }
 
-    /// Whether the number of arguments alone tells which of them are its keys.
+    /// Whether the number of arguments alone determines the key positions.
     #[must_use]
     pub const fn is_by_count(&self) -> bool {
         matches!(self.begin, Begin::Index(_))
@@ -377,7 +379,7 @@ impl KeySpec {
         Self::range(index, 0, 1, flags)
     }
 
-    /// Keys from `index` to `last` (counted from `index`; negative: from the end), every `step` arguments.
+    /// Keys from `index` to `last` (relative to `index`; negative: from the end), every `step` arguments.
     #[must_use]
     pub const fn range(index: u32, last: i32, step: u32, flags: KeyFlags) -> Self {
         Self {
@@ -389,7 +391,7 @@ impl KeySpec {
         }
     }
 
-    /// A count at `index`, with that many keys behind it, `step` apart.
+    /// A count at `index`, followed by that many keys, `step` apart.
     #[must_use]
     pub const fn counted(index: u32, step: u32, flags: KeyFlags) -> Self {
         Self {
@@ -405,51 +407,51 @@ impl KeySpec {
 /// How the first key of a [`KeySpec`] is found.
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
-    /// At this argument.
+    /// At this argument index.
     Index(u32),
-    /// After this word, searched from `from` on (negative: backwards from the end).
+    /// After this keyword, searched forwards from `from` (negative: backwards from the end).
     Keyword {
-        /// The word.
+        /// The keyword.
         word: &'static str,
-        /// Where the search begins.
+        /// The index where the search begins.
         from: i32,
     },
-    /// In no way that could be said here.
+    /// Not expressible as a spec.
     Unknown,
 }
 
 /// How the further keys of a [`KeySpec`] are found.
 #[derive(Clone, Copy, Debug)]
 pub enum Find {
-    /// Up to an argument.
+    /// Up to an argument index.
     Range {
-        /// Last key, counted from the first; negative: from the end of the request.
+        /// Last key, relative to the first; negative: from the end of the request.
         last: i32,
-        /// Distance of two keys.
+        /// Distance between keys.
         step: u32,
-        /// With `last` = -1: stop after the n-th part of the arguments; 0 and 1: no limit.
+        /// With `last` = -1: the keys are only the first 1/n of the remaining arguments; 0 and 1: no limit.
         limit: u32,
     },
-    /// As many as another argument says.
+    /// As many as an argument specifies.
     KeyNum {
-        /// Where the count is, counted from the beginning.
+        /// Index of the count, relative to `begin`.
         count_at: u32,
-        /// Where the first key is, counted from the beginning.
+        /// Index of the first key, relative to `begin`.
         first: u32,
-        /// Distance of two keys.
+        /// Distance between keys.
         step: u32,
     },
-    /// In no way that could be said here.
+    /// Not expressible as a spec.
     Unknown,
 }
 
-/// Pushes the argument index of each key of a request with the right arity. `false` if the arguments
-/// make no sense (a count that is no number, or too large).
+/// Pushes the argument index of each key of a request with the right arity. Returns `false` if the arguments
+/// are invalid (a count that is not a number, or too large).
 pub fn find_keys(command: &Command, args: Args<'_>, found: &mut Vec<u32>) -> bool {
     command.keys.iter().all(|spec| find_spec_keys(spec, args, found))
 }
 
-/// The same for one [`KeySpec`].
+/// Like [`find_keys`], for one [`KeySpec`].
 pub fn find_spec_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
     if let Some(custom) = spec.custom {
         custom(args, found);
@@ -458,7 +460,7 @@ pub fn find_spec_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> b
     find_declared_keys(spec, args, found)
 }
 
-/// The same by what the [`KeySpec`] declares, as clients would.
+/// Like [`find_spec_keys`], but ignores `custom`: finds the keys as clients do.
 pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
     let argc = args.len();
     let begin = match spec.begin {

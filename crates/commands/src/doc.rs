@@ -1,21 +1,22 @@
-//! The documentation part of a [`Command`](crate::command::Command): what `COMMAND DOCS` answers.
+//! The documentation of a [`Command`](crate::command::Command), as `COMMAND DOCS` returns it.
 //!
-//! Everything is `const` and says what a client library or a command line wants for completion and help.
+//! Everything is `const`: the content is what client libraries and command lines need for completion and
+//! help.
 
 /// Documentation of one command or subcommand.
 #[derive(Clone, Copy)]
 pub struct Doc {
     /// One sentence.
     pub summary: &'static str,
-    /// The version of Redis (or Valkey) that had it first.
+    /// The first version of Redis (or Valkey) that has the command.
     pub since: &'static str,
-    /// The family it belongs to.
+    /// The command family.
     pub group: Group,
     /// Time complexity.
     pub complexity: &'static str,
-    /// It concerns the server's inside, not its users.
+    /// Whether the command concerns server internals, not users.
     pub is_internal: bool,
-    /// What to use instead, where the command is deprecated: since when, and what.
+    /// For a deprecated command: the version, and the replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Version and change, oldest first.
     pub history: &'static [(&'static str, &'static str)],
@@ -24,7 +25,7 @@ pub struct Doc {
 }
 
 impl Doc {
-    /// Documentation with only the parts every command has.
+    /// Creates documentation with the parts that every command has.
     #[must_use]
     pub const fn new(group: Group, since: &'static str, summary: &'static str) -> Self {
         Self {
@@ -39,35 +40,35 @@ impl Doc {
         }
     }
 
-    /// With this complexity instead of O(1).
+    /// Sets the complexity, which is O(1) by default.
     #[must_use]
     pub const fn complexity(mut self, complexity: &'static str) -> Self {
         self.complexity = complexity;
         self
     }
 
-    /// With these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub const fn args(mut self, args: &'static [Arg]) -> Self {
         self.args = args;
         self
     }
 
-    /// With this history.
+    /// Sets the history.
     #[must_use]
     pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
         self.history = history;
         self
     }
 
-    /// Of the server's inside.
+    /// Marks the command as internal.
     #[must_use]
     pub const fn internal(mut self) -> Self {
         self.is_internal = true;
         self
     }
 
-    /// Deprecated since a version, in favour of something else.
+    /// Marks the command as deprecated since a version, in favour of `instead`.
     #[must_use]
     pub const fn deprecated(mut self, since: &'static str, instead: &'static str) -> Self {
         self.deprecated = Some((since, instead));
@@ -75,7 +76,7 @@ impl Doc {
     }
 }
 
-/// Command families, as `COMMAND DOCS` names them.
+/// Command families, as named by `COMMAND DOCS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Group {
@@ -98,7 +99,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -122,7 +123,7 @@ impl Group {
     }
 }
 
-/// Kind of an argument, as `COMMAND DOCS` names it.
+/// Argument types, as named by `COMMAND DOCS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ArgType {
@@ -138,7 +139,7 @@ pub enum ArgType {
 }
 
 impl ArgType {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -158,32 +159,32 @@ impl ArgType {
 /// One argument in a command's documentation.
 #[derive(Clone, Copy)]
 pub struct Arg {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it is.
+    /// Type.
     pub kind: ArgType,
     /// For a key: the index of its spec in [`Command::keys`](crate::command::Command::keys).
     pub key_spec: Option<u8>,
-    /// What syntax lines have for it, where that isn't its name.
+    /// The text in syntax lines, if it differs from the name.
     pub shown: Option<&'static str>,
-    /// The word before it, or the word that it is.
+    /// The token before the argument, or the token itself.
     pub token: Option<&'static str>,
-    /// Deprecated since this version.
+    /// The version since which it is deprecated.
     pub deprecated: Option<&'static str>,
-    /// May be left out.
+    /// Whether it may be omitted.
     pub optional: bool,
-    /// May be repeated.
+    /// Whether it may be repeated.
     pub multiple: bool,
-    /// The token is repeated with it.
+    /// Whether the token is repeated with each value.
     pub multiple_token: bool,
-    /// The version that had it first, where later than the command's.
+    /// The first version that has it, if later than the command's.
     pub since: Option<&'static str>,
-    /// Parts of a block or choices of a one-of.
+    /// The parts of a block, or the alternatives of a one-of.
     pub children: &'static [Arg],
 }
 
 impl Arg {
-    /// An argument of some kind.
+    /// Creates an argument of a type.
     #[must_use]
     pub const fn new(name: &'static str, kind: ArgType) -> Self {
         Self {
@@ -201,7 +202,7 @@ impl Arg {
         }
     }
 
-    /// A key, found by the command's key spec `spec`.
+    /// Creates a key, found by the command's key spec `spec`.
     #[must_use]
     pub const fn key(name: &'static str, spec: u8) -> Self {
         let mut arg = Self::new(name, ArgType::Key);
@@ -209,25 +210,25 @@ impl Arg {
         arg
     }
 
-    /// A string.
+    /// Creates a string argument.
     #[must_use]
     pub const fn string(name: &'static str) -> Self {
         Self::new(name, ArgType::String)
     }
 
-    /// An integer.
+    /// Creates an integer argument.
     #[must_use]
     pub const fn integer(name: &'static str) -> Self {
         Self::new(name, ArgType::Integer)
     }
 
-    /// A word that stands for itself.
+    /// Creates a pure token.
     #[must_use]
     pub const fn word(name: &'static str, token: &'static str) -> Self {
         Self::new(name, ArgType::PureToken).token(token)
     }
 
-    /// One of several.
+    /// Creates a choice of alternatives.
     #[must_use]
     pub const fn one_of(name: &'static str, children: &'static [Arg]) -> Self {
         let mut arg = Self::new(name, ArgType::OneOf);
@@ -235,7 +236,7 @@ impl Arg {
         arg
     }
 
-    /// Several together.
+    /// Creates a block of arguments.
     #[must_use]
     pub const fn block(name: &'static str, children: &'static [Arg]) -> Self {
         let mut arg = Self::new(name, ArgType::Block);
@@ -243,35 +244,35 @@ impl Arg {
         arg
     }
 
-    /// Shown by another text than its name.
+    /// Sets the text in syntax lines.
     #[must_use]
     pub const fn shown(mut self, text: &'static str) -> Self {
         self.shown = Some(text);
         self
     }
 
-    /// With a word before it.
+    /// Sets the token before the argument.
     #[must_use]
     pub const fn token(mut self, token: &'static str) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// May be left out.
+    /// Makes it optional.
     #[must_use]
     pub const fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    /// May be repeated.
+    /// Makes it repeatable.
     #[must_use]
     pub const fn multiple(mut self) -> Self {
         self.multiple = true;
         self
     }
 
-    /// May be repeated, each time with its token.
+    /// Makes it repeatable together with its token.
     #[must_use]
     pub const fn multiple_token(mut self) -> Self {
         self.multiple = true;
@@ -279,14 +280,14 @@ impl Arg {
         self
     }
 
-    /// Deprecated since this version.
+    /// Sets the version since which it is deprecated.
     #[must_use]
     pub const fn deprecated(mut self, version: &'static str) -> Self {
         self.deprecated = Some(version);
         self
     }
 
-    /// First in this version.
+    /// Sets the first version that has it.
     #[must_use]
     pub const fn since(mut self, version: &'static str) -> Self {
         self.since = Some(version);

@@ -1,31 +1,31 @@
-//! What a command can refuse with: the client's faults, in Redis's own words.
+//! Errors that a command returns: the client's faults, in Redis's own words.
 //!
 //! Invariant: the text begins with the error code, and is one line. The writer adds the `-` and the line end.
 
 use std::borrow::Cow;
 
-/// A refusal. Most are static text; those that quote the request own theirs.
+/// An error reply. Most have static text; errors that quote the request own their text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError(Cow<'static, [u8]>);
 
-/// Bytes up to a NUL, as whoever takes them for a C string sees them.
+/// Returns the bytes before the first NUL, as Redis sees a C string.
 #[must_use]
 pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 impl CommandError {
-    /// The key holds another type than the command is for.
+    /// The key holds a value of another type.
     pub const WRONG_TYPE: Self =
         Self::new("WRONGTYPE Operation against a key holding the wrong kind of value");
-    /// The arguments don't fit the command's grammar.
+    /// The arguments do not match the command's grammar.
     pub const SYNTAX: Self = Self::new("ERR syntax error");
-    /// An argument or value is no 64-bit integer.
+    /// An argument or value is not a 64-bit integer.
     pub const NOT_AN_INTEGER: Self = Self::new("ERR value is not an integer or out of range");
     /// An integer is too large for 32 bits.
     pub const NOT_AN_I32: Self =
         Self::new("ERR value is out of range, value must between -2147483648 and 2147483647");
-    /// An argument or value is no float.
+    /// An argument or value is not a float.
     pub const NOT_A_FLOAT: Self = Self::new("ERR value is not a valid float");
     /// An integer is outside its range.
     pub const OUT_OF_RANGE: Self = Self::new("ERR value is out of range");
@@ -38,35 +38,35 @@ impl CommandError {
     /// A string would become longer than `proto-max-bulk-len`.
     pub const STRING_TOO_LONG: Self =
         Self::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-    /// Memory is used up and nothing may be evicted.
+    /// The memory limit is exceeded and nothing may be evicted.
     pub const OUT_OF_MEMORY: Self = Self::new("OOM command not allowed when used memory > 'maxmemory'.");
-    /// The connection has to authenticate first.
+    /// Too few good replicas are connected.
     pub const NO_REPLICAS: Self = Self::new("NOREPLICAS Not enough good replicas to write.");
     #[allow(missing_docs)]
     pub const NO_AUTH: Self = Self::new("NOAUTH Authentication required.");
-    /// The number of databases is smaller.
+    /// The database index is not below the number of databases.
     pub const DB_OUT_OF_RANGE: Self = Self::new("ERR DB index is out of range");
 
-    /// A refusal with static text; `text` begins with the error code.
+    /// Creates an error with static text; `text` begins with the error code.
     #[must_use]
     pub const fn new(text: &'static str) -> Self {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// A refusal that quotes the request; `text` begins with the error code.
+    /// Creates an error that quotes the request; `text` begins with the error code.
     #[must_use]
     pub fn owned(text: String) -> Self {
         Self(Cow::Owned(text.into_bytes()))
     }
 
-    /// A refusal that quotes an argument between two texts, the first of which begins with the error code. What is
-    /// quoted ends at a NUL, as it does for whoever takes it for a C string.
+    /// Creates an error that quotes an argument between two texts; `before` begins with the error code. The
+    /// quotation ends at a NUL, as in Redis.
     #[must_use]
     pub fn quote(before: &str, argument: &[u8], after: &str) -> Self {
         Self::quoting([before.as_bytes(), up_to_nul(argument), after.as_bytes()].concat())
     }
 
-    /// A refusal that quotes bytes of the request; `text` begins with the error code.
+    /// Creates an error that quotes bytes of the request; `text` begins with the error code.
     #[must_use]
     pub fn quoting(text: Vec<u8>) -> Self {
         Self(Cow::Owned(text))
@@ -78,19 +78,19 @@ impl CommandError {
         Self::owned(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// An expiry outside its range, for the command `name`.
+    /// An invalid expiry for the command `name`.
     #[must_use]
     pub fn invalid_expire(name: &str) -> Self {
         Self::owned(format!("ERR invalid expire time in '{name}' command"))
     }
 
-    /// The whole text, code first. Not always UTF-8: it may quote the request.
+    /// Returns the whole text, code first. Not always UTF-8: it may quote the request.
     #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.0
     }
 
-    /// The error code: the first word.
+    /// Returns the error code, which is the first word.
     #[must_use]
     pub fn code(&self) -> &str {
         let word = self.0.split(|byte| *byte == b' ').next().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `HELP` subcommands: a line for each subcommand's form and one for what it does, made from the table.
+//! `HELP` subcommands, generated from the table: for each subcommand one line with its syntax and one with
+//! its summary.
 
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
@@ -7,10 +8,10 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use wire::request::Args;
 
-/// Most bytes of a word that a refusal quotes.
+/// Maximum bytes of a word quoted in an error.
 const QUOTE_SIZE_MAX: usize = 128;
 
-/// The `HELP` subcommand of a container: `run` calls [`answer`] with that container.
+/// Creates the `HELP` subcommand of a container: `run` calls [`answer`] with that container.
 #[must_use]
 pub const fn command(
     group: Group,
@@ -25,7 +26,7 @@ pub const fn command(
     command
 }
 
-/// Answers the help text of a container.
+/// Replies with the help text of a container.
 pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let lines = lines(container);
     let mut out = reply.array(lines.len());
@@ -35,7 +36,7 @@ pub fn answer(container: &Command, reply: Reply<'_>) -> Result<Replied, CommandE
     Ok(out.done())
 }
 
-/// The refusal of a subcommand whose options make no sense; `word` is the subcommand as it was given.
+/// The error for a subcommand with invalid options; `word` is the subcommand as given.
 #[must_use]
 pub fn wrong_subcommand(container: &str, word: &[u8]) -> CommandError {
     let word = &word[..word.len().min(QUOTE_SIZE_MAX)];
@@ -60,7 +61,7 @@ fn lines(container: &Command) -> Vec<String> {
     lines
 }
 
-/// An argument as a form shows it: `<name>`, `WORD <name>`, `(A|B)`, `[optional]`.
+/// Returns the syntax of an argument: `<name>`, `WORD <name>`, `(A|B)`, `[optional]`.
 fn form_of(arg: &Arg) -> String {
     let all = |separator: &str| arg.children.iter().map(form_of).collect::<Vec<_>>().join(separator);
     let value = match arg.kind {

@@ -1,7 +1,7 @@
-//! What commands need from the server around them: the one door from `commands` upwards.
+//! What commands need from the server: the only interface from `commands` upwards.
 //!
-//! The server implements [`Host`]; tests implement it with the little they need. No method blocks, and none takes
-//! a latch: counters and lists are read from what each thread publishes.
+//! The server implements [`Host`]; tests implement it minimally. No method blocks or acquires a latch:
+//! counters and lists are read from what each worker publishes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::error::{CommandError, up_to_nul};
 use crate::session::{Queued, Session};
 use crate::subscriptions::SubscriptionKind;
 
-/// The server, as commands see it.
+/// The server, as seen by commands.
 pub trait Host {
-    /// Unix time in microseconds, read now (not the cached time of the batch).
+    /// Returns the current Unix time in microseconds (not the cached time of the batch).
     fn unix_micros(&self) -> i64;
-    /// Nanoseconds of a clock that is never set back, for durations.
+    /// Returns nanoseconds of a monotonic clock, for durations.
     fn uptime_ns(&self) -> u64;
-    /// When the server started, Unix time.
+    /// Returns the Unix time when the server started.
     fn started_at(&self) -> Millis;
 
     /// `INFO` with these section names (none: the default ones).
@@ -29,57 +29,58 @@ pub trait Host {
 
     /// `CONFIG GET`: name and value of each directive that matches any pattern.
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
-    /// `CONFIG SET` of several directives, names and values in turn: all or none.
+    /// `CONFIG SET` of several directives, names and values alternating: atomic.
     fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError>;
-    /// `CONFIG REWRITE`; with `everything` also what is at its default.
+    /// `CONFIG REWRITE`; `everything` includes directives at their defaults.
     fn config_rewrite(&self, everything: bool) -> Result<(), CommandError>;
     /// `CONFIG RESETSTAT`
     fn reset_stats(&self);
 
-    /// `CLIENT LIST`: a line, with its end, for each connection that the filter keeps, ascending by id.
+    /// `CLIENT LIST`: one line, with line end, for each connection that matches the filter, by ascending ID.
     fn client_list(&self, filter: &ClientFilter, own: &Session) -> Vec<u8>;
-    /// The line of one connection; `CLIENT INFO`.
+    /// `CLIENT INFO`: the line of one connection.
     fn client_info(&self, session: &Session) -> String;
-    /// Asks the threads to close the connections that the filter keeps. Returns their number, and whether the asking
-    /// session is one of them.
+    /// Requests that the workers close the connections that match the filter. Returns their number, and
+    /// whether the calling session is one of them.
     fn client_kill(&self, filter: &ClientFilter, own: &Session) -> (u64, bool);
-    /// `CLIENT UNBLOCK`: whether it was blocked.
+    /// `CLIENT UNBLOCK`: returns whether the connection was blocked.
     fn client_unblock(&self, id: u64, with_error: bool) -> bool;
     /// `CLIENT PAUSE`
     fn client_pause(&self, time: Duration, writes_only: bool);
     /// `CLIENT UNPAUSE`
     fn client_unpause(&self);
-    /// Whether keys stay when their time is over, because writes are paused.
+    /// Whether expired keys stay because writes are paused.
     fn is_expiry_paused(&self) -> bool;
 
-    /// Slow or large commands, newest first; at most `count`.
+    /// Returns at most `count` entries of a command log, newest first.
     fn command_log(&self, log: CommandLog, count: usize) -> Vec<LoggedCommand>;
-    /// Number of entries.
+    /// Returns the number of entries of a command log.
     fn command_log_len(&self, log: CommandLog) -> usize;
-    /// Forgets them.
+    /// Deletes all entries of a command log.
     fn command_log_reset(&self, log: CommandLog);
 
-    /// Latest, highest and recorded latencies by event name, sorted by name.
+    /// Returns the latest, highest and recorded latencies by event name, sorted by name.
     fn latency_events(&self) -> Vec<LatencyEvent>;
-    /// Forgets the named events (none: all). Returns how many there were.
+    /// Deletes the samples of the given events (none: of all). Returns the number of events deleted.
     fn latency_reset(&self, events: &[&[u8]]) -> usize;
-    /// Adds a sample in milliseconds.
+    /// Adds a latency sample in milliseconds.
     fn latency_add(&self, event: &'static str, ms: u64);
-    /// Calls and cumulative latency histogram by full command name.
+    /// Returns the calls and cumulative latency histogram by full command name.
     fn latency_histograms(&self) -> Vec<CommandHistogram>;
 
     /// `MEMORY STATS` as name and value.
     fn memory_stats(&self) -> Vec<(String, MemoryStat)>;
-    /// Memory in use as `used_memory` reports it, in bytes.
+    /// Returns the memory in use as `used_memory` reports it, in bytes.
     fn used_memory(&self) -> usize;
-    /// The allocators' own figures, as text.
+    /// Returns the statistics of the allocators, as text.
     fn allocator_report(&self) -> String;
-    /// Gives free memory back to the operating system.
+    /// Releases unused memory to the operating system.
     fn memory_purge(&self);
-    /// Fills `bytes` with random numbers that nobody can foretell.
+    /// Fills `bytes` with cryptographically secure random numbers.
     fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError>;
 
-    /// A command of a transaction has run: it is counted and shown as if it had come by itself.
+    /// Called after a command of a transaction has run: it is counted and monitored like a standalone
+    /// command.
     fn ran_queued(
         &self,
         session: &Session,
@@ -88,82 +89,86 @@ pub trait Host {
         cost: QueuedCost,
         error: Option<&CommandError>,
     );
-    /// Runs something that frees memory, where it disturbs nobody; `key_count` keys are in it.
+    /// Runs a function that frees memory in the background; `key_count` is the number of keys it frees.
     fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>);
 
-    /// `SHUTDOWN`: `Ok` when it has begun.
+    /// `SHUTDOWN`: `Ok` once it has started.
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError>;
     /// `SHUTDOWN ABORT`
     fn shutdown_abort(&self) -> Result<(), CommandError>;
 
-    /// Makes the active expiry cycle run or not (`DEBUG SET-ACTIVE-EXPIRE`).
+    /// Turns the active expiry cycle on or off (`DEBUG SET-ACTIVE-EXPIRE`).
     fn set_active_expire(&self, enabled: bool);
-    /// Suspends the periodic work of all threads (`DEBUG PAUSE-CRON`).
+    /// Suspends the periodic tasks of all workers (`DEBUG PAUSE-CRON`).
     fn pause_cron(&self, paused: bool);
-    /// Changes how reply buffers are shown (`DEBUG REPLYBUFFER`, `DEBUG CLIENT-ENFORCE-REPLY-LIST`).
+    /// Changes how reply buffers are reported (`DEBUG REPLYBUFFER`, `DEBUG CLIENT-ENFORCE-REPLY-LIST`).
     fn set_reply_buffers(&self, setting: ReplyBufferSetting);
-    /// Stops this thread for so long (`DEBUG SLEEP`).
+    /// Blocks this worker for `micros` microseconds (`DEBUG SLEEP`).
     fn sleep(&self, micros: u64);
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
-    /// Ends the process by a deliberate fault, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG SEGFAULT`).
+    /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG
+    /// SEGFAULT`).
     fn crash(&self, how: Crash) -> !;
-    /// Number of connections that receive `MONITOR`.
+    /// Adds or removes a connection that receives `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
-    /// The session listens to a name from now on, which it did not before.
+    /// Subscribes the session to a name. It must not be subscribed yet.
     fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
-    /// The session listens to this name no longer. What was published until now, and has not reached it yet, is written
-    /// to `out` first.
+    /// Unsubscribes the session from a name. Messages published before and not delivered yet are written to
+    /// `out` first.
     fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>);
-    /// Writes to `out` what was published or became invalid until now and has not reached the session yet.
+    /// Writes the messages and invalidations published so far that are not delivered to the session yet to
+    /// `out`.
     fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
-    /// Sends a message to all who listen to a channel, by its name or, if it is none of a shard, by a pattern. Returns
-    /// their number: somebody who listens in several ways counts, and gets it, several times.
+    /// Publishes a message to the subscribers of a channel and, unless it is a shard channel, of matching
+    /// patterns. Returns the number of deliveries: a session with several matching subscriptions counts for
+    /// each.
     fn publish_message(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> u64;
-    /// The names that somebody listens to.
+    /// Returns the names that have subscribers.
     fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>>;
-    /// Number of names that somebody listens to.
+    /// Returns the number of names that have subscribers.
     fn name_count(&self, kind: SubscriptionKind) -> usize;
-    /// Number of connections that listen to this name.
+    /// Returns the number of connections subscribed to this name.
     fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
-    /// Whether there is a connection with this number.
+    /// Whether a connection with this ID exists.
     fn client_exists(&self, id: u64) -> bool;
-    /// Tells all who keep what they have read that nothing of it is valid any more.
+    /// Invalidates the client-side caches of all tracking connections.
     fn invalidate_all(&self);
-    /// Called after a handler changed what other threads may read of this session.
+    /// Called after a handler changed session state that other workers may read.
     fn publish(&self, session: &Session);
 }
 
-/// What tests may want to be different about reply buffers.
+/// Settings of reply buffers, for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyBufferSetting {
-    /// For how many milliseconds the largest reply is remembered; negative: for ever. `None`: as without it.
+    /// Milliseconds for which the largest reply is remembered; negative: forever. `None`: the default.
     PeakReset(Option<i64>),
-    /// Whether their sizes follow the replies.
+    /// Whether buffer sizes follow the replies.
     Resizing(bool),
-    /// Whether each reply counts as a whole block of output, however short it is.
+    /// Whether each reply counts as a whole output block, however short it is.
     CountsBlocks(bool),
 }
 
-/// A fault to end by.
+/// A kind of deliberate crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// A panic.
     Panic,
-    /// Memory that is not there.
+    /// An access to unmapped memory.
     Segfault,
 }
 
-/// What a command of a transaction cost.
+/// The cost of a command in a transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedCost {
-    /// Its duration in nanoseconds.
+    /// Duration in nanoseconds.
     pub ns: u64,
-    /// The size of its reply in bytes.
+    /// Size of the reply in bytes.
     pub reply_size: usize,
 }
 
-/// Which connections `CLIENT LIST` or `CLIENT KILL` means: those that meet all of `keep` and none of `drop`.
+/// A filter of `CLIENT LIST` or `CLIENT KILL`: matches connections that meet all of `keep` and none of
+/// `drop`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ClientFilter {
@@ -171,11 +176,11 @@ pub struct ClientFilter {
     pub drop: Criteria,
     pub idle_seconds_min: Option<u64>,
     pub age_seconds_min: Option<u64>,
-    /// Leaves out the asking connection.
+    /// Excludes the calling connection.
     pub skip_id: Option<u64>,
 }
 
-/// What is known of a connection to choose it by.
+/// The properties of a connection that filters use.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct ClientFacts {
@@ -195,7 +200,7 @@ pub struct ClientFacts {
 }
 
 impl ClientFacts {
-    /// Whether its peer address is of this IP address; those of unix sockets have none.
+    /// Whether the peer has this IP address; unix socket connections have none.
     #[must_use]
     pub fn has_ip(&self, ip: &[u8]) -> bool {
         let Some((host, port)) = self.peer.rsplit_once(':') else { return false };
@@ -215,7 +220,7 @@ pub enum ClientKind {
 }
 
 impl ClientKind {
-    /// The class with this name, in any of its spellings.
+    /// Returns the class with this name, in any of its spellings.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match up_to_nul(name).to_ascii_lowercase().as_slice() {
@@ -228,7 +233,7 @@ impl ClientKind {
     }
 }
 
-/// Which of the three command logs.
+/// The three command logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum CommandLog {
@@ -244,7 +249,7 @@ pub struct LoggedCommand {
     pub id: u64,
     /// When it ran, Unix time in seconds.
     pub at_seconds: i64,
-    /// Microseconds or bytes, by the log.
+    /// Microseconds or bytes, depending on the log.
     pub value: u64,
     /// Arguments, shortened as Redis does.
     pub args: Vec<Vec<u8>>,
@@ -254,7 +259,7 @@ pub struct LoggedCommand {
     pub name: Vec<u8>,
 }
 
-/// A latency event's history.
+/// The history of a latency event.
 #[derive(Clone, Debug)]
 pub struct LatencyEvent {
     /// Name, e.g. `command`.
@@ -269,14 +274,14 @@ pub struct LatencyEvent {
     pub count: u64,
 }
 
-/// A command's latency histogram.
+/// The latency histogram of a command.
 #[derive(Clone, Debug)]
 pub struct CommandHistogram {
     /// Full name, e.g. `config|get`.
     pub name: String,
     /// Number of calls.
     pub calls: u64,
-    /// Upper bound in microseconds (powers of two) and cumulative count, the empty ends left out.
+    /// Upper bound in microseconds (powers of two) and cumulative count, without empty buckets at the ends.
     pub buckets_us: Vec<(u64, u64)>,
 }
 

@@ -1,13 +1,13 @@
-//! Finding a command by its name, whatever the case: once for each request, so in a few nanoseconds.
+//! Finds a command by its name, ignoring case. Runs once per request, so it must take only a few nanoseconds.
 //!
-//! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word decides by
-//! itself; it does so exactly, because such names consist of letters only (tested).
+//! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word
+//! alone decides; this is exact because such names consist of letters only (tested).
 
 use crate::command::{Access, Command, Flags, KeySpec};
 use crate::table::COMMANDS;
 use crate::word::Word;
 
-/// Number of a command or subcommand: its place when the table is read with subcommands behind their containers.
+/// Number of a command or subcommand: its position in the table, with subcommands after their containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u16);
 
@@ -18,23 +18,23 @@ pub struct Found {
     pub command: &'static Command,
     /// Its number.
     pub id: CommandId,
-    /// How it can be planned.
+    /// How it is planned.
     pub shape: PlanKind,
 }
 
-/// How much there is to plan about a command.
+/// How much planning a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanKind {
-    /// Simple and brief, on one key, its first argument.
+    /// Simple and brief, with one key, the first argument.
     OneKey,
-    /// Simple and brief, on keys that the number of arguments tells.
+    /// Simple and brief, with keys at positions determined by the number of arguments.
     Keys,
     /// Anything else.
     Other,
 }
 
 impl PlanKind {
-    /// The shape of a command.
+    /// Returns the kind of a command.
     #[must_use]
     pub fn of(command: &Command) -> Self {
         let brief = command.flags.intersects(Flags::FAST | Flags::BRIEF)
@@ -49,7 +49,7 @@ impl PlanKind {
     }
 }
 
-/// All commands of the table by name.
+/// All commands of the table, indexed by name.
 pub struct Index {
     places: Box<[Place; PLACE_COUNT]>,
 }
@@ -58,7 +58,7 @@ pub struct Index {
 struct Place {
     packed: u64,
     len: usize,
-    /// Whether the packed form and the length say all of the name: it is short, and letters only.
+    /// Whether the packed form and the length identify the name: it is short and letters only.
     is_settled: bool,
     found: Option<Found>,
 }
@@ -66,17 +66,18 @@ struct Place {
 const PLACE_BITS: u32 = 10;
 const PLACE_COUNT: usize = 1 << PLACE_BITS;
 
-/// Bytes that a packed name can hold.
+/// Maximum bytes of a packed name.
 const PACKED_SIZE: usize = 8;
 
 impl Index {
-    /// An index of the whole table.
+    /// Creates an index of the whole table.
     #[must_use]
     pub fn new() -> Self {
         Self::renamed(std::iter::empty())
     }
 
-    /// An index in which commands have other names, given as pairs of old and new; an empty new one hides the command.
+    /// Creates an index with renamed commands, given as pairs of old and new name; an empty new name hides
+    /// the command.
     #[must_use]
     pub fn renamed<'a>(names: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
         let names: Vec<_> = names.collect();
@@ -94,7 +95,7 @@ impl Index {
                 None => index.insert(command, id),
                 Some("") => {}
                 Some(new) => {
-                    // Lives as long as the process, as the table does.
+                    // Lives as long as the process, like the table.
                     let name: &'static str = Box::leak(new.to_owned().into_boxed_str());
                     index.insert(Box::leak(Box::new(Command { name, ..**command })), id);
                 }
@@ -116,7 +117,7 @@ impl Index {
         self.places[place] = Place { packed, len: name.len(), is_settled, found: Some(found) };
     }
 
-    /// The command with this name.
+    /// Returns the command with this name.
     #[must_use]
     #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<Found> {
@@ -135,7 +136,7 @@ impl Index {
         }
     }
 
-    /// The subcommand of a container with this word.
+    /// Returns the subcommand of a container with this name.
     #[must_use]
     pub fn find_sub(&self, container: Found, word: &[u8]) -> Option<Found> {
         let subcommands = container.command.subcommands;
@@ -157,7 +158,7 @@ fn is_named(command: &Command, name: &[u8]) -> bool {
     command.name.as_bytes().eq_ignore_ascii_case(name)
 }
 
-/// The letters of a name in lower case, or the first and last four of a longer one.
+/// Packs the letters of a name in lower case, or the first and last four of a longer one.
 #[inline(always)]
 fn pack(name: &[u8]) -> u64 {
     const LOWER: u64 = 0x2020_2020_2020_2020;

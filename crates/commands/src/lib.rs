@@ -1,15 +1,15 @@
-//! Commands: what each one means, in one table and a file for each command or close family.
+//! Commands: their semantics, in one table and one file for each command or close family.
 //!
 //! | folder | holds |
 //! |---|---|
 //! | `string`, `bitmap`, `set`, `generic`, `connection`, `pubsub`, `transaction`, `server` | the commands of that family |
-//! | [`table`], [`index`] | the list of all commands, and finding one by its name |
-//! | [`command`] | what a command says of itself |
-//! | [`context`] | what a handler is given |
-//! | [`host`] | what commands need from the server around them |
+//! | [`table`], [`index`] | the list of all commands, and lookup by name |
+//! | [`command`] | the definition of a command |
+//! | [`context`] | the context of a handler |
+//! | [`host`] | the interface that the server implements for commands |
 //!
-//! Knows protocol and data, but neither threads nor files: a handler never touches a latch, a socket or the log.
-//! Start reading at [`command::Command`], then `string/get.rs`, then `string/set.rs`.
+//! Depends on protocol and data, but neither on threads nor on files: a handler never accesses a latch, a
+//! socket or the log. Start reading at [`command::Command`], then `string/get.rs`, then `string/set.rs`.
 
 pub mod command;
 pub mod context;

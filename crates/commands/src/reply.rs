@@ -1,7 +1,7 @@
-//! A reply that can't be forgotten: a handler returns [`Replied`], and only a consumed [`Reply`] makes one.
+//! A reply that can't be forgotten: a handler returns [`Replied`], which only a consumed [`Reply`] creates.
 //!
-//! Never writes to a socket: bytes go to the connection's output buffer. On `Err` the dispatcher cuts the buffer
-//! back to where the reply began and writes the error instead.
+//! Never writes to a socket: bytes go to the connection's output buffer. On `Err` the dispatcher truncates
+//! the buffer to where the reply began and writes the error instead.
 
 use std::ops::{Deref, DerefMut};
 
@@ -19,13 +19,13 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// The right to write one reply to `out`.
+    /// Creates the right to write one reply to `out`.
     #[must_use]
     pub fn new(out: ReplyBuffer<'a>) -> Self {
         Self { out }
     }
 
-    /// Whether it is written in RESP3.
+    /// Whether the protocol is RESP3.
     #[must_use]
     pub fn is_resp3(&self) -> bool {
         self.out.is_resp3()
@@ -37,7 +37,7 @@ impl<'a> Reply<'a> {
         Replied(())
     }
 
-    /// A simple string; `text` has no line end.
+    /// A simple string; `text` contains no line end.
     pub fn simple(mut self, text: &str) -> Replied {
         self.out.simple(text);
         Replied(())
@@ -61,7 +61,7 @@ impl<'a> Reply<'a> {
         Replied(())
     }
 
-    /// An integer: 1 or 0.
+    /// A boolean as integer 1 or 0.
     pub fn flag(self, value: bool) -> Replied {
         self.integer(i64::from(value))
     }
@@ -84,7 +84,7 @@ impl<'a> Reply<'a> {
         Replied(())
     }
 
-    /// A double, or null if there is none.
+    /// A double, or null for `None`.
     pub fn double_or_null(self, value: Option<f64>) -> Replied {
         match value {
             Some(value) => self.double(value),
@@ -92,7 +92,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A verbatim string (RESP3) or bulk string (RESP2); `format` has three letters.
+    /// A verbatim string (RESP3) or bulk string (RESP2); `format` is three letters.
     pub fn verbatim(mut self, format: &[u8; 3], text: &[u8]) -> Replied {
         self.out.verbatim(format, text);
         Replied(())
@@ -115,25 +115,25 @@ impl<'a> Reply<'a> {
         self.parts()
     }
 
-    /// Writes nothing at all (`CLIENT REPLY OFF`, replies that come later).
+    /// Writes nothing (`CLIENT REPLY OFF`, deferred replies).
     pub fn nothing(self) -> Replied {
         Replied(())
     }
 }
 
-/// An opened reply: everything of [`ReplyBuffer`], closed by [`Parts::done`].
+/// An open reply: derefs to [`ReplyBuffer`], closed by [`Parts::done`].
 #[must_use]
 pub struct Parts<'a> {
     out: ReplyBuffer<'a>,
 }
 
 impl Parts<'_> {
-    /// The reply is complete.
+    /// Completes the reply.
     pub fn done(self) -> Replied {
         Replied(())
     }
 
-    /// An element of a collection, as a bulk string.
+    /// Writes an element of a collection as a bulk string.
     #[inline]
     pub fn item(&mut self, item: Item<'_>) {
         match item {

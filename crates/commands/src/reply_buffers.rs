@@ -1,29 +1,29 @@
-//! Long strings of replies, which are lent to the connection instead of being copied into its output, and portions of
-//! long replies, which are put aside: so the output of a connection does not grow by being copied into ever larger
-//! buffers, and what is sent of it is freed at once.
+//! Long strings that replies share with the keyspace instead of copying them, and chunks split off long
+//! replies. Both are sent from their own buffers: the output buffer does not grow by copying into ever larger
+//! ones, and each part is freed as soon as it is sent.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use wire::reply::{Deferred, ReplyBuffer};
 
-/// No string up to this size is lent.
+/// Strings up to this size are always copied.
 pub const COPIED_SIZE_MAX: usize = 1 << 10;
 
-/// Bytes of a reply that are put aside together: as many as a connection offers to the kernel at a time.
+/// Size of a chunk in bytes: as much as a connection passes to the kernel at a time.
 const PORTION_SIZE: usize = 256 << 10;
 
-/// A long string, or a portion, that belongs into a reply.
+/// A shared string or a chunk, at its place in a reply.
 pub struct Lent {
     /// Bytes of output before it.
     pub at: usize,
-    /// The string, as it was when it was asked for.
+    /// The string, as it was when the command ran.
     pub text: Arc<Vec<u8>>,
-    /// It is a portion of the reply, not a value.
+    /// Whether it is a chunk of the reply, not a value.
     is_portion: bool,
 }
 
-/// Long strings between the bytes of an output, in order.
+/// Shared strings and chunks between the bytes of an output, in order.
 #[derive(Default)]
 pub struct LentTexts(Vec<Lent>);
 
@@ -35,19 +35,19 @@ impl LentTexts {
         self.0.is_empty()
     }
 
-    /// Bytes of those behind a place in the output.
+    /// Returns the total bytes of those after a position in the output.
     #[must_use]
     pub fn size_since(&self, mark: usize) -> usize {
         self.0.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
     }
 
-    /// Bytes of those that are portions of replies: nobody else has them.
+    /// Returns the total bytes of the chunks, which no other owner shares.
     #[must_use]
     pub fn portions_size(&self) -> usize {
         self.0.iter().filter(|lent| lent.is_portion).map(|lent| lent.text.len()).sum()
     }
 
-    /// Forgets those behind a place in the output, which is cut off there.
+    /// Removes those after a position at which the output is truncated.
     pub fn forget_since(&mut self, mark: usize) {
         self.0.retain(|lent| lent.at <= mark);
     }
@@ -57,13 +57,13 @@ impl LentTexts {
         self.0.append(&mut others.0);
     }
 
-    /// All of them, the last one first.
+    /// Iterates over all, last one first.
     pub fn into_iter_from_end(self) -> impl Iterator<Item = Lent> {
         self.0.into_iter().rev()
     }
 }
 
-/// What a command lends to whom it answers.
+/// The shared strings and chunks of a command's reply.
 #[derive(Default)]
 pub struct SharedReplyBuffers {
     is_accepted: Cell<bool>,
@@ -71,7 +71,7 @@ pub struct SharedReplyBuffers {
 }
 
 impl SharedReplyBuffers {
-    /// Whether what is lent is accepted; else everything is copied, as at the beginning. Returns what held before.
+    /// Sets whether sharing is accepted; initially everything is copied. Returns the previous setting.
     pub fn accept(&self, is_accepted: bool) -> bool {
         self.is_accepted.replace(is_accepted)
     }
@@ -84,7 +84,7 @@ impl SharedReplyBuffers {
         self.lent.borrow_mut().0.push(Lent { at, text, is_portion: false });
     }
 
-    /// What puts portions of a reply aside that is as long as `out` shows, and becomes longer.
+    /// Returns the chunk writer for a reply that begins at the current end of `out`.
     #[must_use]
     pub fn portions(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
         ReplyChunks {
@@ -93,7 +93,7 @@ impl SharedReplyBuffers {
         }
     }
 
-    /// What was lent and not taken.
+    /// Returns the strings and chunks not taken yet.
     #[inline]
     #[must_use]
     pub fn lent(&mut self) -> &mut LentTexts {
@@ -101,15 +101,15 @@ impl SharedReplyBuffers {
     }
 }
 
-/// Puts portions of one long reply aside. What was written before it was made stays: it is never empty, or what is put
-/// aside would be taken for part of the reply before.
+/// Splits chunks off one long reply. What is written before its creation stays: that is never empty, or the
+/// first chunk would be taken for a part of the previous reply.
 pub struct ReplyChunks<'a> {
     lending: &'a SharedReplyBuffers,
     start: usize,
 }
 
 impl ReplyChunks<'_> {
-    /// Between two elements: puts what was written aside, if it is enough.
+    /// Called between two elements: splits off a chunk if enough is written.
     #[inline]
     pub fn cut(&self, out: &mut ReplyBuffer<'_>) {
         if out.mark().position() >= self.start.saturating_add(PORTION_SIZE) {
@@ -123,7 +123,8 @@ impl ReplyChunks<'_> {
         self.lending.lent.borrow_mut().0.push(Lent { at: self.start, text, is_portion: true });
     }
 
-    /// At the end: tells the length of an aggregate whose header was the last that was written before.
+    /// Called at the end: sets the length of an aggregate whose header was the last thing written before the
+    /// chunks.
     pub fn set_len(self, out: &mut ReplyBuffer<'_>, deferred: Deferred, len: usize) {
         let moved = out.set_len(deferred, len);
         for lent in self.lending.lent.borrow_mut().0.iter_mut().filter(|lent| lent.at >= self.start) {
@@ -137,7 +138,8 @@ mod tests {
     use super::*;
     use wire::reply::Protocol;
 
-    /// A reply of so many numbers with its parts put together, and the size of what was not put aside.
+    /// Returns a reply of `count` numbers with its parts joined, and the size of the part that was not split
+    /// off.
     fn reply(count: i64, is_accepted: bool) -> (Vec<u8>, usize) {
         let lending = SharedReplyBuffers::default();
         lending.accept(is_accepted);

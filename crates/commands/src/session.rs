@@ -1,7 +1,7 @@
-//! What a connection means: the state that commands read and change. Plain data of one connection, touched only by
-//! the thread that serves it.
+//! Sessions: the state of a connection that commands read and change. Plain data of one connection, accessed
+//! only by the worker that serves it.
 //!
-//! Never holds a socket, a buffer or a latch: those belong to the server's connection around it.
+//! Never holds a socket, a buffer or a latch: those belong to the server's connection.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -25,11 +25,11 @@ use crate::tracking::Tracking;
 pub struct Session {
     /// Unique since the start of the process, ascending.
     pub id: u64,
-    /// Database chosen by `SELECT`.
+    /// Database selected by `SELECT`.
     pub db: DbIndex,
     /// RESP version.
     pub protocol: Protocol,
-    /// What is switched on.
+    /// Active modes.
     pub flags: SessionFlags,
     /// Name set by `CLIENT SETNAME`; empty: none.
     pub name: Vec<u8>,
@@ -37,11 +37,11 @@ pub struct Session {
     pub lib_name: Vec<u8>,
     /// Library version set by `CLIENT SETINFO`.
     pub lib_version: Vec<u8>,
-    /// Name of the user it authenticated as.
+    /// Name of the authenticated user.
     pub user: String,
-    /// Whether it may run commands that need authentication.
+    /// Whether it may run commands that require authentication.
     pub authenticated: bool,
-    /// Whether it once might, before it was reset.
+    /// Whether it was authenticated before it was reset.
     pub was_authenticated: bool,
     /// Peer address as Redis prints it.
     pub peer: String,
@@ -49,36 +49,36 @@ pub struct Session {
     pub local: String,
     /// File descriptor number, for `CLIENT LIST`.
     pub fd: i32,
-    /// Connected by a unix socket.
+    /// Whether it is a unix socket connection.
     pub by_unix_socket: bool,
-    /// Connected from this machine.
+    /// Whether it is connected from this machine.
     pub from_local: bool,
     /// When it connected.
     pub connected_at: Millis,
-    /// It follows redirections (`CLIENT CAPA redirect`).
+    /// Whether it follows redirections (`CLIENT CAPA redirect`).
     pub follows_redirects: bool,
-    /// It imports data from another server (`CLIENT IMPORT-SOURCE`).
+    /// Whether it imports data from another server (`CLIENT IMPORT-SOURCE`).
     pub is_import_source: bool,
-    /// The command that ran last, or runs.
+    /// The command that ran last, or is running.
     pub last_command: Option<CommandId>,
-    /// Commands run so far.
+    /// Number of commands run.
     pub command_count: u64,
     /// Commands queued since `MULTI`.
     pub multi: Option<Box<Queue>>,
-    /// Keys that `WATCH` was given.
+    /// Watched keys (`WATCH`).
     pub watching: Option<Box<Watching>>,
-    /// What it listens to; `None`: nothing.
+    /// Subscriptions; `None`: none.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// Number of the last mail to its thread that it was given ahead of the others.
+    /// Sequence number of the last message to its worker that was delivered to it ahead of order.
     pub delivered_seq: u64,
-    /// How it is told what it may not keep any more (`CLIENT TRACKING`); `None`: not at all.
+    /// Client-side caching (`CLIENT TRACKING`); `None`: off.
     pub tracking: Option<Box<Tracking>>,
-    /// Why and until when it waits; set by a handler, cleared by the server.
+    /// Why and until when it is blocked; set by a handler, cleared by the server.
     pub blocked: Option<Blocked>,
 }
 
 bitflags! {
-    /// What is switched on for a connection. Empty on the fast path.
+    /// Modes of a connection. Empty on the fast path.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SessionFlags: u32 {
         /// `CLIENT NO-EVICT on`
@@ -93,44 +93,44 @@ bitflags! {
         const REPLY_SKIP = 1 << 4;
         /// Receives every command that the server runs.
         const MONITOR = 1 << 5;
-        /// Is closed when its replies are out.
+        /// The connection is closed after its replies are sent.
         const CLOSE_AFTER_REPLY = 1 << 6;
-        /// Listens to channels or patterns: in RESP2 little else is possible then.
+        /// Has subscriptions to channels or patterns: RESP2 then allows few commands.
         const LISTENING = 1 << 7;
-        /// Its transaction must fail: a command was refused while it was queued.
+        /// The transaction must fail: a command was rejected while it was queued.
         const DIRTY_EXEC = 1 << 8;
         /// A watched key changed.
         const DIRTY_CAS = 1 << 9;
         /// `CLIENT TRACKING ON`
         const TRACKING = 1 << 10;
-        /// Is told of all changes (`BCAST`), not of those to what it has read.
+        /// Receives all invalidations (`BCAST`), not only those of keys that it has read.
         const TRACKING_BCAST = 1 << 12;
-        /// Is not told of its own changes (`NOLOOP`).
+        /// Receives no invalidations for its own changes (`NOLOOP`).
         const TRACKING_NOLOOP = 1 << 13;
-        /// Whom it redirected its invalidations to is gone.
+        /// The connection that its invalidations are redirected to is closed.
         const BROKEN_REDIRECT = 1 << 14;
-        /// Runs the commands of a transaction just now.
+        /// Is running the commands of a transaction.
         const IN_EXEC = 1 << 11;
     }
 }
 
-/// Commands queued by `MULTI`, planned already.
+/// Commands queued by `MULTI`, already planned.
 #[derive(Default)]
 pub struct Queue {
-    /// In order.
+    /// DEL
     requests: Vec<Entry>,
-    /// The arguments of all requests. Several, so that those of a long queue are not copied again and again.
+    /// The arguments of all requests, in several buffers, so that a long queue is not copied repeatedly.
     portions: Vec<ArgsBuf>,
     /// The keys of all requests.
     keys: Vec<PlannedKey>,
-    /// Bytes that all of it takes.
+    /// Total bytes of memory.
     size: usize,
 }
 
-/// Where the parts of a queued request are.
+/// The positions of the parts of a queued request.
 struct Entry {
     found: Found,
-    /// Which portion the arguments are in, and where in it.
+    /// The buffer with the arguments; `args` is the range in it.
     portion: usize,
     args: Range<usize>,
     keys: Range<usize>,
@@ -139,22 +139,22 @@ struct Entry {
 /// A request in a queue.
 #[derive(Clone, Copy)]
 pub struct Queued<'a> {
-    /// What is to be run.
+    /// The command.
     pub found: Found,
-    /// With what.
+    /// The arguments.
     pub args: Args<'a>,
-    /// Its keys.
+    /// The keys.
     pub keys: &'a [PlannedKey],
 }
 
-/// Bytes of arguments after which another portion begins.
+/// Bytes of arguments after which a new buffer begins.
 const PORTION_SIZE: usize = 16 << 10;
 
-/// Requests, and keys, that an empty queue keeps room for.
+/// Number of requests, and of keys, for which an empty queue keeps memory.
 const SPARE_COUNT_MAX: usize = 128;
 
 impl Queue {
-    /// Adds a request.
+    /// Appends a request.
     pub fn push(&mut self, found: Found, args: Args<'_>, keys: &[PlannedKey]) {
         let is_full = |portion: &ArgsBuf| portion.allocated_size() > PORTION_SIZE;
         if self.portions.last().is_none_or(is_full) {
@@ -170,7 +170,7 @@ impl Queue {
         self.requests.push(Entry { found, portion, args, keys });
     }
 
-    /// The requests, in order.
+    /// Iterates over the requests, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Queued<'_>> {
         self.requests.iter().map(|entry| Queued {
             found: entry.found,
@@ -179,7 +179,7 @@ impl Queue {
         })
     }
 
-    /// Number of requests.
+    /// Returns the number of requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.requests.len()
@@ -191,13 +191,13 @@ impl Queue {
         self.requests.is_empty()
     }
 
-    /// Bytes of memory that the requests take.
+    /// Returns the bytes of memory that the requests use.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Forgets the requests, and keeps the memory that a short queue needs.
+    /// Removes all requests, and keeps the memory that a short queue needs.
     pub fn clear(&mut self) {
         self.requests.clear();
         self.requests.shrink_to(SPARE_COUNT_MAX);
@@ -212,17 +212,18 @@ impl Queue {
     }
 }
 
-/// Why a connection waits.
+/// Why a connection is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// How long it waits at most, from when it began; `None`: for ever. No moment of the wall clock, which may be set.
+    /// The maximum duration since it began; `None`: forever. Not a wall clock time, because that clock may be
+    /// set.
     pub timeout: Option<Duration>,
-    /// For what it waits.
+    /// What it waits for.
     pub reason: BlockReason,
 }
 
 impl Blocked {
-    /// Answers that the time is over; nothing where the request itself is to be run then.
+    /// Writes the timeout reply; nothing if the request itself is run then.
     pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
         match self.reason {
             BlockReason::Pause
@@ -241,14 +242,15 @@ impl Blocked {
     }
 }
 
-/// What a request that waits for keys waits for: see [`Ctx::block`](crate::context::Ctx::block).
+/// What a request that is blocked on keys waits for: see [`Ctx::block`](crate::context::Ctx::block).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWait {
-    /// Which of the request's keys, as places in the order of the table's key specs.
+    /// Range of the request's keys, in the order of the table's key specs.
     pub keys: Range<usize>,
-    /// What must be there for the request to be run again.
+    /// The condition for running the request again.
     pub needs: Needs,
-    /// Arguments that are others when it is run again, by ascending index: what `$` of `XREAD` means is settled now.
+    /// Arguments to replace when the request is run again, by ascending index: the `$` of `XREAD` is resolved
+    /// now.
     pub replaced: Vec<(usize, Vec<u8>)>,
 }
 
@@ -260,33 +262,33 @@ impl KeyWait {
     }
 }
 
-/// For what a connection waits, and so what it is answered when its time is over.
+/// What a connection waits for, which also determines its timeout reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockReason {
-    /// Data under a key: the request is then run again. Answered with a null array.
+    /// Data under a key: the request is then run again. The timeout reply is a null array.
     Keys(KeyWait),
-    /// Replicas' acknowledgements (`WAIT`): answered with the number of those that have come.
+    /// Acknowledgements of replicas (`WAIT`): the timeout reply is the number received.
     Replicas {
-        /// How many acknowledged so far.
+        /// Number of acknowledgements so far.
         acknowledged: i64,
     },
-    /// The disk, here or on replicas (`WAITAOF`): answered with how many have written it.
+    /// Syncing to disk, here or on replicas (`WAITAOF`): the timeout reply is the number of syncs.
     Disk,
     /// The end of `CLIENT PAUSE`: the request is then run.
     Pause,
-    /// A thread that has been sent more than it has delivered so far: the request is then run.
+    /// A worker with too many undelivered messages: the request is then run.
     Congestion,
     /// The server's shutdown (`SHUTDOWN` waits for it).
     Shutdown,
-    /// The other threads' turns, before a command that looks at all connections.
+    /// The turns of the other workers, before a command that reads the state of all connections.
     Turns,
-    /// The other threads' turns, after a command that must hold for all of them before it is answered. Its reply is
-    /// written already.
+    /// The turns of the other workers, after a command that must apply to all of them before its reply is
+    /// sent. The reply is already written.
     Barrier,
 }
 
 impl Session {
-    /// A new connection's session.
+    /// Creates the session of a new connection.
     #[must_use]
     pub fn new(id: u64, peer: String, local: String, connected_at: Millis, needs_password: bool) -> Self {
         Self {
@@ -319,7 +321,7 @@ impl Session {
         }
     }
 
-    /// Back to the state of a new connection (`RESET`): database 0, RESP2, nothing queued or switched on.
+    /// Resets to the state of a new connection (`RESET`): database 0, RESP2, nothing queued, all modes off.
     pub fn reset(&mut self, needs_password: bool) {
         self.db = DbIndex(0);
         self.protocol = Protocol::Resp2;
@@ -335,7 +337,8 @@ impl Session {
         self.authenticated = !needs_password;
     }
 
-    /// Whether the transaction can only fail: there was a refusal, or a watched key is known to have changed.
+    /// Whether the transaction can only fail: a command was rejected, or a watched key is known to have
+    /// changed.
     #[must_use]
     pub fn is_doomed(&self) -> bool {
         self.flags.contains(SessionFlags::DIRTY_EXEC) || self.has_watched_change()
@@ -347,10 +350,10 @@ impl Session {
         self.watching.as_ref().is_some_and(|watching| watching.has_changed())
     }
 
-    /// Refuses `DEBUG` where `enable-debug-command` does not allow it.
+    /// Rejects `DEBUG` unless `enable-debug-command` allows it.
     ///
     /// # Errors
-    /// The refusal.
+    /// If it is not allowed.
     pub fn may_debug(&self, config: &Config) -> Result<(), CommandError> {
         const NOT_ALLOWED: CommandError = CommandError::new(
             "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \

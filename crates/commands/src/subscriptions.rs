@@ -1,6 +1,6 @@
-//! What a connection listens to: the names it gave to `SUBSCRIBE` and the like.
+//! The subscriptions of a connection: the names it gave to `SUBSCRIBE` and similar commands.
 //!
-//! Plain data of one connection. Who else listens to a name is the server's business, see
+//! Plain data of one connection. The server keeps the subscribers of each name, see
 //! [`Host::listen`](crate::host::Host::listen).
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::session::{Session, SessionFlags};
 
-/// What a name stands for.
+/// Kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionKind {
     /// A channel (`SUBSCRIBE`).
@@ -17,7 +17,7 @@ pub enum SubscriptionKind {
     Pattern,
     /// A channel that belongs to a slot (`SSUBSCRIBE`).
     ShardChannel,
-    /// What the names of keys begin with whose changes are told (`CLIENT TRACKING ON BCAST PREFIX`).
+    /// A prefix of key names whose changes are announced (`CLIENT TRACKING ON BCAST PREFIX`).
     Prefix,
 }
 
@@ -32,30 +32,30 @@ pub const SUBSCRIPTION_KINDS: [SubscriptionKind; SUBSCRIPTION_KIND_COUNT] = [
     SubscriptionKind::Prefix,
 ];
 
-/// The names that a connection listens to.
+/// The names that a connection is subscribed to.
 #[derive(Default)]
 pub struct Subscriptions {
     names: [BTreeSet<Arc<[u8]>>; SUBSCRIPTION_KIND_COUNT],
 }
 
-/// Bytes that a name takes in a connection's set: the reference and its share of a node. The text is shared with all who
-/// listen to it.
+/// Bytes of memory per name in a connection's set: the reference and its share of a node. The text is shared
+/// between all subscribers.
 const NAME_SIZE: usize = 24;
 
 impl Subscriptions {
-    /// The names of a kind, in order.
+    /// Returns the names of a kind, in order.
     #[must_use]
     pub fn names(&self, kind: SubscriptionKind) -> &BTreeSet<Arc<[u8]>> {
         &self.names[kind as usize]
     }
 
-    /// Whether nothing is listened to.
+    /// Whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.iter().all(BTreeSet::is_empty)
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory used.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let count: usize = self.names.iter().map(BTreeSet::len).sum();
@@ -64,31 +64,31 @@ impl Subscriptions {
 }
 
 impl Session {
-    /// Whether it listens to this name.
+    /// Whether it is subscribed to this name.
     #[must_use]
     pub fn listens_to(&self, kind: SubscriptionKind, name: &[u8]) -> bool {
         self.subscriptions.as_ref().is_some_and(|names| names.names(kind).contains(name))
     }
 
-    /// The names of a kind that it listens to.
+    /// Returns the names of a kind that it is subscribed to.
     #[must_use]
     pub fn names_of(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
         self.subscriptions.as_ref().map_or_else(Vec::new, |all| all.names(kind).iter().cloned().collect())
     }
 
-    /// Number of names of a kind that it listens to.
+    /// Returns the number of names of a kind that it is subscribed to.
     #[must_use]
     pub fn name_count(&self, kind: SubscriptionKind) -> usize {
         self.subscriptions.as_ref().map_or(0, |names| names.names(kind).len())
     }
 
-    /// Notes that it listens to a name from now on.
+    /// Adds a subscription.
     pub fn note_listening(&mut self, kind: SubscriptionKind, name: Arc<[u8]>) {
         let subscriptions = self.subscriptions.get_or_insert_default();
         subscriptions.names[kind as usize].insert(name);
     }
 
-    /// Notes that it does not listen to a name any more. Whether it did.
+    /// Removes a subscription. Returns whether it existed.
     pub fn note_deaf(&mut self, kind: SubscriptionKind, name: &[u8]) -> bool {
         let Some(subscriptions) = &mut self.subscriptions else { return false };
         let did = subscriptions.names[kind as usize].remove(name);
@@ -98,7 +98,7 @@ impl Session {
         did
     }
 
-    /// Whether it listens to any channel or pattern.
+    /// Whether it is subscribed to any channel or pattern.
     #[must_use]
     pub fn listens(&self) -> bool {
         self.name_count(SubscriptionKind::Channel)
@@ -107,7 +107,7 @@ impl Session {
             > 0
     }
 
-    /// Whether it is in the mode for listening, where RESP2 knows few commands.
+    /// Whether it is in subscribed mode, where RESP2 allows few commands.
     #[must_use]
     pub fn is_listener(&self) -> bool {
         self.flags.contains(SessionFlags::LISTENING)

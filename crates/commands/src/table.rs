@@ -1,7 +1,7 @@
-//! The command table: the one list of every command, and finding a line of it by name.
+//! The command table: the one list of all commands, and lookup by name.
 //!
-//! Invariant: sorted by name, no name twice. Subcommands are found in their container.
-//! Start reading at [`COMMANDS`].
+//! Invariants: sorted by name, names are unique. Subcommands are in their container. Start reading at
+//! [`COMMANDS`].
 
 use std::sync::LazyLock;
 
@@ -284,7 +284,7 @@ pub static NUMBERED: LazyLock<Vec<(String, &'static Command)>> = LazyLock::new(|
     all
 });
 
-/// The command or subcommand with this full name (`config|get`), in any case, and that name.
+/// Returns the command or subcommand with this full name (`config|get`), in any case, and its full name.
 #[must_use]
 pub fn find_by_full_name(name: &[u8]) -> Option<(String, &'static Command)> {
     let name = String::from_utf8(name.to_ascii_lowercase()).ok()?;
@@ -297,7 +297,7 @@ pub fn find_by_full_name(name: &[u8]) -> Option<(String, &'static Command)> {
     Some((name, command))
 }
 
-/// The command or subcommand that a request names.
+/// Returns the command or subcommand of a request.
 #[must_use]
 pub fn find(request: Args<'_>) -> Option<&'static Command> {
     let (_, command) = find_by_full_name(request.get(0)?).filter(|(name, _)| !name.contains('|'))?;
@@ -321,8 +321,8 @@ mod tests {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
     }
 
-    /// Every line of the table, subcommands included, with its full name; what is wrong with any of them is shown
-    /// all at once.
+    /// Checks every line of the table, subcommands included, with its full name; all complaints are reported
+    /// together.
     fn assert_each(complain: impl Fn(&Command, &mut Vec<String>)) {
         let mut complaints = Vec::new();
         for (full_name, command) in NUMBERED.iter() {
@@ -363,7 +363,7 @@ mod tests {
             let argc_min = command.arity.unsigned_abs();
             for spec in command.keys {
                 let Begin::Index(begin) = spec.begin else { continue };
-                // Names of channels may be left out.
+                // Names of channels are optional.
                 if spec.flags.contains(KeyFlags::NOT_KEY) && begin >= argc_min {
                     continue;
                 }
@@ -372,7 +372,7 @@ mod tests {
                     Find::KeyNum { count_at, .. } => begin + count_at,
                     Find::Unknown => begin,
                 };
-                // Keys that are as many as there are may be none.
+                // An open range of keys may be empty.
                 let is_open = matches!(spec.find, Find::Range { last, .. } if last < 0);
                 if last >= argc_min && !(is_open && begin == argc_min) {
                     complaints.push(format!("key position {last} with {argc_min} arguments"));
@@ -389,7 +389,7 @@ mod tests {
             if command.flags.contains(write) && !writes && command.access != Access::Queued {
                 complaints.push("a write without write access".to_owned());
             }
-            // One that stores what it finds out, and says so.
+            // A command that may store its result is flagged as such.
             let may_store = command.flags.contains(Flags::MAY_REPLICATE);
             if command.flags.contains(readonly) && writes && !may_store {
                 complaints.push("read-only with write access".to_owned());
@@ -459,7 +459,7 @@ mod tests {
 
     fn check_arg(arg: &Arg, command: &Command, complaints: &mut Vec<String>) {
         let mut complain = |what: &str| complaints.push(format!("argument {}: {what}", arg.name));
-        // Redis names the ids of stream entries so.
+        // Redis names the IDs of stream entries so.
         let is_entry_id = arg.name == "ID";
         if arg.name.is_empty() || (!is_entry_id && arg.name.chars().any(char::is_uppercase)) {
             complain("odd name");
@@ -469,7 +469,7 @@ mod tests {
             (ArgType::Key | ArgType::Pattern, Some(spec)) if usize::from(spec) >= command.keys.len() => {
                 complain("no such key spec");
             }
-            // A pattern may make keys.
+            // A pattern may stand for keys.
             (ArgType::Key | ArgType::Pattern, _) | (_, None) => {}
             (_, Some(_)) => complain("key spec, but no key"),
         }

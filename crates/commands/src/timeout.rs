@@ -1,4 +1,4 @@
-//! How long a request waits at most, as its arguments say.
+//! Timeouts of blocking requests, parsed from their arguments.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ const NOT_AN_INTEGER: CommandError = CommandError::new("ERR timeout is not an in
 const NEGATIVE: CommandError = CommandError::new("ERR timeout is negative");
 const OUT_OF_RANGE: CommandError = CommandError::new("ERR timeout is out of range");
 
-/// A wait that is given in seconds, fractions included; `None`: it has no end.
+/// Parses a timeout in seconds, with fractions; `None`: no timeout.
 pub fn parse_seconds(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     let seconds = Extended::parse(text).ok_or(NOT_A_FLOAT)?;
     parse(ctx, seconds.thousandfold_up().ok_or(OUT_OF_RANGE)?)
 }
 
-/// A wait that is given in milliseconds; `None`: it has no end.
+/// Parses a timeout in milliseconds; `None`: no timeout.
 pub fn parse_millis(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     parse(ctx, parse_i64_strict(text).ok_or(NOT_AN_INTEGER)?)
 }
 
-/// The clock only says whether the end is out of range: a step of it changes no wait.
+/// The clock is only used to reject timeouts that are out of range: setting the clock changes no timeout.
 fn parse(ctx: &Ctx<'_>, timeout_ms: i64) -> Result<Option<Duration>, CommandError> {
     match timeout_ms {
         ..0 => Err(NEGATIVE),

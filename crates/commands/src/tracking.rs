@@ -1,36 +1,36 @@
-//! Client-side caching: how a connection is told what it may not keep any more.
+//! Client-side caching: the tracking state of a connection.
 //!
-//! Plain data of one connection. Who has read what is in the keyspace; see [`Ctx::remember_reads`].
+//! Plain data of one connection. The keyspace keeps the readers of each key; see [`Ctx::remember_reads`].
 
 use crate::command::Flags;
 use crate::context::Ctx;
 use crate::session::{Session, SessionFlags};
 
-/// What `CLIENT TRACKING ON` was given, and `CLIENT CACHING` after it.
+/// The options of `CLIENT TRACKING ON` and `CLIENT CACHING`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracking {
-    /// Number of the connection that invalidations go to; 0: this one.
+    /// ID of the connection that receives the invalidations; 0: this one.
     pub redirect: u64,
-    /// Which reads are remembered.
+    /// Which reads are tracked.
     pub choice: Choice,
-    /// `CLIENT CACHING` was called for the next command.
+    /// Whether `CLIENT CACHING` was called for the next command.
     pub caching: bool,
 }
 
-/// Which of the keys that a connection reads are remembered.
+/// Which of the keys that a connection reads are tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// All.
+    /// All keys.
     #[default]
     All,
-    /// Those of commands after `CLIENT CACHING YES` (`OPTIN`).
+    /// Keys of commands after `CLIENT CACHING YES` (`OPTIN`).
     OptIn,
-    /// All but those of commands after `CLIENT CACHING NO` (`OPTOUT`).
+    /// Keys of all commands except after `CLIENT CACHING NO` (`OPTOUT`).
     OptOut,
 }
 
 impl Session {
-    /// Whether the keys that the next command reads are remembered.
+    /// Whether the keys that the next command reads are tracked.
     #[must_use]
     pub fn remembers_reads(&self) -> bool {
         let Some(tracking) = self.tracking.as_ref().filter(|_| !self.broadcasts()) else { return false };
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Whether it is told of all changes, whatever it has read.
+    /// Whether it receives all invalidations, whatever it has read.
     #[must_use]
     pub fn broadcasts(&self) -> bool {
         self.flags.contains(SessionFlags::TRACKING_BCAST)
@@ -49,8 +49,8 @@ impl Session {
 }
 
 impl Ctx<'_> {
-    /// Remembers that the session has read the keys of the command that has just run, if it wants that. Their slots are
-    /// held for writing: so nobody changes them in between.
+    /// Records the session as a reader of the keys of the command that has just run, if it tracks them. Their
+    /// slots are write-latched, so no change happens in between.
     pub fn remember_reads(&mut self) {
         let is_read =
             self.command.flags.contains(Flags::READONLY) && !self.command.flags.contains(Flags::PUBSUB);
@@ -58,7 +58,8 @@ impl Ctx<'_> {
             return;
         }
         for key in self.keys().filter(|key| !self.data.is_hidden(*key)).collect::<Vec<_>>() {
-            // One whose time is over goes first: else its end would be told to those who have just seen it gone.
+            // Expired keys are deleted first: else their expiry would invalidate a key that the session has
+            // just found missing.
             self.data.expire_if_due(key);
             self.data.remember_reader(key, self.session.id);
         }

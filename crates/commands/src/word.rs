@@ -1,9 +1,9 @@
-//! Words of a command's grammar, as requests spell them.
+//! Tokens of a command's grammar, as spelled in requests.
 
-/// A request's argument where a word may stand.
+/// An argument that may be a token.
 pub trait Word {
-    /// Whether it is this word. Case does not matter, nor does what follows a NUL: Redis takes arguments for C strings
-    /// where it expects words.
+    /// Whether the argument is this token. Ignores case and everything after a NUL: Redis treats arguments as
+    /// C strings where it expects tokens.
     fn eq_token(&self, word: impl AsRef<[u8]>) -> bool;
 }
 

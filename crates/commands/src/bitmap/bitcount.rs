@@ -33,7 +33,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let Some(value) = ctx.find_string(ctx.key(0))? else { return Ok(reply.integer(0)) };
     let mut decimal = DecimalBuffer::new();
     let text = value.text(&mut decimal).ok_or(CommandError::WRONG_TYPE)?;
-    // Two negative ones the wrong way round are empty even where both lie before the beginning.
+    // Two negative offsets in descending order are an empty range even if both lie before the beginning.
     if part.start < 0 && part.end.is_some_and(|end| end < 0 && part.start > end) {
         return Ok(reply.integer(0));
     }

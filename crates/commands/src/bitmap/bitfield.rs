@@ -22,7 +22,7 @@ pub const BITFIELD: Command = Command {
     categories: Categories::BITMAP,
     access: Access::Write,
     keys: &[KeySpec {
-        notes: Some("Changes the value only where SET or INCRBY asks for it"),
+        notes: Some("Changes the value only with SET or INCRBY"),
         ..KeySpec::first(
             KeyFlags::RW.union(KeyFlags::UPDATE).union(KeyFlags::ACCESS).union(KeyFlags::VARIABLE_FLAGS),
         )
@@ -88,7 +88,7 @@ const WRITE: &[Arg] = &[
 
 const ONLY_GET: CommandError = CommandError::new("ERR BITFIELD_RO only supports the GET subcommand");
 
-/// One operation of a request.
+/// An operation of the request.
 struct Operation {
     field: Field,
     what: What,
@@ -132,7 +132,7 @@ impl Operation {
         Ok(operations)
     }
 
-    /// Carries it out. Returns the answer, and whether anything is different now.
+    /// Performs the operation. Returns the result, and whether the value changed.
     fn apply(&self, bytes: &mut [u8]) -> (Option<i64>, bool) {
         let before = self.field.read(bytes);
         let (new, answers_new) = match self.what {
@@ -194,7 +194,7 @@ fn write(
         }
     });
     edited.map_err(|_| CommandError::WRONG_TYPE)?;
-    // As in Valkey, that it has grown for an operation that failed is nobody's business.
+    // As in Valkey, growth of the string by a failed operation is not reported.
     if change_count > 0 {
         ctx.changed(EventClass::String, "setbit", key);
         ctx.effects.dirty += change_count - 1;

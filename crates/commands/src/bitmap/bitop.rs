@@ -41,7 +41,7 @@ const OPERATIONS: &[Arg] = &[
     Arg::word("one", "ONE").since("8.2.0"),
 ];
 
-/// Bytes of the result that are made at a time: they stay in the processor's first cache meanwhile.
+/// Bytes of the result computed at a time: they stay in the L1 cache meanwhile.
 const BLOCK_SIZE: usize = 8 * 1024;
 
 const NOT_OF_ONE: CommandError = CommandError::new("ERR BITOP NOT must be called with a single source key.");
@@ -54,11 +54,11 @@ enum Operation {
     Not,
     /// In the first string and in none of the others.
     Diff,
-    /// In any of the others and not in the first.
+    /// In any of the others but not in the first.
     Diff1,
     /// In the first and in any of the others.
     AndOr,
-    /// In exactly one of all.
+    /// In exactly one.
     One,
 }
 
@@ -86,8 +86,8 @@ impl Operation {
         }
     }
 
-    /// The result, as long as the longest of the strings. Made a block at a time, so that each byte comes from memory and
-    /// goes there once, however many strings there are.
+    /// Returns the result, as long as the longest string. Computed block by block, so that each byte is read
+    /// from and written to memory once, whatever the number of strings.
     fn of(self, sources: &[&[u8]]) -> Vec<u8> {
         let Some((first, others)) = sources.split_first() else { return Vec::new() };
         let size = sources.iter().map(|source| source.len()).max().unwrap_or(0);
@@ -104,9 +104,9 @@ impl Operation {
         result
     }
 
-    /// Combines a block of the first string with those of the others, which may be shorter.
+    /// Combines a block of the first string with blocks of the others, which may be shorter.
     fn apply<'s>(self, block: &mut [u8], others: impl Iterator<Item = &'s [u8]>) {
-        // Scratch space: all that occur in any of the others, or in several.
+        // Scratch space: the bits set in any of the others, or in several.
         let mut scratch = [0; BLOCK_SIZE];
         let scratch = &mut scratch[..block.len()];
         match self {
@@ -137,7 +137,7 @@ impl Operation {
     }
 }
 
-/// Changes as many bytes as `other` has. Simple enough to become vector instructions.
+/// Changes as many bytes as `other` has. Simple enough to be vectorized.
 #[inline]
 fn combine(result: &mut [u8], other: &[u8], operation: impl Fn(u8, u8) -> u8) {
     result.iter_mut().zip(other).for_each(|(byte, other)| *byte = operation(*byte, *other));

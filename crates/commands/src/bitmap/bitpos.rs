@@ -50,7 +50,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let range = part.bits(text.len());
     let position = match bits::find_bit(text, bit, range.clone()) {
         Some(position) => position as i64,
-        // Without an end the string goes on with zeros.
+        // Without an end the string is treated as followed by zeros.
         None if !bit && part.end.is_none() && !range.is_empty() => range.end as i64,
         None => NOWHERE,
     };

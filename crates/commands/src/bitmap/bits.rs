@@ -1,15 +1,15 @@
 //! Bits of byte strings: counting and finding them, and integers of any width at any offset.
 //!
-//! Bit 0 is the highest of the first byte. Knows no keys and no requests.
+//! Bit 0 is the highest bit of the first byte. Independent of keys and requests.
 
 use std::ops::Range;
 
 use collections::count_ones;
 
-/// Bytes that are compared in one step.
+/// Bytes compared in one step.
 const BLOCK_SIZE: usize = 64;
 
-/// Number of bits set among those of a range of bit numbers, which lies in `bytes`.
+/// Counts the set bits in a range of bit numbers, which lies in `bytes`.
 pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
     if range.is_empty() {
         return 0;
@@ -20,17 +20,17 @@ pub fn count_ones_in(bytes: &[u8], range: Range<usize>) -> u64 {
     count_ones(&bytes[first..=last]) - u64::from(before.count_ones()) - u64::from(behind.count_ones())
 }
 
-/// The lowest `count` bits of a byte, set.
+/// Returns a byte with the lowest `count` bits set.
 fn low_bits(count: usize) -> u8 {
     ((1_u32 << count) - 1) as u8
 }
 
-/// The first bit that is as wanted among those of a range of bit numbers, which lies in `bytes`.
+/// Returns the first bit equal to `wanted` in a range of bit numbers, which lies in `bytes`.
 pub fn find_bit(bytes: &[u8], wanted: bool, range: Range<usize>) -> Option<usize> {
     if range.is_empty() {
         return None;
     }
-    // Turned so that a set bit is looked for.
+    // Inverted if needed, so that the search is always for a set bit.
     let turn = if wanted { 0 } else { u8::MAX };
     let first_byte = range.start / 8;
     let first = (bytes[first_byte] ^ turn) & low_bits(8 - range.start % 8);
@@ -43,9 +43,9 @@ pub fn find_bit(bytes: &[u8], wanted: bool, range: Range<usize>) -> Option<usize
     (position < range.end).then_some(position)
 }
 
-/// The first bit set in `bytes`, each of them first changed by `turn`.
+/// Returns the first set bit in `bytes`, each XORed with `turn`.
 fn find_set_bit(bytes: &[u8], turn: u8) -> Option<usize> {
-    // Without an early end within a block: so its bytes are compared by vector instructions.
+    // No early exit within a block, so that the comparison is vectorized.
     let is_skipped = |block: &&[u8]| block.iter().fold(0, |sum, byte| sum | (byte ^ turn)) == 0;
     let skipped = bytes.chunks_exact(BLOCK_SIZE).take_while(is_skipped).count();
     let (place, byte) =
@@ -53,12 +53,12 @@ fn find_set_bit(bytes: &[u8], turn: u8) -> Option<usize> {
     Some(8 * place + (byte ^ turn).leading_zeros() as usize)
 }
 
-/// Whether bit `offset` is set; beyond the end it is not.
+/// Whether bit `offset` is set; bits beyond the end are clear.
 pub fn is_set(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset / 8).is_some_and(|byte| byte & 0x80 >> (offset % 8) != 0)
 }
 
-/// Sets or clears bit `offset`, which lies in `bytes`. Returns how it was.
+/// Sets or clears bit `offset`, which lies in `bytes`. Returns its previous value.
 pub fn put(bytes: &mut [u8], offset: usize, bit: bool) -> bool {
     let byte = &mut bytes[offset / 8];
     let mask = 0x80 >> (offset % 8);
@@ -71,10 +71,10 @@ pub fn put(bytes: &mut [u8], offset: usize, bit: bool) -> bool {
     before
 }
 
-/// Bytes that 64 bits at any offset may touch.
+/// Maximum bytes touched by 64 bits at any offset.
 const WINDOW_SIZE: usize = 9;
 
-/// The integer of `width` bits (1 to 64) at bit `offset`; beyond the end all bits are 0.
+/// Returns the integer of `width` bits (1 to 64) at bit `offset`; bits beyond the end are 0.
 pub fn unsigned_at(bytes: &[u8], offset: usize, width: u32) -> u64 {
     let tail = bytes.get(offset / 8..).unwrap_or_default();
     let tail = &tail[..tail.len().min(WINDOW_SIZE)];
@@ -84,12 +84,12 @@ pub fn unsigned_at(bytes: &[u8], offset: usize, width: u32) -> u64 {
     (shifted >> (128 - width)) as u64
 }
 
-/// The same as two's complement.
+/// Like [`unsigned_at`], as two's complement.
 pub fn signed_at(bytes: &[u8], offset: usize, width: u32) -> i64 {
     sign_extended(unsigned_at(bytes, offset, width), width)
 }
 
-/// The lowest `width` bits (1 to 64) of `bits` as two's complement.
+/// Interprets the lowest `width` bits (1 to 64) of `bits` as two's complement.
 pub fn sign_extended(bits: u64, width: u32) -> i64 {
     (bits << (64 - width)).cast_signed() >> (64 - width)
 }
@@ -110,7 +110,7 @@ pub fn put_unsigned(bytes: &mut [u8], offset: usize, width: u32, value: u64) {
 mod tests {
     use super::*;
 
-    /// Some bytes without much of a pattern, and some with long runs.
+    /// Returns byte strings with little pattern, and some with long runs.
     fn samples() -> Vec<Vec<u8>> {
         let mut state = 0x1234_5678_u32;
         let mut noise = |len: usize| -> Vec<u8> {

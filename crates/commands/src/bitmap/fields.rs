@@ -1,4 +1,4 @@
-//! What `BITFIELD` does to one field: types, offsets, and what happens when a number does not fit.
+//! Fields of `BITFIELD`: types, offsets, and overflow handling.
 
 use wire::number::parse_i64_strict;
 
@@ -13,7 +13,7 @@ const BAD_TYPE: CommandError = CommandError::new(
 );
 const BAD_OVERFLOW: CommandError = CommandError::new("ERR Invalid OVERFLOW type specified");
 
-/// Reads the number of a bit, which must lie in a string that is not too long.
+/// Parses a bit offset, which must be within the maximum string size.
 pub(super) fn parse_offset(ctx: &Ctx<'_>, text: &[u8]) -> Result<usize, CommandError> {
     check_offset(ctx, parse_i64_strict(text))
 }
@@ -23,23 +23,23 @@ fn check_offset(ctx: &Ctx<'_>, offset: Option<i64>) -> Result<usize, CommandErro
     if offset as u64 / 8 < ctx.config.proto_max_bulk_len { Ok(offset) } else { Err(BAD_OFFSET) }
 }
 
-/// Where a field is, and how it is read.
+/// The position and type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub offset: usize,
-    /// 1 to 64, unsigned up to 63.
+    /// 1 to 64; up to 63 for unsigned fields.
     pub width: u32,
     pub signed: bool,
 }
 
-/// What is done with a number that does not fit.
+/// The handling of a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overflow {
-    /// Its lowest bits are stored.
+    /// Stores its lowest bits.
     Wrap,
-    /// The largest or smallest that fits is stored.
+    /// Stores the largest or smallest number that fits.
     Saturate,
-    /// Nothing is stored.
+    /// Stores nothing.
     Fail,
 }
 
@@ -55,7 +55,7 @@ impl Overflow {
 }
 
 impl Field {
-    /// Reads type and offset, where `#3` is the fourth field of this type.
+    /// Parses type and offset; offset `#3` is the fourth field of this type.
     pub fn parse(ctx: &Ctx<'_>, kind: &[u8], offset: &[u8]) -> Result<Self, CommandError> {
         let (signed, width) = match kind {
             [b'i', width @ ..] => (true, width),
@@ -72,12 +72,12 @@ impl Field {
         Ok(Self { offset: check_offset(ctx, offset)?, width: width as u32, signed })
     }
 
-    /// Bytes that a string has at least if the field lies in it.
+    /// Returns the minimum size in bytes of a string that contains the field.
     pub fn end_size(self) -> usize {
         (self.offset + self.width as usize).div_ceil(8)
     }
 
-    /// The number in the field; beyond the end all bits are 0.
+    /// Returns the number in the field; bits beyond the end are 0.
     pub fn read(self, bytes: &[u8]) -> i64 {
         if self.signed {
             bits::signed_at(bytes, self.offset, self.width)
@@ -86,19 +86,19 @@ impl Field {
         }
     }
 
-    /// Stores a number that fits.
+    /// Stores a number, which must fit.
     pub fn write(self, bytes: &mut [u8], value: i64) {
         bits::put_unsigned(bytes, self.offset, self.width, value.cast_unsigned());
     }
 
-    /// The number to store for one that is set; `None`: none. Unsigned fields take a negative one for the large number
-    /// with the same 64 bits, as Redis does.
+    /// Returns the number to store for `SET`; `None`: none. For an unsigned field, a negative number is
+    /// treated as the unsigned number with the same 64 bits, as in Redis.
     pub fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
         let value = if self.signed { i128::from(value) } else { i128::from(value.cast_unsigned()) };
         self.fit_wide(value, overflow)
     }
 
-    /// The number to store for a sum.
+    /// Returns the number to store for `INCRBY`; `None`: none.
     pub fn fit_sum(self, value: i64, increment: i64, overflow: Overflow) -> Option<i64> {
         self.fit_wide(i128::from(value) + i128::from(increment), overflow)
     }

@@ -1,6 +1,7 @@
-//! Bitmaps: commands on strings as rows of bits, the highest bit of the first byte first.
+//! Bitmaps: commands on strings as arrays of bits, starting with the highest bit of the first byte.
 //!
-//! Start reading at `setbit.rs`; `bits.rs` has what is done to bytes, `range.rs` how parts of a string are named.
+//! Start reading at `setbit.rs`; `bits.rs` has the operations on bytes, `range.rs` the ranges of `BITCOUNT`
+//! and `BITPOS`.
 
 mod bits;
 mod fields;

@@ -1,4 +1,4 @@
-//! Parts of a string as `BITCOUNT` and `BITPOS` name them: a first and a last byte or bit, negative from the end.
+//! Ranges of a string in `BITCOUNT` and `BITPOS`: first and last byte or bit, negative from the end.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::doc::Arg;
 use crate::error::CommandError;
 use crate::word::Word;
 
-/// What a request says about the part it means.
+/// A range as given in a request.
 #[derive(Clone, Copy)]
 pub(super) struct PartOf {
     pub start: i64,
@@ -24,7 +24,7 @@ enum Unit {
     Bit,
 }
 
-/// The documentation of `[start [end [BYTE | BIT]]]`.
+/// Documentation of `[start [end [BYTE | BIT]]]`.
 pub(super) const RANGE: Arg = Arg::block(
     "range",
     &[
@@ -44,7 +44,7 @@ pub(super) const RANGE: Arg = Arg::block(
 .optional();
 
 impl PartOf {
-    /// Reads `[start [end [BYTE | BIT]]]`; no arguments mean the whole string.
+    /// Parses `[start [end [BYTE | BIT]]]`; no arguments mean the whole string.
     pub fn parse(args: Args<'_>) -> Result<Self, CommandError> {
         let number = |index: usize| match args.get(index) {
             None => Ok(None),
@@ -63,7 +63,7 @@ impl PartOf {
         Ok(Self { start: start.unwrap_or(0), end: number(1)?, unit })
     }
 
-    /// The numbers of the bits that are meant in a string of `size` bytes.
+    /// Returns the range of bit numbers in a string of `size` bytes.
     pub fn bits(self, size: usize) -> Range<usize> {
         let (total, unit_bits) = match self.unit {
             Unit::Byte => (size as i64, 8),

@@ -44,7 +44,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.ok())
 }
 
-/// Makes the connection the user's, if the password is right. The default user without a password takes any.
+/// Authenticates the connection as the user if the password is right. A default user without password accepts
+/// any.
 pub(super) fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
     let is_right = ctx.config.requirepass.reveal().is_none_or(|expected| same_bytes(expected, password));
     if user != b"default" || !is_right {
@@ -56,7 +57,7 @@ pub(super) fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> R
     Ok(())
 }
 
-/// Compares in a time that tells nothing but the length of what was given.
+/// Compares in a time that depends only on the length of the given bytes.
 fn same_bytes(expected: &[u8], given: &[u8]) -> bool {
     let mut difference = u8::from(expected.len() != given.len());
     for (index, byte) in given.iter().enumerate() {

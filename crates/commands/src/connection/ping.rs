@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     match args.len() {
-        // Among messages, the reply looks like one.
+        // In subscribed mode, the reply has the format of a message.
         1 | 2 if ctx.session.is_listener() && ctx.session.protocol == Protocol::Resp2 => {
             let mut out = reply.array(2);
             out.bulk(b"pong");

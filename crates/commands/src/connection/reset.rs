@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
-/// Stops listening to anything, without a word but for what was published until now.
+/// Unsubscribes from everything without replies, after writing the messages published before.
 fn end_listening(ctx: &mut Ctx<'_>, out: &mut ReplyBuffer<'_>) {
     for kind in SUBSCRIPTION_KINDS {
         for name in ctx.session.names_of(kind) {

@@ -80,7 +80,7 @@ enum Unit {
     Millis,
 }
 
-/// What the time is counted from.
+/// The origin of a given time.
 #[derive(Clone, Copy)]
 enum Base {
     Now,
@@ -88,7 +88,7 @@ enum Base {
 }
 
 bitflags! {
-    /// On which expiry from before a new one is set.
+    /// The condition on the previous expiry for setting a new one.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Condition: u8 {
         const NX = 1;
@@ -99,7 +99,7 @@ bitflags! {
 }
 
 impl Condition {
-    /// Reads the words that stand where the condition may.
+    /// Parses condition words.
     pub(crate) fn parse<'w>(words: impl Iterator<Item = &'w [u8]>) -> Result<Self, CommandError> {
         let mut conditions = Self::empty();
         for word in words {
@@ -120,7 +120,7 @@ impl Condition {
         Ok(conditions)
     }
 
-    /// Whether they allow `at` after `before`; no expiry counts as one that never comes.
+    /// Whether the condition allows `at` after `before`; no expiry counts as infinite.
     pub(crate) fn allow(self, before: Option<i64>, at: i64) -> bool {
         let later = before.is_some_and(|before| at > before);
         let earlier = before.is_none_or(|before| at < before);
@@ -161,7 +161,7 @@ fn expire(
     Ok(reply.flag(true))
 }
 
-/// The Unix time in milliseconds that is meant, at least 0; `None` if it is beyond all times.
+/// Returns the Unix time in milliseconds, at least 0; `None` on overflow.
 fn unix_millis(time: i64, unit: Unit, base: Base, now: i64) -> Option<i64> {
     let ms = match unit {
         Unit::Seconds => time.checked_mul(1000)?,

@@ -98,7 +98,7 @@ fn idletime(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
     }
 }
 
-/// Values have one owner.
+/// Always 1 for an existing key: values are not shared.
 fn refcount(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     Ok(match ctx.data.examine(ctx.key(0)) {
         Some(_) => reply.integer(1),

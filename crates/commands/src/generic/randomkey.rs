@@ -26,7 +26,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut out = reply.parts();
     let db = ctx.db();
     let mut found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));
-    // Where nothing is deleted, a key whose time is over is better than none.
+    // While expired keys are not deleted, an expired key is better than none.
     if found.is_none() && (ctx.config.import_mode || ctx.host.is_expiry_paused()) {
         let sees_expired = std::mem::replace(&mut ctx.data.sees_expired, true);
         found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));

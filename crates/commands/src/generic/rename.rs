@@ -56,7 +56,7 @@ fn renamenx(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
     Ok(reply.flag(true))
 }
 
-/// Gives the entry of the first key, which is there, the second one's name.
+/// Moves the entry of the first key, which exists, to the second key's name.
 fn carry_over(ctx: &mut Ctx<'_>) {
     let (from, to) = (ctx.key(0), ctx.key(1));
     ctx.data.expire_if_due(to);

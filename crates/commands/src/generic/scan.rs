@@ -36,13 +36,13 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Buckets looked at in a call, for each key that it asks for.
+/// Maximum number of buckets visited per call, for each requested key.
 const BUCKETS_PER_KEY: usize = 10;
 
-/// Bytes that the keys of most calls take in a reply.
+/// Bytes of keys in the replies of most calls.
 const KEYS_SIZE_EXPECTED: usize = 512;
 
-/// The keys found, as they are replied.
+/// The keys found, in reply format.
 struct Found<'a> {
     count: usize,
     keys: ReplyBuffer<'a>,
@@ -52,7 +52,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args.tail(2), Subject::Keys)?;
     let mut out = reply.array(2);
-    // The keys come behind the cursor that is known after them: written aside, as one text.
+    // The cursor precedes the keys but is known only after them: the keys are written to a separate buffer
+    // first.
     let mut keys = Vec::with_capacity(KEYS_SIZE_EXPECTED);
     let mut found = Found { count: 0, keys: ReplyBuffer::new(&mut keys, out.protocol()) };
     let next = ScanPosition::from_cursor(cursor).and_then(|from| scan(ctx, from, &options, &mut found));

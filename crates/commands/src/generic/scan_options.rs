@@ -12,10 +12,10 @@ const INVALID_CURSOR: CommandError = CommandError::new("ERR invalid cursor");
 const MISPLACED_NOVALUES: CommandError = CommandError::new("ERR NOVALUES option can only be used in HSCAN");
 const MISPLACED_NOSCORES: CommandError = CommandError::new("ERR NOSCORES option can only be used in ZSCAN");
 
-/// Elements looked at in a call that does not say.
+/// Default of `COUNT`.
 const COUNT_DEFAULT: usize = 10;
 
-/// What is walked over.
+/// The target of the iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The keys of the database.
@@ -24,26 +24,26 @@ pub(crate) enum Subject {
     Elements(Kind),
 }
 
-/// What the options of a request say.
+/// Parsed options.
 pub(crate) struct ScanOptions<'a> {
-    /// `MATCH`, unless it is one that everything matches.
+    /// `MATCH`, unless the pattern matches everything.
     pub pattern: Option<&'a [u8]>,
     /// `TYPE`
     pub kind: Option<Kind>,
-    /// `COUNT`, at least 1: elements to be looked at.
+    /// `COUNT`, at least 1: number of elements to visit.
     pub count: usize,
     /// `NOVALUES` or `NOSCORES`
     pub names_only: bool,
 }
 
-/// The position in a table that a cursor stands for. As in Valkey only so many low bits count: a cursor that no call gave
-/// begins somewhere.
+/// Returns the table position of a cursor. As in Valkey only the low bits count: a cursor that no call
+/// returned starts at an arbitrary position.
 pub(crate) fn position_of(cursor: u64) -> u32 {
     (cursor & ((1 << 24) - 1)) as u32
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Reads the options of a request; `args` starts behind the cursor.
+    /// Parses the options of a request; `args` starts after the cursor.
     pub fn parse(args: Args<'a>, subject: Subject) -> Result<Self, CommandError> {
         let mut options = Self { pattern: None, kind: None, count: COUNT_DEFAULT, names_only: false };
         let mut rest = args.iter();
@@ -68,7 +68,7 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
-    /// Whether the pattern lets an element or a key of this name pass.
+    /// Whether the pattern matches the name of an element or key.
     #[inline]
     pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
@@ -92,7 +92,7 @@ fn parse_kind(name: &[u8]) -> Result<Kind, CommandError> {
         .ok_or_else(|| CommandError::quote("ERR unknown type name '", name, "'"))
 }
 
-/// A cursor as Redis reads it, by C's `strtoull`: blanks, signs and leading zeros are let pass.
+/// Parses a cursor like C's `strtoull`, as Redis does: accepts leading blanks, signs and zeros.
 pub(crate) fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     let text = up_to_nul(text);
     if let Some(cursor) = parse_i64_strict(text) {

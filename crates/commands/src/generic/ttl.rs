@@ -63,7 +63,7 @@ pub const PEXPIRETIME: Command = Command {
     ..TTL
 };
 
-/// Answers what `show` makes of the expiry and the time now.
+/// Replies with the result of `show` for the expiry and the current time.
 fn answer(
     ctx: &Ctx<'_>,
     show: impl FnOnce(i64, i64) -> i64,
@@ -77,7 +77,7 @@ fn answer(
     Ok(reply.integer(answer))
 }
 
-/// Rounded to the nearest, as Redis does.
+/// Rounds to the nearest second, as Redis does.
 fn to_seconds(ms: i64) -> i64 {
     ms.saturating_add(500) / 1000
 }

@@ -1,6 +1,6 @@
 //! `WAIT` and `WAITAOF`
 //!
-//! There is no replica yet, so nobody ever acknowledges: the time limit is what ends the wait.
+//! There are no replicas yet, so no acknowledgement arrives: only the timeout ends the wait.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;

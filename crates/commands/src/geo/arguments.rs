@@ -1,4 +1,4 @@
-//! What geo commands read from their arguments: points, distances and units.
+//! Arguments of the geo commands: points, distances and units.
 
 use wire::number::parse_f64_decimal;
 
@@ -9,13 +9,13 @@ use crate::word::Word;
 
 const NO_UNIT: CommandError = CommandError::new("ERR unsupported unit provided. please use M, KM, FT, MI");
 
-/// A unit of distances, as documentation has it.
+/// Documentation of a distance unit.
 pub(super) const UNIT: Arg = Arg::one_of(
     "unit",
     &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
 );
 
-/// A longitude and a latitude.
+/// Parses a longitude and a latitude.
 pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, CommandError> {
     let longitude = parse_f64_decimal(longitude).ok_or(CommandError::NOT_A_FLOAT)?;
     let latitude = parse_f64_decimal(latitude).ok_or(CommandError::NOT_A_FLOAT)?;
@@ -26,7 +26,7 @@ pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, Co
     Ok(Point { longitude, latitude })
 }
 
-/// The metres in a unit.
+/// Returns the metres in a unit.
 pub(super) fn parse_unit(name: &[u8]) -> Result<f64, CommandError> {
     match () {
         () if name.eq_token("m") => Ok(1.0),
@@ -37,7 +37,7 @@ pub(super) fn parse_unit(name: &[u8]) -> Result<f64, CommandError> {
     }
 }
 
-/// A radius and its unit, in metres.
+/// Parses a radius and its unit. Returns the radius as given and the metres in the unit.
 pub(super) fn parse_radius(radius: &[u8], unit: &[u8]) -> Result<(f64, f64), CommandError> {
     let radius = parse_f64_decimal(radius).ok_or(CommandError::new("ERR need numeric radius"))?;
     if radius < 0.0 {
@@ -46,7 +46,7 @@ pub(super) fn parse_radius(radius: &[u8], unit: &[u8]) -> Result<(f64, f64), Com
     Ok((radius, parse_unit(unit)?))
 }
 
-/// The width and height of a box and their unit, in metres.
+/// Parses the width and height of a box and their unit. Returns both as given and the metres in the unit.
 pub(super) fn parse_box(width: &[u8], height: &[u8], unit: &[u8]) -> Result<(f64, f64, f64), CommandError> {
     let width = parse_f64_decimal(width).ok_or(CommandError::new("ERR need numeric width"))?;
     let height = parse_f64_decimal(height).ok_or(CommandError::new("ERR need numeric height"))?;

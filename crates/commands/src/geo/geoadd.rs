@@ -1,4 +1,4 @@
-//! `GEOADD`: `ZADD` with places in place of scores.
+//! `GEOADD`: `ZADD` with coordinates instead of scores.
 
 use wire::request::Args;
 

@@ -1,7 +1,8 @@
-//! Geohashes: a place as the cell that it lies in, named by halving longitude and latitude in turn.
+//! Geohashes: a point as the cell that contains it, encoded by bisecting longitude and latitude alternately.
 //!
-//! The score of a member is its geohash of 26 steps, 52 bits, which a double holds exactly. All arithmetic is done in the
-//! order in which Redis does it, because coordinates and distances are shown to their last digit.
+//! The score of a member is its geohash of 26 steps, 52 bits, which a double represents exactly. All
+//! arithmetic uses the same order of operations as Redis, because coordinates and distances are printed to
+//! the last digit.
 
 /// Steps of a score.
 pub(super) const STEP_MAX: u8 = 26;
@@ -10,7 +11,7 @@ pub(super) const STEP_MAX: u8 = 26;
 const SCORE_BITS: u32 = 52;
 
 pub(super) const LONGITUDE_MAX: f64 = 180.0;
-/// The limit of the Mercator projection that geohashes are made on.
+/// The latitude limit of the Mercator projection that geohashes are based on.
 pub(super) const LATITUDE_MAX: f64 = 85.05112878;
 
 const EVEN_BITS: u64 = 0x5555_5555_5555_5555;
@@ -23,14 +24,14 @@ pub(super) struct Point {
     pub(super) latitude: f64,
 }
 
-/// A cell: `steps` halvings of either coordinate, the first in the highest bits.
+/// A cell: `steps` bisections of either coordinate, the first in the highest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) bits: u64,
     pub(super) steps: u8,
 }
 
-/// What lies between two coordinates each way.
+/// A range of longitudes and latitudes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area {
     pub(super) longitude_min: f64,
@@ -39,7 +40,7 @@ pub(super) struct Area {
     pub(super) latitude_max: f64,
 }
 
-/// Everything that has a geohash.
+/// The range of all geohashes.
 const WORLD: Area = Area {
     longitude_min: -LONGITUDE_MAX,
     longitude_max: LONGITUDE_MAX,
@@ -47,13 +48,13 @@ const WORLD: Area = Area {
     latitude_max: LATITUDE_MAX,
 };
 
-/// Everything that has a geohash as other programs write them.
+/// The range of standard geohashes, as other programs write them.
 const WHOLE_WORLD: Area = Area { latitude_min: -90.0, latitude_max: 90.0, ..WORLD };
 
 impl Point {
-    /// The point that a score stands for: the middle of its cell.
+    /// Returns the point of a score: the centre of its cell.
     pub(super) fn of_score(score: f64) -> Self {
-        // A score that is no geohash is read as the processor converts it.
+        // A score that is not a geohash is converted as the processor does.
         const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
         let bits = match score {
             ..0.0 => score as i64 as u64,
@@ -68,17 +69,17 @@ impl Point {
         }
     }
 
-    /// The score of a point that has one.
+    /// Returns the score of a point, which must be in range.
     pub(super) fn score(self) -> f64 {
         Cell::around(self, STEP_MAX).score() as f64
     }
 
-    /// The geohash as other programs write it.
+    /// Returns the standard geohash text.
     pub(super) fn text(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = Cell::in_area(WHOLE_WORLD, self, STEP_MAX).bits;
         std::array::from_fn(|index| {
-            // 52 bits are ten letters and two bits, which are not shown.
+            // 52 bits are ten letters and two bits, which are omitted.
             let shift = SCORE_BITS as usize - (index + 1).min(10) * 5;
             if index == 10 { ALPHABET[0] } else { ALPHABET[(bits >> shift & 31) as usize] }
         })
@@ -86,7 +87,7 @@ impl Point {
 }
 
 impl Cell {
-    /// The cell that a point lies in.
+    /// Returns the cell that contains a point.
     pub(super) fn around(point: Point, steps: u8) -> Self {
         Self::in_area(WORLD, point, steps)
     }
@@ -99,12 +100,12 @@ impl Cell {
         Self { bits: spread(latitude as u32) | spread(longitude as u32) << 1, steps }
     }
 
-    /// The lowest score of its points.
+    /// Returns the lowest score of its points.
     pub(super) fn score(self) -> u64 {
         self.bits << (SCORE_BITS - 2 * u32::from(self.steps))
     }
 
-    /// The lowest score behind its points.
+    /// Returns the end of its score range (exclusive).
     pub(super) fn score_end(self) -> u64 {
         Self { bits: self.bits + 1, ..self }.score()
     }
@@ -123,12 +124,12 @@ impl Cell {
         }
     }
 
-    /// The cell that lies so many cells (-1, 0 or 1) to the east and to the north; around the world where it ends.
+    /// Returns the neighbouring cell `east` and `north` steps away (-1, 0 or 1), wrapping around the world.
     pub(super) fn neighbour(self, east: i8, north: i8) -> Self {
         let unused = 64 - 2 * u32::from(self.steps);
         let bits = moved(self.bits & ODD_BITS, EVEN_BITS >> unused, east) & (ODD_BITS >> unused)
             | moved(self.bits & EVEN_BITS, ODD_BITS >> unused, north) & (EVEN_BITS >> unused);
-        // A direction in which nothing moves keeps its bits as they are.
+        // The bits of a direction without movement are kept.
         let kept = match (east, north) {
             (0, 0) => return self,
             (0, _) => self.bits & ODD_BITS | bits & EVEN_BITS,
@@ -139,7 +140,7 @@ impl Cell {
     }
 }
 
-/// Adds to a number in every other bit; `between` are the bits between its own, which carry over.
+/// Adds to a number in alternate bits; `between` are the other bits, through which the carry propagates.
 fn moved(bits: u64, between: u64, by: i8) -> u64 {
     match by {
         0 => bits,
@@ -148,7 +149,7 @@ fn moved(bits: u64, between: u64, by: i8) -> u64 {
     }
 }
 
-/// Puts the bits of a number into the even bits.
+/// Spreads the bits of a number to the even bits.
 fn spread(number: u32) -> u64 {
     let mut bits = u64::from(number);
     bits = (bits | bits << 16) & 0x0000_FFFF_0000_FFFF;
@@ -158,7 +159,7 @@ fn spread(number: u32) -> u64 {
     (bits | bits << 1) & EVEN_BITS
 }
 
-/// The number in the even bits.
+/// Gathers the even bits into a number.
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & EVEN_BITS;
     bits = (bits | bits >> 1) & 0x3333_3333_3333_3333;

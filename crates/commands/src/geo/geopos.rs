@@ -64,7 +64,7 @@ pub const GEODIST: Command = Command {
     run: run_geodist,
 };
 
-/// The place of a member.
+/// Returns the position of a member.
 fn place(ctx: &Ctx<'_>, set: Option<&SortedSet>, member: &[u8]) -> Option<Point> {
     set?.score(ctx.home(ctx.key(0)), member).map(Point::of_score)
 }

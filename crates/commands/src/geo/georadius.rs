@@ -1,11 +1,11 @@
-//! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their forms that only read.
+//! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their read-only forms.
 
 use super::arguments::UNIT;
 use super::search::{Form, find_destination, search};
 use crate::command::{Access, Begin, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, ArgType, Doc, Group};
 
-/// Where the result goes instead of into the reply.
+/// Documentation of the destination key.
 const STORE: Arg = Arg::one_of(
     "store",
     &[

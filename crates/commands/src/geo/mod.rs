@@ -1,4 +1,4 @@
-//! Places on earth: sorted sets whose scores are geohashes.
+//! Geospatial indexes: sorted sets whose scores are geohashes.
 
 mod arguments;
 pub(crate) mod geoadd;

@@ -1,4 +1,4 @@
-//! How coordinates and distances are shown.
+//! Formatting of coordinates and distances.
 
 use wire::number::write_f64_fixed;
 use wire::reply::ReplyBuffer;
@@ -9,7 +9,7 @@ use super::geohash::Point;
 pub(super) fn write_coordinates(out: &mut ReplyBuffer<'_>, point: Point) {
     out.array(2);
     for coordinate in [point.longitude, point.latitude] {
-        // 17 decimals, less trailing zeros.
+        // 17 decimals, without trailing zeros.
         let text = format!("{coordinate:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         out.double_text(if text == "-0" { b"0" } else { text.as_bytes() });

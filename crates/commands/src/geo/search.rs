@@ -1,4 +1,4 @@
-//! `GEOSEARCH`, `GEORADIUS` and their kin: one search, answered or stored.
+//! `GEOSEARCH`, `GEORADIUS` and their variants: one search, whose result is returned or stored.
 //!
 //! Start reading at [`search`].
 
@@ -17,12 +17,12 @@ use crate::reply::{Replied, Reply};
 use crate::sorted_set::{ScoreRange, limits};
 use crate::word::Word;
 
-/// The command that searches.
+/// The command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `GEORADIUS`, around a point; whether it may store.
+    /// `GEORADIUS`, around a point; whether `STORE` is allowed.
     Radius(bool),
-    /// `GEORADIUSBYMEMBER`; whether it may store.
+    /// `GEORADIUSBYMEMBER`; whether `STORE` is allowed.
     RadiusByMember(bool),
     /// `GEOSEARCH`
     Search,
@@ -31,7 +31,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Which argument the searched key is.
+    /// Argument index of the searched key.
     fn source_at(self) -> usize {
         if self == Self::SearchStore { 2 } else { 1 }
     }
@@ -52,14 +52,14 @@ enum Order {
     Farthest,
 }
 
-/// What a search is around.
+/// The centre of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Member,
     Point,
 }
 
-/// What the options of a request say.
+/// Parsed options.
 struct SearchOptions {
     centre: Option<Point>,
     origin: Option<Origin>,
@@ -69,15 +69,15 @@ struct SearchOptions {
     with_hash: bool,
     with_coordinates: bool,
     order: Order,
-    /// 0: all.
+    /// Maximum number of results; 0: all.
     count: usize,
     any: bool,
-    /// The argument that names the key to store under.
+    /// Argument index of the destination key.
     destination: Option<usize>,
     stores_distance: bool,
 }
 
-/// A place that was found.
+/// A member that was found.
 struct Found<'a> {
     member: &'a [u8],
     score: f64,
@@ -86,7 +86,7 @@ struct Found<'a> {
     distance: f64,
 }
 
-/// Finds the last key to store under that the options of `GEORADIUS` name.
+/// Finds the last destination key in the options of `GEORADIUS`.
 pub(super) fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut index = 5;
     let mut last = None;
@@ -101,7 +101,7 @@ pub(super) fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     found.extend(last);
 }
 
-/// Searches, and answers or stores what is found.
+/// Searches, and returns or stores the result.
 pub(super) fn search(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
@@ -138,13 +138,13 @@ pub(super) fn search(
     }
 }
 
-/// The key that is this argument.
+/// Returns the key that is this argument.
 fn planned_key<'a>(ctx: &Ctx<'a>, index: usize) -> Option<Key<'a>> {
     ctx.planned.iter().position(|planned| planned.arg as usize == index).map(|position| ctx.key(position))
 }
 
 impl SearchOptions {
-    /// Reads all arguments. `member_point` gives the place of a member, or nothing if there is no set.
+    /// Parses all arguments. `member_point` returns the position of a member, or nothing if there is no set.
     fn parse(
         args: Args<'_>,
         form: Form,
@@ -202,7 +202,7 @@ impl SearchOptions {
         Ok(())
     }
 
-    /// Whether a word is an option by itself, which is then on.
+    /// Whether a word is an option without operands; if so, sets it.
     fn take_plain(&mut self, word: &[u8], form: Form) -> bool {
         let is = |name: &[u8]| word.eq_token(name);
         match () {
@@ -218,7 +218,7 @@ impl SearchOptions {
         true
     }
 
-    /// Reads an option with what follows it. Returns the number of arguments.
+    /// Parses an option with operands. Returns the number of arguments.
     fn take_with_operands(
         &mut self,
         args: Args<'_>,
@@ -269,7 +269,7 @@ impl SearchOptions {
         Err(CommandError::SYNTAX)
     }
 
-    /// Reads the number of corners and the corners. Returns the number of arguments, with the word before them.
+    /// Parses the number of corners and the corners. Returns the number of arguments, including the option.
     fn take_polygon(&mut self, operands: Args<'_>) -> Result<usize, CommandError> {
         const BAD_COUNT: CommandError = CommandError::new("ERR invalid number of vertices");
         const TOO_FEW: CommandError =
@@ -285,7 +285,7 @@ impl SearchOptions {
         Ok(2 + 2 * count)
     }
 
-    /// Refuses what does not go together, or is not complete.
+    /// Rejects conflicting or incomplete options.
     fn check(&self, args: Args<'_>, form: Form) -> Result<(), CommandError> {
         const NO_COUNT: CommandError = CommandError::new("ERR the ANY argument requires COUNT argument");
         let shows_more = self.with_distance || self.with_hash || self.with_coordinates;
@@ -306,7 +306,7 @@ impl SearchOptions {
         if self.any && self.count == 0 { Err(NO_COUNT) } else { Ok(()) }
     }
 
-    /// The places inside a shape, as many and in the order that is asked for.
+    /// Finds the members inside a shape, limited and ordered as requested.
     fn find<'s>(&self, set: &'s SortedSet, shape: SearchArea) -> Vec<Found<'s>> {
         let centre = self.centre.unwrap_or(Point { longitude: 0.0, latitude: 0.0 });
         let mut search = Search { centre, shape, unit: self.unit };
@@ -327,7 +327,7 @@ impl SearchOptions {
         }
         let by_distance = |a: &Found<'_>, b: &Found<'_>| a.distance.total_cmp(&b.distance);
         match self.order {
-            // The nearest ones are meant, unless any will do.
+            // `COUNT` selects the nearest ones, unless `ANY` is given.
             Order::None if self.count > 0 && !self.any => found.sort_by(by_distance),
             Order::None => {}
             Order::Nearest => found.sort_by(by_distance),
@@ -361,7 +361,7 @@ impl SearchOptions {
         out.done()
     }
 
-    /// A set of what was found, to be stored under a key.
+    /// Creates the sorted set to store from the result.
     fn stored(&self, ctx: &Ctx<'_>, destination: Key<'_>, found: &[Found<'_>]) -> SortedSet {
         let (home, limits) = (ctx.home(destination), limits(ctx));
         let mut stored = SortedSet::new();

@@ -1,4 +1,4 @@
-//! What is searched: a circle, a box or a polygon; which points are inside, and which cells cover it.
+//! Search areas: a circle, a box or a polygon; which points are inside, and which cells cover it.
 //!
 //! Start reading at [`Search::cells`] and [`Search::distance_inside`].
 
@@ -6,37 +6,37 @@ use std::f64::consts::PI;
 
 use super::geohash::{Area, Cell, LATITUDE_MAX, LONGITUDE_MAX, Point, STEP_MAX};
 
-/// The earth's mean radius in metres that distances are measured with.
+/// The earth's mean radius in metres, used for distances.
 const EARTH_RADIUS: f64 = 6_372_797.560856;
 
 /// Half the width of the Mercator projection, in metres.
 const MERCATOR_MAX: f64 = 20_037_726.37;
 
-/// An area to be searched.
+/// A search area.
 #[derive(Clone, Debug)]
 pub(super) enum SearchArea {
-    /// Up to a distance from the centre, in the search's unit.
+    /// A circle around the centre, in the search's unit.
     Circle {
-        /// The distance.
+        /// The radius.
         radius: f64,
     },
     /// A box around the centre, in the search's unit.
     Box {
-        /// From east to west.
+        /// East to west.
         width: f64,
-        /// From north to south.
+        /// North to south.
         height: f64,
     },
-    /// Inside the lines between points, the last of which is connected with the first.
+    /// A polygon; the last corner is connected with the first.
     Polygon(Vec<Point>),
 }
 
-/// A shape at its place.
+/// A search area at its position.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     pub(super) centre: Point,
     pub(super) shape: SearchArea,
-    /// Metres in the unit of distances.
+    /// Metres per unit of distance.
     pub(super) unit: f64,
 }
 
@@ -52,10 +52,10 @@ fn latitude_distance(a: f64, b: f64) -> f64 {
     EARTH_RADIUS * (radians(b) - radians(a)).abs()
 }
 
-/// The distance of two points in metres, on a sphere (the haversine formula).
+/// Returns the distance between two points in metres, on a sphere (haversine formula).
 pub(super) fn distance(a: Point, b: Point) -> f64 {
     let east = ((radians(b.longitude) - radians(a.longitude)) / 2.0).sin();
-    // On one meridian, but for nanometres, there is less to compute.
+    // On the same meridian, within nanometres, the formula is simpler.
     if east.abs() <= 1e-15 {
         return latitude_distance(a.latitude, b.latitude);
     }
@@ -66,7 +66,7 @@ pub(super) fn distance(a: Point, b: Point) -> f64 {
 }
 
 impl Search {
-    /// The distance of a point inside the shape from the centre, in metres.
+    /// Returns the distance from the centre in metres if the point is inside the area.
     pub(super) fn distance_inside(&self, point: Point) -> Option<f64> {
         match &self.shape {
             SearchArea::Circle { radius } => {
@@ -87,8 +87,8 @@ impl Search {
         }
     }
 
-    /// The cells whose points may be inside: that of the centre and those around it, as far as they are of use, in the order
-    /// in which Redis looks at them.
+    /// Returns the cells whose points may be inside: the centre's cell and the relevant neighbours, in the
+    /// order in which Redis scans them.
     pub(super) fn cells(&mut self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut steps = estimated_steps(self.reach(&bounds), self.centre.latitude);
@@ -109,7 +109,8 @@ impl Search {
         const DIRECTIONS: [(i8, i8); 9] =
             [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
         let of_use = DIRECTIONS.into_iter().filter(|(east, north)| is_of_use(*east, *north));
-        // With a huge area neighbours are the same cell, of which one is enough. But the first one is not compared with.
+        // For a huge area neighbours may be the same cell, which is scanned once. Duplicates of the first
+        // cell are kept.
         let mut cells: Vec<Cell> = Vec::with_capacity(DIRECTIONS.len());
         for (east, north) in of_use {
             let cell = cell.neighbour(east, north);
@@ -120,7 +121,7 @@ impl Search {
         cells
     }
 
-    /// How far the shape reaches from its centre, in metres.
+    /// Returns the maximum distance from the centre that the area may extend to, in metres.
     fn reach(&self, bounds: &Area) -> f64 {
         match self.shape {
             SearchArea::Circle { radius } => radius * self.unit,
@@ -139,7 +140,7 @@ impl Search {
         }
     }
 
-    /// The box of coordinates around the shape. The centre of a polygon is found on the way.
+    /// Returns the bounding box. For a polygon, also computes its centre.
     fn bounds(&mut self) -> Area {
         let (width, height) = match &self.shape {
             SearchArea::Circle { radius } => (self.unit * radius, self.unit * radius),
@@ -152,7 +153,7 @@ impl Search {
         };
         let Point { longitude, latitude } = self.centre;
         let north = degrees(height / EARTH_RADIUS);
-        // The side that is nearer to a pole spans more degrees.
+        // The side nearer to a pole spans more degrees.
         let side = if latitude < 0.0 { latitude - north } else { latitude + north };
         let east = degrees(width / EARTH_RADIUS / radians(side).cos());
         Area {
@@ -164,7 +165,7 @@ impl Search {
     }
 }
 
-/// The steps of cells which, nine together, cover what reaches so many metres in the usual case.
+/// Estimates the steps of cells of which nine usually cover a distance of `reach` metres.
 fn estimated_steps(reach: f64, latitude: f64) -> u8 {
     if reach == 0.0 {
         return STEP_MAX;
@@ -175,14 +176,14 @@ fn estimated_steps(reach: f64, latitude: f64) -> u8 {
         steps += 1;
     }
     steps -= 2;
-    // Towards the poles cells are narrower.
+    // Cells are narrower towards the poles.
     if latitude.abs() > 66.0 {
         steps -= 1 + i32::from(latitude.abs() > 80.0);
     }
     steps.clamp(1, i32::from(STEP_MAX)) as u8
 }
 
-/// Whether there is more within the bounds than a cell and those around it cover.
+/// Whether the bounds exceed a cell and its neighbours.
 fn is_beyond_neighbours(cell: Cell, bounds: &Area) -> bool {
     cell.neighbour(0, 1).area().latitude_max < bounds.latitude_max
         || cell.neighbour(0, -1).area().latitude_min > bounds.latitude_min
@@ -190,7 +191,7 @@ fn is_beyond_neighbours(cell: Cell, bounds: &Area) -> bool {
         || cell.neighbour(-1, 0).area().longitude_min > bounds.longitude_min
 }
 
-/// The middle of a polygon's corners, on the sphere, and the box of coordinates around them.
+/// Returns the mean of a polygon's corners, on the sphere, and their bounding box.
 fn centre_and_bounds(corners: &[Point]) -> (Point, Area) {
     let mut bounds = Area {
         longitude_min: LONGITUDE_MAX,
@@ -216,7 +217,7 @@ fn centre_and_bounds(corners: &[Point]) -> (Point, Area) {
     (centre, bounds)
 }
 
-/// Whether a ray to the east crosses an odd number of a polygon's lines.
+/// Whether a ray to the east crosses an odd number of the polygon's edges.
 fn is_inside(corners: &[Point], point: Point) -> bool {
     let mut is_inside = false;
     let Some(mut b) = corners.last() else { return false };

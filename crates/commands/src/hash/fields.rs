@@ -1,4 +1,4 @@
-//! `FIELDS numfields field [field ...]`, as several hash commands end.
+//! `FIELDS numfields field [field ...]`, the end of several hash commands.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -9,7 +9,8 @@ use crate::word::Word;
 const BAD_COUNT: CommandError =
     CommandError::new("ERR numfields should be greater than 0 and match the provided number of fields");
 
-/// The fields of a request in which the word comes right behind the key. `mismatch` is what a wrong count is answered.
+/// Returns the fields of a request with `FIELDS` directly after the key. `mismatch` is the error for a wrong
+/// count.
 pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<'_>, CommandError> {
     if !args.at(2).eq_token("fields") {
         return Err(CommandError::SYNTAX);
@@ -17,13 +18,14 @@ pub(super) fn behind_key(args: Args<'_>, mismatch: CommandError) -> Result<Args<
     counted(args, 3, 1).map_err(|error| error.unwrap_or(mismatch))
 }
 
-/// The same with the usual answer.
+/// Like [`behind_key`], with the usual error.
 pub(super) fn behind_key_or_say(args: Args<'_>) -> Result<Args<'_>, CommandError> {
     behind_key(args, BAD_COUNT)
 }
 
-/// The fields of a request in which options may come before the word, which is looked for from argument `from` on; each
-/// field with what goes with it is `step` arguments. `options` reads what is between arguments `first` and the word.
+/// Returns the options and the fields of a request with options before `FIELDS`, which is searched from
+/// argument `from` on. Each field takes `step` arguments. `options` parses the arguments from `first` up to
+/// `FIELDS`.
 pub(super) fn behind_options<'a, O>(
     args: Args<'a>,
     from: usize,
@@ -38,7 +40,7 @@ pub(super) fn behind_options<'a, O>(
     Ok((options, fields))
 }
 
-/// What is behind the count at `index`, if the count is right. `None` as error: it is not.
+/// Returns the arguments after the count at `index`, if the count matches. The error `None` is a mismatch.
 fn counted(args: Args<'_>, index: usize, step: usize) -> Result<Args<'_>, Option<CommandError>> {
     let count = parse_i64_strict(args.at(index)).ok_or(Some(CommandError::NOT_AN_INTEGER))?;
     let fields = args.tail(index + 1);

@@ -59,7 +59,7 @@ fn all(ctx: &mut Ctx<'_>, part: Part, reply: Reply<'_>) -> Result<Replied, Comma
         return Ok(out.done());
     };
     let mut out = reply.parts();
-    // With expiries nobody knows the number before: those whose time is over are not shown.
+    // With field expiries the number is not known in advance: expired fields are skipped.
     let deferred = match part {
         _ if !hash.has_expiries() => None,
         Part::Both => Some(out.deferred_map()),

@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Counts fields that have expired as long as nobody has deleted them.
+/// Includes expired fields that are not deleted yet.
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let len = ctx.find::<Hash>(ctx.key(0))?.map_or(0, Hash::len);
     Ok(reply.integer(len as i64))

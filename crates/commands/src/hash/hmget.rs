@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
     doc: Doc::new(Group::Hash, "2.0.0", "Returns the values of several hash fields.")
-        .complexity("O(N) where N is the number of fields asked for.")
+        .complexity("O(N) where N is the number of fields given.")
         .args(&[Arg::key("key", 0), Arg::string("field").multiple()]),
     subcommands: &[],
     run,

@@ -36,10 +36,11 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// A count within this part of the hash is drawn one by one, a larger one in one walk over all of it.
+/// Up to 1/`DRAWN_PART` of the hash, fields are drawn one by one; a larger count takes one pass over the
+/// hash.
 const DRAWN_PART: usize = 3;
 
-/// Draws for each field wanted, before it is believed that there are no more.
+/// Maximum draws per requested field before the search ends.
 const DRAWS_PER_FIELD: usize = 10;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -98,7 +99,7 @@ impl RandomFieldOptions {
     }
 }
 
-/// Writes fields, and their values if they are wanted.
+/// Writes fields, optionally with their values.
 struct Writer<'w, 'o> {
     out: &'w mut ReplyBuffer<'o>,
     with_values: bool,
@@ -118,7 +119,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// So many fields, each drawn from all of them. Ends early when the reply is larger than the connection may have.
+/// Draws `count` fields with repetition. Ends early when the reply exceeds the output limit of the
+/// connection.
 fn repeat(hash: &Hash, due: i64, count: usize, size_max: u64, random: &Random, writer: &mut Writer<'_, '_>) {
     let start = writer.out.mark();
     for _ in 0..count {
@@ -130,7 +132,7 @@ fn repeat(hash: &Hash, due: i64, count: usize, size_max: u64, random: &Random, w
     }
 }
 
-/// So many different fields.
+/// Chooses `count` distinct fields.
 fn choose(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Writer<'_, '_>) {
     if count < hash.len() / DRAWN_PART && !hash.is_packed() {
         let mut seen = HashSet::with_capacity(count);
@@ -154,7 +156,7 @@ fn choose(hash: &Hash, due: i64, count: usize, random: &Random, writer: &mut Wri
             true
         });
     }
-    // Each is taken with the probability of wanted ones among those left: all choices are equally likely.
+    // Each is chosen with probability wanted / left: all choices are equally likely.
     let mut wanted = count.min(left);
     hash.visit(due, |field, value| {
         if random.below(left as u64) < wanted as u64 {

@@ -33,7 +33,7 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Buckets looked at in a call, for each field that it asks for.
+/// Maximum number of buckets visited per call, for each requested field.
 const BUCKETS_PER_FIELD: usize = 10;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -46,7 +46,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(out.done());
     };
     let options = ScanOptions::parse(args.tail(3), Subject::Elements(Kind::Hash))?;
-    // The fields come behind the cursor that is known after them.
+    // The cursor precedes the fields but is known only after them.
     let mut found: Vec<(Item<'_>, Item<'_>)> = Vec::new();
     let (mut seen_count, mut bucket_count) = (0, 0);
     let home = ctx.home(ctx.key(0));

@@ -45,7 +45,7 @@ pub const HMSET: Command = Command {
 const DATA: &[Arg] =
     &[Arg::key("key", 0), Arg::block("data", &[Arg::string("field"), Arg::string("value")]).multiple()];
 
-/// Sets the fields of a request. Returns the number of new ones.
+/// Sets the fields of a request. Returns the number of new fields.
 fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<i64, CommandError> {
     if args.len() % 2 == 1 {
         return Err(CommandError::wrong_arity(ctx.command.name));

@@ -104,10 +104,10 @@ fn set(
     Ok(())
 }
 
-/// The expiry is in the past: the fields are as if they had been set and had expired.
+/// For an expiry in the past: the result is as if the fields had been set and had expired.
 fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), CommandError> {
     let deleted = ctx.edit(key, |hash: &mut Hash, home| {
-        // Also those that have expired before: they are not to come back.
+        // Includes fields that expired before, so that they do not reappear.
         pairs.iter().step_by(2).filter(|field| hash.remove(home, field, i64::MIN)).count()
     })?;
     ctx.data.counters.expired_fields.add((pairs.len() / 2) as u64);

@@ -60,10 +60,10 @@ const fn doc(summary: &'static str) -> Doc {
     Doc::new(Group::Hash, "9.0.0", summary).complexity("O(N) where N is the number of fields.").args(ARGS)
 }
 
-/// What is answered for a field that is not there.
+/// The reply for a missing field.
 pub(super) const NO_FIELD: i64 = -2;
 
-/// What is answered for a field that never expires.
+/// The reply for a field without expiry.
 pub(super) const NO_EXPIRY: i64 = -1;
 
 fn answer(

@@ -1,4 +1,4 @@
-//! The options of `HGETEX` and `HSETEX`: on what condition fields are set, and how long they live.
+//! The options of `HGETEX` and `HSETEX`: conditions, and the expiry of fields.
 
 use collections::ExpiryChange;
 use wire::number::parse_i64_strict;
@@ -7,19 +7,19 @@ use crate::context::Ctx;
 use crate::error::CommandError;
 use crate::word::Word;
 
-/// Which of the two commands' options are allowed.
+/// The command, which determines the allowed options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldExpiryCommand {
     Hgetex,
     Hsetex,
 }
 
-/// What the options say.
+/// Parsed options.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FieldExpiryOptions<'a> {
-    /// `NX` and `XX`: whether the key must be there.
+    /// `NX` and `XX`: whether the key must exist.
     pub key_is_there: Option<bool>,
-    /// `FNX` and `FXX`: whether the fields must be there.
+    /// `FNX` and `FXX`: whether the fields must exist.
     pub fields_are_there: Option<bool>,
     lifetime: Option<FieldLifetime<'a>>,
 }
@@ -40,7 +40,7 @@ enum Unit {
 }
 
 impl<'a> FieldExpiryOptions<'a> {
-    /// Reads the words before `FIELDS`.
+    /// Parses the arguments before `FIELDS`.
     pub(super) fn parse(words: Vec<&'a [u8]>, grammar: FieldExpiryCommand) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut words = words.into_iter();
@@ -70,7 +70,7 @@ impl<'a> FieldExpiryOptions<'a> {
         Ok(options)
     }
 
-    /// The same may be said again, the last time counts; nothing else beside it.
+    /// The same option may be repeated, the last one counts; different ones conflict.
     fn set_expiry_option(&mut self, lifetime: FieldLifetime<'a>) -> Result<(), CommandError> {
         let agrees = match (self.lifetime, lifetime) {
             (None, _)
@@ -83,7 +83,7 @@ impl<'a> FieldExpiryOptions<'a> {
         if agrees { Ok(()) } else { Err(CommandError::SYNTAX) }
     }
 
-    /// What becomes of the expiry of the fields; `None` if nothing was said.
+    /// Returns the change of the fields' expiry; `None` if no option was given.
     pub(super) fn expiry(&self, ctx: &Ctx<'_>) -> Result<Option<ExpiryChange>, CommandError> {
         Ok(match self.lifetime {
             None => None,
@@ -110,7 +110,8 @@ impl Unit {
     }
 }
 
-/// The Unix time in milliseconds that `text` means: a number of units of so many milliseconds after `base`.
+/// Returns the Unix time in milliseconds for `text`, a number of units of `unit_ms` milliseconds after
+/// `base`.
 pub(super) fn unix_millis(text: &[u8], unit_ms: i64, base: i64, ctx: &Ctx<'_>) -> Result<i64, CommandError> {
     let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
     let at = if number < 0 { None } else { number.checked_mul(unit_ms).and_then(|ms| ms.checked_add(base)) };

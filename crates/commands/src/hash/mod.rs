@@ -30,11 +30,11 @@ pub mod hstrlen;
 pub mod httl;
 mod lifetime;
 
-/// `FIELDS numfields field [field ...]` in the documentation.
+/// Documentation of `FIELDS numfields field [field ...]`.
 const FIELDS: Arg =
     Arg::block("fields", &[Arg::integer("numfields"), Arg::string("field").multiple()]).token("FIELDS");
 
-/// The timed expiries in the documentation of `HGETEX` and `HSETEX`.
+/// Documentation of the expiry options of `HGETEX` and `HSETEX`.
 const fn expirations(last: Arg) -> [Arg; 5] {
     [
         Arg::integer("seconds").token("EX"),
@@ -45,7 +45,7 @@ const fn expirations(last: Arg) -> [Arg; 5] {
     ]
 }
 
-/// Up to where a hash is a `listpack`.
+/// Returns the limits of the `listpack` encoding.
 fn limits(config: &Config) -> CollectionLimits {
     let size = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     CollectionLimits {
@@ -63,8 +63,7 @@ fn write_item(out: &mut ReplyBuffer<'_>, item: Item<'_>) {
     }
 }
 
-/// Counts and announces fields that a command came upon after their time, and has overwritten: as if they had expired just
-/// before.
+/// Counts and announces expired fields that a command overwrote, as if they had expired just before.
 fn note_expired(ctx: &mut Ctx<'_>, count: usize, key: Key<'_>) {
     if count > 0 {
         ctx.data.counters.expired_fields.add(count as u64);

@@ -1,18 +1,18 @@
-//! The dense form: 16,384 registers of six bits, the low bits of a byte first.
+//! The dense form: 16,384 registers of six bits, low bits of a byte first.
 
 use super::pattern::REGISTER_COUNT;
 
 const BITS: usize = 6;
 const REGISTER_MAX: u8 = (1 << BITS) - 1;
 
-/// Bytes of all registers.
+/// Size of all registers in bytes.
 pub(super) const REGISTERS_SIZE: usize = REGISTER_COUNT * BITS / 8;
 
-/// The register at `index`.
+/// Returns the register at `index`.
 pub(super) fn read(registers: &[u8], index: usize) -> u8 {
     let (byte, shift) = (index * BITS / 8, index * BITS % 8);
     let low = registers[byte] >> shift;
-    // The last register ends with its byte.
+    // The last register ends at the end of a byte.
     let high = registers.get(byte + 1).map_or(0, |next| u16::from(*next) << (8 - shift)) as u8;
     (if shift > 8 - BITS { low | high } else { low }) & REGISTER_MAX
 }
@@ -28,7 +28,7 @@ pub(super) fn write(registers: &mut [u8], index: usize, value: u8) {
     }
 }
 
-/// Raises the register at `index`. Whether it was lower.
+/// Raises the register at `index`. Returns whether it was lower.
 pub(super) fn raise(registers: &mut [u8], index: usize, value: u8) -> bool {
     let is_lower = read(registers, index) < value;
     if is_lower {

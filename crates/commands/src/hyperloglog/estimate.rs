@@ -1,15 +1,15 @@
-//! The estimate from the registers, as Otmar Ertl has it in "New cardinality estimation algorithms for HyperLogLog
-//! sketches" (arXiv:1702.01284).
+//! Cardinality estimation from the registers, by Otmar Ertl's "New cardinality estimation algorithms for
+//! HyperLogLog sketches" (arXiv:1702.01284).
 
 use super::pattern::{PATTERN_BITS, REGISTER_COUNT};
 
 /// 0.5 / ln 2
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// How many registers have each number.
+/// The number of registers with each value.
 pub(super) type Histogram = [u32; 64];
 
-/// The estimated number of different elements.
+/// Returns the estimated number of distinct elements.
 pub(super) fn estimate(histogram: &Histogram) -> u64 {
     let count = REGISTER_COUNT as f64;
     let top = f64::from(histogram[PATTERN_BITS as usize + 1]);

@@ -1,7 +1,7 @@
-//! HyperLogLog: estimates of how many different elements were added, in at most 12 KiB.
+//! HyperLogLog: estimates of the number of distinct elements, in at most 12 KiB.
 //!
-//! Such a value is a string, byte for byte what Redis and Valkey have: `sketch.rs` has its layout, `sparse.rs` and `dense.rs`
-//! its two forms, `estimate.rs` the estimate. Start reading at `pfadd.rs`.
+//! The value is a string, byte for byte as in Redis and Valkey: `sketch.rs` has its layout, `sparse.rs` and
+//! `dense.rs` its two forms, `estimate.rs` the estimation. Start reading at `pfadd.rs`.
 
 mod dense;
 mod estimate;

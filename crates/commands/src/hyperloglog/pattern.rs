@@ -1,25 +1,25 @@
-//! What an element is to a HyperLogLog: a register, and the number that the register is raised to.
+//! Mapping of an element to a register and the value that the register is raised to.
 //!
 //! The hash is the 64-bit variant A of MurmurHash2 with Redis's seed: the stored bytes depend on it.
 
-/// Bits of the hash that name the register.
+/// Hash bits that select the register.
 const REGISTER_BITS: u32 = 14;
 
-/// Registers.
+/// Number of registers.
 pub(super) const REGISTER_COUNT: usize = 1 << REGISTER_BITS;
 
-/// The other bits, whose zeros are counted.
+/// The other hash bits, whose trailing zeros are counted.
 pub(super) const PATTERN_BITS: u32 = 64 - REGISTER_BITS;
 
 const SEED: u64 = 0xadc8_3b19;
 const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
 const SHIFT: u32 = 47;
 
-/// The register of an element, and the number: zeros at the low end of the rest of its hash, and one.
+/// Returns the register of an element, and the number of trailing zeros of the rest of its hash, plus one.
 pub(super) fn pattern_of(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
     let index = hash as usize & (REGISTER_COUNT - 1);
-    // The bit above all others ends the zeros in any case.
+    // An additional highest bit bounds the number of zeros.
     let rest = hash >> REGISTER_BITS | 1 << PATTERN_BITS;
     (index, rest.trailing_zeros() as u8 + 1)
 }

@@ -63,7 +63,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
 }
 
-/// Makes the value of the key dense. Whether it was not before.
+/// Makes the key's value dense. Returns whether it was sparse.
 fn make_dense(ctx: &mut Ctx<'_>, sketch: &mut Sketch) -> Result<bool, CommandError> {
     let has_changed = sketch.make_dense()?;
     if has_changed {
@@ -73,7 +73,7 @@ fn make_dense(ctx: &mut Ctx<'_>, sketch: &mut Sketch) -> Result<bool, CommandErr
     Ok(has_changed)
 }
 
-/// There is one implementation only; it answers as if it were two.
+/// There is only one implementation; the replies are as if there were two.
 fn switch(word: &[u8], reply: Reply<'_>) -> Result<Replied, CommandError> {
     match word {
         _ if word.eq_token("on") => Ok(reply.simple("enabled")),

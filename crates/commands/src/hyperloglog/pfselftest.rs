@@ -21,16 +21,16 @@ pub const COMMAND: Command = Command::keyless(
 )
 .categories_too(Categories::HYPERLOGLOG);
 
-/// Elements that are added.
+/// Number of elements added.
 const ELEMENT_COUNT: u64 = 1_000_000;
 
-/// What a sparse sketch may take, as by default.
+/// Maximum size of a sparse sketch, the default of the directive.
 const SPARSE_SIZE_MAX: u64 = 3000;
 
 const DISAGREE: CommandError = CommandError::new("TESTFAILED dense/sparse disagree");
 
-/// Adds elements to a sketch that is dense from the beginning and to one that becomes so; both must estimate the same,
-/// near the truth, after each power of ten.
+/// Adds elements to a sketch that is dense from the start and to one that becomes dense. After each power of
+/// ten, both estimates must be equal, and near the exact number.
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let seed = ctx.data.random().next_u64();
     let (mut dense, mut sparse) = (Sketch::new(), Sketch::new());
@@ -54,7 +54,7 @@ fn compare(dense: &Sketch, sparse: &Sketch, count: u64) -> Result<(), CommandErr
         return Err(DISAGREE);
     }
     let error = estimate.abs_diff(count);
-    // Six times the standard error of 1.04 / sqrt(16384), and one of ten for the rare collision.
+    // Six times the standard error of 1.04 / sqrt(16384); for ten elements 1, because of a rare collision.
     let error_max = if count == 10 { 1 } else { (count as f64 * 6.0 * 1.04 / 128.0).ceil() as u64 };
     if error > error_max {
         let text = format!("TESTFAILED Too big error. card:{count} abserr:{error}");

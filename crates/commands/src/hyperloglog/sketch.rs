@@ -1,11 +1,11 @@
-//! The bytes of a HyperLogLog: a header, then its registers in one of two forms.
+//! The bytes of a HyperLogLog: a header, then the registers in one of two forms.
 //!
 //! ```text
 //! offset  size
 //! 0       4     HYLL
 //! 4       1     form: 0 dense, 1 sparse
 //! 5       3     0
-//! 8       8     the estimate, little end first; its highest bit says that it is out of date
+//! 8       8     the cached estimate, little-endian; its highest bit marks it as stale
 //! 16            registers
 //! ```
 
@@ -27,21 +27,21 @@ const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 
 const NOT_ONE: CommandError = CommandError::new("WRONGTYPE Key is not a valid HyperLogLog string value.");
-/// Its registers are not what they should be.
+/// The registers are malformed.
 pub(super) const CORRUPTED: CommandError = CommandError::new("INVALIDOBJ Corrupted HLL object detected");
 
-/// A HyperLogLog in bytes of its own.
+/// A HyperLogLog with its own bytes.
 #[derive(Clone)]
 pub(super) struct Sketch {
     bytes: Vec<u8>,
 }
 
-/// The registers of several, each the highest of theirs.
+/// The union of several: the maximum of each register.
 pub(super) struct Union {
     registers: Box<[u8; REGISTER_COUNT]>,
 }
 
-/// Whether a sketch is dense; an error if the bytes are not those of a HyperLogLog at all.
+/// Whether a sketch is dense; an error if the bytes are not a HyperLogLog.
 pub(super) fn is_dense(bytes: &[u8]) -> Result<bool, CommandError> {
     let form = bytes.get(FORM_AT).copied().filter(|_| bytes.len() >= HEADER_SIZE && bytes.starts_with(MAGIC));
     match form {
@@ -51,7 +51,7 @@ pub(super) fn is_dense(bytes: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// The bytes of a value that is a HyperLogLog.
+/// Returns the bytes of a value that is a HyperLogLog.
 pub(super) fn bytes_of(value: ValueRef<'_>) -> Result<&[u8], CommandError> {
     match value {
         ValueRef::Bytes(bytes) => is_dense(bytes).map(|_| bytes),
@@ -60,7 +60,7 @@ pub(super) fn bytes_of(value: ValueRef<'_>) -> Result<&[u8], CommandError> {
     }
 }
 
-/// The bytes of a key's HyperLogLog for reading.
+/// Returns the bytes of a key's HyperLogLog for reading.
 pub(super) fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<Option<&'c [u8]>, CommandError> {
     let Some(entry) = ctx.data.find(key) else { return Ok(None) };
     if entry.kind() != Kind::String {
@@ -69,29 +69,29 @@ pub(super) fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<Option<&'c [u8]
     bytes_of(entry.value()).map(Some)
 }
 
-/// Adds an element to a dense one in place. Whether that changed it.
+/// Adds an element to a dense one in place. Returns whether it changed.
 pub(super) fn add_dense(bytes: &mut [u8], element: &[u8]) -> bool {
     let (index, value) = pattern_of(element);
     dense::raise(&mut bytes[HEADER_SIZE..], index, value)
 }
 
-/// Notes that the stored estimate is out of date.
+/// Marks the cached estimate as stale.
 pub(super) fn invalidate(bytes: &mut [u8]) {
     bytes[HEADER_SIZE - 1] |= (OUT_OF_DATE >> 56) as u8;
 }
 
-/// The stored estimate, if it is up to date.
+/// Returns the cached estimate, unless it is stale.
 pub(super) fn stored_estimate(bytes: &[u8]) -> Option<u64> {
     let stored = bytes[ESTIMATE_AT..HEADER_SIZE].try_into().map_or(OUT_OF_DATE, u64::from_le_bytes);
     (stored & OUT_OF_DATE == 0).then_some(stored)
 }
 
-/// Stores an estimate.
+/// Caches an estimate.
 pub(super) fn store_estimate(bytes: &mut [u8], estimate: u64) {
     bytes[ESTIMATE_AT..HEADER_SIZE].copy_from_slice(&estimate.to_le_bytes());
 }
 
-/// Estimates how many different elements have been added.
+/// Estimates the number of distinct elements.
 pub(super) fn count(bytes: &[u8]) -> Result<u64, CommandError> {
     let mut histogram: Histogram = [0; 64];
     let registers = &bytes[HEADER_SIZE..];
@@ -108,7 +108,7 @@ pub(super) fn count(bytes: &[u8]) -> Result<u64, CommandError> {
     Ok(estimate(&histogram))
 }
 
-/// The runs of a sparse one, as `PFDEBUG DECODE` shows them.
+/// Returns the runs of a sparse one, as `PFDEBUG DECODE` prints them.
 pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     if bytes[FORM_AT] == DENSE {
         return None;
@@ -121,30 +121,30 @@ pub(super) fn decode(bytes: &[u8]) -> Option<String> {
     Some(sparse::runs(&bytes[HEADER_SIZE..]).map(show).collect::<Vec<_>>().join(" "))
 }
 
-/// All registers of a dense one.
+/// Iterates over all registers of a dense one.
 pub(super) fn registers(bytes: &[u8]) -> impl Iterator<Item = u8> {
     (0..REGISTER_COUNT).map(|index| dense::read(&bytes[HEADER_SIZE..], index))
 }
 
 impl Sketch {
-    /// One without elements.
+    /// Creates an empty one.
     pub(super) fn new() -> Self {
         let mut bytes = [MAGIC, &[SPARSE], &[0; HEADER_SIZE - FORM_AT - 1]].concat();
         bytes.extend(sparse::empty());
         Self { bytes }
     }
 
-    /// A copy of what a key holds.
+    /// Copies the value of a key.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec() }
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its bytes to be changed in place.
+    /// Returns its bytes, to be changed in place.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -154,7 +154,7 @@ impl Sketch {
         self.bytes[FORM_AT] == DENSE
     }
 
-    /// Adds an element. Whether that changed it.
+    /// Adds an element. Returns whether it changed.
     pub(super) fn add(&mut self, element: &[u8], sparse_size_max: u64) -> Result<bool, CommandError> {
         let (index, value) = pattern_of(element);
         self.raise(index, value, sparse_size_max)
@@ -182,7 +182,7 @@ impl Sketch {
         }
     }
 
-    /// Makes it dense. Whether it was not before.
+    /// Makes it dense. Returns whether it was sparse.
     pub(super) fn make_dense(&mut self) -> Result<bool, CommandError> {
         if self.is_dense() {
             return Ok(false);
@@ -204,10 +204,10 @@ impl Sketch {
         Ok(true)
     }
 
-    /// Makes its registers those of a union that it is a part of, and whatever it estimated out of date.
+    /// Copies the registers of a union that includes it, and marks the cached estimate as stale.
     pub(super) fn take(&mut self, union: &Union, sparse_size_max: u64) {
         for (index, &value) in union.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
-            // What is corrupted was found out before.
+            // Corruption was detected before.
             let _ = self.raise(index, value, sparse_size_max);
         }
         invalidate(&mut self.bytes);
@@ -215,7 +215,7 @@ impl Sketch {
 }
 
 impl Union {
-    /// That of none.
+    /// Creates the union of none.
     pub(super) fn new() -> Self {
         Self { registers: Box::new([0; REGISTER_COUNT]) }
     }
@@ -244,7 +244,7 @@ impl Union {
         Ok(())
     }
 
-    /// Estimates how many different elements have been added to any of them.
+    /// Estimates the number of distinct elements in the union.
     pub(super) fn count(&self) -> u64 {
         let mut histogram: Histogram = [0; 64];
         self.registers.iter().for_each(|value| histogram[usize::from(*value)] += 1);

@@ -1,37 +1,37 @@
-//! The sparse form: runs of registers with the same number.
+//! The sparse form: runs of registers with equal values.
 //!
 //! ```text
 //! 00nnnnnn            n + 1 registers of zero
-//! 01nnnnnn nnnnnnnn   the same, up to 16,384
+//! 01nnnnnn nnnnnnnn   likewise, up to 16,384
 //! 1vvvvvnn            n + 1 registers, up to 4, of v + 1, up to 32
 //! ```
-//! The bytes that a change leaves are Redis's: one run is split, then neighbours with the same number are joined as far as
-//! five runs from the one before.
+//! The bytes after a change are identical to those of Redis: one run is split, then adjacent runs with equal
+//! values are joined, within five runs from the one before the change.
 
 use super::pattern::REGISTER_COUNT;
 
-/// The largest number that a run can have.
+/// Maximum value in a run.
 const VALUE_MAX: u8 = 32;
-/// Registers of a run that is not zero.
+/// Maximum length of a run that is not zero.
 const VALUE_LEN_MAX: usize = 4;
-/// Registers of a short run of zeros.
+/// Maximum length of a short run of zeros.
 const ZERO_LEN_MAX: usize = 64;
-/// Runs looked at for neighbours to join.
+/// Number of runs examined for joining.
 const JOINED_RUN_COUNT: usize = 5;
 
 /// A run of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Registers.
+    /// Number of registers.
     pub(super) len: usize,
-    /// What each of them is.
+    /// Value of each register.
     pub(super) value: u8,
-    /// Bytes that it is written in.
+    /// Encoded size in bytes.
     size: usize,
 }
 
 impl Run {
-    /// The run that `bytes`, not empty, begin with.
+    /// Decodes the first run of `bytes`, which is not empty.
     fn read(bytes: &[u8]) -> Self {
         let first = bytes[0];
         let bits = usize::from(first & 0x3F);
@@ -63,13 +63,13 @@ impl Run {
         self.value > 0
     }
 
-    /// Whether it is written as a long run of zeros.
+    /// Whether it is encoded as a long run of zeros.
     pub(super) fn is_long(self) -> bool {
         self.size == 2
     }
 }
 
-/// All runs in order.
+/// Iterates over all runs in order.
 pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
     std::iter::from_fn(move || {
         let run = (!bytes.is_empty()).then(|| Run::read(bytes))?;
@@ -78,32 +78,32 @@ pub(super) fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Run> {
     })
 }
 
-/// Whether the runs are those of all registers.
+/// Whether the runs cover all registers exactly.
 pub(super) fn is_valid(bytes: &[u8]) -> bool {
     runs(bytes).map(|run| run.len).sum::<usize>() == REGISTER_COUNT
 }
 
-/// The runs of an empty one.
+/// Returns the runs of an empty sketch.
 pub(super) fn empty() -> Vec<u8> {
     let mut bytes = Vec::new();
     Run::write_zeros(REGISTER_COUNT, &mut bytes);
     bytes
 }
 
-/// What raising a register came to.
+/// Results of raising a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
-    /// It was as high before.
+    /// The register was as high before.
     No,
-    /// It was lower.
+    /// The register was lower.
     Yes,
-    /// It wants the dense form.
+    /// The sketch must become dense.
     TooLarge,
-    /// The runs are not those of a HyperLogLog.
+    /// The runs are malformed.
     Corrupted,
 }
 
-/// Raises the register at `index`, unless the runs would take more than `size_max` bytes.
+/// Raises the register at `index`, unless the runs would exceed `size_max` bytes.
 pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, size_max: usize) -> Raised {
     if value > VALUE_MAX {
         return Raised::TooLarge;
@@ -142,7 +142,7 @@ pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, size_max: usiz
     Raised::Yes
 }
 
-/// Joins neighbouring runs with the same number, from the one at `at` on.
+/// Joins adjacent runs with equal values, starting at offset `at`.
 fn join(bytes: &mut Vec<u8>, mut at: usize) {
     for _ in 0..JOINED_RUN_COUNT {
         if at >= bytes.len() {

@@ -1,4 +1,4 @@
-//! What list commands have in common in their arguments and settings.
+//! Shared arguments and settings of list commands.
 
 use collections::{End, ListLimits};
 use config::Config;
@@ -6,12 +6,12 @@ use config::Config;
 use crate::error::CommandError;
 use crate::word::Word;
 
-/// Up to where lists have their compact encoding.
+/// Returns the limits of the compact list encoding.
 pub(crate) fn limits(config: &Config) -> ListLimits {
     ListLimits::of_directive(i64::from(config.list_max_listpack_size))
 }
 
-/// The end that `LEFT` or `RIGHT` names.
+/// Parses `LEFT` or `RIGHT`.
 pub(super) fn parse_end(text: &[u8]) -> Result<End, CommandError> {
     if text.eq_token("left") {
         Ok(End::Left)
@@ -22,13 +22,14 @@ pub(super) fn parse_end(text: &[u8]) -> Result<End, CommandError> {
     }
 }
 
-/// The index that a signed one means in a list of `len` elements; `None`: beyond its ends.
+/// Resolves a signed index in a list of `len` elements; `None`: out of range.
 pub(super) fn resolve(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add(len as i64)? } else { index };
     usize::try_from(index).ok().filter(|index| *index < len)
 }
 
-/// The first element and the number of elements that two signed indices enclose in a list of `len` elements.
+/// Returns the first index and the number of elements between two signed indices, inclusive, in a list of
+/// `len` elements.
 pub(super) fn resolve_range(start: i64, stop: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let start = if start < 0 { start.saturating_add(len).max(0) } else { start };

@@ -41,7 +41,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (key, pivot, element) = (ctx.key(0), args.at(3), args.at(4));
     let limits = limits(ctx.config);
     let inserted = ctx.edit(key, |list: &mut List, _| {
-        // Even if there is no pivot: so the encoding is called what Redis calls it.
+        // Called even if there is no pivot, so that the reported encoding is as in Redis.
         list.expect(1, element.len(), limits);
         let mut found = None;
         list.walk(0, |index, item| {

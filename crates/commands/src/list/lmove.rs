@@ -126,7 +126,8 @@ fn move_or_wait(
     Ok(reply.nothing())
 }
 
-/// Moves an element between the ends of the first two keys, which may be the same, and answers it; null if there is none.
+/// Moves an element between the ends of the first two keys, which may be the same, and replies with it; null
+/// if there is none.
 fn move_element(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (source, destination, limits) = (ctx.key(0), ctx.key(1), limits(ctx.config));
     let Some(list) = ctx.find_for_write::<List>(source)? else { return Ok(reply.null()) };

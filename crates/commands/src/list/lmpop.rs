@@ -70,15 +70,15 @@ const fn keys_behind(count_at: u32, find: fn(Args<'_>, &mut Vec<u32>)) -> KeySpe
     }
 }
 
-/// The keys behind the count at this index, none if it makes no sense.
+/// Pushes the keys after the count at this index; none if the count is invalid.
 fn push_keys(args: Args<'_>, count_at: usize, found: &mut Vec<u32>) {
     let count = args.get(count_at).and_then(parse_i64_strict).and_then(|count| usize::try_from(count).ok());
-    // Behind the keys there is at least the end to take from.
+    // The keys are followed at least by the end to pop from.
     let Some(count) = count.filter(|count| *count < args.len() - count_at - 1) else { return };
     found.extend((count_at + 1..count_at + 1 + count).map(|index| index as u32));
 }
 
-/// The end and the number of elements to take, from the arguments behind a count of keys.
+/// Parses the end and the number of elements to pop, from the arguments after a count of keys.
 fn parse(args: Args<'_>, count_at: usize) -> Result<(End, usize), CommandError> {
     let key_count = parse_i64_strict(args.at(count_at)).filter(|count| *count > 0).ok_or(BAD_NUMKEYS)?;
     let end_at = usize::try_from(key_count).ok().and_then(|count| count.checked_add(count_at + 1));

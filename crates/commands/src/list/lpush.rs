@@ -100,7 +100,7 @@ fn push_if_there(
     Ok(reply.integer(len as i64))
 }
 
-/// Adds the elements of the request, and returns how many there are then.
+/// Returns a function that adds the elements of the request and returns the new length.
 fn adding<'a>(ctx: &Ctx<'_>, args: Args<'a>, end: End) -> impl FnOnce(&mut List) -> usize + use<'a> {
     let limits = limits(ctx.config);
     move |list| {

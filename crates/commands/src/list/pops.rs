@@ -1,4 +1,4 @@
-//! Taking elements from an end of a list, as several commands do.
+//! Popping elements from an end of a list, shared by several commands.
 
 use collections::{DecimalBuffer, End, Item, List};
 use keyspace::Key;
@@ -17,7 +17,7 @@ pub(super) fn write_item(item: Item<'_>, out: &mut ReplyBuffer<'_>) {
     }
 }
 
-/// Writes so many elements from an end on, and takes them out. The list has so many.
+/// Writes `count` elements from an end and removes them. The list must have as many.
 pub(super) fn pop_into(list: &mut List, end: End, count: usize, out: &mut ReplyBuffer<'_>) {
     let mut left = count;
     let mut write = |_: usize, item: Item<'_>| {
@@ -34,7 +34,7 @@ pub(super) fn pop_into(list: &mut List, end: End, count: usize, out: &mut ReplyB
     list.remove_range(start, count);
 }
 
-/// The event of taking elements from an end.
+/// Returns the keyspace event of popping at an end.
 pub(super) const fn pop_event(end: End) -> &'static str {
     match end {
         End::Left => "lpop",
@@ -42,7 +42,7 @@ pub(super) const fn pop_event(end: End) -> &'static str {
     }
 }
 
-/// The event of adding elements at an end.
+/// Returns the keyspace event of pushing at an end.
 pub(super) const fn push_event(end: End) -> &'static str {
     match end {
         End::Left => "lpush",
@@ -50,7 +50,7 @@ pub(super) const fn push_event(end: End) -> &'static str {
     }
 }
 
-/// Reports that so many elements were taken out.
+/// Reports that `count` elements were popped.
 #[inline]
 pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<'_>) {
     ctx.changed(EventClass::List, pop_event(end), key);
@@ -58,8 +58,8 @@ pub(super) fn report_popped(ctx: &mut Ctx<'_>, end: End, count: usize, key: Key<
     ctx.deleted_if_gone(key);
 }
 
-/// Takes one element from an end and writes it as a bulk string behind whatever `before` writes. `false`: no such key,
-/// and nothing is written.
+/// Pops one element from an end and writes it as a bulk string, after the output of `before`. Returns `false`
+/// and writes nothing if there is no such key.
 pub(super) fn pop_one(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
@@ -81,8 +81,8 @@ pub(super) fn pop_one(
     Ok(true)
 }
 
-/// Takes up to `count` elements from an end of the first of the keys that has any, and writes an array of the key and
-/// its elements. `false`: none has any, and nothing is written.
+/// Pops up to `count` elements from an end of the first non-empty list, and writes an array of the key and
+/// its elements. Returns `false` and writes nothing if there is none.
 pub(super) fn pop_from_first<'k>(
     ctx: &mut Ctx<'_>,
     keys: impl Iterator<Item = Key<'k>>,
@@ -109,7 +109,7 @@ pub(super) fn pop_from_first<'k>(
     Ok(false)
 }
 
-/// The text of the element at an end, to be put elsewhere.
+/// Returns a copy of the element at an end, to be stored elsewhere.
 pub(super) fn text_at(list: &List, end: End) -> Vec<u8> {
     list.at(list.index_of_end(end)).text(&mut DecimalBuffer::default()).to_vec()
 }

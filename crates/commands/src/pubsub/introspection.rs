@@ -1,4 +1,4 @@
-//! `PUBSUB`: which channels and patterns somebody listens to.
+//! `PUBSUB`: channels and patterns with subscribers.
 
 use wire::request::Args;
 

@@ -1,8 +1,9 @@
-//! Publish and subscribe: messages to whoever listens, on channels that exist as long as somebody does.
+//! Publish and subscribe: messages to the subscribers of channels. A channel exists as long as it has
+//! subscribers.
 //!
 //! | file | has |
 //! |---|---|
-//! | `subscribe.rs` | the commands that begin and end listening |
+//! | `subscribe.rs` | subscribing and unsubscribing |
 //! | `publish.rs` | `PUBLISH`, `SPUBLISH` |
 //! | `introspection.rs` | `PUBSUB` |
 

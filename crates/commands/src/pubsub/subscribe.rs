@@ -1,5 +1,5 @@
-//! `SUBSCRIBE`, `PSUBSCRIBE`, `SSUBSCRIBE` and what ends them. Each name is answered by a message of its own, as the
-//! published ones are: in RESP3 a push.
+//! `SUBSCRIBE`, `PSUBSCRIBE`, `SSUBSCRIBE` and their inverses. The reply is a separate message for each name,
+//! in the format of published messages: in RESP3 a push.
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -117,7 +117,7 @@ impl SubscriptionKind {
         }
     }
 
-    /// What a reply gives as the number of subscriptions: shard channels count by themselves.
+    /// Returns the number of subscriptions for the reply: shard channels are counted separately.
     fn subscription_count(self, session: &Session) -> i64 {
         let count = match self {
             Self::Channel | Self::Pattern => {
@@ -175,7 +175,7 @@ fn unsubscribe(
     Ok(out.done())
 }
 
-/// Stops listening to one name, if it was listened to, and says so in any case.
+/// Unsubscribes from one name, if subscribed, and writes the reply in any case.
 fn end_one(ctx: &mut Ctx<'_>, kind: SubscriptionKind, name: Option<&[u8]>, out: &mut ReplyBuffer<'_>) {
     if let Some(name) = name.filter(|name| ctx.session.listens_to(kind, name)) {
         ctx.host.unlisten(ctx.session, kind, name, out);

@@ -1,4 +1,4 @@
-//! `ACL`, as far as there is only the default user: who one is, what users and categories there are; random passwords.
+//! `ACL`, limited to the default user: the current user, users and categories; random passwords.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -80,7 +80,7 @@ const GENPASS: Command = Command::keyless(
     genpass,
 );
 
-/// The password has so many bits unless another number is asked for.
+/// Default number of bits of a password.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
@@ -180,6 +180,6 @@ const fn refused(name: &'static str, arity: i32, summary: &'static str) -> Comma
     const ARGS: &[Arg] = &[Arg::string("username")];
     let doc = Doc::new(Group::Server, "6.0.0", summary).args(ARGS);
     Command::keyless(name, arity, ADMIN, doc, |_, _, _| {
-        Err(CommandError::new("ERR This version of Broadloom knows the default user only"))
+        Err(CommandError::new("ERR This version of Broadloom supports only the default user"))
     })
 }

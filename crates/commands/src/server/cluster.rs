@@ -1,5 +1,5 @@
-//! `CLUSTER`, `ASKING`, `READONLY`, `READWRITE`: there is no cluster mode yet, so they answer as those of a server outside
-//! of it.
+//! `CLUSTER`, `ASKING`, `READONLY`, `READWRITE`: there is no cluster mode yet, so they reply like a server
+//! with cluster mode disabled.
 
 use wire::request::Args;
 
@@ -37,7 +37,7 @@ pub const ASKING: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
-/// `READONLY`. Outside of a cluster every key may be read anyway; clients that send it to whomever they meet are content.
+/// `READONLY`. Without a cluster every key is readable anyway; accepted for clients that always send it.
 pub const READONLY: Command = mode("readonly", "Enables read-only queries on a replica of the cluster.");
 
 /// `READWRITE`

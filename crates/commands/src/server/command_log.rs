@@ -1,4 +1,4 @@
-//! `SLOWLOG` and `COMMANDLOG`: the commands that were slow, or large in bytes.
+//! `SLOWLOG` and `COMMANDLOG`: logs of slow commands and of large requests and replies.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -110,7 +110,7 @@ const TYPE: Arg = Arg::one_of(
     ],
 );
 
-/// Entries that `SLOWLOG GET` returns unless told otherwise.
+/// Default number of entries that `SLOWLOG GET` returns.
 const DEFAULT_COUNT: &[u8] = b"10";
 
 fn slowlog_get(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

@@ -35,7 +35,7 @@ const GET: Command = Command::keyless(
         "2.0.0",
         "Returns the configuration directives that match patterns, with their values.",
     )
-    .complexity("O(N) where N is the number of directives asked for")
+    .complexity("O(N) where N is the number of patterns given")
     .history(&[("7.0.0", "Takes several patterns.")])
     .args(&[Arg::string("parameter").multiple()]),
     get,

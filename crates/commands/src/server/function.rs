@@ -1,4 +1,4 @@
-//! `FUNCTION`, as far as there are no functions: none to list, none to flush.
+//! `FUNCTION`: functions are not supported yet; the lists are empty.
 
 use wire::request::Args;
 

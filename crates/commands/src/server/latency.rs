@@ -1,4 +1,4 @@
-//! `LATENCY`: what took long, by event; and how long commands take, by command.
+//! `LATENCY`: latency samples by event, and latency histograms by command.
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -44,7 +44,7 @@ pub const COMMAND: Command = Command::container(
                 "7.0.0",
                 "Returns the latency distribution of the given commands, or of all.",
             )
-            .complexity("O(N) where N is the number of commands asked for")
+            .complexity("O(N) where N is the number of commands given")
             .args(&[Arg::string("command").optional().multiple()]),
             histogram,
         )
@@ -122,7 +122,7 @@ fn histogram(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repl
     if args.len() > 2 {
         let wanted: Vec<String> =
             args.tail(2).iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
-        // A container stands for its subcommands.
+        // The name of a container includes its subcommands.
         let is_wanted = |histogram: &CommandHistogram| {
             let container = histogram.name.split('|').next().unwrap_or_default();
             wanted.iter().any(|name| *name == histogram.name || name == container)
@@ -161,7 +161,7 @@ fn graph(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     Ok(reply.verbatim(b"txt", draw(&event, now).as_bytes()))
 }
 
-/// Columns as high as the samples, over how long ago each was, written downwards.
+/// Draws one column for each sample, above its age, which is written downwards.
 fn draw(event: &LatencyEvent, now_seconds: i64) -> String {
     let skipped = event.samples.len().saturating_sub(GRAPH_WIDTH);
     let samples = &event.samples[skipped..];
@@ -173,7 +173,7 @@ fn draw(event: &LatencyEvent, now_seconds: i64) -> String {
         event.max_ms,
         "-".repeat(GRAPH_WIDTH)
     );
-    // In half rows, so that a column of each height has an end of its own.
+    // In half rows, so that more heights can be distinguished.
     let halves = |ms: u64| 1 + (ms - low) * (2 * GRAPH_HEIGHT - 1) / (high - low).max(1);
     for row in (0..GRAPH_HEIGHT).rev() {
         text.extend(heights().map(|ms| match halves(ms).saturating_sub(2 * row) {
@@ -213,9 +213,9 @@ fn report(events: &[LatencyEvent], threshold_ms: u64) -> String {
             .to_owned();
     }
     if events.is_empty() {
-        return "Dave, nothing has taken longer than the threshold so far.\n".to_owned();
+        return "Dave, no latency above the threshold has been observed so far.\n".to_owned();
     }
-    let mut text = "Dave, these events took longer than the threshold:\n\n".to_owned();
+    let mut text = "Dave, these events exceeded the threshold:\n\n".to_owned();
     for (index, event) in events.iter().enumerate() {
         let mean = event.sum_ms / event.count.max(1);
         text.push_str(&format!(
@@ -226,20 +226,20 @@ fn report(events: &[LatencyEvent], threshold_ms: u64) -> String {
             event.max_ms
         ));
     }
-    text.push_str("\nWhat to look at:\n\n");
+    text.push_str("\nAdvice:\n\n");
     for event in events {
         let advice = match event.name {
             "command" => {
-                "- command: SLOWLOG GET tells which commands it was; those of many keys or large values are the usual ones.\n"
+                "- command: SLOWLOG GET lists the slow commands; many keys or large values are the usual cause.\n"
             }
             "fast-command" => {
-                "- fast-command: cheap commands were slow, so the machine was: look for swapping, a CPU quota, noisy neighbours.\n"
+                "- fast-command: cheap commands were slow, so the machine is: check for swapping, CPU quotas, noisy neighbours.\n"
             }
             "expire-cycle" => {
-                "- expire-cycle: many keys expire at the same time; spread their times, or lower active-expire-effort.\n"
+                "- expire-cycle: many keys expire at the same time; spread their TTLs, or lower active-expire-effort.\n"
             }
             "eviction-cycle" => {
-                "- eviction-cycle: memory was at its limit; raise maxmemory, or lower maxmemory-eviction-tenacity.\n"
+                "- eviction-cycle: the memory limit was reached; raise maxmemory, or lower maxmemory-eviction-tenacity.\n"
             }
             _ => continue,
         };

@@ -1,4 +1,4 @@
-//! `LOLWUT`: a piece of cloth from our own loom, woven anew each time, and the version.
+//! `LOLWUT`: a randomly generated weave pattern, and the version.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -43,7 +43,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (server, version) = identity::spoken(ctx.config.extended_redis_compatibility);
     let server = if server == "redis" { "Redis" } else { "Valkey" };
     text.push_str(&format!(
-        "\nBroadloom {}, which speaks {server} ver. {version}\n",
+        "\nBroadloom {}, compatible with {server} ver. {version}\n",
         identity::BROADLOOM_VERSION
     ));
     Ok(reply.verbatim(b"txt", text.as_bytes()))
@@ -55,8 +55,8 @@ fn number(text: &[u8]) -> Result<usize, CommandError> {
         .ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// A weave as weavers draft it: each warp thread hangs on one shaft, each pick lifts some of the shafts, and where the
-/// warp is lifted it covers the weft.
+/// Draws a weave draft: each warp thread is attached to one shaft, each pick lifts some of the shafts, and a
+/// lifted warp thread covers the weft.
 fn weave(width: usize, height: usize, mut random: impl FnMut() -> u64) -> String {
     let motif = random();
     let point = random().is_multiple_of(2);

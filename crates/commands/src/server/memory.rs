@@ -78,11 +78,11 @@ pub const COMMAND: Command = Command::container(
 const DEPENDS: &str = "Depends on how much memory is allocated, could be slow";
 const SPECIAL: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
-/// Below this, in bytes, figures about fragmentation mean nothing.
+/// Bytes of used memory below which fragmentation figures are meaningless.
 const LITTLE_MEMORY: usize = 5 << 20;
-/// Resident bytes for a used one from which on it is worth a remark.
+/// Ratio of resident to used bytes above which there is a remark.
 const RESIDENT_RATIO_MAX: f64 = 1.4;
-/// Peak for the present use likewise.
+/// Ratio of peak to current use above which there is a remark.
 const PEAK_RATIO_MAX: f64 = 1.5;
 
 fn usage(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -133,25 +133,25 @@ fn doctor(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let used = figure("total.allocated");
     let mut remarks = Vec::new();
     if used < LITTLE_MEMORY as f64 {
-        let text = "Hi Sam, this instance is empty or is using very little memory: nothing can be told from so \
-                    little. Please come back when there is data in it.\n";
+        let text = "Hi Sam, this instance is empty or is using very little memory: too little for a \
+                    diagnosis. Please try again when it contains data.\n";
         return Ok(reply.verbatim(b"txt", text.as_bytes()));
     }
     if figure("peak.allocated") > used * PEAK_RATIO_MAX {
         remarks.push(
-            " * The peak was much higher than what is used now: the memory of then may not all have gone back to \
-             the system. MEMORY PURGE gives back what it can.\n",
+            " * Peak memory was much higher than current memory: some of it may not have been returned to \
+             the system. MEMORY PURGE returns free memory.\n",
         );
     }
     if figure("fragmentation") > RESIDENT_RATIO_MAX {
         remarks.push(
-            " * Much more memory is resident than is used: values of other sizes than before leave gaps. MEMORY PURGE \
-             gives whole free pages back.\n",
+            " * Much more memory is resident than used: changed value sizes cause fragmentation. MEMORY PURGE \
+             returns whole free pages.\n",
         );
     }
     if remarks.is_empty() {
         return Ok(reply.verbatim(b"txt", b"Hi Sam, I can't find any memory issue in your instance.\n"));
     }
-    let text = format!("Sam, this is what I see of this instance's memory:\n\n{}", remarks.concat());
+    let text = format!("Sam, these are the memory issues of this instance:\n\n{}", remarks.concat());
     Ok(reply.verbatim(b"txt", text.as_bytes()))
 }

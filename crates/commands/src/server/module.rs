@@ -1,4 +1,4 @@
-//! `MODULE`, of a server into which nothing can be loaded: clients that look for modules find none.
+//! `MODULE`: modules cannot be loaded; the list is empty.
 
 use wire::request::Args;
 
@@ -47,7 +47,7 @@ const fn changing(
     Command::keyless(name, arity, flags, Doc::new(Group::Server, since, summary).args(args), refuse)
 }
 
-/// Nothing can be loaded, which to a client is a file that is no module.
+/// The error of a file that is not a module, since nothing can be loaded.
 fn refuse(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
     let is_local = ctx.session.from_local || ctx.session.by_unix_socket;
     if !ctx.config.enable_module_command.allows(is_local) {

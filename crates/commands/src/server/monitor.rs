@@ -23,7 +23,7 @@ fn run(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, Comm
     if ctx.session.flags.contains(SessionFlags::IN_EXEC) {
         return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    // Who asks again is not answered: Redis does so, too.
+    // A repeated MONITOR gets no reply, as in Redis.
     if ctx.session.flags.contains(SessionFlags::MONITOR) {
         return Ok(reply.nothing());
     }

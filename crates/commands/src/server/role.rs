@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command::keyless(
 )
 .categories_too(Categories::ADMIN.union(Categories::DANGEROUS));
 
-/// A primary without replicas: there is no replication yet.
+/// Always a primary without replicas: there is no replication yet.
 fn run(_: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.array(3);
     out.bulk(b"master");

@@ -1,4 +1,4 @@
-//! `LASTSAVE`, `SAVE`, `BGSAVE`, `BGREWRITEAOF`: nothing is written to disk yet, and they say so.
+//! `LASTSAVE`, `SAVE`, `BGSAVE`, `BGREWRITEAOF`: nothing is written to disk yet, and the replies say so.
 
 use wire::request::Args;
 

@@ -1,4 +1,4 @@
-//! What intersections, unions and differences share: finding the sets, and storing a result.
+//! Shared by intersections, unions and differences: finding the sets, and storing a result.
 
 use collections::{AllocContext, Collection, DecimalBuffer, Item, MemberProbe, Set};
 use keyspace::Key;
@@ -7,13 +7,13 @@ use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 
-/// The sets of the request's keys from the `first`-th on, in order; a missing key is `None`.
+/// Returns the sets of the request's keys from the `first`-th on, in order; a missing key is `None`.
 pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option<&'c Set>>, CommandError> {
     ctx.keys().skip(first).map(|key| ctx.find::<Set>(key)).collect()
 }
 
-/// Visits the members that all sets have, until `visit` answers false. The smallest set is gone through, and the others
-/// are asked.
+/// Visits the members common to all sets, until `visit` returns false. Iterates over the smallest set and
+/// looks the members up in the others.
 pub(super) fn intersect<'s>(
     home: AllocContext<'_>,
     sets: Vec<Option<&'s Set>>,
@@ -21,7 +21,7 @@ pub(super) fn intersect<'s>(
 ) {
     let Some(mut sets) = sets.into_iter().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
-    // Integers are looked for as such where no set needs their text.
+    // Integers are looked up as such unless a set needs their text.
     let only_ints = sets.iter().all(|set| set.is_intset());
     let Some((smallest, others)) = sets.split_first() else { return };
     let smallest = *smallest;
@@ -39,7 +39,7 @@ pub(super) fn intersect<'s>(
     });
 }
 
-/// Stores a result in place of whatever the destination holds, and answers its size.
+/// Stores a result in the destination, replaces any value, and replies with its size.
 pub(super) fn store(
     ctx: &mut Ctx<'_>,
     destination: Key<'_>,

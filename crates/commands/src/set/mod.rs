@@ -1,6 +1,6 @@
 //! Sets: a file for each command or close family.
 //!
-//! Start reading at `sadd.rs`; `combine.rs` is what intersections, unions and differences share.
+//! Start reading at `sadd.rs`; `combine.rs` is shared by intersections, unions and differences.
 
 mod combine;
 
@@ -20,11 +20,11 @@ pub mod sunion;
 use collections::SetLimits;
 use config::Config;
 
-/// Up to where sets have their compact encodings.
+/// Returns the limits of the compact set encodings.
 pub(crate) fn limits(config: &Config) -> SetLimits {
     let len = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     SetLimits {
-        // More could not be counted inside.
+        // The internal count cannot be larger.
         intset_len_max: len(config.set_max_intset_entries).min(1 << 30),
         listpack_len_max: len(config.set_max_listpack_entries),
         listpack_value_size_max: len(config.set_max_listpack_value),

@@ -71,7 +71,7 @@ fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Re
     let sets = find_sets(ctx, 1)?;
     let mut difference = Set::new();
     match sets.split_first() {
-        // The encoding of the result follows from all that it had in it on the way.
+        // The encoding of the result depends on all members that it temporarily contained.
         Some((Some(first), others)) if pays_to_remove(first, others) => {
             for member in first.iter() {
                 difference.add_item(home, member, limits);
@@ -88,7 +88,7 @@ fn sdiffstore(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Re
     Ok(store(ctx, destination, difference, "sdiffstore", reply))
 }
 
-/// Visits the members of the first set that no other one has.
+/// Visits the members of the first set that are in no other set.
 fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut(Item<'_>)) {
     let Some((Some(first), all_others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = all_others.iter().copied().flatten().collect();
@@ -104,7 +104,7 @@ fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut
         rest.iter().for_each(visit);
         return;
     }
-    // The largest one is the most likely to have a member.
+    // The largest set is the most likely to contain a member.
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let mut buffer = DecimalBuffer::new();
     for member in first.iter() {
@@ -115,8 +115,9 @@ fn subtract(home: AllocContext<'_>, sets: &[Option<&Set>], mut visit: impl FnMut
     }
 }
 
-/// Whether to take the members of the others away from a copy of the first set, which pays where they are many and small,
-/// rather than to ask the others about each of its members, which is about half the work.
+/// Whether to remove the members of the others from a copy of the first set, which is faster if the others
+/// are many and small. Else each member of the first set is looked up in the others, which is about half the
+/// work for each.
 fn pays_to_remove(first: &Set, others: &[Option<&Set>]) -> bool {
     let others = || others.iter().copied().flatten();
     let asked_count = first.len().saturating_mul(others().count() + 1) / 2;

@@ -71,7 +71,7 @@ pub const SINTERCARD: Command = Command {
     run: sintercard,
 };
 
-/// Where the first key of `SINTERCARD` is.
+/// Argument index of the first key of `SINTERCARD`.
 const FIRST_KEY: usize = 2;
 
 const BAD_NUMKEYS: CommandError = CommandError::new("ERR numkeys should be greater than 0");
@@ -129,21 +129,21 @@ fn sintercard(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     Ok(reply.integer(count as i64))
 }
 
-/// Finds no keys in a malformed request: the handler then says what is wrong with it.
+/// Finds no keys in a malformed request: the handler then returns the error.
 fn find_keys(args: Args<'_>, found: &mut Vec<u32>) {
     if let Ok(end) = options_start(args) {
         found.extend((FIRST_KEY..end).map(|index| index as u32));
     }
 }
 
-/// Where the keys of `SINTERCARD` end.
+/// Returns the argument index after the keys of `SINTERCARD`.
 fn options_start(args: Args<'_>) -> Result<usize, CommandError> {
     let count = parse_i64_strict(args.at(1)).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| *count > 0).ok_or(BAD_NUMKEYS)?;
     if count > args.len() - FIRST_KEY { Err(TOO_MANY_KEYS) } else { Ok(FIRST_KEY + count) }
 }
 
-/// The limit that the options say; 0 is none.
+/// Parses the limit; 0 is none.
 fn parse_limit(options: Args<'_>) -> Result<Option<usize>, CommandError> {
     let mut limit = None;
     let mut rest = options.iter();

@@ -38,7 +38,7 @@ pub const SMISMEMBER: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
     doc: Doc::new(Group::Set, "6.2.0", "Returns for each given member whether it belongs to a set.")
-        .complexity("O(N) where N is the number of members asked about.")
+        .complexity("O(N) where N is the number of members given.")
         .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
     subcommands: &[],
     run: smismember,

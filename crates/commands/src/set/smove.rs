@@ -35,7 +35,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let (source, destination, member) = (ctx.key(0), ctx.key(1), args.at(3));
     let limits = limits(ctx.config);
     let home = ctx.home(source);
-    // A missing source is answered before the type of the destination is looked at.
+    // A missing source is reported before the type of the destination is checked.
     let Some(set) = ctx.find_for_write::<Set>(source)? else { return Ok(reply.flag(false)) };
     let is_there = set.contains(home, member);
     ctx.find_for_write::<Set>(destination)?;

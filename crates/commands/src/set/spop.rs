@@ -31,7 +31,8 @@ pub const COMMAND: Command = Command {
 
 const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
 
-/// When this times what remains is not more than what is popped, it is what remains that is drawn.
+/// If the number of remaining members times this is at most the number popped, the remaining ones are drawn
+/// instead.
 const DRAW_REMAINDER_FACTOR: usize = 5;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -39,7 +40,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Err(CommandError::SYNTAX);
     }
     let key = ctx.key(0);
-    // A generator of its own, because the handler's is behind the data that is being changed.
+    // A separate generator, because the handler's is part of the data being changed.
     let random = Random::new(ctx.data.random().next_u64());
     if let Some(count) = args.get(2) {
         return pop_several(ctx, key, count, &random, reply);

@@ -57,7 +57,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             _ => break next,
         }
     };
-    // The members come behind the cursor that is known after them.
+    // The cursor precedes the members but is known only after them.
     out.bulk_int(next.unwrap_or(0) as i64);
     out.array(found.len());
     found.iter().for_each(|member| out.item(*member));

@@ -46,7 +46,7 @@ pub const SUNIONSTORE: Command = Command {
     run: sunionstore,
 };
 
-/// Up to so many sets, a member is looked for in the sets before its own; with more, the union is made.
+/// For up to this many sets, each member is looked up in the previous sets; for more, the union is built.
 const ASKED_COUNT_MAX: usize = 4;
 
 fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

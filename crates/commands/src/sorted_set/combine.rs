@@ -1,7 +1,7 @@
-//! Unions, intersections and differences of sorted sets: what the arguments say, and what comes out of it.
+//! Unions, intersections and differences of sorted sets: parsing the arguments and computing the result.
 //!
-//! A result is a list of members on loan from the inputs, in order; who asks answers it or makes a set of it.
-//! Start reading at [`Inputs::parse`].
+//! A result is an ordered list of members borrowed from the inputs; the caller returns it or builds a set of
+//! it. Start reading at [`Inputs::parse`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
 use crate::word::Word;
 
-/// Finds the keys behind their number at `count_at`; none if the number makes no sense, which the handler then says.
+/// Finds the keys after their number at `count_at`; none if the number is invalid, which the handler reports.
 pub(super) fn find_counted(args: Args<'_>, count_at: u32, found: &mut Vec<u32>) {
     let first = count_at + 1;
     let count =
@@ -31,17 +31,17 @@ pub(super) fn find_counted(args: Args<'_>, count_at: u32, found: &mut Vec<u32>) 
     }
 }
 
-/// What is done with the inputs.
+/// The set operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Union,
     Inter,
     Diff,
-    /// An intersection of which only the size matters.
+    /// An intersection of which only the size is needed.
     InterCard,
 }
 
-/// What becomes of a member's scores.
+/// How the scores of a member are combined.
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Sum,
@@ -49,12 +49,12 @@ enum Aggregate {
     Max,
 }
 
-/// The sets that are put together, and how.
+/// The input sets and their options.
 pub(super) struct Inputs<'a> {
     sources: Vec<Source<'a>>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// Members to be counted at most; 0: all.
+    /// Maximum number of members to count; 0: all.
     limit: usize,
 }
 
@@ -68,7 +68,7 @@ struct Source<'a> {
 enum Value<'a> {
     Missing,
     SortedSet(&'a SortedSet),
-    /// Whose members have the score 1.
+    /// A set; its members have score 1.
     Set(&'a Set),
 }
 
@@ -87,7 +87,7 @@ impl Aggregate {
 
     fn apply(self, score: &mut f64, other: f64) {
         match self {
-            // Infinities of both signs are 0 together.
+            // The sum of infinities of opposite signs is 0.
             Self::Sum => *score = number_or_zero(*score + other),
             Self::Min if other < *score => *score = other,
             Self::Max if other > *score => *score = other,
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The score of a member; in a set without scores, 1.
+    /// Returns the score of a member; 1 in a set without scores.
     fn score(self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         match self {
             Self::Missing => None,
@@ -132,7 +132,8 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Reads the number of keys at `count_at`, the keys, which are the request's last planned ones, and the options.
+    /// Parses the number of keys at `count_at`, the keys, which are the request's last planned ones, and the
+    /// options.
     pub(super) fn parse(
         ctx: &'a Ctx<'_>,
         args: Args<'_>,
@@ -198,7 +199,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// The result, in order.
+    /// Returns the result, in order.
     pub(super) fn combine(&self, operation: Operation) -> Elements<'a> {
         let mut elements = match operation {
             Operation::Union => self.union(),
@@ -239,7 +240,7 @@ impl<'a> Inputs<'a> {
         elements
     }
 
-    /// Number of members that all inputs have, up to the limit.
+    /// Counts the members common to all inputs, up to the limit.
     pub(super) fn count_common(&self) -> usize {
         let mut count = 0;
         self.for_each_common(|_, _| {
@@ -290,7 +291,7 @@ fn value_of<'a>(ctx: &'a Ctx<'_>, key: Key<'_>) -> Result<Value<'a>, CommandErro
     }
 }
 
-/// Answers the result.
+/// Replies with the result.
 pub(super) fn answer(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,

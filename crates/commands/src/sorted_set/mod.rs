@@ -25,7 +25,7 @@ use collections::SortedSetLimits;
 
 use crate::context::Ctx;
 
-/// Up to where a sorted set is a `listpack`, as configured.
+/// Returns the configured limits of the `listpack` encoding.
 #[inline]
 pub(crate) fn limits(ctx: &Ctx<'_>) -> SortedSetLimits {
     SortedSetLimits {

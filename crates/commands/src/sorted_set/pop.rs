@@ -1,4 +1,4 @@
-//! Taking elements off an end of a sorted set: what `ZPOPMIN`, `ZMPOP` and their blocking forms have in common.
+//! Popping elements from an end of a sorted set: shared by `ZPOPMIN`, `ZMPOP` and their blocking forms.
 
 use collections::SortedSet;
 use keyspace::Key;
@@ -17,21 +17,21 @@ pub(crate) enum End {
     Max,
 }
 
-/// How popped elements are answered.
+/// The layout of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PopReplyForm {
-    /// Members and scores in turn.
+    /// Members and scores alternating.
     Flat,
     /// Pairs.
     Pairs,
-    /// The key, then members and scores in turn.
+    /// The key, then members and scores alternating.
     KeyAndFlat,
     /// The key, and an array of pairs.
     KeyAndPairs,
 }
 
 impl End {
-    /// The end that a word names.
+    /// Parses an end.
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
         match () {
             () if word.eq_token("min") => Some(Self::Min),
@@ -48,7 +48,7 @@ impl End {
     }
 }
 
-/// The first key that is there; it must be a sorted set.
+/// Returns the first key that exists; it must be a sorted set.
 pub(crate) fn first_present<'k>(
     ctx: &mut Ctx<'_>,
     keys: impl Iterator<Item = Key<'k>>,
@@ -61,7 +61,7 @@ pub(crate) fn first_present<'k>(
     Ok(None)
 }
 
-/// Takes up to `count` elements, at least 1, off a set that is there, answers them and reports the change.
+/// Pops up to `count` elements, at least 1, from a set that exists, replies with them and reports the change.
 pub(crate) fn pop(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,

@@ -1,4 +1,4 @@
-//! What the arguments of range commands mean: a range of ranks, of scores or of members, as ranks of a given set.
+//! Ranges of the range commands: by rank, by score or by member, resolved to ranks of a given set.
 //!
 //! Start reading at [`Range::ranks`].
 
@@ -12,7 +12,7 @@ use crate::error::{CommandError, up_to_nul};
 pub(crate) const NOT_A_SCORE_RANGE: CommandError = CommandError::new("ERR min or max is not a float");
 const NOT_A_LEX_RANGE: CommandError = CommandError::new("ERR min or max not valid string range item");
 
-/// What a range is given by.
+/// The kind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -20,14 +20,14 @@ pub(super) enum By {
     Lex,
 }
 
-/// A range of elements, not yet of any set.
+/// A range of elements, independent of a set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Range<'a> {
-    /// From one rank to another, which is in it; negative ones count from the end.
+    /// Between two ranks, inclusive; negative ones count from the end.
     Ranks(i64, i64),
     /// Between two scores.
     Scores(ScoreRange),
-    /// Between two members, where all scores are equal.
+    /// Between two members, if all scores are equal.
     Members(LexEnd<'a>, LexEnd<'a>),
 }
 
@@ -43,18 +43,18 @@ pub(crate) struct ScoreRange {
 /// An end of a range of members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LexEnd<'a> {
-    /// `-`: before all.
+    /// `-`: before all members.
     First,
-    /// `+`: behind all.
+    /// `+`: after all members.
     Last,
-    /// `[member`: this member is in the range.
+    /// `[member`: inclusive.
     In(&'a [u8]),
-    /// `(member`: this member is not.
+    /// `(member`: exclusive.
     Out(&'a [u8]),
 }
 
 impl<'a> Range<'a> {
-    /// The range between two arguments, the lower one first.
+    /// Parses a range, the lower end first.
     pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
         match by {
             By::Rank => {
@@ -69,8 +69,8 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// The ranks of its elements in a set, counted from the lowest; ranks that are given count from the highest if it is
-    /// walked in reverse.
+    /// Returns the ranks of its elements in a set, from the lowest; given ranks count from the highest if
+    /// `is_reverse`.
     pub(super) fn ranks(&self, set: &SortedSet, is_reverse: bool) -> ops::Range<usize> {
         let len = set.len();
         let (start, end) = match *self {
@@ -102,14 +102,14 @@ impl<'a> Range<'a> {
 }
 
 impl ScoreRange {
-    /// The range between two arguments.
+    /// Parses a range.
     pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
         let (min, min_is_out) = parse_end(min).ok_or(NOT_A_SCORE_RANGE)?;
         let (max, max_is_out) = parse_end(max).ok_or(NOT_A_SCORE_RANGE)?;
         Ok(Self { min, min_is_out, max, max_is_out })
     }
 
-    /// The ranks of its elements in a set.
+    /// Returns the ranks of its elements in a set.
     pub(crate) fn ranks(&self, set: &SortedSet) -> ops::Range<usize> {
         let bound =
             |score, is_behind| if is_behind { Bound::AfterScore(score) } else { Bound::BeforeScore(score) };
@@ -119,11 +119,11 @@ impl ScoreRange {
     }
 }
 
-/// Elements of a listpack up to which a range of members is found by walking.
+/// Listpack length up to which a range of members is found by a linear walk.
 const WALKED_LEN_MAX: usize = 128;
 
-/// The ranks of a range of members as Redis finds them in a listpack: by walking from one end. Where scores differ, and
-/// members are in no order, that is not what a search finds.
+/// Finds a range of members in a listpack like Redis: by walking from one end. If scores differ, and members
+/// are not in order, the result differs from that of a search.
 fn walk_listpack(set: &SortedSet, min: LexEnd<'_>, max: LexEnd<'_>, is_reverse: bool) -> ops::Range<usize> {
     let len = set.len();
     let is_from_min = |rank: usize| min.is_at_or_before(set.at(rank).0);
@@ -141,7 +141,7 @@ fn walk_listpack(set: &SortedSet, min: LexEnd<'_>, max: LexEnd<'_>, is_reverse: 
     start..start + count
 }
 
-/// Elements from rank `first` to `last`, negative ones counted from the end.
+/// Returns the elements from rank `first` to `last`, negative ones counted from the end.
 fn clamp_ranks(first: i64, last: i64, len: usize) -> ops::Range<usize> {
     let len = len as i64;
     let from_start = |rank: i64| if rank < 0 { len + rank } else { rank };
@@ -149,7 +149,7 @@ fn clamp_ranks(first: i64, last: i64, len: usize) -> ops::Range<usize> {
     if first > last { 0..0 } else { first as usize..last as usize + 1 }
 }
 
-/// A score and whether it is out of the range itself.
+/// Parses a score and whether it is exclusive.
 fn parse_end(text: &[u8]) -> Option<(f64, bool)> {
     match text.strip_prefix(b"(") {
         None => Some((parse_score(text)?, false)),
@@ -157,8 +157,8 @@ fn parse_end(text: &[u8]) -> Option<(f64, bool)> {
     }
 }
 
-/// A score at the end of a range. More is let pass than for the score of a member: nothing at all is 0, numbers too large are
-/// infinite; but there are no hexadecimal ones.
+/// Parses a score at the end of a range. More lenient than for the score of a member: an empty text is 0,
+/// numbers out of range are infinite; but hexadecimal numbers are rejected.
 fn parse_score(text: &[u8]) -> Option<f64> {
     let text = up_to_nul(text);
     if text.is_empty() {
@@ -179,7 +179,7 @@ impl<'a> LexEnd<'a> {
         }
     }
 
-    /// Whether a range that begins here has a member, unless it ends before.
+    /// Whether a member is not below a range that starts here.
     fn is_at_or_before(self, member: &[u8]) -> bool {
         match self {
             Self::First => true,
@@ -189,7 +189,7 @@ impl<'a> LexEnd<'a> {
         }
     }
 
-    /// Whether a range that ends here has a member, unless it begins behind it.
+    /// Whether a member is not above a range that ends here.
     fn is_at_or_behind(self, member: &[u8]) -> bool {
         match self {
             Self::First => false,

@@ -1,10 +1,10 @@
-//! How elements are written: members alone, or with their scores, flat in RESP2 and as pairs in RESP3.
+//! Writing of elements: members alone, or with their scores, flat in RESP2 and as pairs in RESP3.
 
 use wire::reply::ReplyBuffer;
 
 use crate::reply_buffers::SharedReplyBuffers;
 
-/// Writes elements as an array of their own, which may be long.
+/// Writes elements as an array, which may be long.
 pub(super) fn write_elements<'a>(
     out: &mut ReplyBuffer<'_>,
     elements: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
@@ -19,7 +19,7 @@ pub(super) fn write_elements<'a>(
     }
 }
 
-/// Writes the header of an array of so many elements.
+/// Writes the header of an array of `count` elements.
 pub(super) fn write_header(out: &mut ReplyBuffer<'_>, count: usize, with_scores: bool) {
     out.array(if with_scores && !out.is_resp3() { 2 * count } else { count });
 }

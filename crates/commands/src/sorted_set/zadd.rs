@@ -1,4 +1,4 @@
-//! `ZADD` and `ZINCRBY`: one function, in which an increment is a score to be added.
+//! `ZADD` and `ZINCRBY`: one function, in which an increment is a score to add.
 
 use collections::{AllocContext, SortedSet, SortedSetLimits};
 use wire::number::parse_f64_decimal;
@@ -72,7 +72,7 @@ const SEVERAL_INCREMENTS: CommandError =
     CommandError::new("ERR INCR option supports a single increment-element pair");
 const NOT_A_NUMBER: CommandError = CommandError::new("ERR resulting score is not a number (NaN)");
 
-/// What is to happen to which members.
+/// The options.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AddOptions {
     pub(crate) only_new: bool,
@@ -83,15 +83,15 @@ pub(crate) struct AddOptions {
     increments: bool,
 }
 
-/// What a member's turn led to.
+/// The result for one member.
 enum Outcome {
     Added,
     Updated,
-    /// The member has this score already.
+    /// The member already has this score.
     Same,
-    /// An option forbids it.
+    /// An option forbids the change.
     Refused,
-    /// The increment leads to no number.
+    /// The increment results in NaN.
     NotANumber,
 }
 
@@ -107,7 +107,7 @@ fn run_zadd(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Repli
 }
 
 fn run_zincrby(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    // Redis looks for ZADD's options here too: an increment named like one is a syntax error.
+    // Redis parses ZADD's options here too: an increment named like an option is a syntax error.
     let mut options = AddOptions { increments: true, ..AddOptions::default() };
     if options.take(args.at(2)) {
         return Err(CommandError::SYNTAX);
@@ -116,7 +116,7 @@ fn run_zincrby(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Re
 }
 
 impl AddOptions {
-    /// Whether a word is an option, which is then on.
+    /// Whether a word is an option; if so, sets it.
     fn take(&mut self, word: &[u8]) -> bool {
         // Almost all words here are scores.
         if word.first().is_none_or(|first| !first.is_ascii_alphabetic()) {
@@ -148,7 +148,7 @@ impl AddOptions {
     }
 }
 
-/// `pairs` are scores and members in turn.
+/// Adds `pairs`, which are scores and members alternating.
 fn add(
     ctx: &mut Ctx<'_>,
     pairs: Args<'_>,
@@ -159,7 +159,7 @@ fn add(
         return Err(CommandError::SYNTAX);
     }
     options.check(pairs.len() / 2)?;
-    // All scores are read before anything is added.
+    // All scores are parsed before any member is added.
     let score = |text| parse_f64_decimal(text).ok_or(CommandError::NOT_A_FLOAT);
     if pairs.len() == 2 {
         return add_elements(ctx, &[(pairs.at(1), score(pairs.at(0))?)], options, reply);
@@ -171,7 +171,7 @@ fn add(
     add_elements(ctx, &elements, options, reply)
 }
 
-/// Adds members with their scores to the set of the request's first key, as far as the options let it.
+/// Adds members with their scores to the set of the request's first key, as the options allow.
 pub(crate) fn add_elements(
     ctx: &mut Ctx<'_>,
     elements: &[(&[u8], f64)],
@@ -210,7 +210,7 @@ pub(crate) fn add_elements(
 struct Counts {
     added: u64,
     updated: u64,
-    /// The score of the last member that no option refused.
+    /// The score of the last member that no option excluded.
     score: Option<f64>,
     not_a_number: bool,
 }
@@ -231,7 +231,7 @@ impl Counts {
     }
 }
 
-/// Gives one member its score, as far as the options let it. Returns the score it has then.
+/// Sets the score of one member, as the options allow. Returns the resulting score.
 fn add_one(
     set: &mut SortedSet,
     home: AllocContext<'_>,

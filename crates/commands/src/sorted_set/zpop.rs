@@ -109,7 +109,8 @@ fn pop_one_key(
     pop(ctx, key, end, count.unwrap_or(1), shape, reply)
 }
 
-/// What `ZMPOP` and `BZMPOP` say behind their number of keys at `count_at`: which end, and how many elements.
+/// Parses the end and the number of elements of `ZMPOP` and `BZMPOP`, which follow the keys counted at
+/// `count_at`.
 pub(crate) fn parse_multi_pop(args: Args<'_>, count_at: usize) -> Result<(End, usize), CommandError> {
     let key_count = parse_i64_strict(args.at(count_at)).and_then(|count| usize::try_from(count).ok());
     let key_count = key_count.filter(|count| *count > 0).ok_or(NO_KEYS)?;

@@ -74,7 +74,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     } else if wanted >= len {
         write_elements(&mut out, set.iter(), with_scores, &ctx.effects.lending);
     } else if wanted * DENSE_FACTOR > len {
-        // Each element in turn, with the chance that is left for it.
+        // Selection sampling: each element is chosen with the probability wanted / left.
         write_header(&mut out, wanted, with_scores);
         let mut missing = wanted;
         for (index, (member, score)) in set.iter().enumerate() {
@@ -97,5 +97,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// From one of so many elements on that are wanted, going through all costs less than looking for those not yet taken.
+/// If at least 1 / `DENSE_FACTOR` of the elements are requested, a pass over all costs less than drawing
+/// distinct ones.
 const DENSE_FACTOR: usize = 3;

@@ -1,4 +1,4 @@
-//! `ZRANGE` with its older forms, and `ZRANGESTORE`: one query, answered or stored.
+//! `ZRANGE` with its older forms, and `ZRANGESTORE`: one query, whose result is returned or stored.
 //!
 //! Start reading at [`Query::parse`].
 
@@ -216,7 +216,7 @@ const LIMIT_BY_RANK: CommandError = CommandError::new(
 const SCORES_BY_LEX: CommandError =
     CommandError::new("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// What a command leaves to its options, and what its name has settled.
+/// What the name of a command determines, and what is left to its options.
 #[derive(Clone, Copy)]
 struct Form {
     by: Option<By>,
@@ -226,7 +226,7 @@ struct Form {
 
 const ANY: Form = Form { by: None, is_reverse: None, may_have_scores: true };
 
-/// What is asked for, of whatever set.
+/// A parsed query, independent of a set.
 struct Query<'a> {
     range: Range<'a>,
     by: By,
@@ -237,7 +237,7 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads the arguments behind the source key: the ends of the range, then options.
+    /// Parses the arguments after the source key: the ends of the range, then options.
     fn parse(args: Args<'a>, form: Form) -> Result<Self, CommandError> {
         let (mut by, mut is_reverse) = (form.by, form.is_reverse);
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
@@ -275,7 +275,7 @@ impl<'a> Query<'a> {
         Ok(Self { range: Range::parse(by, min, max)?, by, is_reverse, with_scores, offset, count })
     }
 
-    /// The ranks of the elements of a set that are asked for.
+    /// Returns the ranks of the result in a set.
     fn ranks(&self, set: &SortedSet) -> ops::Range<usize> {
         let ranks = self.range.ranks(set, self.is_reverse);
         let (skipped, count) = match self.by {
@@ -286,7 +286,7 @@ impl<'a> Query<'a> {
         start..start + count
     }
 
-    /// The elements of a set that are asked for.
+    /// Iterates over the result in a set.
     fn select<'s>(&self, set: &'s SortedSet) -> SortedSetIter<'s> {
         let ranks = self.ranks(set);
         if self.is_reverse && !ranks.is_empty() {
@@ -296,11 +296,12 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Of so many elements in the range, how many are passed over, and how many are asked for.
+    /// For `len` elements in the range, returns how many are skipped and how many are returned.
     fn limit(&self, len: usize, is_skiplist: bool) -> (usize, usize) {
         let skipped = match usize::try_from(self.offset) {
             Ok(offset) => offset.min(len),
-            // Redis does not mean it, but in a skiplist a negative offset counts from the other end of the range.
+            // As in Redis, though unintended there: in a skiplist a negative offset counts from the other end
+            // of the range.
             Err(_) if is_skiplist => {
                 let from_end = usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX);
                 len.checked_sub(from_end).unwrap_or(len)
@@ -336,7 +337,8 @@ fn store(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     store_result(ctx, stored, "zrangestore", reply)
 }
 
-/// Puts a result in under the request's first key, or removes that if the result is empty, and answers its length.
+/// Stores a result under the request's first key, or removes that key if the result is empty, and replies
+/// with its length.
 pub(super) fn store_result(
     ctx: &mut Ctx<'_>,
     result: SortedSet,

@@ -44,7 +44,7 @@ pub const ZREVRANK: Command = Command {
     run: |ctx, args, reply| rank(ctx, args, reply, |len, rank| len - 1 - rank),
 };
 
-/// `count` counts a rank in the wanted direction, given the number of members.
+/// `count` converts the number of members and the ascending rank to the rank in the requested direction.
 fn rank(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,

@@ -63,10 +63,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             break;
         }
     }
-    // The members come behind the cursor that is known after them.
+    // The cursor precedes the members but is known only after them.
     out.bulk_int(next.map_or(0, i64::from));
     out.array(if options.names_only { found.len() } else { 2 * found.len() });
-    // Redis shows scores in two ways here, by what they are stored in.
+    // Redis prints scores in two formats here, depending on the encoding.
     let write_score = if set.encoding_name() == "listpack" { write_f64 } else { write_f64_general };
     let mut text = Vec::new();
     for (member, score) in found {
@@ -80,5 +80,5 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// Buckets looked at in a call, for each member that it asks for.
+/// Maximum number of buckets visited per call, for each requested member.
 const BUCKETS_PER_MEMBER: usize = 10;

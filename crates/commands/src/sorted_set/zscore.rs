@@ -34,7 +34,7 @@ pub const ZMSCORE: Command = Command {
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
     doc: Doc::new(Group::SortedSet, "6.2.0", "Returns the scores of several sorted set members.")
-        .complexity("O(N) where N is the number of members asked for.")
+        .complexity("O(N) where N is the number of members given.")
         .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
     subcommands: &[],
     run: run_zmscore,

@@ -1,4 +1,4 @@
-//! Ids and entries of streams as replies.
+//! IDs and entries of streams in replies.
 
 use collections::stream::{StreamEntry, StreamId};
 use wire::number::{I64_TEXT_SIZE_MAX, format_u64};
@@ -6,13 +6,13 @@ use wire::reply::ReplyBuffer;
 
 use crate::reply_buffers::SharedReplyBuffers;
 
-/// An id as a bulk string.
+/// Writes an ID as a bulk string.
 pub fn write_id(out: &mut ReplyBuffer<'_>, id: StreamId) {
     let (mut ms, mut seq) = ([0; I64_TEXT_SIZE_MAX], [0; I64_TEXT_SIZE_MAX]);
     out.bulk_parts(&[format_u64(id.ms, &mut ms), b"-", format_u64(id.seq, &mut seq)]);
 }
 
-/// An entry: its id, and its names and values in one array.
+/// Writes an entry: its ID, and one array of fields and values.
 pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
     out.array(2);
     write_id(out, entry.id);
@@ -23,8 +23,8 @@ pub fn write_entry(out: &mut ReplyBuffer<'_>, entry: &StreamEntry<'_>) {
     }
 }
 
-/// An array of entries, at most `count` of them. ReplyChunks of them are lent if that is accepted, which is
-/// for the last array of a reply only whose length is not told yet.
+/// Writes an array of at most `count` entries. Chunks of it are split off if that is accepted, so it must be
+/// the last array of the reply whose length is not known in advance.
 pub fn write_entries<'a>(
     out: &mut ReplyBuffer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,

@@ -1,4 +1,4 @@
-//! Ids of stream entries as arguments: `ms-seq`, `ms`, `ms-*`, `-`, `+`, `(ms-seq`.
+//! IDs of stream entries as arguments: `ms-seq`, `ms`, `ms-*`, `-`, `+`, `(ms-seq`.
 
 use collections::stream::StreamId;
 use wire::number::parse_i64_strict;
@@ -9,21 +9,21 @@ const INVALID: CommandError = CommandError::new("ERR Invalid stream ID specified
 const INVALID_START: CommandError = CommandError::new("ERR invalid start ID for the interval");
 const INVALID_END: CommandError = CommandError::new("ERR invalid end ID for the interval");
 
-/// Longer texts are no ids.
+/// Maximum length of an ID in bytes.
 const TEXT_SIZE_MAX: usize = 127;
 
-/// The id that an entry is to have, as `XADD` is given it.
+/// The ID of a new entry, as given to `XADD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewId {
-    /// `*`: made from the time.
+    /// `*`: generated from the time.
     Auto,
-    /// `ms-*`: the next one of this millisecond.
+    /// `ms-*`: the next ID of this millisecond.
     InMillis(u64),
-    /// This one.
+    /// A full ID.
     Given(StreamId),
 }
 
-/// An id in full, or its milliseconds; then `missing_seq` is the rest.
+/// Parses a full ID, or only its milliseconds; `missing_seq` is then the sequence number.
 pub fn parse_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     match parse(text)? {
         (ms, Seq::Given(seq)) => Ok(StreamId::new(ms, seq)),
@@ -32,7 +32,7 @@ pub fn parse_id(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError>
     }
 }
 
-/// The id of a new entry.
+/// Parses the ID of a new entry.
 pub fn parse_new_id(text: &[u8]) -> Result<NewId, CommandError> {
     if up_to_nul(text) == b"*" {
         return Ok(NewId::Auto);
@@ -44,7 +44,7 @@ pub fn parse_new_id(text: &[u8]) -> Result<NewId, CommandError> {
     })
 }
 
-/// An id, or `-` and `+` for the smallest and the largest.
+/// Parses an ID, or `-` and `+` for the smallest and the largest one.
 pub fn parse_id_or_end(text: &[u8], missing_seq: u64) -> Result<StreamId, CommandError> {
     match up_to_nul(text) {
         b"-" => Ok(StreamId::MIN),
@@ -53,7 +53,7 @@ pub fn parse_id_or_end(text: &[u8], missing_seq: u64) -> Result<StreamId, Comman
     }
 }
 
-/// The smaller end of a range, itself included.
+/// Parses the start of a range. The returned ID is inclusive.
 pub fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
     match exclusive(text) {
         Some(text) => parse_id(text, 0)?.next().ok_or(INVALID_START),
@@ -61,7 +61,7 @@ pub fn parse_start(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// The larger end of a range, itself included.
+/// Parses the end of a range. The returned ID is inclusive.
 pub fn parse_end(text: &[u8]) -> Result<StreamId, CommandError> {
     match exclusive(text) {
         Some(text) => parse_id(text, u64::MAX)?.previous().ok_or(INVALID_END),
@@ -93,7 +93,7 @@ fn parse(text: &[u8]) -> Result<(u64, Seq), CommandError> {
     Ok((parse_u64(ms).ok_or(INVALID)?, seq))
 }
 
-/// As C's `strtoull` reads it where it is not simply an integer: leading blanks, zeros and a sign are let pass.
+/// Parses like C's `strtoull` if the text is not a plain integer: accepts leading blanks, zeros and a sign.
 fn parse_u64(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_i64_strict(text) {
         return u64::try_from(value).ok();

@@ -1,7 +1,7 @@
 //! Stream commands.
 //!
-//! What several of them share: ids in `ids.rs`, entries as replies in `entries.rs`, trimming options in `trimming.rs`,
-//! what groups still know of a deleted entry in `references.rs`.
+//! Shared: IDs in `ids.rs`, entries in replies in `entries.rs`, trimming options in `trimming.rs`, references
+//! of groups to deleted entries in `references.rs`.
 
 mod entries;
 mod ids;
@@ -27,7 +27,7 @@ use wire::number::parse_i64_strict;
 
 use crate::error::{CommandError, up_to_nul};
 
-/// The refusal where a group is needed that is not there, or its key.
+/// The error for a missing key or group.
 fn no_group(key: &[u8], group: &[u8], after: &str) -> CommandError {
     CommandError::quoting(
         [
@@ -42,7 +42,7 @@ fn no_group(key: &[u8], group: &[u8], after: &str) -> CommandError {
     )
 }
 
-/// The refusal where the key is there, but not the group.
+/// The error for a missing group of an existing key.
 fn no_group_of_key(key: &[u8], group: &[u8]) -> CommandError {
     CommandError::quoting(
         [b"NOGROUP No such consumer group '", up_to_nul(group), b"' for key name '", up_to_nul(key), b"'"]
@@ -50,17 +50,17 @@ fn no_group_of_key(key: &[u8], group: &[u8]) -> CommandError {
     )
 }
 
-/// An integer argument.
+/// Parses an integer argument.
 fn parse_integer(text: &[u8]) -> Result<i64, CommandError> {
     parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)
 }
 
-/// How many: `None` for any number.
+/// Parses a count: `None` for any number.
 fn parse_count(text: &[u8]) -> Result<usize, CommandError> {
     Ok(usize::try_from(parse_integer(text)?).unwrap_or(0))
 }
 
-/// `MINIDLE` and the like: what is negative is no time at all.
+/// Parses `MINIDLE` and similar options: negative values become 0.
 fn parse_min_idle(text: &[u8], refusal: CommandError) -> Result<i64, CommandError> {
     parse_i64_strict(text).map(|idle| idle.max(0)).ok_or(refusal)
 }

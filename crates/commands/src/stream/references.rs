@@ -1,23 +1,23 @@
-//! `KEEPREF | DELREF | ACKED`: what is asked of groups before an entry is deleted, and told to them.
+//! `KEEPREF | DELREF | ACKED`: the handling of references in groups when an entry is deleted.
 
 use collections::stream::{Stream, StreamId};
 
 use crate::doc::Arg;
 use crate::word::Word;
 
-/// What becomes of a group's knowledge of an entry that is to be deleted.
+/// What happens to the references of groups to a deleted entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
-    /// It stays.
+    /// They are kept.
     #[default]
     Keep,
-    /// It goes as well.
+    /// They are deleted.
     Delete,
-    /// The entry stays as long as some group has not acknowledged it.
+    /// The entry is kept until all groups have acknowledged it.
     Acknowledged,
 }
 
-/// The documentation of these words.
+/// Documentation of these options.
 pub const ARG: Arg = Arg::one_of(
     "condition",
     &[Arg::word("keepref", "KEEPREF"), Arg::word("delref", "DELREF"), Arg::word("acked", "ACKED")],
@@ -25,7 +25,7 @@ pub const ARG: Arg = Arg::one_of(
 .optional();
 
 impl References {
-    /// Which one a word of a request names.
+    /// Parses an option.
     pub fn parse(word: &[u8]) -> Option<Self> {
         [(&b"keepref"[..], Self::Keep), (b"delref", Self::Delete), (b"acked", Self::Acknowledged)]
             .into_iter()
@@ -33,12 +33,12 @@ impl References {
             .map(|(_, references)| references)
     }
 
-    /// Whether the entry may be deleted now.
+    /// Whether the entry may be deleted.
     pub fn permit(self, stream: &Stream, id: StreamId) -> bool {
         self != Self::Acknowledged || !stream.is_wanted(id)
     }
 
-    /// Has groups forget an entry that is deleted, where that is asked for.
+    /// Deletes the references of groups to a deleted entry, if requested.
     pub fn forget(self, stream: &mut Stream, id: StreamId) {
         if self == Self::Delete {
             for group in stream.groups_mut() {

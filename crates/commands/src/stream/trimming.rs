@@ -1,4 +1,5 @@
-//! `MAXLEN | MINID [= | ~] threshold [LIMIT count]` and `KEEPREF | DELREF | ACKED`, as `XADD` and `XTRIM` take it.
+//! `MAXLEN | MINID [= | ~] threshold [LIMIT count]` and `KEEPREF | DELREF | ACKED`, the options of `XADD` and
+//! `XTRIM`.
 
 use collections::stream::{Stream, TrimTo};
 
@@ -9,18 +10,18 @@ use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
 use crate::word::Word;
 
-/// What an entry or a command asks to be deleted from the front.
+/// A request to delete entries from the front.
 #[derive(Clone, Copy, Debug)]
 pub struct Trimming {
     to: TrimTo,
     /// `~`
     is_approximate: bool,
-    /// Most entries; 0: no limit.
+    /// Maximum number of entries to delete; 0: no limit.
     limit: u64,
     references: References,
 }
 
-/// The options as they are read, word by word.
+/// The options parsed so far.
 #[derive(Default)]
 pub struct TrimmingOptions {
     to: Option<TrimTo>,
@@ -38,14 +39,14 @@ const LIMIT_ALONE: CommandError =
 const EXACT_LIMIT: CommandError =
     CommandError::new("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// Nodes that an approximate trim deletes at most, where it is not told.
+/// Default limit of an approximate trim, in nodes.
 const NODE_COUNT_MAX: u64 = 100;
-/// The same in entries, where nodes may have any number of them.
+/// Default limit in entries if nodes have no maximum number of entries.
 const LIMIT_DEFAULT: u64 = 10_000;
-/// The largest limit that is not asked for.
+/// Maximum of the default limit.
 const LIMIT_MAX: u64 = 1_000_000;
 
-/// The documentation of these options.
+/// Documentation of these options.
 pub const ARGS: &[Arg] = &[
     Arg::one_of("strategy", &[Arg::word("maxlen", "MAXLEN"), Arg::word("minid", "MINID").since("6.2.0")]),
     Arg::one_of("operator", &[Arg::word("equal", "="), Arg::word("approximately", "~")]).optional(),
@@ -54,7 +55,7 @@ pub const ARGS: &[Arg] = &[
 ];
 
 impl TrimmingOptions {
-    /// Reads the option at the front of `words`, if it is one of these. Returns how many words it has.
+    /// Parses the option at the front of `words`, if it is one of these. Returns its number of words.
     pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         let [word, operands @ ..] = words else { return Ok(None) };
         if let Some(references) = References::parse(word) {
@@ -97,7 +98,7 @@ impl TrimmingOptions {
         Ok(2 + usize::from(has_operator))
     }
 
-    /// What they ask for; `None`: no trimming, unless that is to be refused. `node_entry_count` is
+    /// Completes parsing; `None`: no trimming, unless `refusal_of_none` is given. `node_entry_count` is
     /// `stream-node-max-entries`.
     pub fn finish(
         self,
@@ -127,7 +128,7 @@ impl TrimmingOptions {
 }
 
 impl Trimming {
-    /// Trims, and returns the number of deleted entries.
+    /// Trims, and returns the number of entries deleted.
     pub fn apply(&self, stream: &mut Stream) -> u64 {
         if self.references == References::Keep {
             return stream.trim(self.to, self.is_approximate, self.limit);

@@ -1,4 +1,4 @@
-//! `XDELEX` and `XACKDEL`: deleting entries with regard to the groups that still have them pending.
+//! `XDELEX` and `XACKDEL`: deletion of entries that may still be pending in groups.
 
 use collections::stream::{Stream, StreamId};
 use wire::request::Args;
@@ -54,7 +54,7 @@ const WRONG_COUNT: CommandError =
     CommandError::new("ERR The `numids` parameter must match the number of arguments");
 const NOT_POSITIVE: CommandError = CommandError::new("ERR Number of IDs must be a positive integer");
 
-/// What became of one entry, as it is answered.
+/// The result for one entry, as in the reply.
 #[derive(Clone, Copy)]
 enum Outcome {
     NotThere = -1,

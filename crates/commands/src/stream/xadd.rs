@@ -82,7 +82,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// The id of the entry to be appended.
+/// Returns the ID of the entry to append.
 fn id_for(stream: &Stream, id: NewId, now: u64) -> Result<StreamId, CommandError> {
     let last = stream.last_id;
     if last == StreamId::MAX {
@@ -100,7 +100,7 @@ fn id_for(stream: &Stream, id: NewId, now: u64) -> Result<StreamId, CommandError
     }
 }
 
-/// How large nodes may become, as configured.
+/// Returns the configured limits of a node.
 pub fn node_limits(config: &Config) -> NodeLimits {
     NodeLimits {
         entry_count_max: u32::try_from(config.stream_node_max_entries).unwrap_or(u32::MAX),
@@ -112,7 +112,7 @@ struct AddOptions {
     makes_stream: bool,
     trimming: Option<Trimming>,
     id: NewId,
-    /// Which argument is the first name.
+    /// Argument index of the first field.
     fields_at: usize,
 }
 

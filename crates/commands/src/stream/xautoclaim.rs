@@ -46,16 +46,16 @@ pub const COMMAND: Command = Command {
 const BAD_MIN_IDLE: CommandError = CommandError::new("ERR Invalid min-idle-time argument for XAUTOCLAIM");
 const BAD_COUNT: CommandError = CommandError::new("ERR COUNT must be > 0");
 
-/// Entries claimed where it is not told.
+/// Default of `COUNT`.
 const COUNT_DEFAULT: i64 = 100;
-/// Pending entries looked at for each one to be claimed.
+/// Maximum number of pending entries visited for each one to be claimed.
 const ATTEMPTS_FACTOR: i64 = 10;
-/// The largest `COUNT`: as many ids could still be kept in memory by Redis.
+/// Maximum of `COUNT`: the number of IDs for which Redis could still allocate memory.
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (key, name, now) = (ctx.key(0), args.at(3), ctx.now().0);
-    // A miss is one even if the request is wrong, as in Redis.
+    // A miss counts even if the request is invalid, as in Redis.
     let stream = ctx.find::<Stream>(key);
     let claim = Claim::parse(args)?;
     if stream?.and_then(|stream| stream.group(args.at(2))).is_none() {

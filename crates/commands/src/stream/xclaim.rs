@@ -80,7 +80,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             let count = match (claim.retry_count, pending) {
                 (Some(count), _) => count,
                 (None, Some(of)) => of.count + u64::from(!claim.just_id),
-                // One that is made here counts as delivered, and once more for this delivery.
+                // A pending entry created here (`FORCE`) counts one delivery, plus this one.
                 (None, None) => 1 + u64::from(!claim.just_id),
             };
             found.deliver(*id, Delivery { consumer, at: claim.delivered_at, count });
@@ -104,7 +104,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(out.done())
 }
 
-/// What is asked for.
+/// Parsed options.
 struct Claim {
     min_idle: i64,
     ids: Vec<StreamId>,

@@ -165,7 +165,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let destroyed = ctx.edit(key, |stream: &mut Stream, _| stream.remove_group(args.at(3)))?.ok_or(NO_KEY)?;
     if destroyed {
         report(ctx, "xgroup-destroy");
-        // Who waits for the group is to know that it is gone.
+        // Sessions blocked on the group are woken, so that they find it destroyed.
         ctx.data.note_ready_if_waited(key);
     }
     Ok(reply.flag(destroyed))
@@ -195,7 +195,7 @@ fn delete_consumer(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Resul
     Ok(reply.integer(pending.unwrap_or(0) as i64))
 }
 
-/// Changes a stream that must have the group that the request names.
+/// Changes a stream that must have the group named in the request.
 fn with_group<R>(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
@@ -209,7 +209,7 @@ fn with_group<R>(
     changed.ok_or(NO_KEY)?.ok_or_else(|| no_group_of_key(args.at(2), name))
 }
 
-/// Reports a change that `WATCH` has no part in: the stream's entries are the same.
+/// Reports a change that does not affect `WATCH`: the entries of the stream are unchanged.
 fn report(ctx: &mut Ctx<'_>, event: &'static str) {
     ctx.effects.dirty += 1;
     ctx.announce(EventClass::Stream, event, ctx.key(0));
@@ -222,7 +222,7 @@ struct CreateOptions {
 }
 
 impl CreateOptions {
-    /// No group has read more than was ever added: else its lag would be negative.
+    /// Limited to the number of entries ever added: else the lag would be negative.
     fn entries_read_of(&self, stream: &Stream) -> Option<u64> {
         self.entries_read.map(|read| read.min(stream.entries_added))
     }

@@ -79,7 +79,7 @@ const fn sub(name: &'static str, arity: i32, doc: Doc, run: Run) -> Command {
     }
 }
 
-/// Entries and deliveries that `FULL` shows where it is not told.
+/// Default number of entries and pending entries in the reply of `FULL`.
 const COUNT_DEFAULT: usize = 10;
 
 fn consumers(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -130,7 +130,7 @@ fn stream(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     };
     let mut out = reply.map(if full.is_some() { 9 } else { 10 });
     field(&mut out, "length", stream.len() as i64);
-    // There is no radix tree; each node of entries stands for a key of it.
+    // There is no radix tree; each node of entries counts as one key of it.
     field(&mut out, "radix-tree-keys", stream.node_count() as i64);
     field(&mut out, "radix-tree-nodes", stream.node_count() as i64 + 1);
     id_field(&mut out, "last-generated-id", stream.last_id);
@@ -197,7 +197,7 @@ fn write_everything(out: &mut ReplyBuffer<'_>, stream: &Stream, count: usize) {
     }
 }
 
-/// A consumer, up to the list of what is pending for it.
+/// Writes a consumer, up to its pending entries.
 fn write_consumer(out: &mut ReplyBuffer<'_>, consumer: &Consumer) {
     out.map(5);
     out.bulk(b"name");
@@ -208,7 +208,7 @@ fn write_consumer(out: &mut ReplyBuffer<'_>, consumer: &Consumer) {
     out.bulk(b"pending");
 }
 
-/// How far a group has read.
+/// Writes the read progress of a group.
 fn write_progress(out: &mut ReplyBuffer<'_>, stream: &Stream, group: &ConsumerGroup) {
     id_field(out, "last-delivered-id", group.last_id);
     for (name, value) in

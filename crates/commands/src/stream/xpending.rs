@@ -48,7 +48,7 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Which pending entries are asked for.
+/// The filter for pending entries.
 struct Filter<'a> {
     min_idle: i64,
     start: StreamId,

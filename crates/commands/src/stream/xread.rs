@@ -100,13 +100,13 @@ const LATE_TIMEOUT: CommandError = CommandError::new("ERR timeout is out of rang
 const NEGATIVE_TIMEOUT: CommandError = CommandError::new("ERR timeout is negative");
 const BAD_TIMEOUT: CommandError = CommandError::new("ERR timeout is not an integer or out of range");
 
-/// What a request asks for.
+/// Parsed options.
 struct ReadOptions<'a> {
-    /// Where the keys begin among the arguments.
+    /// Argument index of the first key.
     streams_at: usize,
     stream_count: usize,
     count: Option<usize>,
-    /// Until when to wait, if at all; `Some(None)`: for ever.
+    /// `Some(None)`: block without timeout; `None`: do not block.
     timeout: Option<Option<Duration>>,
     /// Group and consumer.
     group: Option<(&'a [u8], &'a [u8])>,
@@ -132,7 +132,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut streams = StreamsReply::new();
     for (index, after) in behind.iter().enumerate() {
         let key = ctx.key(index);
-        // Looked up a second time, which counts, and is told of as a miss, as in Redis.
+        // A second lookup, which counts and is reported as a miss, as in Redis.
         let Some(stream) = ctx.find::<Stream>(key)? else { continue };
         if stream.last_entry_id().is_none_or(|last| last <= *after) {
             continue;
@@ -155,7 +155,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = ReadOptions::parse(args, "xreadgroup", ctx.now())?;
     let (group, _) = options.group.ok_or(MISSING_GROUP)?;
-    // `None`: what is new for the group.
+    // `None`: entries that are new to the group.
     let mut behind = Vec::with_capacity(options.stream_count);
     for index in 0..options.stream_count {
         let key = ctx.key(index);
@@ -170,7 +170,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
             b"$" => return Err(LAST_IN_GROUP),
             b"+" => return Err(END_IN_GROUP),
             b">" => None,
-            // The largest id stands for `>` as well, as it does in Redis.
+            // As in Redis, the largest ID is equivalent to `>`.
             text => Some(parse_id(text, 0)?).filter(|id| *id != StreamId::MAX),
         });
     }
@@ -188,7 +188,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
 }
 
-/// Waits for entries if the request says so. What `$` means is settled now: `behind` has it.
+/// Blocks if the request says so. `$` is resolved now: its ID is in `behind`.
 fn wait(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
@@ -211,7 +211,7 @@ fn wait(
     out.done()
 }
 
-/// Reads one stream for the group's consumer, who is made if need be.
+/// Reads one stream for a consumer of the group, which is created if missing.
 fn read_one_for_group(
     ctx: &mut Ctx<'_>,
     key: Key<'_>,
@@ -222,7 +222,7 @@ fn read_one_for_group(
 ) -> Result<(), CommandError> {
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
     let now = ctx.now().0;
-    // Looked up a second time, which counts, as in Redis.
+    // A second lookup, which counts, as in Redis.
     ctx.find::<Stream>(key)?;
     let result = ctx.edit(key, |stream: &mut Stream, _| {
         let last_entry_id = stream.last_entry_id();
@@ -254,7 +254,7 @@ fn read_one_for_group(
     Ok(())
 }
 
-/// Who reads for a group, and how.
+/// The consumer of a group that reads, and its options.
 struct Reader<'a> {
     group: &'a [u8],
     consumer: ConsumerIndex,
@@ -264,7 +264,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Answers with entries that no consumer of the group was given yet.
+    /// Replies with entries that were not yet delivered to any consumer of the group.
     fn read_new(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
         let array = out.deferred_array();
         let mut ids = Vec::new();
@@ -282,7 +282,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Answers with entries that the consumer was given and has not acknowledged; deleted ones without their fields.
+    /// Replies with the consumer's pending entries; deleted ones have no fields.
     fn read_pending(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
         let array = out.deferred_array();
         let mut len = 0;
@@ -309,7 +309,7 @@ impl Reader<'_> {
     }
 }
 
-/// The outer reply, which there is only if some stream has something: key and entries of each, in RESP3 a map.
+/// The outer reply, written only if some stream has entries: key and entries of each, in RESP3 a map.
 struct StreamsReply {
     header: Option<wire::reply::Deferred>,
     len: usize,
@@ -331,7 +331,7 @@ impl StreamsReply {
         self.len += 1;
     }
 
-    /// Whether there is a reply.
+    /// Completes the reply. Returns whether there is one.
     fn finish(self, out: &mut ReplyBuffer<'_>) -> bool {
         match self.header {
             Some(header) => {
@@ -392,12 +392,12 @@ impl<'a> ReadOptions<'a> {
         Err(CommandError::SYNTAX)
     }
 
-    /// The id behind which a stream is read.
+    /// Returns the ID after which a stream is read.
     fn id(&self, args: Args<'a>, index: usize) -> &'a [u8] {
         args.at(self.id_at(index))
     }
 
-    /// Which argument that is.
+    /// Returns the argument index of that ID.
     fn id_at(&self, index: usize) -> usize {
         self.streams_at + self.stream_count + index
     }

@@ -1,4 +1,5 @@
-//! Setting a string key on a condition, with or without an expiry: what `SET`, its older relatives and `MSETEX` do.
+//! Conditionally setting a string key, with or without an expiry: shared by `SET`, its older variants and
+//! `MSETEX`.
 
 use collections::{ExpiryChange, NewValue};
 use keyspace::Key;
@@ -7,19 +8,19 @@ use super::options::Condition;
 use crate::context::{Ctx, EventClass};
 use crate::error::CommandError;
 
-/// A key, and what is to become of it.
+/// A conditional assignment to a key.
 pub(super) struct Assignment<'a> {
     /// The key.
     pub key: Key<'a>,
     /// Its new value.
     pub value: &'a [u8],
-    /// When it is set at all.
+    /// The condition for setting it.
     pub condition: Condition<'a>,
-    /// Its expiry afterwards. One in the past deletes the key instead.
+    /// The change of its expiry. An expiry in the past deletes the key instead.
     pub expiry: ExpiryChange,
 }
 
-/// Carries out an assignment. Whether its condition held.
+/// Performs an assignment. Returns whether its condition held.
 pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<bool, CommandError> {
     let Assignment { key, value, condition, expiry } = *assignment;
     if !condition.holds(ctx, key)? {
@@ -34,7 +35,7 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
     Ok(true)
 }
 
-/// Sets value and expiry of a key, even an expiry in the past.
+/// Sets value and expiry of a key, even if the expiry is in the past.
 pub(super) fn put(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
     if expiry == ExpiryChange::Keep {
         ctx.data.expire_if_due(key);

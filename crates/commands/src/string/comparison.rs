@@ -1,4 +1,4 @@
-//! Comparing a string value with what the client believes it to be: the value itself or its digest.
+//! Comparison of a string value with a value or digest given by the client.
 
 use collections::{DecimalBuffer, ValueRef};
 
@@ -8,21 +8,21 @@ use crate::word::Word;
 
 const BAD_DIGEST: CommandError = CommandError::new("ERR must be exactly 16 hexadecimal characters");
 
-/// What a value is compared with, and which outcome is wanted.
+/// A comparison with an operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Comparison<'a> {
-    /// `IFEQ`: it is this.
+    /// `IFEQ`: the value is equal.
     Equal(&'a [u8]),
-    /// `IFNE`: it is something else.
+    /// `IFNE`: the value is different.
     Unequal(&'a [u8]),
-    /// `IFDEQ`: its digest is this.
+    /// `IFDEQ`: the digest is equal.
     DigestEqual(&'a [u8]),
-    /// `IFDNE`: its digest is something else.
+    /// `IFDNE`: the digest is different.
     DigestUnequal(&'a [u8]),
 }
 
 impl<'a> Comparison<'a> {
-    /// The comparison with `operand` that `word` asks for.
+    /// Returns the comparison named `word`, with its operand.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let is = |name: &str| word.eq_token(name);
         Some(if is("IFEQ") {
@@ -38,8 +38,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Whether the comparison with a string value comes out as wanted. O(1) for values of other lengths and for
-    /// equal ones O(length).
+    /// Whether the comparison holds for a string value. O(1) if the lengths differ, else O(length).
     pub fn holds(self, value: ValueRef<'_>) -> Result<bool, CommandError> {
         let mut decimal = DecimalBuffer::new();
         let text = value.text(&mut decimal).ok_or(CommandError::WRONG_TYPE)?;
@@ -51,7 +50,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether it comes out as wanted where there is no value at all.
+    /// Whether the comparison holds for a missing key.
     pub fn holds_without_value(self) -> bool {
         matches!(self, Self::Unequal(_) | Self::DigestUnequal(_))
     }

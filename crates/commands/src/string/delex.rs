@@ -58,7 +58,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.flag(holds && delete(ctx, key)))
 }
 
-/// Deletes a key. Whether it was there.
+/// Deletes a key. Returns whether it existed.
 pub(super) fn delete(ctx: &mut Ctx<'_>, key: Key<'_>) -> bool {
     let removed = ctx.data.remove(key).is_some();
     if removed {

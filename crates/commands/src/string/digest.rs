@@ -1,4 +1,4 @@
-//! `DIGEST`: a fingerprint of a value that clients can compute too, for comparing without sending the value.
+//! `DIGEST`: a hash of a value that clients can compute too, to compare values without transferring them.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
     run,
 };
 
-/// Length of a digest in bytes.
+/// Size of a digest in bytes.
 pub(super) const DIGEST_SIZE: usize = 16;
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
@@ -38,7 +38,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     Ok(reply.bulk(&digest(text)))
 }
 
-/// The 64-bit XXH3 hash of `text` without a seed, in lower-case hexadecimal with leading zeros.
+/// Returns the 64-bit XXH3 hash of `text` with seed 0, in lower-case hexadecimal with leading zeros.
 pub(super) fn digest(text: &[u8]) -> [u8; DIGEST_SIZE] {
     let mut hexadecimal = [0; DIGEST_SIZE];
     write!(&mut hexadecimal[..], "{:016x}", xxh3_64(text)).expect("64 bits are 16 digits");

@@ -1,4 +1,4 @@
-//! `GETRANGE` and `SUBSTR`, its name in Redis 1
+//! `GETRANGE` and `SUBSTR`, its name in Redis 1.
 
 use std::ops::Range;
 
@@ -50,9 +50,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.bulk(&text[clamp(start, end, text.len())]))
 }
 
-/// The positions that `start` to `end`, both included and negative from the end, stand for in `len` bytes.
+/// Resolves `start` to `end`, both inclusive and negative from the end, in `len` bytes.
 fn clamp(start: i64, end: i64, len: usize) -> Range<usize> {
-    // Two negative ones the wrong way round are empty even where both lie before the beginning.
+    // Two negative offsets in descending order are an empty range even if both lie before the beginning.
     if start < 0 && end < 0 && start > end {
         return 0..0;
     }

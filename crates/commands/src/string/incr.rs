@@ -77,7 +77,7 @@ pub const DECRBY: Command = Command {
 
 const OVERFLOW: CommandError = CommandError::new("ERR increment or decrement would overflow");
 
-/// The decrement has no negative.
+/// The smallest integer has no negation.
 const DECREMENT_OVERFLOW: CommandError = CommandError::new("ERR decrement would overflow");
 
 /// Adds to the key's value in place, or sets it.

@@ -1,8 +1,8 @@
 //! `LCS`: the longest common subsequence of two strings.
 //!
-//! Textbook dynamic programming: a table of the lengths for all pairs of prefixes, then a walk back through it. Where
-//! two ways back are as good, the second string is shortened: which of the longest subsequences is answered depends
-//! on it, and clients see it.
+//! Standard dynamic programming: a table of the lengths for all pairs of prefixes, then a walk back through
+//! it. On a tie the second string is shortened: this determines which of the longest subsequences clients
+//! get.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ struct LcsOptions {
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (mut decimal_a, mut decimal_b) = (DecimalBuffer::new(), DecimalBuffer::new());
-    // Both are looked up, and count, whatever they are.
+    // Both lookups are counted, whatever their results.
     let (value_a, value_b) = (find(ctx, ctx.key(0)), find(ctx, ctx.key(1)));
     let (value_a, value_b) = (value_a?, value_b?);
     let a = value_a.text(&mut decimal_a).ok_or(NOT_STRINGS)?;
@@ -83,7 +83,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.bulk(&common))
 }
 
-/// A missing key is an empty string.
+/// Finds a string; a missing key is an empty string.
 fn find<'c>(ctx: &'c Ctx<'_>, key: Key<'_>) -> Result<ValueRef<'c>, CommandError> {
     Ok(ctx.find_string(key).map_err(|_| NOT_STRINGS)?.unwrap_or(ValueRef::Bytes(b"")))
 }
@@ -137,13 +137,13 @@ fn reply_matches(table: &Lengths<'_>, options: &LcsOptions, reply: Reply<'_>) ->
     out.done()
 }
 
-/// Bytes that two strings have in common, one behind the other in both.
+/// Contiguous bytes common to two strings.
 struct Match {
     in_a: Range<usize>,
     in_b: Range<usize>,
 }
 
-/// For each pair of prefixes, the length of their longest common subsequence.
+/// The length of the longest common subsequence for each pair of prefixes.
 struct Lengths<'a> {
     a: &'a [u8],
     b: &'a [u8],
@@ -152,12 +152,12 @@ struct Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// Fills the table, which must not take more than `size_max` bytes.
+    /// Computes the table, of at most `size_max` bytes.
     fn new(a: &'a [u8], b: &'a [u8], size_max: u64) -> Result<Self, CommandError> {
         if a.len().max(b.len()) >= u32::MAX as usize - 1 {
             return Err(TOO_LONG);
         }
-        // Less than 2^64 cells, so only their size may overflow.
+        // Fewer than 2^64 cells, so only their size in bytes may overflow.
         let row_len = b.len() + 1;
         let cell_count = (a.len() as u64 + 1) * row_len as u64;
         if cell_count.checked_mul(size_of::<u32>() as u64).is_none_or(|size| size > size_max) {
@@ -175,7 +175,7 @@ impl<'a> Lengths<'a> {
         Ok(Self { a, b, cells })
     }
 
-    /// The length of the longest common subsequence.
+    /// Returns the length of the longest common subsequence.
     fn total(&self) -> u32 {
         self.at(self.a.len(), self.b.len())
     }
@@ -184,7 +184,7 @@ impl<'a> Lengths<'a> {
         self.cells[i * (self.b.len() + 1) + j]
     }
 
-    /// Visits the pieces of the longest common subsequence from the last to the first.
+    /// Visits the parts of the longest common subsequence from the last to the first.
     fn walk_back(&self, mut visit: impl FnMut(Match)) {
         let (mut i, mut j) = (self.a.len(), self.b.len());
         while i > 0 && j > 0 {

@@ -1,7 +1,7 @@
 //! Strings: a file for each command or close family.
 //!
-//! Start reading at `get.rs` and `set.rs`; `options.rs`, `comparison.rs` and `assignment.rs` are what `SET` and its
-//! relatives share.
+//! Start reading at `get.rs` and `set.rs`; `options.rs`, `comparison.rs` and `assignment.rs` are shared by
+//! `SET` and its variants.
 
 mod assignment;
 mod comparison;

@@ -66,7 +66,7 @@ fn set_all(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Each key needs its value.
+/// Checks that each key has a value.
 fn check_pairs(ctx: &Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
     if args.len().is_multiple_of(2) { Err(CommandError::wrong_arity(ctx.command.name)) } else { Ok(()) }
 }

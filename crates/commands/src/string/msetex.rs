@@ -49,7 +49,7 @@ const EXPIRATIONS: &[Arg] = &[
     Arg::word("keepttl", "KEEPTTL"),
 ];
 
-/// Where the first key is.
+/// Argument index of the first key.
 const FIRST_KEY: usize = 2;
 
 const BAD_COUNT: CommandError = CommandError::new("ERR invalid numkeys value or out of range");
@@ -63,20 +63,20 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         }
     }
     for (key, value) in ctx.keys().zip(args.tail(FIRST_KEY + 1).iter().step_by(2)) {
-        // Unlike SET, with an expiry in the past too: the keys are there until somebody comes upon them.
+        // Unlike in SET, also with an expiry in the past: the keys then exist until they are next accessed.
         put(ctx, key, value, expiry);
     }
     Ok(reply.flag(true))
 }
 
-/// Finds no keys in a malformed request: the handler then says what is wrong with it.
+/// Finds no keys in a malformed request: the handler then returns the error.
 fn find_keys(args: Args<'_>, found: &mut Vec<u32>) {
     if let Ok(end) = options_start(args) {
         found.extend((FIRST_KEY..end).step_by(2).map(|index| index as u32));
     }
 }
 
-/// Where the keys and values end.
+/// Returns the argument index after the keys and values.
 fn options_start(args: Args<'_>) -> Result<usize, CommandError> {
     let count = parse_i64_strict(args.at(1)).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|count| (1..=i32::MAX as usize).contains(count)).ok_or(BAD_COUNT)?;

@@ -1,4 +1,4 @@
-//! The options that `SET`, `GETEX` and `MSETEX` share: on what condition a key is set, and how long it lives.
+//! The options shared by `SET`, `GETEX` and `MSETEX`: condition and expiry.
 
 use std::mem::discriminant;
 
@@ -11,10 +11,10 @@ use super::comparison::Comparison;
 use crate::context::Ctx;
 use crate::error::{CommandError, up_to_nul};
 
-/// Longest word that is an option.
+/// Length of the longest option name.
 const WORD_SIZE_MAX: usize = 7;
 
-/// Which options a command has beside the timed expiries, which all have.
+/// The options of a command in addition to the timed expiries, which all commands have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionSet {
     /// `SET`: conditions, comparisons, `GET` and `KEEPTTL`.
@@ -25,44 +25,44 @@ pub(super) enum OptionSet {
     Getex,
 }
 
-/// What the options of a request say.
+/// Parsed options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetOptions<'a> {
-    /// When keys are set at all.
+    /// The condition for setting keys.
     pub condition: Condition<'a>,
-    /// How long they live.
+    /// The expiry.
     pub lifetime: Lifetime<'a>,
-    /// `GET`: the old value is answered.
+    /// `GET`: reply with the old value.
     pub get: bool,
 }
 
-/// When a key is set.
+/// The condition for setting a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Condition<'a> {
-    /// Whatever there is.
+    /// Unconditional.
     Always,
-    /// `NX`: only if it is not there.
+    /// `NX`: only if it does not exist.
     Absent,
-    /// `XX`: only if it is there.
+    /// `XX`: only if it exists.
     Present,
-    /// Only if its value compares as wanted.
+    /// Only if the comparison with its value holds.
     Compared(Comparison<'a>),
 }
 
-/// What a request says about the expiry of its keys.
+/// The expiry option of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lifetime<'a> {
-    /// Nothing.
+    /// None given.
     Unsaid,
-    /// `KEEPTTL`: stays.
+    /// `KEEPTTL`: keeps the expiry.
     Keep,
-    /// `PERSIST`: goes.
+    /// `PERSIST`: removes the expiry.
     Persist,
-    /// Comes, at a time not read yet.
+    /// Sets the expiry to a time that is not parsed yet.
     Timed(TimeKind, &'a [u8]),
 }
 
-/// How an expiry is written.
+/// The unit and origin of an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeKind {
     /// `EX`: seconds from now.
@@ -76,7 +76,7 @@ pub(super) enum TimeKind {
 }
 
 impl<'a> SetOptions<'a> {
-    /// Reads the options of a request; `args` starts behind its keys and values.
+    /// Parses the options of a request; `args` starts after its keys and values.
     pub fn parse(args: Args<'a>, grammar: OptionSet) -> Result<Self, CommandError> {
         let mut options = Self { condition: Condition::Always, lifetime: Lifetime::Unsaid, get: false };
         let mut rest = args.iter();
@@ -86,7 +86,7 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    /// Takes one option and its operand, if it has one.
+    /// Parses one option and its operand, if any.
     fn take(
         &mut self,
         word: &'a [u8],
@@ -120,7 +120,7 @@ impl<'a> SetOptions<'a> {
         }
     }
 
-    /// A lifetime may be said again in the same way: the last one counts.
+    /// The same expiry option may be repeated: the last one counts.
     fn set_expiry_option(&mut self, lifetime: Lifetime<'a>) -> Result<(), CommandError> {
         let agrees = match (self.lifetime, lifetime) {
             (Lifetime::Unsaid, _) => true,
@@ -131,7 +131,7 @@ impl<'a> SetOptions<'a> {
         if agrees { Ok(()) } else { Err(CommandError::SYNTAX) }
     }
 
-    /// `NX` and `XX` may be said again, comparisons may not.
+    /// `NX` and `XX` may be repeated, comparisons may not.
     fn set_condition(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
         let agrees = matches!(
             (self.condition, condition),
@@ -145,7 +145,7 @@ impl<'a> SetOptions<'a> {
 }
 
 impl Condition<'_> {
-    /// Whether a key that is held for writing may be set.
+    /// Whether the condition holds for a write-latched key.
     #[inline]
     pub fn holds(self, ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<bool, CommandError> {
         match self {
@@ -161,7 +161,7 @@ impl Condition<'_> {
 }
 
 impl Lifetime<'_> {
-    /// What it means for the expiry of a key; `None` if nothing was said.
+    /// Returns the change of a key's expiry; `None` if no option was given.
     pub fn change(self, ctx: &Ctx<'_>) -> Result<Option<ExpiryChange>, CommandError> {
         Ok(match self {
             Self::Unsaid => None,
@@ -173,7 +173,7 @@ impl Lifetime<'_> {
 }
 
 impl TimeKind {
-    /// The Unix time in milliseconds that `text` means, positive in any case.
+    /// Parses `text` as a Unix time in milliseconds, which must be positive.
     pub fn read(self, text: &[u8], ctx: &Ctx<'_>) -> Result<i64, CommandError> {
         let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
         let now = ctx.now().0;

@@ -84,7 +84,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(if assign(ctx, &assignment)? { reply.ok() } else { reply.null() })
 }
 
-/// Carries out an assignment, and answers the value from before whether its condition held or not.
+/// Performs an assignment, and replies with the previous value whether or not the condition held.
 pub(super) fn set_and_get(
     ctx: &mut Ctx<'_>,
     assignment: &Assignment<'_>,

@@ -1,7 +1,7 @@
-//! `EXEC`
+//! `EXEC`: runs the queued commands.
 //!
-//! Runs under the latches of all queued commands and watched keys, so nobody sees or does anything in between. A queued
-//! command that fails answers its error in its place and stops nothing.
+//! Runs under the latches of all queued commands and watched keys, so the transaction is isolated. The error
+//! of a failed command is its reply; the following commands still run.
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -60,7 +60,8 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     Ok(out.done())
 }
 
-/// Runs one command of the transaction, and answers it. It began at `started_ns`, and the next one begins when it ends.
+/// Runs one command of the transaction, and writes its reply. It began at `started_ns`, which is set to its
+/// end, the start of the next one.
 fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, started_ns: &mut u64) {
     let mark = out.mark();
     let args = queued.args;
@@ -79,7 +80,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
     if inner.session.tracking.is_some() {
         inner.remember_reads();
     }
-    // A queued HELLO changes how the rest is written.
+    // A queued HELLO changes the protocol of the rest.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {

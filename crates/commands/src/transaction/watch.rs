@@ -10,7 +10,7 @@ use crate::reply::{Replied, Reply};
 
 /// `WATCH key [key ...]`
 ///
-/// Latches for writing, as the list of watchers is in the slot with the data.
+/// Takes write latches, because the list of watchers is stored in the slot.
 pub const WATCH: Command = Command {
     name: "watch",
     arity: -2,
@@ -55,7 +55,7 @@ pub const UNWATCH: Command = Command {
 
 fn watch(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut watching = ctx.session.watching.take().unwrap_or_default();
-    // What has changed can't change back: further keys make no difference.
+    // A detected change is final: further keys make no difference.
     if !watching.has_changed() {
         ctx.keys().for_each(|key| ctx.data.watch(key, &mut watching));
     }

@@ -1,7 +1,7 @@
-//! Which connections `CLIENT LIST` and `CLIENT KILL` mean.
+//! Filters of `CLIENT LIST` and `CLIENT KILL`.
 //!
-//! Each criterion comes in two forms, `NAME x` and `NOT-NAME x`: a connection is meant if it meets all of the first
-//! kind and none of the second. Of a criterion that is given twice the last one holds.
+//! Each criterion has two forms, `NAME x` and `NOT-NAME x`: a connection matches if it meets all of the first
+//! form and none of the second. If a criterion is repeated, the last one counts.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -10,7 +10,7 @@ use crate::doc::Arg;
 use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFacts, ClientFilter, ClientKind};
 
-/// One of each criterion, or none.
+/// At most one of each criterion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Criteria {
@@ -28,19 +28,19 @@ pub struct Criteria {
     pub capa: Option<Vec<u8>>,
 }
 
-/// The flag letters that there are, some of which nobody can have yet.
+/// All flag letters, including those that are never set yet.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
-/// Which connections `SKIPME` leaves out.
+/// The value of `SKIPME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipMe {
-    /// The asking one, unless the request says otherwise.
+    /// Excludes the calling connection.
     Yes,
-    /// None, likewise.
+    /// Excludes none.
     No,
 }
 
-/// The filter that the arguments from `at` on describe.
+/// Parses a filter from the arguments from `at` on.
 pub fn parse(
     args: Args<'_>,
     mut at: usize,
@@ -79,7 +79,7 @@ pub fn parse(
     Ok(filter)
 }
 
-/// The ids at `at`; returns how many arguments they are.
+/// Parses the IDs at `at`; returns the number of arguments.
 fn parse_ids(args: Args<'_>, at: usize, ids: &mut Vec<u64>) -> Result<usize, CommandError> {
     let mut count = 0;
     while let Some(id) = args.get(at + count).and_then(parse_i64_strict) {
@@ -106,7 +106,7 @@ fn parse_criterion(
     value: &[u8],
     db_count: u32,
 ) -> Result<(), CommandError> {
-    // Most are compared as C strings in Valkey.
+    // Valkey compares most of them as C strings.
     let value = match criterion {
         b"db" | b"lib-name" | b"lib-ver" | b"user" => value,
         _ => up_to_nul(value),
@@ -163,13 +163,13 @@ fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result
 }
 
 impl ClientFilter {
-    /// Whether every connection is meant.
+    /// Whether every connection matches.
     #[must_use]
     pub fn keeps_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a connection is meant.
+    /// Whether a connection matches.
     #[must_use]
     pub fn keeps(&self, facts: &ClientFacts) -> bool {
         self.skip_id != Some(facts.id)
@@ -181,7 +181,7 @@ impl ClientFilter {
 }
 
 impl Criteria {
-    /// For each criterion that is given, whether the connection meets it.
+    /// Returns, for each given criterion, whether the connection meets it.
     fn answers<'a>(&'a self, facts: &'a ClientFacts) -> impl Iterator<Item = bool> + 'a {
         let same = |wanted: &Option<Vec<u8>>, is: &[u8]| wanted.as_ref().map(|wanted| wanted == is);
         let has_all = |wanted: &Option<Vec<u8>>, is: &str| {
@@ -241,7 +241,7 @@ const SKIPME: Arg =
     Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")]).token("SKIPME").optional();
 const MAXAGE: Arg = Arg::integer("maxage").token("MAXAGE").optional();
 
-/// The criteria of `CLIENT LIST` as documentation has them.
+/// Documentation of the criteria of `CLIENT LIST`.
 pub const LIST_DOC: &[Arg] = &criteria(
     [
         TYPE.since("5.0.0"),
@@ -255,7 +255,7 @@ pub const LIST_DOC: &[Arg] = &criteria(
     TYPES,
 );
 
-/// Those of `CLIENT KILL`, which had most of them earlier.
+/// Documentation of the criteria of `CLIENT KILL`, which had most of them earlier.
 pub const KILL_DOC: &[Arg] = &criteria(
     [
         ID.since("2.8.12"),
@@ -269,7 +269,7 @@ pub const KILL_DOC: &[Arg] = &criteria(
     NOT_KILL_TYPES,
 );
 
-/// These criteria, and those that both commands got together.
+/// Returns these criteria, and those added to both commands at the same time.
 const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Arg; 27] {
     [
         a,

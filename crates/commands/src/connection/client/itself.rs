@@ -1,4 +1,4 @@
-//! What a connection sets and asks of itself.
+//! State of the calling connection.
 
 use wire::request::Args;
 
@@ -209,7 +209,7 @@ pub const IMPORT_SOURCE: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
-/// Refuses a name that would break the lines of `CLIENT LIST`.
+/// Rejects a name that would break the format of `CLIENT LIST`.
 pub(in crate::connection) fn check_name(name: &[u8]) -> Result<(), CommandError> {
     if is_one_word(name) {
         return Ok(());

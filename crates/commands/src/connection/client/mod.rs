@@ -1,10 +1,10 @@
-//! `CLIENT`: what a connection tells and asks of itself and of the others.
+//! `CLIENT`: state of the calling connection and of others.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `itself.rs` | what it sets and asks of itself |
+//! | `itself.rs` | state of the calling connection |
 //! | `others.rs` | listing, closing, pausing and unblocking connections |
-//! | `filter.rs` | which connections `LIST` and `KILL` mean |
+//! | `filter.rs` | filters of `LIST` and `KILL` |
 //! | `tracking.rs` | client-side caching |
 
 mod filter;
@@ -54,18 +54,18 @@ pub const COMMAND: Command = Command::container(
     ],
 );
 
-/// Flags of what a connection does to itself.
+/// Flags of subcommands about the calling connection.
 const ITSELF: Flags =
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY).union(Flags::SESSION);
 
-/// Flags of what it does to others.
+/// Flags of subcommands about others.
 const OTHERS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn run_help(_ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     help::answer(&COMMAND, reply)
 }
 
-/// `ON` or `OFF`.
+/// Parses `ON` or `OFF`.
 fn on_or_off(word: &[u8]) -> Result<bool, CommandError> {
     if word.eq_token("on") {
         Ok(true)

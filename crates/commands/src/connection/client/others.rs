@@ -168,7 +168,7 @@ pub const UNBLOCK: Command = Command::keyless(
 .categories_too(Categories::CONNECTION);
 
 fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    // As Redis has it, the reason counts only where nothing follows it.
+    // As in Redis, the reason is ignored if other arguments follow.
     let with_error = match args
         .get(3)
         .filter(|_| args.len() == 4)

@@ -1,4 +1,4 @@
-//! Client-side caching: whether and how the connection is told what it may not keep any more.
+//! Client-side caching: the tracking subcommands of `CLIENT`.
 
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
@@ -75,7 +75,7 @@ pub const TRACKINGINFO: Command = Command::keyless(
 )
 .categories_too(Categories::CONNECTION);
 
-/// The number that `CLIENT GETREDIR` answers: -1 without tracking, 0 without a redirection.
+/// Returns the reply of `CLIENT GETREDIR`: -1 without tracking, 0 without a redirection.
 fn redirect(session: &Session) -> i64 {
     session.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
 }
@@ -124,7 +124,7 @@ impl<'a> TrackingOptions<'a> {
         Ok(options)
     }
 
-    /// Refuses what does not go together, or not with what the connection has now.
+    /// Rejects options that conflict with each other or with the current state of the connection.
     fn check(&self, session: &Session) -> Result<(), CommandError> {
         let choice = session.tracking.as_ref().map(|tracking| tracking.choice);
         let refusal = if !self.bcast && !self.prefixes.is_empty() {
@@ -147,7 +147,7 @@ impl<'a> TrackingOptions<'a> {
         Err(CommandError::new(refusal))
     }
 
-    /// Refuses prefixes of which one begins with another: a change would be told twice.
+    /// Rejects prefixes of which one begins with another: a change would be announced twice.
     fn check_prefixes(&self, session: &Session) -> Result<(), CommandError> {
         let overlap = |one: &[u8], other: &[u8]| one.starts_with(other) || other.starts_with(one);
         for (index, prefix) in self.prefixes.iter().enumerate() {
@@ -180,7 +180,7 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         options.check(ctx.session)?;
     }
     let mut out = reply.parts();
-    // What has become invalid until now is for what it was.
+    // Invalidations up to now are delivered according to the previous state.
     ctx.host.catch_up(ctx.session, &mut out);
     if is_on {
         begin(ctx, &options);
@@ -212,7 +212,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
                 ctx.host.listen(ctx.session, SubscriptionKind::Prefix, prefix);
             }
         }
-        // Within a transaction from the next command on.
+        // Inside a transaction: effective from the next command on.
         ctx.data.wanted = ctx.data.wanted.with_every_change(true);
     }
 }

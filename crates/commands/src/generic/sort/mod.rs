@@ -1,7 +1,7 @@
 //! `SORT` and `SORT_RO`
 //!
-//! Elements stay where they are: rows of references are sorted. What they are sorted by, and what is given for them, may
-//! be values of keys that no argument names; a request whose patterns lead to such keys runs under all latches.
+//! Elements are not moved: rows of references are sorted. Weights (`BY`) and results (`GET`) may be values of
+//! keys that are not among the arguments; a request with such patterns runs under all latches.
 
 mod options;
 mod rows;
@@ -100,7 +100,7 @@ fn reaches(args: Args<'_>, stores: bool) -> bool {
     SortOptions::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
 }
 
-/// Finds it in requests that are wrong elsewhere, too; the handler refuses those.
+/// Also finds it in requests with other errors; the handler rejects those.
 fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
     let mut destination = None;
     let mut index = 2;
@@ -146,7 +146,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
     Ok(out.done())
 }
 
-/// What is answered for the rows, as a list.
+/// Returns the list of results for the rows.
 fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &SortOptions<'_>) -> List {
     let mut list = List::new();
     let mut buffer = DecimalBuffer::new();
@@ -163,7 +163,7 @@ fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &SortOptions<'_>) -> List {
     list
 }
 
-/// Stores the list in place of whatever the destination holds, and answers its length.
+/// Stores the list in the destination, replaces any value, and replies with its length.
 fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
     let (destination, len) = (ctx.key(1), list.len());
     if len > 0 {
@@ -176,13 +176,13 @@ fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
     reply.integer(len as i64)
 }
 
-/// The elements to be given, in order.
+/// Returns the rows of the result, in order.
 fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Row<'c>>, CommandError> {
     let Some(entry) = ctx.data.find(ctx.key(0)) else { return Ok(Vec::new()) };
     let ValueRef::Object(object) = entry.value() else { return Err(CommandError::WRONG_TYPE) };
     let mut order = Order::of(options);
     if order == Order::Given && entry.kind() == Kind::Set && options.store.is_some() {
-        // What is stored must not depend on how a set happens to be kept.
+        // A stored result must not depend on the internal order of a set.
         order = Order::Text;
     }
     let mut rows = rows::of_object(object, order, options)?;
@@ -212,7 +212,7 @@ fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Ro
 
 const NOT_A_SCORE: CommandError = CommandError::new("ERR One or more scores can't be converted into double");
 
-/// The value that a pattern means for an element.
+/// Returns the value of a pattern for an element.
 fn look_up<'c>(ctx: &'c Ctx<'_>, pattern: Pattern<'_>, element: Item<'c>) -> Option<Item<'c>> {
     if pattern.is_element() {
         return Some(element);

@@ -1,4 +1,4 @@
-//! What the arguments of `SORT` say, which the planner wants to know as well.
+//! The options of `SORT`, which the planner uses, too.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -6,23 +6,23 @@ use wire::request::Args;
 use crate::error::{CommandError, up_to_nul};
 use crate::word::Word;
 
-/// Where the options begin.
+/// Argument index of the first option.
 const START: usize = 2;
 
-/// The options of a request.
+/// The parsed options.
 #[derive(Debug, Default)]
 pub(super) struct SortOptions<'a> {
     /// `BY`
     pub by: Option<Pattern<'a>>,
     /// Each `GET`, in order.
     pub get: Vec<Pattern<'a>>,
-    /// `LIMIT`: how many to leave out, and how many to give (negative: all).
+    /// `LIMIT`: how many to skip, and how many to return (negative: all).
     pub limit: Option<(i64, i64)>,
     /// `DESC`
     pub is_descending: bool,
     /// `ALPHA`
     pub is_alpha: bool,
-    /// `STORE`: which argument the destination is.
+    /// `STORE`: argument index of the destination.
     pub store: Option<usize>,
 }
 
@@ -30,26 +30,26 @@ pub(super) struct SortOptions<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern<'a>(pub &'a [u8]);
 
-/// The key that a pattern and an element make, and the field where its value is that of a hash.
+/// The key that results from a pattern and an element, and the field if the value is a hash.
 pub(super) struct Target<'a> {
-    /// The name of the key.
+    /// Name of the key.
     pub key: Vec<u8>,
-    /// What stands behind `->`.
+    /// The text after `->`.
     pub field: Option<&'a [u8]>,
 }
 
 impl<'a> Pattern<'a> {
-    /// Whether it stands for the element itself.
+    /// Whether the pattern stands for the element itself.
     pub fn is_element(self) -> bool {
         up_to_nul(self.0) == b"#"
     }
 
-    /// Whether it names a key for each element.
+    /// Whether the pattern yields a key for each element.
     pub fn names_keys(self) -> bool {
         self.star().is_some()
     }
 
-    /// The key for an element; `None` if the pattern has no place for it.
+    /// Returns the key for an element; `None` if the pattern has no placeholder.
     pub fn target(self, element: &[u8]) -> Option<Target<'a>> {
         let (before, after) = (&self.0[..self.star()?], &self.0[self.star()? + 1..]);
         let arrow = up_to_nul(after).windows(2).position(|pair| pair == b"->");
@@ -64,7 +64,7 @@ impl<'a> Pattern<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    /// Reads the options of a request; `STORE` is one of them if `stores`.
+    /// Parses the options of a request; `STORE` is allowed if `stores`.
     pub fn parse(args: Args<'a>, stores: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut at = START;
@@ -106,7 +106,7 @@ impl<'a> SortOptions<'a> {
         Ok(options)
     }
 
-    /// Whether keys are looked up that are not among the arguments.
+    /// Whether keys are accessed that are not among the arguments.
     pub fn reaches_other_keys(&self) -> bool {
         self.by.iter().chain(&self.get).any(|pattern| pattern.names_keys())
     }

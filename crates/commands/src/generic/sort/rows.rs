@@ -1,4 +1,4 @@
-//! The rows that `SORT` sorts: elements with what they are compared by.
+//! The rows that `SORT` sorts: elements with their sort keys.
 
 use std::cmp::Ordering;
 
@@ -8,32 +8,32 @@ use wire::number::parse_f64;
 use super::options::SortOptions;
 use crate::error::{CommandError, up_to_nul};
 
-/// An element, and what it is compared by.
+/// An element and its sort key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
     /// The element.
     pub item: Item<'a>,
-    /// Its number, in [`Order::Score`].
+    /// The number to compare, for [`Order::Score`].
     pub score: f64,
-    /// What a key says of it, in [`Order::WeightText`].
+    /// The text to compare, from a key, for [`Order::WeightText`].
     pub weight: Option<Item<'a>>,
 }
 
-/// What elements are compared by.
+/// The sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Nothing: they stay in the order that they have.
+    /// Unsorted: the existing order.
     Given,
-    /// Numbers, those of the elements or of what keys say of them.
+    /// By number: that of the element or of its weight.
     Score,
-    /// Their texts.
+    /// By text of the elements.
     Text,
-    /// The texts that keys say of them.
+    /// By text of the weights.
     WeightText,
 }
 
 impl Order {
-    /// The order that the options ask for.
+    /// Returns the order that the options specify.
     pub fn of(options: &SortOptions<'_>) -> Self {
         match options.by {
             Some(pattern) if !pattern.names_keys() => Self::Given,
@@ -44,7 +44,8 @@ impl Order {
     }
 }
 
-/// The elements of a value: all of them, or those within the limit if the order is given.
+/// Returns the elements of a value: all of them, or only those within the limit if the order is
+/// [`Order::Given`].
 pub(super) fn of_object<'a>(
     object: &'a Object,
     order: Order,
@@ -84,23 +85,23 @@ pub(super) fn of_object<'a>(
     Ok(rows)
 }
 
-/// The number that an element or a weight is the text of.
+/// Parses the number of an element or a weight.
 pub(super) fn score(item: Item<'_>) -> Option<f64> {
     match item {
         Item::Int(value) => Some(value as f64),
-        // Unlike elsewhere, hexadecimal numbers are none.
+        // Unlike elsewhere, hexadecimal numbers are rejected.
         Item::Bytes(text) if text.iter().any(|byte| matches!(byte, b'x' | b'X')) => None,
         Item::Bytes(text) => parse_f64(up_to_nul(text)),
     }
 }
 
-/// Sorts rows. What is equal stays in order.
+/// Sorts rows. The sort is stable.
 pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &SortOptions<'_>) {
     let is_stored = options.store.is_some();
     let compare = |a: &Row<'_>, b: &Row<'_>| match order {
         Order::Given => Ordering::Equal,
         Order::Score => {
-            // Zeros are equal whatever their sign, and there is no NaN.
+            // Zeros of either sign are equal, and there is no NaN.
             let order = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
             order.then_with(|| compare_texts(a.item, b.item, true))
         }
@@ -117,14 +118,14 @@ pub(super) fn sort(rows: &mut [Row<'_>], order: Order, options: &SortOptions<'_>
     }
 }
 
-/// Leaves what is within the limit.
+/// Keeps the rows within the limit.
 pub(super) fn cut(rows: &mut Vec<Row<'_>>, limit: Option<(i64, i64)>) {
     let (start, count) = window(limit, rows.len());
     rows.truncate(start + count);
     rows.drain(..start);
 }
 
-/// Where what is within the limit begins, and how much it is, of so many elements.
+/// Returns the start and length of the part within the limit, of `len` elements.
 fn window(limit: Option<(i64, i64)>, len: usize) -> (usize, usize) {
     let Some((offset, count)) = limit else { return (0, len) };
     let start = usize::try_from(offset).unwrap_or(0).min(len);
@@ -132,7 +133,8 @@ fn window(limit: Option<(i64, i64)>, len: usize) -> (usize, usize) {
     (start, count)
 }
 
-/// Compares as bytes. What is answered and not stored is compared as C strings are, in the collation of the C locale.
+/// Compares as bytes. Results that are not stored are compared as C strings, in the collation of the C
+/// locale.
 fn compare_texts(a: Item<'_>, b: Item<'_>, is_whole: bool) -> Ordering {
     let (mut a_buffer, mut b_buffer) = (DecimalBuffer::new(), DecimalBuffer::new());
     let (a, b) = (a.text(&mut a_buffer), b.text(&mut b_buffer));

@@ -1,4 +1,4 @@
-//! `COMMAND DOCS`: what people want to read about a command.
+//! `COMMAND DOCS`: the documentation of commands.
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -18,7 +18,7 @@ pub const DOCS: Command = Command::keyless(
     -2,
     FLAGS,
     Doc::new(Group::Server, "7.0.0", "Returns the documentation of the given commands, or of all.")
-        .complexity("O(N) where N is the number of commands asked for")
+        .complexity("O(N) where N is the number of commands given")
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,
 )

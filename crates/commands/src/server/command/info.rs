@@ -1,4 +1,4 @@
-//! `COMMAND` and `COMMAND INFO`: what dispatch knows of a command.
+//! `COMMAND` and `COMMAND INFO`: the properties of commands used for dispatch.
 
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -18,7 +18,7 @@ pub const INFO: Command = Command::keyless(
     -2,
     FLAGS,
     Doc::new(Group::Server, "2.8.13", "Returns details of the given commands, or of all.")
-        .complexity("O(N) where N is the number of commands asked for")
+        .complexity("O(N) where N is the number of commands given")
         .history(&[("7.0.0", "Without names it returns all commands.")])
         .args(&[Arg::string("command-name").optional().multiple()]),
     run,
@@ -26,7 +26,7 @@ pub const INFO: Command = Command::keyless(
 .categories_too(Categories::CONNECTION)
 .tips(ORDER);
 
-/// Every command's details.
+/// Replies with the details of all commands.
 pub fn all(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     static RENDERED: Rendered = Rendered::new(|out| {
         out.array(COMMANDS.len());
@@ -73,7 +73,7 @@ fn write(out: &mut ReplyBuffer<'_>, full_name: &str, command: &Command) {
     }
 }
 
-/// Flags that are our own business.
+/// Internal flags.
 const UNSHOWN: Flags = Flags::SESSION
     .union(Flags::NO_QUEUE)
     .union(Flags::NO_PAUSE)
@@ -94,16 +94,16 @@ fn write_flags(out: &mut ReplyBuffer<'_>, command: &Command, are_movable: bool) 
     }
 }
 
-/// Where keys are, as clients from before key specs understand it.
+/// Key positions for clients that do not support key specs.
 struct Places {
     first: i64,
     last: i64,
     step: i64,
-    /// Whether that is not all.
+    /// Whether there are keys at other positions.
     are_movable: bool,
 }
 
-/// The run of neighbouring keys that the specs describe together.
+/// Returns the range of adjacent keys that the specs describe together.
 fn places(command: &Command) -> Places {
     let mut places =
         Places { first: 0, last: 0, step: 0, are_movable: command.flags.contains(Flags::MOVABLEKEYS) };
@@ -187,7 +187,7 @@ fn write_search(out: &mut ReplyBuffer<'_>, kind: &str, parts: &[(&str, Value)]) 
     }
 }
 
-/// What happens to keys: the first four in capitals, as they are written everywhere.
+/// Writes the flags of a key spec: the first four in capitals, by convention.
 pub(super) fn write_key_flags(out: &mut ReplyBuffer<'_>, flags: KeyFlags) {
     out.set(flags.iter_names().count());
     let basic = KeyFlags::RW | KeyFlags::RO | KeyFlags::OW | KeyFlags::RM;

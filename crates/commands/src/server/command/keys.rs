@@ -54,7 +54,7 @@ fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
     Ok(out.done())
 }
 
-/// What a request does to the keys of a spec; where that depends on its options, they are looked at.
+/// Returns how a request accesses the keys of a spec; evaluates the options if it depends on them.
 fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
     let has = |word: &str| request.tail(3).iter().any(|arg| arg.eq_token(word));
@@ -67,7 +67,7 @@ fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
     }
 }
 
-/// Whether all operations of a `BITFIELD` request read; what makes no sense counts as a change.
+/// Whether a `BITFIELD` request only reads; an invalid operation counts as a change.
 fn only_gets(request: Args<'_>) -> bool {
     let mut at = 2;
     while let Some(word) = request.get(at) {
@@ -80,7 +80,7 @@ fn only_gets(request: Args<'_>) -> bool {
     at == request.len()
 }
 
-/// Each key of a request, with what happens to it.
+/// Returns each key of a request with its flags.
 fn keys_of(request: Args<'_>) -> Result<Vec<(&[u8], KeyFlags)>, CommandError> {
     let command = find(request).ok_or(CommandError::new("ERR Invalid command specified"))?;
     let specs = || command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));

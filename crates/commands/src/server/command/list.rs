@@ -44,11 +44,11 @@ fn run(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     Ok(out.done())
 }
 
-/// The commands and subcommands that pass the filter.
+/// Returns the commands and subcommands that match the filter.
 fn filtered(filter: &[u8], value: &[u8]) -> Result<Vec<&'static str>, CommandError> {
     let all = NUMBERED.iter();
     Ok(match up_to_nul(filter).to_ascii_lowercase().as_slice() {
-        // There are no modules, so none has brought a command.
+        // There are no modules, so no command belongs to one.
         b"module" => Vec::new(),
         b"aclcat" => {
             let category = Categories::all()

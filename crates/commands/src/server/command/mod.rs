@@ -1,12 +1,12 @@
-//! `COMMAND`: the table of commands, told to clients.
+//! `COMMAND`: the command table for clients.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `info.rs` | `COMMAND`, `COMMAND INFO`: what dispatch knows |
-//! | `docs.rs` | `COMMAND DOCS`: what people want to read |
+//! | `info.rs` | `COMMAND`, `COMMAND INFO`: properties used for dispatch |
+//! | `docs.rs` | `COMMAND DOCS`: documentation |
 //! | `keys.rs` | `COMMAND GETKEYS`, `GETKEYSANDFLAGS` |
 //! | `list.rs` | `COMMAND LIST` |
-//! | `rendered.rs` | replies about all commands, which are made once |
+//! | `rendered.rs` | cached replies about all commands |
 
 mod docs;
 mod info;

@@ -1,5 +1,5 @@
-//! Replies about all commands. They are long, and always the same: made at the first request, once for each protocol, and
-//! lent to connections afterwards.
+//! Replies about all commands. They are long and constant: generated at the first request, once for each
+//! protocol, and then shared with connections.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,14 +8,15 @@ use wire::reply::{Protocol, ReplyBuffer};
 use crate::context::Ctx;
 use crate::reply::{Replied, Reply};
 
-/// A reply that never changes.
+/// A constant reply.
 pub(super) struct Rendered {
     write: fn(&mut ReplyBuffer<'_>),
     resp2: OnceLock<Text>,
     resp3: OnceLock<Text>,
 }
 
-/// The reply in one protocol. What is lent lies between bytes of its own reply, so only the middle is.
+/// The reply in one protocol. A shared buffer must lie between bytes of the reply itself, so only the middle
+/// is shared.
 struct Text {
     first_line: Vec<u8>,
     middle: Arc<Vec<u8>>,
@@ -24,12 +25,12 @@ struct Text {
 const LINE_END: &[u8] = b"\r\n";
 
 impl Rendered {
-    /// The reply that `write` writes.
+    /// Creates the reply that `write` writes.
     pub(super) const fn new(write: fn(&mut ReplyBuffer<'_>)) -> Self {
         Self { write, resp2: OnceLock::new(), resp3: OnceLock::new() }
     }
 
-    /// Answers with it.
+    /// Writes the reply.
     pub(super) fn answer(&self, ctx: &Ctx<'_>, reply: Reply<'_>) -> Replied {
         let mut out = reply.parts();
         let protocol = out.protocol();

@@ -1,4 +1,4 @@
-//! `DEBUG` subcommands that look at keys, and the one that makes many of them.
+//! `DEBUG` subcommands that inspect or create keys.
 
 use base::DbIndex;
 use collections::{DecimalBuffer, Entry, ExpiryChange, Item, NewValue, Object, ValueRef};
@@ -22,7 +22,7 @@ pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, Com
         entry.access(),
         ctx.data.aging.idle_seconds(entry.access()),
     );
-    // Of its nodes, and of what the directives say about them.
+    // The nodes of the list, and the directives that apply to them.
     if let ValueRef::Object(Object::List(list)) = entry.value()
         && encoding == "quicklist"
     {
@@ -93,8 +93,8 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
     Ok(())
 }
 
-/// The length of a string as snapshots have it, before compression: small numbers take 1, 2 or 4 bytes, and before a text
-/// stands its length. 0 for other values.
+/// Returns the length of a string in a snapshot, before compression: small numbers take 1, 2 or 4 bytes;
+/// other text follows its length. 0 for other values.
 fn serialized_len(entry: Entry<'_>) -> usize {
     let text = text_of(entry);
     let number = parse_i64_strict(&text).and_then(|number| i32::try_from(number).ok());
@@ -109,18 +109,19 @@ fn serialized_len(entry: Entry<'_>) -> usize {
     }
 }
 
-/// The text of a string value.
+/// Returns the text of a string value.
 fn text_of(entry: Entry<'_>) -> Vec<u8> {
     let mut buffer = DecimalBuffer::new();
     entry.value().text(&mut buffer).unwrap_or_default().to_vec()
 }
 
-/// 40 hexadecimal digits that stand for a value.
+/// Returns a digest of a value, printed as 40 hexadecimal digits.
 fn digest_of(entry: Entry<'_>) -> u128 {
     let ValueRef::Object(object) = entry.value() else {
         return xxhash_rust::xxh3::xxh3_128(&text_of(entry));
     };
-    // Elements may lie in any order. An only one is told from a string of its own by what the sum begins with.
+    // The order of elements must not matter. The initial value distinguishes a single element from an equal
+    // string.
     let mut sum = !0;
     let mut add = |parts: &[Item<'_>]| {
         let mut text = Vec::new();
@@ -139,13 +140,13 @@ fn digest_of(entry: Entry<'_>) -> u128 {
         Object::SortedSet(set) => set
             .iter()
             .for_each(|(member, score)| add(&[Item::Bytes(member), Item::Bytes(&score.to_be_bytes())])),
-        // The text that shows all of what is in it, in its order.
+        // The debug text shows the whole content, in order.
         other => add(&[Item::Bytes(format!("{other:?}").as_bytes())]),
     }
     sum
 }
 
-/// `DEBUG DIGEST`: the same for the same data, in whatever order it came; zero for none.
+/// `DEBUG DIGEST`: equal for equal data, whatever its order; zero for an empty dataset.
 pub(super) fn digest(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut digest = 0;
     for db in 0..ctx.data.keyspace().db_count() {
@@ -203,8 +204,8 @@ pub(super) fn value_table_stats(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<R
     Ok(reply.verbatim(b"txt", text.as_bytes()))
 }
 
-/// What is told of a table with so many entries. Its size is an estimate: as many places as buckets of seven that are three
-/// quarters full would have.
+/// Describes a table with `count` entries. The size is an estimate: the places of buckets of seven that are
+/// three quarters full.
 fn table_text(count: u64, what: &str) -> String {
     let places = (count * 4 / 3).next_power_of_two();
     format!("Hash table 0 stats (main hash table):\n table size: {places}\n number of {what}: {count}\n")

@@ -1,12 +1,13 @@
-//! `DEBUG`: what tests and the curious need, for those whom `enable-debug-command` allows it.
+//! `DEBUG`: subcommands for tests and debugging, allowed by `enable-debug-command`.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `keys.rs` | looking at keys, making many of them |
+//! | `keys.rs` | inspecting and creating keys |
 //! | `protocol.rs` | replies of every type |
 //! | here | everything else |
 //!
-//! Invariant: every subcommand asks [`Session::may_debug`](crate::session::Session::may_debug), and so does whoever refuses one that is not there.
+//! Invariant: every subcommand checks [`Session::may_debug`](crate::session::Session::may_debug), and so does
+//! the rejection of an unknown subcommand.
 
 mod keys;
 mod protocol;
@@ -152,7 +153,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "stringmatch-len" => {
             let length = parse_i64_strict(args.at(2)).and_then(|length| usize::try_from(length).ok());
             let text = vec![b'a'; length.ok_or(CommandError::NOT_AN_INTEGER)?];
-            // Only how long it takes is of interest.
+            // Only the duration matters.
             std::hint::black_box(base::glob::matches(args.at(3), &text));
         }
         "client-enforce-reply-list" => {

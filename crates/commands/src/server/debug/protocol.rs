@@ -1,4 +1,4 @@
-//! `DEBUG PROTOCOL`: an example of each type of reply, those that clients' tests know.
+//! `DEBUG PROTOCOL`: an example of each reply type, as expected by the tests of client libraries.
 
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -8,7 +8,7 @@ const UNKNOWN: CommandError = CommandError::new(
      string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
 );
 
-/// A reply of the type with this name.
+/// Replies with an example of the named type.
 pub(super) fn example(name: &[u8], reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     match name.to_ascii_lowercase().as_slice() {
@@ -45,7 +45,7 @@ pub(super) fn example(name: &[u8], reply: Reply<'_>) -> Result<Replied, CommandE
             return Err(CommandError::new("ERR RESP2 is not supported by this command"));
         }
         b"push" => {
-            // What is pushed while a command runs follows its reply.
+            // A push during a command follows its reply.
             out.bulk(b"Some real reply following the push reply");
             out.push(2);
             out.bulk(b"server-cpu-usage");
