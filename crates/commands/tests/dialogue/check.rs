@@ -1,20 +1,20 @@
-//! The one helper of all dialogues: holds one, and compares.
+//! The test helper of all dialogues: runs a dialogue and compares the replies.
 //!
 //! Notation, by the first characters of a line:
 //!
 //! | line | means |
 //! |---|---|
 //! | `> SET k "a\x00b" {xy*1000}` | a request, with the quotes of inline requests; `{xy*1000}` is `xy` 1000 times |
-//! | `@resp3`, `@resp2` | the protocol from here on (first is RESP2) |
-//! | `@wait 20` | so many milliseconds go by |
+//! | `@resp3`, `@resp2` | the protocol from here on (initially RESP2) |
+//! | `@wait 20` | advances the time by this many milliseconds |
 //! | `@config maxmemory 100mb` | sets a directive |
-//! | `@inspect k` | the encoding of a key and how long it lives, on the line below |
-//! | `@ours REASON` | this dialogue is not for a real server: it has other ways here |
-//! | `@valkey REASON` | likewise, but Valkey answers the same; `@redis-8.4 REASON`: Redis does from that version on |
-//! | `@differs redis REASON` | the next reply of Redis is another one (`redis-8.4`: from that version on, `redis<8.4`: before it) |
-//! | `@may-differ redis REASON` | the next reply of Redis is not compared: it is another one at times |
+//! | `@inspect k` | the encoding and the TTL of a key, on the line below |
+//! | `@ours REASON` | the dialogue is not run against real servers: they behave differently |
+//! | `@valkey REASON` | likewise, but Valkey gives the same replies; `@redis-8.4 REASON`: Redis from that version on |
+//! | `@differs redis REASON` | the next reply of Redis is different (`redis-8.4`: from that version on, `redis<8.4`: before it) |
+//! | `@may-differ redis REASON` | the next reply of Redis is not compared: it may vary |
 //! | `# ...` | a remark |
-//! | anything else | a reply as [`show`](crate::show) has it; these are compared |
+//! | anything else | a reply in the format of [`show`](crate::show); these are compared |
 
 use expect_test::Expect;
 use wire::reply::Protocol;
@@ -28,23 +28,23 @@ use crate::show::show;
 
 /// The server in a dialogue.
 pub trait Server {
-    /// What a real server is; `None` for ours.
+    /// The identity of a real server; `None` for ours.
     fn identity(&self) -> Option<&Identity> {
         None
     }
-    /// Answers a request; `None`: no reply.
+    /// Runs a request and returns its reply; `None`: no reply.
     fn request(&mut self, args: &[Vec<u8>]) -> Option<Reply>;
     /// Switches the protocol.
     fn set_protocol(&mut self, protocol: Protocol);
-    /// Lets time go by.
+    /// Advances the time.
     fn wait(&mut self, ms: u64);
-    /// Encoding of a key, and the milliseconds it lives; `None`: no such key.
+    /// Returns the encoding of a key and its TTL in milliseconds; `None`: no such key.
     fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)>;
     /// Sets a directive.
     fn configure(&mut self, name: &str, value: &str);
 }
 
-/// Holds the dialogue whose requests are in `script`, and compares the replies.
+/// Runs the dialogue with the requests in `script`, and compares the replies.
 #[track_caller]
 pub fn check(script: Expect) {
     let text = dedented(&script);
@@ -58,13 +58,13 @@ pub fn check(script: Expect) {
     }
 }
 
-/// The dialogue with the replies that `server` gives.
+/// Returns the dialogue with the replies of `server`.
 fn held(text: &str, server: &mut dyn Server) -> String {
     let mut transcript = String::new();
     let mut marks = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        // A pushed message is shown with `>` and no blank behind it.
+        // A push is shown with `>` and no blank after it.
         if !line.starts_with("> ") && !line.starts_with(['@', '#']) && !line.is_empty() {
             continue;
         }
@@ -107,7 +107,7 @@ fn held(text: &str, server: &mut dyn Server) -> String {
     transcript
 }
 
-/// What `@inspect` shows. Up to 100 ms of a life may have gone by at a real server.
+/// Returns the line of `@inspect`. The TTL on a real server may be up to 100 ms shorter.
 fn inspected(key: &[u8], server: &mut dyn Server) -> String {
     match server.inspect(key) {
         None => "no key".to_owned(),
@@ -127,7 +127,7 @@ fn direct(directive: &str, server: &mut dyn Server) {
     }
 }
 
-/// The text without the indentation of the source that it stands in, as `expect-test` compares it.
+/// Returns the text without the indentation of the source, as `expect-test` compares it.
 fn dedented(script: &Expect) -> String {
     let text = script.data.trim_start_matches('\n');
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
@@ -136,7 +136,7 @@ fn dedented(script: &Expect) -> String {
     text.split_inclusive('\n').map(dedented).collect()
 }
 
-/// The words of a request.
+/// Splits a request into words.
 fn split(request: &str) -> Vec<Vec<u8>> {
     let line = format!("{request}\r\n");
     let mut batch = Batch::new();
@@ -145,7 +145,7 @@ fn split(request: &str) -> Vec<Vec<u8>> {
     batch.requests(line.as_bytes()).flatten().map(repeated).collect()
 }
 
-/// `{text*count}` written out; other words as they are.
+/// Expands `{text*count}`; returns other words unchanged.
 fn repeated(word: &[u8]) -> Vec<u8> {
     let written_out = || {
         let inner = word.strip_prefix(b"{")?.strip_suffix(b"}")?;

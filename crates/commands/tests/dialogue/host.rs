@@ -1,4 +1,4 @@
-//! The little of a server that commands find around them in a dialogue. What makes no sense there panics.
+//! The minimal host of a dialogue. Methods that dialogues do not use panic.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use commands::subscriptions::SubscriptionKind;
 use config::{Config, SetCaller};
 use wire::reply::ReplyBuffer;
 
-/// A host with a clock and a configuration, and nothing else going on.
+/// A host with a clock and a configuration, and no other state.
 pub struct TestHost {
     /// Unix time in milliseconds.
     pub clock: Rc<Cell<i64>>,
@@ -167,7 +167,7 @@ impl Host for TestHost {
 
     fn catch_up(&self, _: &mut Session, _: &mut ReplyBuffer<'_>) {}
 
-    /// There is one connection, and what it listens to is known to its session only: nobody to publish to.
+    /// There is one connection, and only its session keeps the subscriptions: no other subscribers.
     fn publish_message(&self, _: SubscriptionKind, _: &[u8], _: &[u8]) -> u64 {
         0
     }

@@ -1,8 +1,8 @@
-//! Dialogues with the commands: requests and the replies they must get, command family by command family.
+//! Dialogues with the commands: requests and the expected replies, command family by command family.
 //!
-//! A dialogue is a text: each request behind `> `, its reply below. `UPDATE_EXPECT=1` fills in the replies.
-//! With `DIALOGUE_PEER=host:port` the same dialogues are held with a real Redis or Valkey server instead, which is
-//! how the expectations here were verified: what does not hold there is marked, with the reason.
+//! A dialogue is a text: each request after `> `, its reply below. `UPDATE_EXPECT=1` fills in the replies.
+//! With `DIALOGUE_PEER=host:port` the dialogues run against a real Redis or Valkey server instead, which is
+//! how the expectations were verified: replies that differ there are marked, with the reason.
 //! `tests/dialogues` does that with each of the peers.
 //!
 //! Start reading at [`check::check`], which has the notation.

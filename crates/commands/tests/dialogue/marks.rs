@@ -1,8 +1,8 @@
-//! For which real servers a dialogue, or one reply in it, does not hold, and why.
+//! Marks: the real servers for which a dialogue, or one of its replies, does not hold, and why.
 //!
-//! A scope is `valkey` or `redis`, with `-8.4` from that version on, with `<8.4` before it.
+//! A scope is `valkey` or `redis`; suffix `-8.4`: from that version on, `<8.4`: before it.
 
-/// What a real server says that it is.
+/// The product and version of a real server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// `valkey` or `redis`.
@@ -12,7 +12,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From the text of `INFO server`.
+    /// Parses the text of `INFO server`.
     pub fn of_info(info: &str) -> Self {
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let (product, text) = match field("valkey_version") {
@@ -23,21 +23,21 @@ impl Identity {
     }
 }
 
-/// A line of a dialogue that says where it holds.
+/// A line of a dialogue that limits where it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// `@ours`: not held with any real server.
+    /// `@ours`: not run against real servers.
     Ours,
-    /// `@valkey`, `@redis-8.4`: held with these; several such lines add up.
+    /// `@valkey`, `@redis-8.4`: run against these; several such lines add up.
     Held(&'a str),
-    /// `@differs redis`: the next reply of these is another one.
+    /// `@differs redis`: the next reply of these is different.
     Differs(&'a str),
     /// `@may-differ redis`: the next reply of these is not compared.
     MayDiffer(&'a str),
 }
 
 impl<'a> Mark<'a> {
-    /// The mark that a line is, if it is one.
+    /// Parses a line; `None` if it is not a mark.
     pub fn parse(line: &'a str) -> Option<Self> {
         let (word, rest) = line.strip_prefix('@')?.split_once(' ').unwrap_or((&line[1..], ""));
         let (mark, reason) = match word {
@@ -54,7 +54,7 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// Whether a dialogue can be held with this server.
+/// Whether a dialogue holds for this server.
 pub fn is_held_with(text: &str, server: &Identity) -> bool {
     let mut marks = text.lines().filter_map(Mark::parse).filter_map(|mark| match mark {
         Mark::Ours => Some(false),
@@ -65,7 +65,7 @@ pub fn is_held_with(text: &str, server: &Identity) -> bool {
     marks.fold(first, |any, one| any || one)
 }
 
-/// Whether a scope has this server in it.
+/// Whether a scope includes this server.
 pub fn covers(scope: &str, server: &Identity) -> bool {
     let Some(rest) = scope.strip_prefix(server.product) else { return false };
     match rest.split_at_checked(1) {

@@ -1,5 +1,5 @@
-//! Our side of a dialogue: looks a request up in the table, finds its keys, takes its latches and runs it, as the
-//! server does, but alone on an own keyspace and with a clock that stands still unless it is told to go on.
+//! Our side of a dialogue: looks up a request in the table, finds its keys, acquires its latches and runs it,
+//! like the server, but single-threaded, on its own keyspace and with a clock that only `@wait` advances.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use wire::response::Reply;
 use crate::check::Server;
 use crate::host::TestHost;
 
-/// When every dialogue begins: 2030-01-01.
+/// The start time of every dialogue: 2030-01-01.
 const START_MS: i64 = 1_893_456_000_000;
 
 const DB_COUNT: usize = 16;
@@ -30,7 +30,7 @@ const ANY_SEED: [u64; 4] = [1, 2, 3, 4];
 
 static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
 
-/// Emptied keyspaces of dialogues that are over. They live for ever, as those of the server do.
+/// Emptied keyspaces of completed dialogues. They are never freed, like those of the server.
 static FREE: Mutex<Vec<&'static Keyspace>> = Mutex::new(Vec::new());
 
 /// A server that consists of the commands, a keyspace and one connection.
@@ -107,7 +107,7 @@ impl Ours {
         for lent in std::mem::take(effects.lending.lent()).into_iter_from_end() {
             out.splice(lent.at..lent.at, lent.text.iter().copied());
         }
-        // Nobody else is there who could end the wait before its time.
+        // No other connection can end the wait before its timeout.
         if let Some(blocked) = self.session.blocked.take() {
             let timeout = blocked.timeout.expect("a wait in a dialogue has an end");
             self.clock.set(self.clock.get() + timeout.as_millis() as i64);
@@ -116,7 +116,7 @@ impl Ours {
         Ok(())
     }
 
-    /// Deletes what a read came upon and found expired.
+    /// Deletes expired keys that a read found.
     fn delete_expired(&mut self, args: Args<'_>, planned: &[PlannedKey]) {
         if !self.view.saw_expired.replace(false) || self.config.borrow().import_mode {
             return;
@@ -138,7 +138,7 @@ impl Ours {
             Access::None | Access::Connections => return,
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
-            // More than it needs, which nobody else could notice.
+            // More than needed, which no other connection can observe.
             Access::Queued => Mode::Write,
             Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
@@ -214,7 +214,7 @@ impl Server for Ours {
     }
 }
 
-/// The command or subcommand that a request names.
+/// Returns the full name of a command or subcommand.
 fn full_name(found: Found) -> &'static str {
     &NUMBERED[found.id.0 as usize].0
 }

@@ -1,6 +1,6 @@
-//! The other side of a dialogue as a real Redis or Valkey server, at the address in `DIALOGUE_PEER`.
+//! A real Redis or Valkey server as the other side of a dialogue, at the address in `DIALOGUE_PEER`.
 //!
-//! Dialogues take turns: each empties the server first and puts its directives back when it is over.
+//! Dialogues run one at a time: each first empties the server, and at the end restores its directives.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,13 +20,13 @@ pub struct Peer {
     stream: TcpStream,
     received: Vec<u8>,
     identity: Identity,
-    /// Directives and their values from before.
+    /// Changed directives and their previous values.
     changed: Vec<(String, Vec<u8>)>,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Peer {
-    /// Connects, unless the dialogue is not for this server.
+    /// Connects, unless the dialogue does not hold for this server.
     pub fn connect(address: &str, dialogue: &str) -> Option<Self> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = TcpStream::connect(address).expect("the server of DIALOGUE_PEER answers");

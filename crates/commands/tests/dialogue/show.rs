@@ -1,10 +1,10 @@
-//! Replies for people: one line each, and every type to be told from every other.
+//! Printing of replies: one line each, with a distinct format for each type.
 //!
 //! | shown | is |
 //! |---|---|
 //! | `+OK`, `-ERR no` | simple string, error |
 //! | `12` | integer |
-//! | `"a\x00b"` | bulk string; of a long one the beginning and the size: `"aaaa"...(1000)` |
+//! | `"a\x00b"` | bulk string; for a long one its beginning and size: `"aaaa"...(1000)` |
 //! | `$-1`, `*-1`, `_` | null of RESP2 as string and as array, null of RESP3 |
 //! | `,1.5`, `#t`, `(123` | double, boolean, big number |
 //! | `txt:"hi"` | verbatim string |
@@ -18,7 +18,7 @@ use wire::response::Reply;
 const SHOWN_SIZE_MAX: usize = 200;
 const BEGINNING_SIZE: usize = 20;
 
-/// The reply as a line of text.
+/// Formats the reply as one line.
 pub fn show(reply: &Reply) -> String {
     let mut out = String::new();
     write_reply(reply, &mut out).expect("a string takes everything");
@@ -62,7 +62,7 @@ fn write_bulk(bytes: &[u8], out: &mut String) -> std::fmt::Result {
     write!(out, "...({})", bytes.len())
 }
 
-/// As Rust escapes bytes, but for single quotes, which need it not.
+/// Escapes bytes like Rust, except for single quotes.
 fn write_quoted(bytes: &[u8], out: &mut String) -> std::fmt::Result {
     write!(out, "\"{}\"", bytes.escape_ascii().to_string().replace("\\'", "'"))
 }

@@ -1,4 +1,4 @@
-//! `CLIENT` and its subcommands, as far as one connection alone can tell
+//! `CLIENT` and its subcommands, tested with a single connection
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! `EXPIRE` and its relatives, `TTL` and its relatives, `PERSIST`
+//! `EXPIRE` and its variants, `TTL` and its variants, `PERSIST`
 
 use expect_test::expect;
 

@@ -105,7 +105,7 @@ fn bad_ones() {
     "#]]);
 }
 
-/// Valkey 9 decides by what key, expiry and value take together; Redis by the value alone.
+/// Valkey 9 decides by the total size of key, expiry and value; Redis by the value alone.
 #[test]
 fn what_is_embedded() {
     check(expect![[r#"

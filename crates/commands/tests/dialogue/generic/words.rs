@@ -1,4 +1,4 @@
-//! Words of the grammar end where a C string does, as Redis compares them.
+//! Tokens of the grammar end at a NUL, as Redis compares C strings.
 
 use expect_test::expect;
 

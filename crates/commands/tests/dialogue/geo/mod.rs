@@ -1,4 +1,4 @@
-//! Places on earth.
+//! Geospatial indexes.
 
 mod places;
 mod radius;

@@ -1,4 +1,4 @@
-//! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their forms that only read
+//! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their read-only forms
 
 use expect_test::expect;
 

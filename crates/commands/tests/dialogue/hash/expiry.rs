@@ -1,4 +1,4 @@
-//! Expiry of fields: `HEXPIRE` and its relatives, `HTTL` and its, `HPERSIST`, and what other commands make of it
+//! Expiry of fields: `HEXPIRE`, `HTTL` and their variants, `HPERSIST`, and the effect on other commands
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Blocking commands of a connection that is alone, whose waits end by their time.
+//! Blocking commands of a single connection, which always time out.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! What `OBJECT ENCODING` shows of lists
+//! `OBJECT ENCODING` of lists
 
 use expect_test::expect;
 

@@ -1,3 +1,3 @@
-//! Publish and subscribe, as far as one connection can tell.
+//! Publish and subscribe, tested with a single connection.
 
 mod subscribe;

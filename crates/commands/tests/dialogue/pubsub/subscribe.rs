@@ -1,4 +1,4 @@
-//! `SUBSCRIBE` and its kin, `PUBLISH`, `PUBSUB`
+//! `SUBSCRIBE` and its variants, `PUBLISH`, `PUBSUB`
 
 use expect_test::expect;
 

@@ -1,4 +1,5 @@
-//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`: what can be told of a server that has done nothing
+//! `SLOWLOG`, `COMMANDLOG`, `LATENCY`, `MEMORY`, `DEBUG`, `INFO`, `TIME` and `LOLWUT`, as far as an idle
+//! server shows
 
 use expect_test::expect;
 
@@ -102,7 +103,7 @@ fn memory() {
     "#]]);
 }
 
-/// A block of 16 bytes, and the key's part of the table.
+/// A block of 16 bytes, and the key's share of the table.
 #[test]
 fn memory_usage() {
     check(expect![[r#"

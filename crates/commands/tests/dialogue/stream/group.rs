@@ -4,7 +4,8 @@ use expect_test::expect;
 
 use crate::check::check;
 
-/// As in Redis from 8.4 on. Valkey 9.1 and older versions of Redis keep what they are given, and have a lag below 0.
+/// As in Redis from 8.4 on. Valkey 9.1 and older versions of Redis store the given number, and have a
+/// negative lag.
 #[test]
 fn a_group_has_read_no_more_than_there_ever_was() {
     check(expect![[r#"

@@ -1,4 +1,4 @@
-//! `WATCH` and `UNWATCH`, as far as one connection can tell
+//! `WATCH` and `UNWATCH`, tested with a single connection
 
 use expect_test::expect;
 
