@@ -19,7 +19,7 @@ pub const COMMAND: Command = Command::keyless(
         .union(Flags::NO_AUTH)
         .union(Flags::ALLOW_BUSY)
         .union(Flags::SESSION),
-    Doc::new(Group::Connection, "1.0.0", "Authenticates the connection.")
+    Doc::new(Group::Connection, "1.0.0", "Authenticates the connection as a user.")
         .complexity("O(N) where N is the number of passwords of the user")
         .history(&[("6.0.0", "Takes a user's name before the password.")])
         .args(&[Arg::string("username").optional().since("6.0.0"), Arg::string("password")]),

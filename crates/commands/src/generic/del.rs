@@ -17,7 +17,7 @@ pub const DEL: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RM.union(KeyFlags::DELETE))],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    doc: Doc::new(Group::Generic, "1.0.0", "Deletes one or more keys.")
+    doc: Doc::new(Group::Generic, "1.0.0", "Deletes keys and their values.")
         .complexity("O(N) where N is the number of keys; for each that is no string O(M) for its M elements.")
         .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],
@@ -36,7 +36,7 @@ pub const UNLINK: Command = Command {
     doc: Doc::new(
         Group::Generic,
         "4.0.0",
-        "Deletes one or more keys. The memory of large values is freed asynchronously.",
+        "Deletes keys and frees the memory of large values asynchronously.",
     )
     .complexity("O(1) for each key; the memory is given back elsewhere.")
     .args(&[Arg::key("key", 0).multiple()]),

@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Generic, "2.2.3", "A container for commands that inspect the value of a key.")
+    doc: Doc::new(Group::Generic, "2.2.3", "Subcommands that inspect the value of a key.")
         .complexity("Depends on the subcommand."),
     subcommands: &[
         sub("encoding", "2.2.3", "Returns the internal encoding of a value.", encoding),

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
     tips: &[],
-    doc: Doc::new(Group::Generic, "2.2.0", "Removes the expiration time of a key.")
+    doc: Doc::new(Group::Generic, "2.2.0", "Makes a key persistent by removing its expiration time.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],
     run,

@@ -22,13 +22,9 @@ pub const GEOPOS: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(
-        Group::Geo,
-        "3.2.0",
-        "Returns the longitude and latitude of members of a geospatial index.",
-    )
-    .complexity("O(1) for each place.")
-    .args(&[Arg::key("key", 0), Arg::string("member").optional().multiple()]),
+    doc: Doc::new(Group::Geo, "3.2.0", "Returns the coordinates of members of a geospatial index.")
+        .complexity("O(1) for each place.")
+        .args(&[Arg::key("key", 0), Arg::string("member").optional().multiple()]),
     subcommands: &[],
     run: run_geopos,
 };
@@ -58,8 +54,12 @@ pub const GEODIST: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Geo, "3.2.0", "Returns the distance between two members of a geospatial index.")
-        .args(&[Arg::key("key", 0), Arg::string("member1"), Arg::string("member2"), UNIT.optional()]),
+    doc: Doc::new(
+        Group::Geo,
+        "3.2.0",
+        "Returns the distance between two geospatial index members in a unit.",
+    )
+    .args(&[Arg::key("key", 0), Arg::string("member1"), Arg::string("member2"), UNIT.optional()]),
     subcommands: &[],
     run: run_geodist,
 };

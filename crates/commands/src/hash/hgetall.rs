@@ -18,7 +18,7 @@ pub const HGETALL: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns all fields and values of a hash.")
+    doc: Doc::new(Group::Hash, "2.0.0", "Returns each field of a hash with its value.")
         .complexity("O(N) where N is the number of fields.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],

@@ -18,8 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::Hash, "2.0.0", "Returns the number of fields in a hash.")
-        .args(&[Arg::key("key", 0)]),
+    doc: Doc::new(Group::Hash, "2.0.0", "Counts the fields of a hash.").args(&[Arg::key("key", 0)]),
     subcommands: &[],
     run,
 };

@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
     tips: &[],
-    doc: Doc::new(Group::List, "2.2.0", "Inserts an element before or after another element of a list.")
+    doc: Doc::new(Group::List, "2.2.0", "Inserts an element into a list before or after a given one.")
         .complexity("O(N) where N is the number of elements up to the pivot.")
         .args(&[
             Arg::key("key", 0),

@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Returns the length of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Returns the number of elements of a list.")
         .complexity("O(1)")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],

@@ -23,7 +23,7 @@ pub const LPOP: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
     tips: &[],
-    doc: Doc::new(Group::List, "1.0.0", "Removes and returns the first elements of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Pops elements from the front of a list.")
         .complexity("O(N) where N is the number of elements returned")
         .history(&[("6.2.0", "Added the `count` argument.")])
         .args(ARGS),
@@ -34,7 +34,7 @@ pub const LPOP: Command = Command {
 /// `RPOP key [count]`
 pub const RPOP: Command = Command {
     name: "rpop",
-    doc: Doc::new(Group::List, "1.0.0", "Removes and returns the last elements of a list.")
+    doc: Doc::new(Group::List, "1.0.0", "Pops elements from the back of a list.")
         .complexity("O(N) where N is the number of elements returned")
         .history(&[("6.2.0", "Added the `count` argument.")])
         .args(ARGS),

@@ -15,7 +15,7 @@ const FLAGS: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE);
 /// `PUBSUB subcommand ...`
 pub const COMMAND: Command = Command::container(
     "pubsub",
-    Doc::new(Group::Pubsub, "2.8.0", "A container for Pub/Sub introspection commands.")
+    Doc::new(Group::Pubsub, "2.8.0", "Subcommands that inspect channels and patterns.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(

@@ -15,7 +15,7 @@ use crate::word::Word;
 /// `ACL subcommand ...`
 pub const COMMAND: Command = Command::container(
     "acl",
-    Doc::new(Group::Server, "6.0.0", "A container for access control list (ACL) commands.")
+    Doc::new(Group::Server, "6.0.0", "Subcommands for users and their permissions (ACL).")
         .complexity("Depends on subcommand."),
     &[
         CAT,

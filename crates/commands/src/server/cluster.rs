@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 /// `CLUSTER subcommand ...`
 pub const COMMAND: Command = Command::container(
     "cluster",
-    Doc::new(Group::Cluster, "3.0.0", "A container for cluster commands.")
+    Doc::new(Group::Cluster, "3.0.0", "Subcommands for the nodes and slots of the cluster.")
         .complexity("Depends on subcommand."),
     &[
         help::command(Group::Cluster, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply)),

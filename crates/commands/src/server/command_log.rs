@@ -14,8 +14,7 @@ use crate::reply::{Replied, Reply};
 /// `SLOWLOG subcommand ...`
 pub const SLOWLOG: Command = Command::container(
     "slowlog",
-    Doc::new(Group::Server, "2.2.12", "A container for slow log commands.")
-        .complexity("Depends on subcommand."),
+    Doc::new(Group::Server, "2.2.12", "Subcommands for the slow log.").complexity("Depends on subcommand."),
     &[
         Command::keyless(
             "get",
@@ -37,7 +36,7 @@ pub const SLOWLOG: Command = Command::container(
             "len",
             2,
             FLAGS,
-            Doc::new(Group::Server, "2.2.12", "Returns the number of entries in the slow log."),
+            Doc::new(Group::Server, "2.2.12", "Counts the entries of the slow log."),
             |ctx, _, reply| Ok(reply.integer(ctx.host.command_log_len(CommandLog::Slow) as i64)),
         )
         .tips(LEN_TIPS),
@@ -59,7 +58,7 @@ pub const SLOWLOG: Command = Command::container(
 /// `COMMANDLOG subcommand ...`
 pub const COMMANDLOG: Command = Command::container(
     "commandlog",
-    Doc::new(Group::Server, "8.1.0", "A container for commands about the logs of slow and large commands.")
+    Doc::new(Group::Server, "8.1.0", "Subcommands for the logs of slow and large commands.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(
@@ -77,7 +76,7 @@ pub const COMMANDLOG: Command = Command::container(
             "len",
             3,
             FLAGS,
-            Doc::new(Group::Server, "8.1.0", "Returns the number of entries in a command log.").args(&[TYPE]),
+            Doc::new(Group::Server, "8.1.0", "Counts the entries of a command log.").args(&[TYPE]),
             |ctx, args, reply| Ok(reply.integer(ctx.host.command_log_len(parse_log(args.at(2))?) as i64)),
         )
         .tips(LEN_TIPS),

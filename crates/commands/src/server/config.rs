@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 /// `CONFIG subcommand ...`
 pub const COMMAND: Command = Command::container(
     "config",
-    Doc::new(Group::Server, "2.0.0", "A container for server configuration commands.")
+    Doc::new(Group::Server, "2.0.0", "Subcommands for the server configuration.")
         .complexity("Depends on subcommand."),
     &[
         GET,

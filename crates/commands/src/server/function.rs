@@ -13,7 +13,7 @@ use crate::word::Word;
 /// `FUNCTION subcommand ...`
 pub const COMMAND: Command = Command::container(
     "function",
-    Doc::new(Group::Scripting, "7.0.0", "A container for function commands.")
+    Doc::new(Group::Scripting, "7.0.0", "Subcommands for server-side functions.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(

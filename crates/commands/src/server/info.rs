@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command::keyless(
     "info",
     -1,
     Flags::LOADING.union(Flags::STALE),
-    Doc::new(Group::Server, "1.0.0", "Returns information and statistics about the server.")
+    Doc::new(Group::Server, "1.0.0", "Returns information and statistics of the server, by section.")
         .history(&[("7.0.0", "Takes several sections.")])
         .args(&[Arg::string("section").optional().multiple()]),
     run,

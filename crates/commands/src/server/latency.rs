@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 /// `LATENCY subcommand ...`
 pub const COMMAND: Command = Command::container(
     "latency",
-    Doc::new(Group::Server, "2.8.13", "A container for latency diagnostics commands.")
+    Doc::new(Group::Server, "2.8.13", "Subcommands for latency diagnostics.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(

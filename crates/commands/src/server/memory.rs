@@ -17,7 +17,7 @@ use crate::word::Word;
 /// `MEMORY subcommand ...`
 pub const COMMAND: Command = Command::container(
     "memory",
-    Doc::new(Group::Server, "4.0.0", "A container for memory diagnostics commands.")
+    Doc::new(Group::Server, "4.0.0", "Subcommands for memory diagnostics.")
         .complexity("Depends on subcommand."),
     &[
         Command::keyless(

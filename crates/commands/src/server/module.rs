@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 /// `MODULE subcommand ...`
 pub const COMMAND: Command = Command::container(
     "module",
-    Doc::new(Group::Server, "4.0.0", "A container for module commands.").complexity("Depends on subcommand."),
+    Doc::new(Group::Server, "4.0.0", "Subcommands for server modules.").complexity("Depends on subcommand."),
     &[
         help::command(Group::Server, "5.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
         Command::keyless(

@@ -18,7 +18,7 @@ pub const SISMEMBER: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO)],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Returns whether a member belongs to a set.")
+    doc: Doc::new(Group::Set, "1.0.0", "Returns whether a set contains a member.")
         .args(&[Arg::key("key", 0), Arg::string("member")]),
     subcommands: &[],
     run: |ctx, args, reply| {
@@ -37,7 +37,7 @@ pub const SMISMEMBER: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &[],
-    doc: Doc::new(Group::Set, "6.2.0", "Returns for each given member whether it belongs to a set.")
+    doc: Doc::new(Group::Set, "6.2.0", "Returns for each given member whether a set contains it.")
         .complexity("O(N) where N is the number of members given.")
         .args(&[Arg::key("key", 0), Arg::string("member").multiple()]),
     subcommands: &[],

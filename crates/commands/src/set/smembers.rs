@@ -18,7 +18,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["nondeterministic_output_order"],
-    doc: Doc::new(Group::Set, "1.0.0", "Returns all members of a set.")
+    doc: Doc::new(Group::Set, "1.0.0", "Returns every member of a set.")
         .complexity("O(N) where N is the number of members.")
         .args(&[Arg::key("key", 0)]),
     subcommands: &[],

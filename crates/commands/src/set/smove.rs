@@ -22,7 +22,7 @@ pub const COMMAND: Command = Command {
         KeySpec::at(2, KeyFlags::RW.union(KeyFlags::INSERT)),
     ],
     tips: &[],
-    doc: Doc::new(Group::Set, "1.0.0", "Moves a member from one set to another.").args(&[
+    doc: Doc::new(Group::Set, "1.0.0", "Moves a member of a set to another set.").args(&[
         Arg::key("source", 0),
         Arg::key("destination", 1),
         Arg::string("member"),

@@ -16,7 +16,7 @@ use crate::word::Word;
 /// `XGROUP subcommand ...`
 pub const COMMAND: Command = Command::container(
     "xgroup",
-    Doc::new(Group::Stream, "5.0.0", "A container for consumer group commands.")
+    Doc::new(Group::Stream, "5.0.0", "Subcommands for consumer groups.")
         .complexity("Depends on the subcommand."),
     &[
         Command {
@@ -37,7 +37,7 @@ pub const COMMAND: Command = Command::container(
                 "createconsumer",
                 5,
                 INSERT,
-                Doc::new(Group::Stream, "6.2.0", "Creates a consumer in a consumer group.")
+                Doc::new(Group::Stream, "6.2.0", "Adds a consumer to a consumer group.")
                     .args(&[KEY, GROUP, CONSUMER]),
                 create_consumer,
             )
@@ -69,7 +69,7 @@ pub const COMMAND: Command = Command::container(
             "setid",
             -5,
             UPDATE,
-            Doc::new(Group::Stream, "5.0.0", "Sets the last-delivered ID of a consumer group.")
+            Doc::new(Group::Stream, "5.0.0", "Sets the ID after which a consumer group continues to read.")
                 .history(&[("7.0.0", "Added `entries_read`.")])
                 .args(&[KEY, GROUP, ID, ENTRIESREAD]),
             set_id,

@@ -18,7 +18,7 @@ use crate::word::Word;
 /// `XINFO subcommand ...`
 pub const COMMAND: Command = Command::container(
     "xinfo",
-    Doc::new(Group::Stream, "5.0.0", "A container for stream introspection commands.")
+    Doc::new(Group::Stream, "5.0.0", "Subcommands that inspect streams and consumer groups.")
         .complexity("Depends on the subcommand."),
     &[
         sub(
@@ -43,7 +43,7 @@ pub const COMMAND: Command = Command::container(
         sub(
             "stream",
             -3,
-            Doc::new(Group::Stream, "5.0.0", "Returns information about a stream.")
+            Doc::new(Group::Stream, "5.0.0", "Returns the properties of a stream.")
                 .history(&[
                     ("6.0.0", "Added `FULL`."),
                     ("7.0.0", "Added `max-deleted-entry-id`, `entries-added`, `entries-read` and others."),

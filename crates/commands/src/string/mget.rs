@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     access: Access::Read,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RO.union(KeyFlags::ACCESS))],
     tips: &["request_policy:multi_shard"],
-    doc: Doc::new(Group::String, "1.0.0", "Atomically returns the string values of one or more keys.")
+    doc: Doc::new(Group::String, "1.0.0", "Returns the string values of several keys, atomically.")
         .complexity("O(N) where N is the number of keys.")
         .args(&[Arg::key("key", 0).multiple()]),
     subcommands: &[],

@@ -18,7 +18,7 @@ pub const MSET: Command = Command {
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 2, KeyFlags::OW.union(KeyFlags::UPDATE))],
     tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
-    doc: Doc::new(Group::String, "1.0.1", "Atomically sets the string values of one or more keys.")
+    doc: Doc::new(Group::String, "1.0.1", "Sets the string values of several keys, atomically.")
         .complexity(COMPLEXITY)
         .args(ARGS),
     subcommands: &[],
@@ -36,7 +36,7 @@ pub const MSETNX: Command = Command {
     doc: Doc::new(
         Group::String,
         "1.0.1",
-        "Atomically sets the string values of one or more keys if none of them exists.",
+        "Sets the string values of several keys, atomically, if none of them exists.",
     )
     .complexity(COMPLEXITY)
     .args(ARGS),

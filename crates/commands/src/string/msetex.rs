@@ -28,7 +28,7 @@ pub const COMMAND: Command = Command {
     doc: Doc::new(
         Group::String,
         "8.4.0",
-        "Atomically sets the string values and a common expiration of one or more keys.",
+        "Sets the string values and a common expiration of several keys, atomically.",
     )
     .complexity("O(N) where N is the number of keys.")
     .args(&[

@@ -23,7 +23,7 @@ pub const MULTI: Command = Command {
     access: Access::None,
     keys: &[],
     tips: &[],
-    doc: Doc::new(Group::Transactions, "1.2.0", "Starts a transaction."),
+    doc: Doc::new(Group::Transactions, "1.2.0", "Starts a transaction: the following commands are queued."),
     subcommands: &[],
     run: multi,
 };
@@ -37,7 +37,7 @@ pub const DISCARD: Command = Command {
         .union(Flags::FAST)
         .union(Flags::NO_QUEUE)
         .union(Flags::ALLOW_BUSY),
-    doc: Doc::new(Group::Transactions, "2.0.0", "Discards a transaction.")
+    doc: Doc::new(Group::Transactions, "2.0.0", "Discards the queued commands of a transaction.")
         .complexity("O(N) where N is the number of queued commands."),
     run: discard,
     ..MULTI

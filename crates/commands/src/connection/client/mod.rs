@@ -28,7 +28,7 @@ use crate::word::Word;
 /// `CLIENT subcommand ...`
 pub const COMMAND: Command = Command::container(
     "client",
-    Doc::new(Group::Connection, "2.4.0", "A container for client connection commands.")
+    Doc::new(Group::Connection, "2.4.0", "Subcommands that inspect and control client connections.")
         .complexity("Depends on subcommand."),
     &[
         tracking::CACHING,

@@ -19,7 +19,7 @@ pub const GETKEYS: Command = Command::keyless(
     "getkeys",
     -3,
     FLAGS,
-    Doc::new(Group::Server, "2.8.13", "Extracts the key names from a command line.")
+    Doc::new(Group::Server, "2.8.13", "Returns the keys of a command line.")
         .complexity("O(N) where N is the number of arguments of the request")
         .args(ARGS),
     |_, args, reply| {
@@ -36,7 +36,7 @@ pub const GETKEYSANDFLAGS: Command = Command::keyless(
     "getkeysandflags",
     -3,
     FLAGS,
-    Doc::new(Group::Server, "7.0.0", "Extracts the key names and their access flags from a command line.")
+    Doc::new(Group::Server, "7.0.0", "Returns the keys of a command line with their access flags.")
         .complexity("O(N) where N is the number of arguments of the request")
         .args(ARGS),
     keys_and_flags,

@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command {
     flags: FLAGS.union(Flags::PRIVATE_SUBCOMMANDS),
     ..Command::container(
         "debug",
-        Doc::new(Group::Server, "1.0.0", "A container for debugging commands.")
+        Doc::new(Group::Server, "1.0.0", "Subcommands for tests and debugging.")
             .complexity("Depends on subcommand.")
             .internal(),
         &[
