@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use crate::process::{UsageOf, set_thread_name, usage};
 use crate::{
     BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, Reactor, ReactorError,
     ReactorOptions, Socket, Waker,
 };
+use os::process::{UsageOf, usage};
+use os::threads::set_thread_name;
 
 /// How often a thread looks whether it shall stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);

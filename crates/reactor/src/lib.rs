@@ -4,18 +4,15 @@
 //! no difference to what the caller observes, and every test of this crate runs on both.
 //!
 //! - Owns: the sockets adopted into a reactor, its listeners, its receive buffers, the send queues.
-//! - Touches: the kernel. This is the only crate that uses libc.
-//! - Never: looks into the bytes, starts a thread, blocks outside [`Reactor::wait`] (and [`fault`], for the one thread that reports faults).
+//! - Touches: the kernel. With `os` one of the two crates that use libc.
+//! - Never: looks into the bytes, starts a thread, blocks outside [`Reactor::wait`].
 //! - Invariants: each connection ends in exactly one [`Event::Closed`] or [`Event::Detached`]; buffers are sent
 //!   in the order given; a [`ConnectionId`] never names a later connection.
 //! - Cost: one system call a turn on io_uring; on epoll one a turn and one for each receive and each send.
 //! - Start reading at [`Reactor`], then `epoll` (the simpler backend), then `uring`.
 #![allow(unsafe_code)]
 
-pub mod clock;
 pub mod echo;
-pub mod fault;
-pub mod process;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 mod yield_policy;
@@ -33,7 +30,6 @@ mod receive_buffer;
 mod send_queue;
 mod socket;
 mod sys;
-pub mod title;
 mod uring;
 mod waker;
 

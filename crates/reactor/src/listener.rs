@@ -134,7 +134,7 @@ fn bind_tcp(fd: RawFd, address: SocketAddr) -> io::Result<()> {
 fn bind<Name>(fd: RawFd, name: &Name) -> io::Result<()> {
     let size = size_of::<Name>() as libc::socklen_t;
     // SAFETY: `name` is one of the kernel's address structures, whole and alive, and `size` its size.
-    sys::check(unsafe { libc::bind(fd, std::ptr::from_ref(name).cast(), size) }).map(drop)
+    os::check(unsafe { libc::bind(fd, std::ptr::from_ref(name).cast(), size) }).map(drop)
 }
 
 #[cfg(test)]

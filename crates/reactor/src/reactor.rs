@@ -205,7 +205,7 @@ fn uring(wake: Arc<WakeState>, options: ReactorOptions) -> Result<Backend, React
 #[cfg(test)]
 mod tests {
     use super::Reactor;
-    use crate::{BackendChoice, ReactorError, ReactorOptions, sys};
+    use crate::{BackendChoice, ReactorError, ReactorOptions};
 
     /// Has this thread's system call `number` answered with EPERM, as container sandboxes do.
     fn forbid(number: libc::c_long) {
@@ -223,10 +223,10 @@ mod tests {
         ];
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         // SAFETY: takes no pointers.
-        sys::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
+        os::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
         // SAFETY: `filter` points to a whole program, both alive; it holds for this thread only.
         let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
-        sys::check(set).unwrap();
+        os::check(set).unwrap();
     }
 
     #[test]

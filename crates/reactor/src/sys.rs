@@ -6,18 +6,14 @@ use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use libc::c_int;
 
-use crate::PeerAddress;
+use os::check;
 
-/// Turns the kernel's -1 into the error that it left behind.
-pub(crate) fn check(result: c_int) -> io::Result<c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
+use crate::PeerAddress;
 
 fn check_size(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
@@ -273,37 +269,4 @@ pub(crate) fn shutdown(fd: RawFd, how: c_int) -> io::Result<()> {
 pub(crate) fn listen(fd: RawFd, backlog: c_int) -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::listen(fd, backlog) }).map(drop)
-}
-
-/// Anonymous memory, page-aligned and zeroed, given back when dropped. Pages are taken when first touched.
-pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    size: usize,
-}
-
-impl Mapping {
-    /// `size` must not be 0.
-    pub(crate) fn new(size: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, size })
-    }
-
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped, which nobody uses any more.
-        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
-        debug_assert_eq!(result, 0, "a whole mapping can be unmapped");
-    }
 }

@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Ticks;
 use crate::sys;
+use os::clock::Ticks;
 
 /// Below, nobody else has run on this CPU, in nanoseconds: switching to another thread and back takes longer.
 const ALONE_NS: u64 = 2_000;
@@ -100,7 +100,7 @@ impl YieldPolicy {
 #[cfg(test)]
 mod tests {
     use super::{ALONE_NS, LONG_NS, SKIP_MAX, YieldPolicy};
-    use crate::clock::Ticks;
+    use os::clock::Ticks;
 
     /// Waits until the next attempt.
     fn skipped_by(yield_policy: &mut YieldPolicy) -> u32 {

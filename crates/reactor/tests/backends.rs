@@ -12,7 +12,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use reactor::process::{UsageOf, usage};
+use os::process::{UsageOf, usage};
 use reactor::{
     CloseMode, CloseReason, Event, Listener, ListenerToken, PeerAddress, ReactorOptions, ReusePort,
 };

@@ -98,12 +98,12 @@ impl Background {
         let cpus = self.cpus.clone();
         let run = move || {
             if !cpus.is_empty()
-                && let Err(error) = reactor::process::set_thread_affinity(&cpus)
+                && let Err(error) = os::threads::set_thread_affinity(&cpus)
             {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }
             // Else a data thread that wakes beside it may wait for the rest of its time slice: 3 ms.
-            if let Err(error) = reactor::process::lengthen_time_slice() {
+            if let Err(error) = os::threads::lengthen_time_slice() {
                 log::debug!("The background thread has an ordinary time slice: {error}");
             }
             receiver.iter().for_each(|(key_count, work)| counts.run(key_count, work));

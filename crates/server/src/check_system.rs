@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use reactor::{BackendChoice, Reactor, ReactorOptions, clock, process};
+use os::{clock, process};
+use reactor::{BackendChoice, Reactor, ReactorOptions};
 
 use crate::start::own_descriptors;
 

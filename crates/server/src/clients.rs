@@ -6,7 +6,7 @@ use commands::host::{ClientFacts, ClientFilter, ClientKind};
 use commands::session::{BlockReason, Blocked, Session, SessionFlags};
 use commands::subscriptions::{SUBSCRIPTION_KINDS, SubscriptionKind};
 use commands::table::NUMBERED;
-use reactor::clock::{self, Uptime};
+use os::clock::{self, Uptime};
 use sync::atomic::Ordering;
 use wire::number::{write_i64, write_u64};
 use wire::reply::Protocol;

@@ -83,7 +83,7 @@ fn shorten_arg(arg: &[u8], size_max: usize) -> Vec<u8> {
 
 /// Writes a slow or large command to the logs that ask for it.
 pub fn log(shared: &Shared, config: &Config, session: &Session, found: Found, args: Args<'_>, cost: Cost) {
-    let at_seconds = reactor::clock::unix_millis() / 1000;
+    let at_seconds = os::clock::unix_millis() / 1000;
     let us = cost.ns / 1000;
     let ms = us / 1000;
     if config.latency_monitor_threshold > 0 && ms >= config.latency_monitor_threshold {

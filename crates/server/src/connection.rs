@@ -9,8 +9,8 @@ use std::sync::Arc;
 use commands::reply_buffers::LentTexts;
 use commands::session::{BlockReason, Session, SessionFlags};
 use keyspace::{Busy, HeldLatches, Tries, Waiter};
+use os::clock::Uptime;
 use reactor::ConnectionId;
-use reactor::clock::Uptime;
 use wire::request::Parser;
 
 use crate::mail::UnblockReply;

@@ -1,7 +1,7 @@
 //! What is left behind when the server finds itself at fault: a report in the log, then the process ends.
 //!
 //! A fault is a panic, on whatever thread, or one of the signals that stand for one. Threads have no faults of their own: data that
-//! others use may be half changed. Of a signal, the handler only takes notes (`reactor/src/fault.rs`), and a thread that does
+//! others use may be half changed. Of a signal, the handler only takes notes (`os/src/fault.rs`), and a thread that does
 //! nothing else writes the report.
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use reactor::fault::{self, Fault, Stack};
+use os::fault::{self, Fault, Stack};
 
 use crate::logging::write_raw;
 use crate::shared::Shared;

@@ -34,7 +34,7 @@ use commands::session::SessionFlags;
 use commands::table::CommandId;
 use config::Config;
 use keyspace::{Evictor, Tries, View, WantedEvents};
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 use sync::atomic::Ordering;
 use sync::simulation::{self, Gap};
 use wire::reply::ReplyBuffer;

@@ -15,8 +15,8 @@ use commands::session::{Queued, Session, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::NUMBERED;
 use config::Config;
-use reactor::clock::Ticks;
-use reactor::{clock, process};
+use os::clock::Ticks;
+use os::{clock, process};
 use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 
@@ -235,7 +235,7 @@ impl Host for ThreadHost {
     fn crash(&self, how: Crash) -> ! {
         match how {
             Crash::Panic => panic!("crash by request of a client"),
-            Crash::Segfault => reactor::fault::provoke(),
+            Crash::Segfault => os::fault::provoke(),
         }
     }
 

@@ -10,8 +10,8 @@ pub use figures::histogram;
 use commands::identity;
 use commands::session::SessionFlags;
 use commands::word::Word;
-use reactor::clock::Uptime;
-use reactor::{clock, process};
+use os::clock::Uptime;
+use os::{clock, process};
 
 use crate::registry::BLOCKED_WITH_TIMEOUT;
 use crate::shared::{GlobalFlags, Shared};

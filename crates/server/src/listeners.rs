@@ -175,7 +175,7 @@ fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     if group.is_empty() {
         return Ok(());
     }
-    let id = reactor::process::group_id(group)
+    let id = os::process::group_id(group)
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group '{group}'")))?;
     std::os::unix::fs::chown(path, None, Some(id))
 }

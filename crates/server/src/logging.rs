@@ -83,7 +83,7 @@ pub fn start(config: &Config) -> io::Result<()> {
     });
     let writer = std::thread::Builder::new().name("broadloom-log".to_owned());
     let write = move || {
-        let _handler_stack = reactor::fault::prepare_thread();
+        let _handler_stack = os::fault::prepare_thread();
         logger.write_queued();
     };
     // Without one, lines are written where they are logged.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use collections::TABLE_BYTES_A_KEY;
 use commands::host::MemoryStat;
-use reactor::process;
+use os::process;
 use sync::atomic::Ordering;
 
 use crate::shared::Shared;

@@ -9,7 +9,7 @@
 //! served does not look at the flags again. So the reply to `CLIENT PAUSE` waits for these turns, see
 //! [`Executor::begin_barrier`](crate::executor::Executor::begin_barrier).
 
-use reactor::clock::Uptime;
+use os::clock::Uptime;
 use sync::atomic::{AtomicI64, Ordering};
 use sync::{Mutex, MutexGuard};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use commands::subscriptions::SUBSCRIPTION_KIND_COUNT;
 use keyspace::Waiter;
-use reactor::clock::Uptime;
+use os::clock::Uptime;
 use sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use sync::{MemoryCharge, ThreadCounter};
 use sync::{Mutex, MutexGuard};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use commands::error::CommandError;
 use commands::session::Session;
 use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
-use reactor::process;
+use os::process;
 use sync::Mutex;
 use sync::atomic::Ordering;
 
@@ -228,7 +228,7 @@ pub fn set_title(config: &Config, shared: &Shared) {
         })
     };
     let Some(title) = config::expand_title(&config.proc_title_template, value_of) else { return };
-    if let Err(error) = reactor::title::set_title(&title) {
+    if let Err(error) = os::title::set_title(&title) {
         log::debug!("The process's title can't be set: {error}");
     }
 }

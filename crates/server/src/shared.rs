@@ -7,9 +7,9 @@ use collections::{ChunkKeeper, Heap, PageHooks};
 use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
-use reactor::clock::Uptime;
-use reactor::process::ResidentSize;
-use reactor::{clock, process};
+use os::clock::Uptime;
+use os::process::ResidentSize;
+use os::{clock, pages, process};
 use sync::ThreadCounter;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::{Mutex, OnceLock};
@@ -460,9 +460,9 @@ fn page_hooks(config: &Config, pages: &Arc<Background>) -> PageHooks {
     let pages = Arc::clone(pages);
     let keep = move |keeper: ChunkKeeper| pages.free(0, Box::new(move || keeper.prepare()));
     PageHooks {
-        prepare: (!config.disable_thp).then_some(process::populate_huge_pages),
+        prepare: (!config.disable_thp).then_some(pages::populate_huge_pages),
         keep: Some(Arc::new(keep)),
-        purge: Some(process::discard_pages),
+        purge: Some(pages::discard_pages),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base::DbIndex;
 use keyspace::Key;
-use reactor::process;
+use os::process;
 use sync::{Condvar, Mutex, simulation};
 
 use crate::listeners::ListenSockets;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
-use reactor::{clock, process};
+use os::{clock, pages, process};
 
 use crate::listeners::{ListenSockets, Listeners};
 use crate::shared::{Identity, Shared};
@@ -124,7 +124,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
         eprintln!("Can't go to the background: {error}");
         return Err(Fatal);
     }
-    let has_room = reactor::title::make_room();
+    let has_room = os::title::make_room();
     if let Err(error) = logging::start(&config) {
         eprintln!("Can't open the log file: {error}");
         return Err(Fatal);
@@ -144,8 +144,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     if let Err(reason) = crate::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
     }
-    let refuse =
-        if config.disable_thp { process::refuse_huge_pages } else { process::refuse_unasked_huge_pages };
+    let refuse = if config.disable_thp { pages::refuse_huge_pages } else { pages::refuse_unasked_huge_pages };
     if let Err(error) = refuse() {
         log::debug!("Huge pages can't be turned off where they are not wanted: {error}");
     }

@@ -86,7 +86,7 @@ pub fn starting() {
     match SUPERVISOR.get() {
         Some(Supervisor::Upstart) => {
             log::info!("Supervised by upstart, will stop to signal readiness.");
-            if let Err(error) = reactor::process::stop_itself() {
+            if let Err(error) = os::process::stop_itself() {
                 log::warn!("Can't stop for upstart: {error}");
             }
         }

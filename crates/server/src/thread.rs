@@ -30,7 +30,7 @@ use commands::reply_buffers::LentTexts;
 use commands::session::Session;
 use config::MaxmemoryPolicy;
 use keyspace::{Aging, Tries, Waiter};
-use reactor::clock::{self, Ticks, Uptime};
+use os::clock::{self, Ticks, Uptime};
 use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
 use slab::Slab;
 use sync::atomic::Ordering;

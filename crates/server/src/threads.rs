@@ -5,8 +5,9 @@
 
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, IoBackend, parse_cpu_list};
-use reactor::process::Scheduling;
-use reactor::{BackendChoice, Reactor, ReactorOptions, process};
+use os::threads::Scheduling;
+use os::{process, threads};
+use reactor::{BackendChoice, Reactor, ReactorOptions};
 use sync::Mutex;
 use sync::atomic::Ordering;
 use sync::mpsc;
@@ -40,7 +41,7 @@ impl Cpus {
     pub fn new(config: &Config) -> Self {
         let listed = parse_cpu_list(&config.server_cpulist).map_or(0, |listed| listed.len());
         let count = if listed == 0 { process::cpu_count() } else { listed.min(process::cpu_count()) };
-        let is_ours = !simulation::is_simulated() && process::thread_scheduling() == Some(Scheduling::Normal);
+        let is_ours = !simulation::is_simulated() && threads::thread_scheduling() == Some(Scheduling::Normal);
         Self { count, may_schedule: is_ours }
     }
 }
@@ -55,7 +56,7 @@ impl Shared {
         }
         let is_crowded = self.wanted_threads() > self.cpus.count;
         let scheduling = if is_crowded { Scheduling::Batch } else { Scheduling::Normal };
-        if let Err(error) = process::set_thread_scheduling(scheduling) {
+        if let Err(error) = threads::set_thread_scheduling(scheduling) {
             log::debug!("A thread can't be scheduled as {scheduling:?}: {error}");
         }
     }
@@ -169,7 +170,7 @@ fn spawn(
     shared.running_threads.fetch_add(1, Ordering::AcqRel);
     let (tell, told) = mpsc::channel();
     let body = move || {
-        let _handler_stack = reactor::fault::prepare_thread();
+        let _handler_stack = os::fault::prepare_thread();
         if !simulation::is_simulated() {
             pin(&shared.config.load(), index);
         }
@@ -212,12 +213,12 @@ fn pin(config: &Config, index: usize) {
         (false, true) => return,
         (false, false) => listed,
         (true, false) => vec![listed[index % listed.len()]],
-        (true, true) => match process::thread_affinity() {
+        (true, true) => match threads::thread_affinity() {
             Ok(allowed) if !allowed.is_empty() => vec![allowed[index % allowed.len()]],
             _ => return,
         },
     };
-    if let Err(error) = process::set_thread_affinity(&cpus) {
+    if let Err(error) = threads::set_thread_affinity(&cpus) {
         log::warn!("Thread {index} can't be bound to its CPUs: {error}");
     }
 }

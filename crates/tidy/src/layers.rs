@@ -27,8 +27,9 @@ static LAYERS: &[Layer] = &[
     layer("persist", &["base", "sync", "wire", "keyspace"]),
     layer("replication", &["base", "wire", "persist"]),
     layer("cluster", &["base", "wire", "persist"]),
-    layer("reactor", &["base", "sync"]),
-    layer("bench", &["base", "wire", "reactor"]),
+    layer("os", &["base", "sync"]),
+    layer("reactor", &["base", "sync", "os"]),
+    layer("bench", &["base", "wire", "os", "reactor"]),
     layer("top", &["base", "wire"]),
     layer(
         "server",
@@ -44,6 +45,7 @@ static LAYERS: &[Layer] = &[
             "persist",
             "replication",
             "cluster",
+            "os",
             "reactor",
             "bench",
             "top",
@@ -63,6 +65,7 @@ static LAYERS: &[Layer] = &[
             "commands",
             "persist",
             "replication",
+            "os",
             "reactor",
             "server",
             "trials",
@@ -72,7 +75,7 @@ static LAYERS: &[Layer] = &[
 ];
 
 /// The crates that may hold `unsafe` code: each allows it at its root.
-pub const UNSAFE_CRATES: &[&str] = &["sync", "collections", "reactor"];
+pub const UNSAFE_CRATES: &[&str] = &["sync", "collections", "os", "reactor"];
 
 #[test]
 fn the_table_only_points_downwards() {

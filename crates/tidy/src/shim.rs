@@ -5,21 +5,21 @@ use crate::assert_tidy;
 use crate::tree::{SourceFile, read_all};
 
 /// The crates that a simulation runs.
-const CRATES: &[&str] = &["collections", "keyspace", "reactor", "server"];
+const CRATES: &[&str] = &["collections", "keyspace", "os", "reactor", "server"];
 
 /// What they may have of `std::sync`: what never blocks, and the results of what does.
 const HARMLESS: &[&str] = &["Arc", "Weak", "PoisonError", "TryLockError", "LazyLock"];
 
 /// Files that use the standard library's, and why.
 static DIRECT: &[(&str, &str)] = &[
-    ("crates/reactor/src/clock.rs", "measures the processor's counter once, without other threads"),
+    ("crates/os/src/clock.rs", "measures the processor's counter once, without other threads"),
     ("crates/reactor/src/echo.rs", "the limit server of the load generator"),
-    ("crates/reactor/src/fault.rs", "signal handlers"),
-    ("crates/reactor/src/process.rs", "asks the system once for its number of CPUs"),
+    ("crates/os/src/fault.rs", "signal handlers"),
+    ("crates/os/src/process.rs", "asks the system once for its number of CPUs"),
     ("crates/reactor/src/simulated/mod.rs", "conditions of waits may reach no scheduling point"),
     ("crates/reactor/src/simulated/network.rs", "held for no scheduling point, like the kernel's locks"),
     ("crates/reactor/src/sys.rs", "a property of the kernel"),
-    ("crates/reactor/src/title.rs", "the process's title"),
+    ("crates/os/src/title.rs", "the process's title"),
     ("crates/reactor/src/uring/buffer_ring.rs", "a word shared with the kernel"),
     ("crates/reactor/src/uring/simulated.rs", "that word, on the kernel's side"),
     ("crates/server/src/crash.rs", "runs when nothing else can be relied on"),

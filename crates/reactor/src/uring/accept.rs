@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::request::{Completion, Operation, Request};
 use super::{KIND_ACCEPT, Uring};
 use crate::accept_error::{REST, is_transient};
-use crate::clock::Ticks;
 use crate::{Event, Listener, ListenerToken, PeerAddress, ReactorError, Socket};
+use os::clock::Ticks;
 
 #[derive(Default)]
 pub(super) struct Listeners {

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 
 use super::ring::Ring;
-use crate::sys;
 
 /// The only buffer group.
 pub(super) const GROUP: u16 = 0;
@@ -24,8 +23,8 @@ pub(super) const GROUP: u16 = 0;
 const COLOUR_SIZE: usize = 5 * 64;
 
 pub(crate) struct BufferRing {
-    entries: sys::Mapping,
-    memory: sys::Mapping,
+    entries: os::Mapping,
+    memory: os::Mapping,
     buffer_size: u32,
     /// The number of buffers less 1; their number is a power of two.
     mask: u16,
@@ -37,8 +36,8 @@ impl BufferRing {
     /// Allocates and registers `buffer_count` buffers, rounded up to a power of two, with `ring`.
     pub(super) fn new(ring: &mut Ring, buffer_size: u32, buffer_count: u16) -> io::Result<Self> {
         let buffer_count = buffer_count.min(1 << 15).next_power_of_two();
-        let entries = sys::Mapping::new(usize::from(buffer_count) * size_of::<BufRingEntry>())?;
-        let memory = sys::Mapping::new(usize::from(buffer_count) * stride(buffer_size))?;
+        let entries = os::Mapping::new(usize::from(buffer_count) * size_of::<BufRingEntry>())?;
+        let memory = os::Mapping::new(usize::from(buffer_count) * stride(buffer_size))?;
         let start = entries.start().cast::<BufRingEntry>().as_ptr();
         // SAFETY: (1) a mapping is page-aligned and zeroed, is of that size, and is kept until the ring is gone: `Uring`
         // keeps the pool, and drops the ring first.

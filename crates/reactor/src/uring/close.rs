@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::request::{Operation, Request};
 use super::{Ending, Leaving, Receiving, Sending, Uring};
-use crate::clock::Ticks;
 use crate::{CloseMode, CloseReason, ConnectionId, Event};
+use os::clock::Ticks;
 
 /// How long a reactor that is dropped waits for its requests to end, in nanoseconds.
 const FAREWELL_NS: u64 = 2_000_000_000;

@@ -8,7 +8,6 @@ use io_uring::types::{BufRingEntry, Timespec};
 use io_uring::{Builder, EnterFlags, IoUring, types};
 
 use super::request::{Completion, Request};
-use crate::sys;
 
 /// Completion queue entries for each submission queue entry: multishot requests complete often.
 const COMPLETION_FACTOR: u32 = 4;
@@ -148,7 +147,7 @@ impl KernelQueues {
                 size_of::<types::SubmitArgs<'_, '_>>(),
             )
         };
-        sys::check(result as libc::c_int).map(|count| count as u32)
+        os::check(result as libc::c_int).map(|count| count as u32)
     }
 }
 

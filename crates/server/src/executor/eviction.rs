@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use config::MaxmemoryPolicy;
 use keyspace::{EvictionOrder, EvictionPolicy};
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 use sync::atomic::{AtomicU64, Ordering};
 
 use super::Executor;

@@ -10,7 +10,7 @@ use commands::host::Host;
 use commands::reply::Reply;
 use commands::table::CommandId;
 use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 use sync::Mode;
 use sync::simulation::{self, Gap};
 use wire::reply::ReplyBuffer;

@@ -23,7 +23,7 @@ use commands::table::Found;
 use commands::tracking::Tracking;
 use config::Config;
 use keyspace::{Busy, OwnedKey, View, Waiter, slot_of_hash};
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
@@ -257,7 +257,7 @@ impl Serving<'_> {
     /// Serves every ready key, and those that become ready by that. As of now: what made them ready may have taken so long
     /// that they are gone again.
     pub(super) fn serve_ready(&mut self) {
-        self.view.now = self.view.now.max(Millis(reactor::clock::unix_millis()));
+        self.view.now = self.view.now.max(Millis(os::clock::unix_millis()));
         while let Some(key) = self.view.take_ready() {
             if self.view.may_enlist(std::iter::once(key.key())) {
                 self.serve_key(&key);

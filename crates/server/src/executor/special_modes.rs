@@ -11,7 +11,7 @@ use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::Found;
-use reactor::clock::{Ticks, Uptime};
+use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
 use wire::reply::{Protocol, ReplyBuffer};
@@ -211,7 +211,7 @@ impl Executor {
 
     pub(super) fn feed_monitors(&self, connection: &Connection, found: Found, args: Args<'_>) {
         let line: Arc<[u8]> =
-            crate::monitor::line(&connection.session, found, args, reactor::clock::unix_micros()).into();
+            crate::monitor::line(&connection.session, found, args, os::clock::unix_micros()).into();
         self.shared.post_to_monitors(self.thread, &line);
     }
 

@@ -13,7 +13,7 @@ use commands::reply::Reply;
 use commands::session::SessionFlags;
 use commands::table::{CommandId, NUMBERED};
 use keyspace::slot_of_hash;
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
 

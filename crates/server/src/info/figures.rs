@@ -2,8 +2,8 @@
 
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{CommandId, NUMBERED};
-use reactor::clock::{self, Uptime};
-use reactor::process::{self, UsageOf};
+use os::clock::{self, Uptime};
+use os::process::{self, UsageOf};
 use sync::ThreadCounter;
 use sync::atomic::Ordering;
 

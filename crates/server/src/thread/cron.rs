@@ -1,8 +1,9 @@
 //! What a thread does `hz` times a second: expiry, a share of its clients, statistics, garbage.
 
+use os::clock::{Ticks, Uptime};
+use os::pages;
+use os::process::{self, UsageOf};
 use reactor::CloseMode;
-use reactor::clock::{Ticks, Uptime};
-use reactor::process::{self, UsageOf};
 use sync::atomic::Ordering;
 
 use super::Thread;
@@ -120,7 +121,7 @@ impl Thread {
 
     /// Gives back what the allocator keeps free for this thread.
     pub(super) fn release_free_memory(&mut self) {
-        process::release_free_memory();
+        pages::release_free_memory();
         self.cron.unused_min = memory::unused_bytes();
     }
 

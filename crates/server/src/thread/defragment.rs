@@ -2,7 +2,7 @@
 //! heaps is wasted, and spends it in short stretches between the turns of the event loop.
 
 use keyspace::DefragmentationCycle;
-use reactor::clock::{Ticks, Uptime};
+use os::clock::{Ticks, Uptime};
 use sync::atomic::Ordering;
 
 use super::Thread;

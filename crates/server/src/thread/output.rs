@@ -2,8 +2,8 @@
 
 use commands::session::SessionFlags;
 use config::{ClientClass, Config};
+use os::clock::{Ticks, Uptime};
 use reactor::CloseMode;
-use reactor::clock::{Ticks, Uptime};
 use sync::atomic::Ordering;
 
 use super::Thread;

@@ -1,6 +1,6 @@
 //! Connections that yielded: they have had their time, and have requests left to run.
 
-use reactor::clock::Ticks;
+use os::clock::Ticks;
 
 use super::Thread;
 

@@ -5,7 +5,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-use crate::sys::check;
+use crate::check;
 
 /// Gives the calling thread a time slice that is longer than others': it gets as much time as they do, but one of them that wakes
 /// need not wait until the slice is over. Kernels before 6.12 do nothing.
