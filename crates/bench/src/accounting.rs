@@ -1,7 +1,8 @@
-//! What a process costs: its CPU time and resident memory, from /proc.
+//! CPU time and resident memory of a process, from /proc.
 //!
-//! CPU time is the sum of each thread's `schedstat`, in nanoseconds. A thread that ended meanwhile is missing from
-//! that sum; then the process's `stat`, which still counts it, is used, at a resolution of clock ticks.
+//! CPU time is the sum of each thread's `schedstat`, in nanoseconds. A thread that ended between two
+//! samples is missing from that sum; then the process's `stat`, which includes ended threads, is used at a
+//! resolution of clock ticks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,23 +16,23 @@ pub struct CpuMeter {
     pid: u32,
 }
 
-/// CPU time used up to one moment.
+/// CPU time used up to one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuSample {
-    /// Nanoseconds of each thread alive; empty where the kernel keeps no such account.
+    /// Nanoseconds of each live thread; empty if the kernel has no `schedstat`.
     thread_ns: BTreeMap<u32, u64>,
-    /// User and system time of the process with its ended threads.
+    /// User and system time of the process, ended threads included.
     process: Duration,
 }
 
 impl CpuMeter {
-    /// A meter of this process.
+    /// Creates a meter for the process `pid`.
     #[must_use]
     pub const fn new(pid: u32) -> Self {
         Self { pid }
     }
 
-    /// Reads it now.
+    /// Takes a sample now.
     pub fn sample(&self) -> io::Result<CpuSample> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         let ticks = parse_stat_ticks(&stat).ok_or_else(|| malformed("process's stat"))?;
@@ -39,7 +40,7 @@ impl CpuMeter {
         let mut thread_ns = BTreeMap::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid))? {
             let entry = entry?;
-            // A thread that ends between the listing and the reading is one that has ended.
+            // A thread that ends between the listing and the read is skipped as ended.
             let Ok(text) = fs::read_to_string(entry.path().join("schedstat")) else {
                 continue;
             };
@@ -53,7 +54,7 @@ impl CpuMeter {
 }
 
 impl CpuSample {
-    /// CPU time used since an earlier sample of the same process.
+    /// Returns the CPU time used since an earlier sample of the same process.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
         let all_alive = earlier.thread_ns.keys().all(|thread| self.thread_ns.contains_key(thread));
@@ -68,14 +69,15 @@ impl CpuSample {
     }
 }
 
-/// CPU time that all of the machine's programs have used, and what the host has withheld.
+/// Returns the CPU time used by all processes of the machine, plus the time stolen by the hypervisor.
 pub fn machine_cpu_time() -> io::Result<Duration> {
     let stat = fs::read_to_string("/proc/stat")?;
     let ticks = parse_machine_ticks(&stat).ok_or_else(|| malformed("machine's stat"))?;
     Ok(ticks_to_time(ticks))
 }
 
-/// Resident memory of a process in bytes: the exact sum over its mappings, or the kernel's running estimate.
+/// Returns the resident memory of a process in bytes: the exact sum over its mappings, or the kernel's
+/// estimate.
 pub fn resident_size(pid: u32) -> io::Result<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     if let Some(size) = parse_size_field(&rollup, "Rss:") {
@@ -85,7 +87,7 @@ pub fn resident_size(pid: u32) -> io::Result<u64> {
     parse_size_field(&status, "VmRSS:").ok_or_else(|| malformed("process's status"))
 }
 
-/// Whether this process has the socket that listens on `address`: guards against a process number that belongs
+/// Whether the process owns the socket that listens on `address`. Guards against a process id that belongs
 /// to another machine or container.
 #[must_use]
 pub fn listens_on(pid: u32, address: SocketAddr) -> bool {
@@ -102,7 +104,8 @@ pub fn listens_on(pid: u32, address: SocketAddr) -> bool {
     targets.into_iter().any(|target| inodes.iter().any(|inode| target.as_os_str() == inode.as_str()))
 }
 
-/// User and system time, fields 14 and 15 of `/proc/<pid>/stat`. The name in field 2 may hold spaces and brackets.
+/// Returns user plus system time, fields 14 and 15 of `/proc/<pid>/stat`. The name in field 2 may contain
+/// spaces and parentheses.
 fn parse_stat_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace().skip(11);
@@ -111,7 +114,8 @@ fn parse_stat_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// User, nice, system, irq, softirq and steal of the first line of `/proc/stat`: all but idle and iowait.
+/// Sums user, nice, system, irq, softirq and steal of the first line of `/proc/stat`: all but idle and
+/// iowait.
 fn parse_machine_ticks(stat: &str) -> Option<u64> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
     let fields = fields.map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
@@ -125,19 +129,19 @@ fn ticks_to_time(ticks: u64) -> Duration {
     Duration::from_nanos(ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// Time on a CPU, the first field of `/proc/<pid>/task/<tid>/schedstat`.
+/// Returns the time on a CPU, the first field of `/proc/<pid>/task/<tid>/schedstat`.
 fn parse_schedstat_ns(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A line such as `Rss:   1234 kB`.
+/// Returns the bytes in a line such as `Rss:   1234 kB`.
 fn parse_size_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 
-/// Inodes of the sockets in state LISTEN (0A) on this port, from a `/proc/net/tcp` table.
+/// Returns the inodes of the sockets in state LISTEN (0A) on this port, from a `/proc/net/tcp` table.
 fn listening_inodes(table: &str, port: u16) -> Vec<&str> {
     let port = format!(":{port:04X}");
     let rows = table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());

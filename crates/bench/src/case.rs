@@ -1,4 +1,4 @@
-//! One case of a comparison: a workload under certain load settings, turned into the load generator's plans.
+//! One case of a comparison: a workload with load settings, converted into the load generator's plans.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::template::Template;
 use crate::values::{ValueSize, ValueSource};
 use crate::workload::{Own, Workload};
 
-/// Connections and pipeline of the filling: enough to keep any server busy.
+/// Connections and pipeline of the fill: enough to keep any server busy.
 const FILL_CONNECTION_COUNT: usize = 8;
 const FILL_PIPELINE: u64 = 64;
 
-/// How load is put on a server.
+/// Load settings of one case.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
     /// Load threads.
     pub thread_count: usize,
     /// Connections over all threads.
     pub connection_count: usize,
-    /// Requests under way on a connection.
+    /// Outstanding requests per connection.
     pub pipeline: u64,
     /// Distinct keys.
     pub key_count: u64,
@@ -32,58 +32,58 @@ pub struct LoadSettings {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: ValueSize,
-    /// Which keys are asked for.
+    /// Distribution of the requested keys.
     pub distribution: Distribution,
-    /// Requests a second in the open loop.
+    /// Requests per second in the open loop; `None` for the closed loop.
     pub rate: Option<f64>,
     /// Load before the measured window.
     pub warmup: Duration,
     /// Length of the window, unless `request_count` ends it.
     pub length: Duration,
-    /// Requests of a window.
+    /// Number of requests in a window.
     pub request_count: Option<u64>,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Where load threads may run.
+    /// CPUs that load threads are bound to.
     pub client_cpus: CpuList,
 }
 
-/// The settings as they are reported.
+/// The settings as reported.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReportedSettings {
-    /// What is sent.
+    /// Commands sent.
     pub commands: Vec<String>,
     /// Load threads.
     pub thread_count: usize,
     /// Connections.
     pub connection_count: usize,
-    /// Requests under way on a connection.
+    /// Outstanding requests per connection.
     pub pipeline: u64,
     /// Distinct keys.
     pub key_count: u64,
     /// Bytes of a key.
     pub key_size: usize,
-    /// Bytes of a value, as on the command line.
+    /// Bytes of a value, in command-line syntax.
     pub value_size: String,
-    /// As on the command line.
+    /// Key distribution, in command-line syntax.
     pub distribution: String,
-    /// Requests a second in the open loop.
+    /// Requests per second in the open loop; `None` for the closed loop.
     pub rate: Option<f64>,
 }
 
-/// A workload under settings.
+/// A workload with its settings.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// Name in reports.
     pub name: String,
-    /// What is sent.
+    /// Commands sent.
     pub workload: Workload,
-    /// How.
+    /// Load settings.
     pub load: LoadSettings,
 }
 
 impl Case {
-    /// A workload under settings, of which it has some of its own.
+    /// Creates a case. Settings that the workload prescribes override those of `load`.
     #[must_use]
     pub fn new(name: String, workload: Workload, load: LoadSettings) -> Self {
         let Own { key_count, value_size, .. } = workload.own;
@@ -95,7 +95,7 @@ impl Case {
         Self { name, workload, load }
     }
 
-    /// The plan of one measured run.
+    /// Returns the plan of one measured run.
     pub fn plan(&self, round: u64) -> Result<Plan, BenchError> {
         let (keys, values) = self.shapes()?;
         let commands = self.workload.commands.iter();
@@ -137,7 +137,7 @@ impl Case {
         })
     }
 
-    /// The plan of a separate warm-up, where the measured run can't begin with one since its requests are counted.
+    /// Returns the plan of a separate warm-up, for runs that count their requests and so can't contain one.
     pub fn warmup_plan(&self) -> Result<Option<Plan>, BenchError> {
         let load = &self.load;
         let is_counted = self.workload.from_empty || self.workload.own.uses_up.is_some();
@@ -149,7 +149,7 @@ impl Case {
         Self { load, ..self.clone() }.plan(0).map(Some)
     }
 
-    /// The plan that writes each key once, if the workload needs keys.
+    /// Returns the plan that writes each key once, if the workload needs keys.
     pub fn fill_plan(&self) -> Result<Option<Plan>, BenchError> {
         let Some(command) = &self.workload.fill else {
             return Ok(None);
@@ -176,7 +176,7 @@ impl Case {
         }))
     }
 
-    /// Tells fillings apart: cases with the same one share the keys.
+    /// Identifies the fill: cases with equal content share the keys.
     #[must_use]
     pub fn fill_content(&self) -> String {
         let Self { workload, load, .. } = self;
@@ -184,7 +184,7 @@ impl Case {
         format!("{command} {} {} {} {}", workload.key_prefix, load.key_count, load.key_size, load.value_size)
     }
 
-    /// The settings as they are reported.
+    /// Returns the settings as reported.
     #[must_use]
     pub fn reported(&self) -> ReportedSettings {
         let load = &self.load;

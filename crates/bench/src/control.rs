@@ -1,4 +1,4 @@
-//! A server to talk to, and a blocking connection for the few questions asked outside of the load.
+//! A target server, and a blocking connection for the few commands sent outside of the load.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::reply::{ReplySkipper, Tally};
 
-/// How long a question may take.
+/// Timeout of one command.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a connection attempt may take.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who one is at the server, and in which database.
+/// User, password, database and protocol of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Login {
     /// User name; the default user if absent.
@@ -21,7 +21,7 @@ pub struct Login {
     pub password: Option<String>,
     /// Database number.
     pub database: u32,
-    /// Whether RESP3 is spoken.
+    /// Whether the connection uses RESP3.
     pub resp3: bool,
 }
 
@@ -30,27 +30,27 @@ pub struct Login {
 pub struct Target {
     /// Name in reports.
     pub name: String,
-    /// Where it listens.
+    /// Listening address.
     pub address: SocketAddr,
-    /// Its process, if it runs on this machine.
+    /// Process id, if the server runs on this machine.
     pub pid: Option<u32>,
-    /// For every connection.
+    /// Login of every connection.
     pub login: Login,
 }
 
-/// The answer to a question.
+/// A reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A simple or bulk string, or a number as text.
     Text(String),
     /// An error.
     Error(String),
-    /// Anything else.
+    /// Any other reply.
     Other,
 }
 
 impl Target {
-    /// A blocking connection that has logged in.
+    /// Opens a blocking connection and logs in.
     pub fn connect(&self) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect_timeout(&self.address, CONNECT_TIMEOUT)?;
         stream.set_nodelay(true)?;
@@ -70,12 +70,12 @@ impl Target {
         Ok(stream)
     }
 
-    /// Asks one question on a connection of its own.
+    /// Sends one command on a new connection and returns the reply.
     pub fn ask(&self, words: &[&str]) -> io::Result<Answer> {
         ask(&mut self.connect()?, words)
     }
 
-    /// What INFO says; absent if it isn't a text.
+    /// Returns the INFO text; absent if the reply isn't a string.
     #[must_use]
     pub fn info(&self) -> Option<String> {
         match self.ask(&["INFO"]) {
@@ -85,14 +85,14 @@ impl Target {
     }
 }
 
-/// One line of an INFO text, such as `redis_version` or `process_id`.
+/// Returns one field of an INFO text, such as `redis_version` or `process_id`.
 #[must_use]
 pub fn info_field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
     let mut lines = info.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(name, _)| *name == field).map(|(_, value)| value.trim())
 }
 
-/// Sends one command and awaits its reply.
+/// Sends one command and reads its reply.
 pub fn ask(stream: &mut TcpStream, words: &[&str]) -> io::Result<Answer> {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {

@@ -1,4 +1,4 @@
-//! Which key a request names: uniform, Zipf, one hot key, or one after the other.
+//! Key distributions: uniform, Zipf, one hot key, or sequential.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,22 +9,23 @@ use rand_distr::{Distribution as _, Zipf};
 
 use crate::error::BenchError;
 
-/// How requests are spread over the keys.
+/// How requests are distributed over the keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every key equally often.
+    /// All keys with equal probability.
     Uniform,
-    /// The n-th most popular key in proportion to 1 / n^exponent; popular keys are scattered over the key numbers.
+    /// The n-th most popular key with probability proportional to 1 / n^exponent. Popular keys are
+    /// scattered over the key numbers.
     Zipf {
-        /// How steep; 0.99 is what YCSB uses.
+        /// Exponent; YCSB uses 0.99.
         exponent: f64,
     },
-    /// One key gets this share of the requests, the rest is uniform.
+    /// One key gets this share of the requests; the rest is uniform.
     Hot {
         /// Share of the hot key, 0 to 1.
         share: f64,
     },
-    /// One key after the other, each thread its own residue class, round and round.
+    /// Keys in ascending order, repeated; each thread covers its own residue class.
     Sequential,
 }
 
@@ -69,17 +70,17 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// The residue class of key numbers that one of several threads walks through.
+/// The residue class of key numbers that one of several threads covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which one, below `count`.
+    /// Index of the thread, below `count`.
     pub index: u64,
-    /// How many there are.
+    /// Number of threads.
     pub count: u64,
 }
 
 impl Share {
-    /// How many of `total` things fall to this share.
+    /// Returns how many of `total` items belong to this share.
     #[must_use]
     pub const fn of(self, total: u64) -> u64 {
         total / self.count + (self.index < total % self.count) as u64
@@ -102,7 +103,7 @@ enum Kind {
 }
 
 impl KeyPicker {
-    /// Draws from the `count` first key numbers; `share` matters for [`Distribution::Sequential`] only.
+    /// Draws from the first `count` key numbers; `share` matters for [`Distribution::Sequential`] only.
     pub fn new(distribution: Distribution, count: u64, share: Share) -> Result<Self, BenchError> {
         let kind = match distribution {
             Distribution::Uniform => Kind::Uniform,
@@ -117,7 +118,7 @@ impl KeyPicker {
         Ok(Self { count, kind })
     }
 
-    /// The next key's number.
+    /// Returns the next key number.
     #[inline]
     pub fn pick(&mut self, rng: &mut SmallRng) -> u64 {
         match &mut self.kind {
@@ -127,7 +128,7 @@ impl KeyPicker {
                 rank * *scatter % self.count
             }
             Kind::Hot { threshold } => {
-                // A share of 1 saturates the threshold, and the one draw in 2^64 above it doesn't matter.
+                // A share of 1 saturates the threshold; the one draw in 2^64 above it is negligible.
                 if rng.next_u64() <= *threshold { 0 } else { below(self.count, rng) }
             }
             Kind::Sequential { next, share } => {
@@ -142,13 +143,15 @@ impl KeyPicker {
     }
 }
 
-/// A number below `count` (which is below 2^32): multiplication instead of division, with a bias below 2^-32.
+/// Returns a number below `count` (which is below 2^32). Multiplies instead of dividing, with a bias below
+/// 2^-32.
 #[inline]
 pub fn below(count: u64, rng: &mut SmallRng) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(count)) >> 64) as u64
 }
 
-/// A step near the golden section of `count` and coprime to it: multiplying ranks by it visits each key once.
+/// Returns a step near the golden section of `count` and coprime to it: multiplying ranks by it visits each
+/// key once.
 fn scatter_step(count: u64) -> u64 {
     let mut step = (count as f64 * 0.618_033_988_75) as u64 | 1;
     while greatest_common_divisor(step, count) != 1 {

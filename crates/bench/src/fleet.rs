@@ -1,4 +1,4 @@
-//! The servers of a comparison, all running, of which one at a time is under load; and the rounds.
+//! The running servers of a comparison, of which one at a time is under load; and the rounds.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
 use crate::statistics::Estimate;
 
-/// Running servers, and what each was filled with.
+/// Running servers, each with the fills that it contains.
 #[derive(Debug, Default)]
 pub struct Fleet {
     members: Vec<Member>,
@@ -24,20 +24,20 @@ pub struct Fleet {
 struct Member {
     server: RunningServer,
     filled: HashSet<String>,
-    /// Broke off: it isn't measured any more.
+    /// Whether the server failed. A failed server isn't measured again.
     has_failed: bool,
 }
 
-/// How a comparison goes.
+/// Settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct RoundSettings {
     /// Measured runs of each case on each server.
     pub round_count: usize,
     /// Servers that the others are compared with.
     pub baselines: Vec<String>,
-    /// Whether only the one of them counts that takes less CPU time in a case.
+    /// Whether a case keeps only the baseline with the lower CPU time.
     pub against_the_better: bool,
-    /// Whether servers that were not started here may be emptied.
+    /// Whether servers that were not started by the benchmark may be flushed.
     pub may_flush: bool,
     /// Whether keys are written before cases that need them.
     pub fills: bool,
@@ -46,7 +46,7 @@ pub struct RoundSettings {
 }
 
 impl Fleet {
-    /// Starts one server more.
+    /// Starts one more server.
     pub fn add(&mut self, spec: &ServerSpec, options: &StartOptions) -> Result<(), BenchError> {
         if self.members.iter().any(|member| member.name() == spec.name) {
             return Err(BenchError::usage(format!("two servers are named '{}'", spec.name)));
@@ -56,13 +56,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// The servers as they run.
+    /// Returns the running servers for the report.
     #[must_use]
     pub fn infos(&self) -> Vec<ServerInfo> {
         self.members.iter().map(|member| member.server.info()).collect()
     }
 
-    /// What the load generator needs of each server.
+    /// Returns the connection data of each server.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.members.iter().map(|member| member.server.target())
     }
@@ -73,14 +73,15 @@ impl Fleet {
         self.members.is_empty()
     }
 
-    /// What broke off, once [`Fleet::compare`] is over.
+    /// Returns the failures, once [`Fleet::compare`] has ended.
     #[must_use]
     pub fn into_failures(self) -> Vec<String> {
         self.failures
     }
 
-    /// Measures each case on each server, round by round: servers take turns, and each round begins with another one,
-    /// so that what drifts on the machine meets them all. A server that fails is left out from then on.
+    /// Measures each case on each server, round by round. Servers take turns and each round begins with a
+    /// different one, so that machine drift affects all of them. A server that fails is excluded from then
+    /// on.
     pub fn compare(
         &mut self,
         cases: &[Case],
@@ -162,12 +163,12 @@ impl Member {
             load::run(&plan, target, &mut |live| show(Live { done: 0.0, ..live }))?;
         }
         let outcome = load::run(&case.plan(round as u64)?, target, &mut |live| show(live))?;
-        // Those who listen come first, but it is the publishers whose latency is known.
+        // Subscribers come first, but only the publishers have a known latency.
         let flow = &outcome.flows[outcome.flows.len() - 1];
         Ok(Sample::of(round + 1, &outcome, flow))
     }
 
-    /// Writes what the case reads, unless that was done for an earlier one.
+    /// Writes the keys that the case reads, unless an earlier case wrote them.
     fn fill(&mut self, case: &Case, show: &dyn Fn(Live)) -> Result<(), BenchError> {
         let Some(plan) = case.fill_plan()? else {
             return Ok(());
@@ -185,7 +186,7 @@ impl Member {
         let target = self.server.target();
         if !self.server.is_ours() && !may_flush {
             return Err(BenchError::usage(format!(
-                "this workload begins with an empty store: --flush lets it delete everything on {}",
+                "this workload requires an empty store: --flush allows it to delete all keys on {}",
                 target.name
             )));
         }
@@ -200,7 +201,7 @@ impl Member {
     }
 }
 
-/// The baseline that takes the least CPU time a request, under a name that all cases share.
+/// Returns the baseline with the lowest CPU time per request, under a name that all cases share.
 fn the_better(baselines: Vec<(String, Vec<Sample>)>) -> Option<(String, Vec<Sample>)> {
     let names: Vec<&str> = baselines.iter().map(|(name, _)| name.as_str()).collect();
     let title =
@@ -213,7 +214,7 @@ fn the_better(baselines: Vec<(String, Vec<Sample>)>) -> Option<(String, Vec<Samp
     best.map(|(_, samples)| (title, samples))
 }
 
-/// Carries out the plan of a filling; an error reply is the end of it, since everything later would be wrong.
+/// Runs a fill. An error reply aborts it, because every later measurement would be wrong.
 pub fn fill(server: &RunningServer, plan: &load::Plan, show: &dyn Fn(Live)) -> Result<(), BenchError> {
     let target = server.target();
     let outcome = load::run(plan, target, &mut |live| show(Live { done: 0.0, ..live }))?;
@@ -222,7 +223,7 @@ pub fn fill(server: &RunningServer, plan: &load::Plan, show: &dyn Fn(Live)) -> R
         None => Ok(()),
         Some(error) => Err(BenchError::server(
             &target.name,
-            format!("{} of {} requests of the filling failed: {error}", tally.errors, tally.replies),
+            format!("{} of {} requests of the fill failed: {error}", tally.errors, tally.replies),
         )),
     }
 }

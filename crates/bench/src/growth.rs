@@ -1,4 +1,5 @@
-//! The growth pause: reads at a fixed rate while the store is filled from empty, so that tables grow under the reads.
+//! The growth pause: reads at a fixed rate while an empty store is filled, so that tables grow during the
+//! reads.
 
 use crate::case::{Case, LoadSettings};
 use crate::error::BenchError;
@@ -9,20 +10,20 @@ use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
 use crate::workload::Workload;
 
-/// How the store grows and how it is read meanwhile.
+/// Settings of the growth measurement.
 #[derive(Clone, Debug)]
 pub struct GrowthSettings {
-    /// Keys, sizes and threads; connections and pipeline are the writer's.
+    /// Keys, sizes and threads; the connections and pipeline of the writer.
     pub load: LoadSettings,
-    /// Reads a second.
+    /// Reads per second.
     pub read_rate: f64,
     /// Connections of the reader.
     pub read_connection_count: usize,
 }
 
 impl GrowthSettings {
-    /// Writer and reader in one plan; both are driven by the same threads, so that on a small machine they don't take
-    /// the CPU from each other for whole time slices.
+    /// Returns writer and reader in one plan. The same threads drive both; on a small machine separate
+    /// threads would preempt each other for whole time slices.
     fn plan(&self, round: usize) -> Result<Plan, BenchError> {
         let case = |name: &str, load: LoadSettings| -> Result<Plan, BenchError> {
             Case { name: name.to_owned(), workload: Workload::named(name)?, load }.plan(round as u64)
@@ -50,7 +51,10 @@ pub fn measure_growth(
 ) -> Result<(GrowthOutcome, ServerInfo), BenchError> {
     let server = RunningServer::start(spec, options)?;
     if !server.is_ours() {
-        return Err(BenchError::usage(format!("{} must be started here to grow from empty", spec.name)));
+        return Err(BenchError::usage(format!(
+            "{} must be started by the benchmark, because growth is measured from empty",
+            spec.name
+        )));
     }
     let outcome = load::run(&settings.plan(round)?, server.target(), &mut |live| show(live))?;
     let (writes, reads) = (&outcome.flows[0], &outcome.flows[1]);

@@ -1,17 +1,18 @@
-//! Ctrl-C: the run ends in order, so that servers are stopped; the second one ends the process at once.
+//! Ctrl-C handling. The first signal ends the run in order and stops the servers; the second ends the
+//! process at once.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::BenchError;
 
-/// Exit status after Ctrl-C, as shells expect it.
+/// Exit status after Ctrl-C, by shell convention.
 pub const EXIT_STATUS: u8 = 130;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static INSTALLED: Once = Once::new();
 
-/// Begins to catch SIGINT, SIGTERM and SIGHUP.
+/// Installs the handler for SIGINT, SIGTERM and SIGHUP.
 pub fn install() {
     INSTALLED.call_once(|| {
         let result = ctrlc::set_handler(|| {
@@ -20,17 +21,19 @@ pub fn install() {
             }
         });
         if let Err(error) = result {
-            eprintln!("Ctrl-C will not stop the started servers in order: {error}");
+            eprintln!(
+                "cannot install the signal handler, so Ctrl-C will not stop the started servers: {error}"
+            );
         }
     });
 }
 
-/// What a signal sets.
+/// Returns the flag that a signal sets.
 pub const fn flag() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// An error once a signal came.
+/// Returns an error once a signal has arrived.
 pub fn check() -> Result<(), BenchError> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
-//! How keys look: a prefix and zero-padded decimal digits, every key of the same length.
+//! Key format: a prefix and zero-padded decimal digits. All keys have equal length.
 //!
-//! A key's number is rendered into bytes that already hold the prefix and the zeros, so a request of fixed shape
-//! is a copy and eight stored bytes a key.
+//! A key number is rendered into bytes that already contain the prefix and the zeros. A request of fixed
+//! length therefore costs one copy and an eight-byte store per key.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub const KEY_COUNT_MAX: u64 = u32::MAX as u64;
 const BLOCK_DIGITS: usize = 8;
 const BLOCK_VALUES: u64 = 100_000_000;
 
-/// The form of all keys of one workload.
+/// The format of all keys of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyShape {
     prefix: String,
@@ -22,8 +22,8 @@ pub struct KeyShape {
 }
 
 impl KeyShape {
-    /// Keys of exactly `size` bytes for the numbers below `count`, beginning with as much of `prefix` as leaves
-    /// room for the digits, at least its first character.
+    /// Creates the shape of keys of exactly `size` bytes for numbers below `count`. The keys begin with as
+    /// much of `prefix` as leaves room for the digits, at least one character.
     pub fn new(prefix: &str, size: usize, count: u64) -> Result<Self, BenchError> {
         if count == 0 || count > KEY_COUNT_MAX {
             return Err(BenchError::usage(format!("the number of keys must be 1 to {KEY_COUNT_MAX}")));
@@ -32,7 +32,7 @@ impl KeyShape {
         let prefix_size_min = prefix.len().min(1);
         if size < digits + prefix_size_min {
             return Err(BenchError::usage(format!(
-                "keys of {size} bytes can't name {count} keys: {} bytes at least",
+                "{count} distinct keys need at least {} bytes per key, not {size}",
                 digits + prefix_size_min
             )));
         }
@@ -41,7 +41,7 @@ impl KeyShape {
         Ok(Self { prefix, size, count })
     }
 
-    /// The key of number 0, which [`write_digits`] turns into any other.
+    /// Returns the key of number 0, which [`write_digits`] turns into any other.
     #[must_use]
     pub fn zeroth(&self) -> Vec<u8> {
         let mut key = self.prefix.clone().into_bytes();
@@ -49,7 +49,7 @@ impl KeyShape {
         key
     }
 
-    /// Which bytes of the key change with its number.
+    /// Returns the byte range of the key that depends on its number.
     #[must_use]
     pub fn digits(&self) -> Range<usize> {
         let written = if self.count <= BLOCK_VALUES { BLOCK_DIGITS } else { 2 * BLOCK_DIGITS };
@@ -73,10 +73,10 @@ pub fn write_digits(number: u64, digits: &mut [u8]) {
     digits.copy_from_slice(&all[from..]);
 }
 
-/// The eight decimal digits of a number below 10^8, all lanes of a word at once.
+/// Returns the eight decimal digits of a number below 10^8, computing all lanes of a word at once.
 ///
-/// Each step halves the groups: division by 10^4, then by 100 and 10 as multiplications that are exact for the
-/// lane's range.
+/// Each step halves the groups: division by 10^4, then by 100 and by 10, as multiplications that are exact
+/// for the lane's range.
 fn eight_digits(number: u32) -> [u8; BLOCK_DIGITS] {
     let number = u64::from(number);
     let fours = (number / 10_000) | ((number % 10_000) << 32);

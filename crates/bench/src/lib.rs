@@ -1,14 +1,15 @@
-//! The load generator: puts load on Redis-compatible servers, and compares them.
+//! The load generator: puts load on Redis-compatible servers and compares them.
 //!
-//! Owns its sockets, its load threads and the servers that it starts; knows nothing of our own server but the protocol.
-//! Reading order: `cli` (what can be asked for), `case` (a workload under settings), `fleet` (servers and interleaved
-//! rounds), `load` (threads and connections), `template` and `reply` (the bytes), `sample`, `statistics` and `outcome`
-//! (the figures), `report` (how they are shown), `suite` (whole sets declared as data).
+//! Owns its sockets, its load threads and the servers that it starts. Depends on Broadloom through the
+//! protocol only. Reading order: `cli` (options), `case` (a workload with settings), `fleet` (servers and
+//! interleaved rounds), `load` (threads and connections), `template` and `reply` (the bytes), `sample`,
+//! `statistics` and `outcome` (the figures), `report` (output), `suite` (sets of measurements declared as
+//! data).
 //!
 //! Principles:
-//! 1. Servers are compared round by round and by CPU time a request; both cancel what the machine does meanwhile.
-//! 2. Latency of the open loop counts from the intended send time: a stall shows in all requests that it delays.
-//! 3. Nothing is dropped in silence: error replies, missing keys and unreached rates become remarks and an exit status.
+//! 1. Servers are compared round by round and by CPU time per request; both cancel out machine drift.
+//! 2. Open-loop latency counts from the intended send time: a stall shows in every request that it delays.
+//! 3. No failure is silent: error replies, missing keys and unreached rates set remarks and the exit status.
 
 mod accounting;
 mod case;
@@ -63,13 +64,13 @@ use crate::workload::Workload;
 /// Exit status if servers replied with errors, or the benchmark failed.
 const EXIT_FAILED: u8 = 1;
 
-/// Exit status if the command line makes no sense.
+/// Exit status for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
-/// Runs the benchmark as a program would.
+/// Runs the benchmark as a program.
 ///
-/// `args` begin with the words that lead here, in one string: `broadloom bench`, or `broadloom-bench`. Call it on the
-/// main thread: started servers die with the thread that started them.
+/// `args` begin with the command prefix in one string: `broadloom bench`, or `broadloom-bench`. Must run on
+/// the main thread: started servers are killed when the thread that started them ends.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args: Vec<OsString> = args.into_iter().collect();
     if args.is_empty() {
@@ -80,7 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing is left to be done if even this can't be shown.
+            // If printing fails, no further output is possible.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 });
         }
@@ -112,7 +113,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// This program and the words after its name that lead to the benchmark.
+/// Returns the path of this program and the words after its name that select the benchmark.
 fn own_words(called_as: &str) -> Vec<String> {
     let program = std::env::current_exe().map(|path| path.to_string_lossy().into_owned());
     let words = called_as.split_whitespace().skip(1).map(str::to_owned);
@@ -130,7 +131,7 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
         (named, _) => named.to_vec(),
     };
     if let Some(unknown) = baselines.iter().find(|&name| specs.iter().all(|spec| spec.name != *name)) {
-        return Err(BenchError::usage(format!("the baseline '{unknown}' is no server")));
+        return Err(BenchError::usage(format!("the baseline '{unknown}' is not one of the servers")));
     }
     let start = StartOptions {
         thread_count: args.server_threads as usize,
@@ -166,7 +167,7 @@ fn run_load(args: &RunArgs, own_words: Vec<String>) -> Result<(), BenchError> {
     finish(report, &args.common)
 }
 
-/// Each workload at each pipeline.
+/// Returns one case for each workload and pipeline depth.
 fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
     let workloads = if !args.command.is_empty() {
         vec![Workload::free(&args.command, args.fill_command.as_deref())?]
@@ -195,7 +196,7 @@ fn cases(args: &RunArgs) -> Result<Vec<Case>, BenchError> {
             };
             let name = format!("{} p{pipeline}", workload.name);
             let case = Case::new(name, workload.clone(), load);
-            // What can't be rendered is refused before any server is started.
+            // Rejects unrenderable requests before any server starts.
             case.plan(0)?;
             case.fill_plan()?;
             cases.push(case);
@@ -233,7 +234,7 @@ fn run_suite(args: &SuiteArgs, own_words: Vec<String>) -> Result<(), BenchError>
     report.remarks = outcome.remarks;
     report.failures = outcome.failures;
     if args.quick {
-        report.remarks.insert(0, "Measured at the quick scale: not to be quoted.".to_owned());
+        report.remarks.insert(0, "Measured with --quick: do not quote these figures.".to_owned());
     }
     finish(report, &args.common)
 }
@@ -252,7 +253,7 @@ fn new_report(title: &str) -> Report {
     }
 }
 
-/// Adds the remarks, and shows and writes the report.
+/// Adds the remarks, then prints the report and writes its files.
 fn finish(mut report: Report, args: &CommonArgs) -> Result<(), BenchError> {
     for section in &report.sections {
         report.remarks.extend(remarks::of(&section.findings));
@@ -293,7 +294,7 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
 fn print(text: &str) -> Result<(), BenchError> {
     std::io::stdout()
         .write_all(text.as_bytes())
-        .map_err(BenchError::environment("writing to the standard output"))
+        .map_err(BenchError::environment("writing to standard output"))
 }
 
 fn list() -> String {

@@ -1,4 +1,4 @@
-//! The machine that a benchmark ran on, as far as a reader needs it.
+//! Processor, memory and kernel of the machine, for the report.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one. What the system doesn't tell is left empty.
+    /// Describes this machine. Unavailable fields are empty.
     #[must_use]
     pub fn this() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The benchmark as a program of its own; `broadloom bench` is the same.
+//! The benchmark as a separate binary, equivalent to `broadloom bench`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Resident memory a key: what a fresh server grows by when it is filled.
+//! Resident memory per key: the growth of a fresh server when it is filled.
 
 use crate::accounting::resident_size;
 use crate::case::Case;
@@ -9,8 +9,8 @@ use crate::outcome::{MemoryOutcome, ServerInfo};
 use crate::server::running::{RunningServer, StartOptions};
 use crate::server::spec::ServerSpec;
 
-/// Starts the server, fills it as the case's workload is filled, and ends it. Nothing if it is no process of ours to
-/// look into.
+/// Starts the server, runs the fill of the case's workload, and stops the server. Returns `None` if the
+/// server's process can't be inspected.
 pub fn measure_memory(
     spec: &ServerSpec,
     options: &StartOptions,

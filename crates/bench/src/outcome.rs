@@ -1,4 +1,4 @@
-//! The result of a whole session: what the table, JSON, CSV and Markdown are made of.
+//! The result of a session: the data behind the table, JSON, CSV and Markdown.
 
 use serde::Serialize;
 
@@ -7,54 +7,54 @@ use crate::machine::Machine;
 use crate::sample::{LatencySummary, Measure, Sample};
 use crate::statistics::Estimate;
 
-/// Everything that was measured.
+/// All measurements of a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it is about.
+    /// Title.
     pub title: String,
     /// Version of the benchmark.
     pub version: &'static str,
-    /// When it began.
+    /// Start time, in seconds since the Unix epoch.
     pub started_unix_s: u64,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// The servers.
     pub servers: Vec<ServerInfo>,
     /// The measured parts, in order.
     pub sections: Vec<SectionOutcome>,
-    /// What a reader must know: errors, servers left out, rates not reached.
+    /// Facts a reader must know: errors, excluded servers, unreached rates.
     pub remarks: Vec<String>,
-    /// Measurements that broke off.
+    /// Failed measurements.
     pub failures: Vec<String>,
-    /// Error replies in all.
+    /// Total number of error replies.
     pub error_count: u64,
 }
 
-/// A server as it ran.
+/// A running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerInfo {
     /// Name in the tables.
     pub name: String,
-    /// What it calls itself.
+    /// Version reported by the server.
     pub version: Option<String>,
-    /// How it was started, or where it runs.
+    /// Start command, or address of a running server.
     pub origin: String,
-    /// Its process, if it runs on this machine.
+    /// Process id, if the server runs on this machine.
     pub pid: Option<u32>,
 }
 
 /// One part of a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct SectionOutcome {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What was done.
+    /// Description of the measurement.
     pub about: String,
-    /// What was found.
+    /// Results.
     pub findings: Findings,
 }
 
-/// What a part has found.
+/// Results of one section.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Findings {
@@ -68,7 +68,7 @@ pub enum Findings {
     Growth(Vec<GrowthOutcome>),
     /// Servers in several modes.
     Modes(Vec<ModeOutcome>),
-    /// Reads beside something large.
+    /// Reads beside a large operation.
     Stalls(Vec<StallOutcome>),
 }
 
@@ -79,7 +79,7 @@ pub struct CaseOutcome {
     pub name: String,
     /// The load.
     pub settings: ReportedSettings,
-    /// Whether the keys were written beforehand, so that a null reply is a surprise.
+    /// Whether the keys were written beforehand, so that a null reply is unexpected.
     pub is_filled: bool,
     /// Names of the servers that the others are compared with.
     pub baselines: Vec<String>,
@@ -96,22 +96,22 @@ pub struct Contender {
     pub samples: Vec<Sample>,
     /// Median and interval of each measure.
     pub estimates: Vec<(Measure, Estimate)>,
-    /// The same as a ratio to each baseline, taken round by round.
+    /// The estimates as ratios to each baseline, computed round by round.
     pub ratios: Vec<Ratio>,
 }
 
-/// A measure in relation to a baseline.
+/// A measure relative to a baseline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
     /// The server compared with.
     pub baseline: String,
     /// What is compared.
     pub measure: Measure,
-    /// This server's value over the baseline's.
+    /// This server's value divided by the baseline's.
     pub ratio: Estimate,
 }
 
-/// Resident memory of one server after filling it.
+/// Resident memory of one server after a fill.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryOutcome {
     /// The server's name.
@@ -124,24 +124,24 @@ pub struct MemoryOutcome {
     pub value_size: String,
     /// Bytes of key and value, on average.
     pub payload_size_mean: f64,
-    /// Resident bytes before.
+    /// Resident bytes before the fill.
     pub resident_size_before: u64,
-    /// Resident bytes after.
+    /// Resident bytes after the fill.
     pub resident_size_after: u64,
-    /// The growth over the number of keys.
+    /// Growth divided by the number of keys.
     pub resident_size_per_key: f64,
 }
 
-/// Resident memory of one server after filling it with collections.
+/// Resident memory of one server after a fill with collections.
 #[derive(Clone, Debug, Serialize)]
 pub struct CollectionMemory {
     /// The server's name.
     pub server: String,
-    /// What it was filled with.
+    /// Kind of collection.
     pub name: String,
-    /// The command that did it, sent so many times.
+    /// Fill command.
     pub command: String,
-    /// How often.
+    /// Number of times the command was sent.
     pub request_count: u64,
     /// Resident bytes before.
     pub resident_size_before: u64,
@@ -150,7 +150,7 @@ pub struct CollectionMemory {
 }
 
 impl CollectionMemory {
-    /// Of what was measured for a case.
+    /// Converts the measurement of a case.
     #[must_use]
     pub fn of(name: &str, case: &Case, memory: &MemoryOutcome) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl CollectionMemory {
         }
     }
 
-    /// What the filling took.
+    /// Returns the bytes that the fill added.
     #[must_use]
     pub const fn growth(&self) -> u64 {
         self.resident_size_after.saturating_sub(self.resident_size_before)
@@ -175,32 +175,32 @@ impl CollectionMemory {
 pub struct ModeOutcome {
     /// The figures.
     pub case: CaseOutcome,
-    /// The highest ratio of CPU time a request that is wanted.
+    /// Highest acceptable ratio of CPU time per request.
     pub goal: f64,
 }
 
-/// Reads at a fixed rate while the server does something large.
+/// Reads at a fixed rate during a large operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct StallOutcome {
     /// The server's name.
     pub server: String,
-    /// What it did meanwhile.
+    /// Name of the large operation.
     pub name: String,
-    /// Which repetition, from 1 on.
+    /// Repetition, from 1.
     pub round: usize,
-    /// Reads in all.
+    /// Number of reads.
     pub read_count: u64,
     /// Reads that took longer than 3 ms from their intended time.
     pub slow_count: u64,
-    /// From the intended sending of a read to its reply.
+    /// Latency from the intended send time of a read to its reply.
     pub latency: LatencySummary,
     /// Reads that the load generator sent more than 3 ms late.
     pub late_count: u64,
-    /// From the intended to the actual sending.
+    /// Delay from the intended to the actual send time.
     pub lag: LatencySummary,
-    /// How long the large request took, the longest of them.
+    /// Longest duration of the large operation.
     pub disturbance_ns_max: Option<u64>,
-    /// Writes a second that were answered.
+    /// Writes answered per second.
     pub writes_per_second: Option<f64>,
 }
 
@@ -209,26 +209,26 @@ pub struct StallOutcome {
 pub struct GrowthOutcome {
     /// The server's name.
     pub server: String,
-    /// Which repetition, from 1 on.
+    /// Repetition, from 1.
     pub round: usize,
-    /// Keys written meanwhile.
+    /// Keys written during the reads.
     pub key_count: u64,
-    /// How long that took.
+    /// Duration of the fill.
     pub fill_seconds: f64,
-    /// Reads a second.
+    /// Reads per second.
     pub read_rate: f64,
-    /// From the intended sending of a read to its reply.
+    /// Latency from the intended send time of a read to its reply.
     pub latency: LatencySummary,
-    /// The generator's own delay: from the intended to the actual sending.
+    /// The generator's own delay: from the intended to the actual send time.
     pub lag: LatencySummary,
     /// Error replies.
     pub error_count: u64,
-    /// Reads given up.
+    /// Reads without a reply at the end.
     pub unanswered_count: u64,
 }
 
 impl Contender {
-    /// With its estimates, and its ratios to each of `baselines` that is another server.
+    /// Computes the estimates, and the ratios to each of `baselines` that is another server.
     #[must_use]
     pub fn new(server: &str, samples: Vec<Sample>, baselines: &[(String, Vec<Sample>)]) -> Self {
         let series = |samples: &[Sample], measure: Measure| -> Vec<f64> {
@@ -253,20 +253,20 @@ impl Contender {
         Self { server: server.to_owned(), samples, estimates, ratios }
     }
 
-    /// The estimate of one measure.
+    /// Returns the estimate of one measure.
     #[must_use]
     pub fn estimate(&self, measure: Measure) -> Option<Estimate> {
         self.estimates.iter().find(|(of, _)| *of == measure).map(|(_, estimate)| *estimate)
     }
 
-    /// One measure in relation to a baseline.
+    /// Returns one measure relative to a baseline.
     #[must_use]
     pub fn ratio(&self, measure: Measure, baseline: &str) -> Option<Estimate> {
         let mut ratios = self.ratios.iter();
         ratios.find(|ratio| ratio.measure == measure && ratio.baseline == baseline).map(|ratio| ratio.ratio)
     }
 
-    /// Error replies of all rounds.
+    /// Returns the error replies of all rounds.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.samples.iter().map(|sample| sample.error_count).sum()

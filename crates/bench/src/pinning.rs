@@ -8,12 +8,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::BenchError;
 
-/// CPU numbers; empty means anywhere.
+/// CPU numbers; an empty list means any CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuList(Vec<usize>);
 
 impl CpuList {
-    /// Whether nothing is restricted.
+    /// Whether the list is empty, so that any CPU is allowed.
     #[must_use]
     pub fn is_anywhere(&self) -> bool {
         self.0.is_empty()
@@ -53,12 +53,12 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Binds the calling thread, and the threads and processes that it starts from now on.
+/// Binds the calling thread, and the threads and processes that it starts later.
 pub fn pin_this_thread(cpus: &CpuList) -> io::Result<()> {
     if cpus.is_anywhere() { Ok(()) } else { Ok(sched_setaffinity(None, &cpus.to_set())?) }
 }
 
-/// Does something, such as starting a process, bound to `cpus`, and goes back to where it was bound before.
+/// Runs `act` bound to `cpus`, for example to start a process, then restores the previous binding.
 pub fn while_pinned<T>(cpus: &CpuList, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = sched_getaffinity(None)?;
     pin_this_thread(cpus)?;

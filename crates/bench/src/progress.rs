@@ -1,4 +1,4 @@
-//! The progress bar: what runs now, how fast, and how much is left. Draws nothing if stderr is no terminal.
+//! The progress bar: current run, rate and remaining runs. Draws nothing if stderr is not a terminal.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct RunProgress {
 }
 
 impl RunProgress {
-    /// A bar over `run_count` runs.
+    /// Creates a bar over `run_count` runs.
     #[must_use]
     pub fn new(run_count: usize, is_shown: bool) -> Self {
         let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -30,7 +30,7 @@ impl RunProgress {
         Self { bar, done_count: 0 }
     }
 
-    /// Shows a run's state.
+    /// Displays the state of the current run.
     pub fn watch(&self, what: &str, live: Live) {
         self.bar.set_position(self.done_count * RUN_STEPS + (live.done * RUN_STEPS as f64) as u64);
         let rate = live.replies as f64 / live.elapsed.max(Duration::from_millis(1)).as_secs_f64();
@@ -38,7 +38,7 @@ impl RunProgress {
         self.bar.set_message(format!("{what}  {:.0}k/s{errors}", rate / 1e3));
     }
 
-    /// A run is complete.
+    /// Marks a run as complete.
     pub fn finish_run(&mut self) {
         self.done_count += 1;
         self.bar.set_position(self.done_count * RUN_STEPS);

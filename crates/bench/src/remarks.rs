@@ -1,20 +1,19 @@
-//! What a reader of the figures must be told: replies that were errors, keys that weren't there, loads that weren't
-//! reached.
+//! Warnings for readers of the figures: error replies, missing keys, and unreached loads.
 
 use crate::outcome::{CaseOutcome, Contender, Findings};
 use crate::sample::Sample;
 
-/// A rate counts as reached from this share on.
+/// Share of the requested rate above which it counts as reached.
 const RATE_REACHED_SHARE: f64 = 0.98;
 
-/// A load thread is the limit if it is busier, and the server less busy, than this.
+/// The load generator is the limit if a load thread is busier, and the server less busy, than these shares.
 const CLIENT_BUSY_SHARE: f64 = 0.97;
 const SERVER_IDLE_SHARE: f64 = 0.9;
 
-/// Other programs disturb the figures from this many busy CPUs on.
+/// Number of busy CPUs above which other processes disturb the figures.
 const OTHERS_BUSY_MAX: f64 = 0.15;
 
-/// Remarks on one part of a report.
+/// Returns the remarks on one part of a report.
 #[must_use]
 pub fn of(findings: &Findings) -> Vec<String> {
     match findings {
@@ -24,7 +23,7 @@ pub fn of(findings: &Findings) -> Vec<String> {
             failed
                 .map(|outcome| {
                     format!(
-                        "growth on {}: {} error replies, {} reads given up",
+                        "growth on {}: {} error replies, {} reads unanswered",
                         outcome.server, outcome.error_count, outcome.unanswered_count
                     )
                 })
@@ -42,7 +41,7 @@ fn of_cases(cases: &[CaseOutcome]) -> Vec<String> {
     contenders.flat_map(|(case, contender)| of_contender(case, contender)).collect()
 }
 
-/// Error replies in one part of a report.
+/// Returns the error replies in one part of a report.
 #[must_use]
 pub fn error_count(findings: &Findings) -> u64 {
     match findings {
@@ -57,7 +56,7 @@ pub fn error_count(findings: &Findings) -> u64 {
     }
 }
 
-/// How busy others kept the machine, if that matters.
+/// Reports how busy other processes kept the machine, if above the limit.
 fn disturbance(cases: &[CaseOutcome]) -> Option<String> {
     let contenders = cases.iter().flat_map(|case| &case.contenders);
     let busy: Vec<f64> = contenders
@@ -66,8 +65,8 @@ fn disturbance(cases: &[CaseOutcome]) -> Option<String> {
         .collect();
     let mean = mean(&busy).filter(|&mean| mean > OTHERS_BUSY_MAX)?;
     Some(format!(
-        "other programs, or the host, kept {mean:.2} CPUs busy meanwhile: CPU time a request is comparable, throughput \
-         and latency hardly"
+        "other processes, or the host, kept {mean:.2} CPUs busy: CPU time per request is comparable; throughput \
+         and latency are not reliable"
     ))
 }
 
@@ -82,10 +81,7 @@ fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
     if contender.error_count() > 0 {
         let text =
             contender.samples.iter().find_map(|sample| sample.first_error.as_deref()).unwrap_or_default();
-        remarks.push(format!(
-            "ERRORS: {what}: {} error replies, the first one: {text}",
-            contender.error_count()
-        ));
+        remarks.push(format!("ERRORS: {what}: {} error replies, first: {text}", contender.error_count()));
     }
     let null_count = sum(|sample| sample.null_count);
     if case.is_filled && null_count > 0 {
@@ -94,7 +90,7 @@ fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
     let unanswered_count = sum(|sample| sample.unanswered_count);
     if unanswered_count > 0 {
         remarks.push(format!(
-            "{what}: {unanswered_count} requests given up; latencies hold the time until then"
+            "{what}: {unanswered_count} requests unanswered at the end; latencies include them with the time waited so far"
         ));
     }
     if let Some(rate) = case.settings.rate {
@@ -112,7 +108,7 @@ fn of_contender(case: &CaseOutcome, contender: &Contender) -> Vec<String> {
     remarks
 }
 
-/// How busy the server was, if the load generator was at its limit and the server wasn't.
+/// Returns how busy the server was, if the load generator was at its limit and the server wasn't.
 fn client_limit(case: &CaseOutcome, contender: &Contender) -> Option<f64> {
     let mean_of = |busy: fn(&Sample) -> Option<f64>| {
         mean(&contender.samples.iter().filter_map(busy).collect::<Vec<f64>>())

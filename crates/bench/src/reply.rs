@@ -1,24 +1,24 @@
-//! Skips replies: from length line to length line, without looking at what lies between.
+//! Skips replies: parses the length lines and skips the bodies unread.
 //!
-//! Owns only the place inside the current reply, so a reply may arrive in any number of pieces and bodies of any
-//! size are never buffered. Counts replies, errors and nulls.
+//! Owns only the position inside the current reply, so a reply may arrive in any number of pieces and bodies
+//! of any size are never buffered. Counts replies, errors and nulls.
 //! Invariant: between two calls the unconsumed rest is at most one incomplete line.
 
-/// What was found in the replies skipped so far.
+/// Counts of the replies skipped so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Complete replies.
     pub replies: u64,
-    /// Error replies, those inside of arrays included.
+    /// Error replies, including errors inside arrays.
     pub errors: u64,
-    /// Null replies (a key that wasn't there), those inside of arrays included.
+    /// Null replies (missing keys), including nulls inside arrays.
     pub nulls: u64,
-    /// The first error's text.
+    /// Text of the first error.
     pub first_error: Option<String>,
 }
 
 impl Tally {
-    /// Adds what another connection or thread has found.
+    /// Adds the counts of another connection or thread.
     pub fn merge(&mut self, other: &Self) {
         self.replies += other.replies;
         self.errors += other.errors;
@@ -39,29 +39,29 @@ impl Tally {
     }
 }
 
-/// The bytes are no RESP.
+/// The input is not RESP.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a reply: {0:?}")]
 pub struct NotAReply(String);
 
-/// How much of an error's text is kept.
+/// Number of bytes kept of an error's text.
 const ERROR_SIZE_KEPT: usize = 160;
 
-/// Longest header line that is waited for: an error text, or a simple string.
+/// Maximum size of a header line: an error text or a simple string.
 const LINE_SIZE_MAX: usize = 64 * 1024;
 
-/// The place inside a stream of replies.
+/// The parse position inside a stream of replies.
 #[derive(Clone, Debug, Default)]
 pub struct ReplySkipper {
-    /// Bytes of a string body, with its CRLF, still to come.
+    /// Remaining bytes of a string body, including its CRLF.
     body_left: usize,
-    /// Elements still to come inside the current reply; 0 between replies.
+    /// Remaining elements of the current reply; 0 between replies.
     elements_left: u64,
 }
 
 impl ReplySkipper {
-    /// Skips as much of `input` as there is; returns how many bytes it is done with. The rest is the beginning of
-    /// a line and belongs before the next input.
+    /// Skips as much of `input` as possible and returns the number of consumed bytes. The rest is the
+    /// beginning of a line; the caller prepends it to the next input.
     #[inline]
     pub fn skip(&mut self, input: &[u8], tally: &mut Tally) -> Result<usize, NotAReply> {
         let mut at = 0;
@@ -94,7 +94,7 @@ impl ReplySkipper {
         }
     }
 
-    /// A `$` line: the length, then that many bytes.
+    /// Parses a `$` line: the length, then that many bytes.
     #[inline]
     fn string_header(&mut self, rest: &[u8], tally: &mut Tally) -> Result<Option<usize>, NotAReply> {
         let mut length = 0usize;
@@ -115,7 +115,7 @@ impl ReplySkipper {
         Ok(None)
     }
 
-    /// Any other line, and `$-1`.
+    /// Parses any other line, and `$-1`.
     fn other_header(&mut self, kind: u8, rest: &[u8], tally: &mut Tally) -> Result<Option<usize>, NotAReply> {
         let Some(newline) = memchr::memchr(b'\n', rest) else {
             return if rest.len() > LINE_SIZE_MAX { Err(not_a_reply(rest)) } else { Ok(None) };
@@ -143,14 +143,14 @@ impl ReplySkipper {
             b'=' => self.body_left = count()? as usize + 2,
             b'*' | b'~' => self.element(count()?, tally),
             b'%' => self.element(2 * count()?, tally),
-            // An attribute is no element itself: the reply that it belongs to follows.
+            // An attribute is not an element: the reply that it annotates follows.
             b'|' => self.elements_left = self.elements_left.max(1) + 2 * count()?,
             _ => return Err(not_a_reply(rest)),
         }
         Ok(Some(newline + 1))
     }
 
-    /// One element is there, except for its own `children`; the reply is complete when none is missing.
+    /// Counts one element, which adds `children` elements. The reply is complete when none remains.
     #[inline]
     fn element(&mut self, children: u64, tally: &mut Tally) {
         self.elements_left = self.elements_left.max(1) - 1 + children;
@@ -171,7 +171,7 @@ fn not_a_reply(rest: &[u8]) -> NotAReply {
 mod tests {
     use super::*;
 
-    /// Skips in pieces of `step` bytes and keeps what is unconsumed, as a connection does.
+    /// Skips in pieces of `step` bytes and keeps the unconsumed rest, as a connection does.
     fn skip_in_steps(input: &[u8], step: usize) -> Result<Tally, NotAReply> {
         let (mut skipper, mut tally, mut pending) = (ReplySkipper::default(), Tally::default(), Vec::new());
         for piece in input.chunks(step) {

@@ -1,4 +1,4 @@
-//! What one run yields, and the measures that runs are compared by.
+//! Results of one run, and the measures by which runs are compared.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use serde::Serialize;
 use crate::load::Outcome;
 use crate::load::flow::FlowOutcome;
 
-/// Percentiles of a latency, in nanoseconds.
+/// Latency percentiles, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencySummary {
-    /// Half of all requests took at most this.
+    /// 50th percentile.
     pub p50_ns: u64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1,000.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// All.
+    /// Maximum.
     pub max_ns: u64,
 }
 
 impl LatencySummary {
-    /// Of these nanoseconds.
+    /// Summarises a histogram of nanoseconds.
     #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Self {
         Self {
@@ -37,38 +37,38 @@ impl LatencySummary {
 /// One run of one case on one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
-    /// Which round, from 1 on.
+    /// Round, from 1.
     pub round: usize,
     /// Requests answered inside the window.
     pub request_count: u64,
     /// Length of the window in seconds.
     pub seconds: f64,
-    /// Requests answered in a second.
+    /// Requests answered per second.
     pub requests_per_second: f64,
-    /// CPU time of the server a request, in nanoseconds; absent for servers elsewhere.
+    /// CPU time of the server per request, in nanoseconds; absent for remote servers.
     pub server_cpu_ns_per_request: Option<f64>,
     /// CPUs that the server kept busy.
     pub server_cpus_busy: Option<f64>,
     /// CPUs that the load generator kept busy.
     pub client_cpus_busy: Option<f64>,
-    /// CPUs that neither of them kept busy, but others: programs of this machine, or the host.
+    /// CPUs kept busy by other processes of this machine, or by the host.
     pub others_cpus_busy: Option<f64>,
-    /// From the sending (open loop: intended sending) to the reply.
+    /// Latency from the send time (open loop: intended send time) to the reply.
     pub latency: LatencySummary,
-    /// Open loop: from the intended to the actual sending.
+    /// Open loop: delay from the intended to the actual send time.
     pub lag: Option<LatencySummary>,
     /// Error replies, warm-up included.
     pub error_count: u64,
-    /// The first error's text.
+    /// Text of the first error.
     pub first_error: Option<String>,
     /// Null replies, warm-up included.
     pub null_count: u64,
-    /// Requests given up after the window.
+    /// Requests without a reply at the end.
     pub unanswered_count: u64,
 }
 
 impl Sample {
-    /// Of the flow that was measured, within a whole run.
+    /// Builds the sample from `flow`, the measured flow of `outcome`.
     #[must_use]
     pub fn of(round: usize, outcome: &Outcome, flow: &FlowOutcome) -> Self {
         let seconds = outcome.window.as_secs_f64();
@@ -99,13 +99,13 @@ fn others_cpu(outcome: &Outcome) -> Option<Duration> {
     Some(outcome.machine_cpu?.saturating_sub(outcome.server_cpu?).saturating_sub(outcome.client_cpu?))
 }
 
-/// What samples are compared by.
+/// Measures by which samples are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// CPU time of the server a request.
+    /// CPU time of the server per request.
     ServerCpu,
-    /// Requests a second.
+    /// Requests per second.
     Throughput,
     /// Median latency.
     P50,
@@ -118,7 +118,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them, in the order of reports.
+    /// All measures, in the order of reports.
     pub const ALL: [Self; 6] =
         [Self::ServerCpu, Self::Throughput, Self::P50, Self::P99, Self::P999, Self::Max];
 
@@ -135,7 +135,7 @@ impl Measure {
         }
     }
 
-    /// Its value in a sample: nanoseconds, or requests a second.
+    /// Returns the value of this measure in a sample: nanoseconds, or requests per second.
     #[must_use]
     pub fn of(self, sample: &Sample) -> Option<f64> {
         match self {

@@ -1,4 +1,4 @@
-//! Stalls: reads at a fixed rate on a connection of their own, while the server does something large.
+//! Stalls: reads at a fixed rate on a separate connection, during a large operation of the server.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::server::spec::ServerSpec;
 use crate::suite::{Disturbance, StallCase};
 use crate::workload::Workload;
 
-/// What is slower counts as a stall.
+/// Latency above which a read counts as stalled.
 const SLOW_NS: u64 = 3_000_000;
 
-/// Reads that may be under way: so many that none waits for another one.
+/// Maximum outstanding reads: enough that no read waits for another one.
 const READ_PIPELINE: u64 = 10_000;
 
-/// What writes are sent in: single ones at such rates would be the load generator's limit.
+/// Writes per request batch: unbatched, the load generator would limit the rate.
 const WRITES_TOGETHER: usize = 50;
 const WRITE_CONNECTION_COUNT: usize = 8;
 
-/// Reads come first, so that it is known what they are like without a disturbance.
+/// Undisturbed reads at the start, as a reference.
 const CALM: Duration = Duration::from_millis(500);
 
-/// How the server is read.
+/// Settings of a stall measurement.
 #[derive(Clone, Debug)]
 pub struct StallSettings {
     /// Keys, sizes and the window.
     pub load: LoadSettings,
-    /// Reads a second.
+    /// Reads per second.
     pub read_rate: f64,
-    /// Elements of what [`StallCase::setup`] makes are divided by this.
+    /// Divisor of the number of elements that [`StallCase::setup`] creates.
     pub divisor: u64,
 }
 
@@ -56,7 +56,7 @@ impl StallSettings {
         self.case("GET {key}".to_owned(), "key:", load)
     }
 
-    /// Reads, and the writes beside them: both are driven by the same thread, see `growth`.
+    /// Returns the plan of the reads and the concurrent writes. One thread drives both, see `growth`.
     fn plan(&self, case: &StallCase, round: usize) -> Result<Plan, BenchError> {
         let mut plan = self.reads()?.plan(round as u64)?;
         if let Some(rate) = case.write_rate {
@@ -74,7 +74,7 @@ impl StallSettings {
         Ok(plan)
     }
 
-    /// Requests one after the other, `count` of them.
+    /// Returns a plan of `count` sequential requests.
     fn quota(
         &self,
         command: &str,
@@ -98,7 +98,7 @@ impl StallSettings {
     }
 }
 
-/// Starts the server, fills it, and reads while it is disturbed.
+/// Starts the server, fills it, and reads during the disturbance.
 pub fn measure_stalls(
     spec: &ServerSpec,
     options: &StartOptions,

@@ -1,8 +1,8 @@
 //! Medians with bootstrap confidence intervals.
 //!
-//! The percentile bootstrap: the median of many resamplings with replacement, and what the middle 95 % of them span.
-//! With few rounds this is close to the range seen, which is honest. Ratios are taken round by round before that,
-//! since servers of one round ran under the same conditions and the machine's drift cancels out.
+//! Percentile bootstrap: the median of many resamples with replacement, and the range of the middle 95 % of
+//! them. With few rounds this is close to the observed range, as it should be. Ratios are computed round by
+//! round before that: the servers of one round ran under equal conditions, so machine drift cancels out.
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -10,22 +10,22 @@ use serde::Serialize;
 
 use crate::distribution::below;
 
-/// Resamplings: enough for two stable digits of the interval's ends.
+/// Number of resamples: enough for two stable digits of the interval's bounds.
 const RESAMPLE_COUNT: usize = 4_000;
 
-/// A median and the 95 % interval around it.
+/// A median with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Median of the samples.
     pub median: f64,
-    /// Lower end of the interval.
+    /// Lower bound of the interval.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper bound of the interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Estimates the median that `samples` come from; nothing without samples. Equal samples give equal results.
+    /// Estimates the median of the distribution of `samples`; `None` without samples. Deterministic.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         let median = median(samples)?;
@@ -43,7 +43,7 @@ impl Estimate {
         Some(Self { median, low: at(0.025), high: at(0.975) })
     }
 
-    /// Estimates the ratio of two series that belong together pairwise; pairs with a zero below are left out.
+    /// Estimates the ratio of two paired series; pairs with a zero divisor are excluded.
     #[must_use]
     pub fn of_ratios(above: &[f64], below: &[f64]) -> Option<Self> {
         let pairs = above.iter().zip(below).filter(|(_, below)| **below > 0.0);
@@ -51,7 +51,7 @@ impl Estimate {
     }
 }
 
-/// The middle value, or the mean of the two middle ones.
+/// Returns the middle value, or the mean of the two middle values.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     if samples.is_empty() {

@@ -1,7 +1,8 @@
 //! Request templates: `HSET h:{key} f {value}` compiled into pre-rendered RESP with holes.
 //!
-//! A request whose every hole has a fixed size is one copied text and a few patched bytes. Where a size is drawn
-//! (`--value-size 16..256`, `{int}`), the text breaks off, and that one argument is rendered with its length.
+//! A request whose every hole has a fixed size is one copied text and a few patched bytes. At an argument of
+//! drawn size (`--value-size 16..256`, `{int}`) the text is interrupted, and that argument is rendered with
+//! its length.
 //! Start reading at [`Template::parse`].
 
 use std::ops::Range;
@@ -17,16 +18,16 @@ use crate::values::ValueSource;
 pub const PLACEHOLDERS: &str = "  {key}        a key, drawn by --distribution
   {value}      a value of --value-size bytes
   {int}        a number from 0 to 2147483647
-  {int:A..B}   a number from A to B, both included
-  {key*N}      N arguments, each a key (as a whole word)
-  {pair*N}     N times a key and a value (as a whole word)
-  {num:N}      a number below N with leading zeros, so that all have one length
-  {+N}         the number drawn last by {int} or {int:A..B}, and N more
-  {times:N WORDS }  the words N times; in them {nth} is 00, 01, ...
-  {{           a single {
-  ;            as a word of its own: another command begins, which is sent together with the one before";
+  {int:A..B}   a number from A to B, inclusive
+  {key*N}      N keys, one argument each (must be a whole word)
+  {pair*N}     N pairs of key and value (must be a whole word)
+  {num:N}      a number below N, zero-padded to a fixed length
+  {+N}         the last number drawn by {int} or {int:A..B}, plus N
+  {times:N WORDS }  repeats WORDS N times; in them {nth} is 00, 01, ...
+  {{           a literal {
+  ;            as a separate word: starts another command, sent together with the previous one";
 
-/// Most arguments that `{key*N}` may stand for.
+/// Maximum number of arguments of `{key*N}`.
 const REPETITION_COUNT_MAX: usize = 1_000_000;
 
 /// One compiled command, or several that are always sent together.
@@ -36,7 +37,7 @@ pub struct Template {
     command_count: u64,
 }
 
-/// Pre-rendered bytes with holes of fixed size, then at most one argument whose size is drawn.
+/// Pre-rendered bytes with holes of fixed size, then at most one argument of drawn size.
 #[derive(Clone, Debug, Default)]
 struct Segment {
     text: Vec<u8>,
@@ -51,7 +52,7 @@ enum Patch {
     Number { digits: Range<usize>, count: u64 },
 }
 
-/// A piece of one argument.
+/// A part of one argument.
 #[derive(Clone, Debug)]
 enum Part {
     Literal(Vec<u8>),
@@ -62,21 +63,21 @@ enum Part {
     AfterInteger { by: i64 },
 }
 
-/// What templates draw keys and values from: one for each load thread and group of connections.
+/// Source of keys and values for templates: one per load thread and flow.
 #[derive(Clone, Debug)]
 pub struct Draw {
-    /// The thread's own generator.
+    /// Random number generator of the thread.
     pub rng: SmallRng,
-    /// Which key comes next.
+    /// Source of key numbers.
     pub keys: KeyPicker,
-    /// Where values come from.
+    /// Source of values.
     pub values: ValueSource,
     scratch: Vec<u8>,
     integer_last: i64,
 }
 
 impl Draw {
-    /// Draws from these.
+    /// Creates a source from its parts.
     #[must_use]
     pub const fn new(rng: SmallRng, keys: KeyPicker, values: ValueSource) -> Self {
         Self { rng, keys, values, scratch: Vec::new(), integer_last: 0 }
@@ -84,11 +85,11 @@ impl Draw {
 }
 
 impl Template {
-    /// Compiles a command line, split into words as a shell does.
+    /// Compiles a command line, split into words by shell rules.
     pub fn parse(command: &str, keys: &KeyShape, values: &ValueSource) -> Result<Self, BenchError> {
         let words = shlex::split(command)
             .filter(|words| !words.is_empty())
-            .ok_or_else(|| BenchError::usage(format!("no command, or an open quote, in '{command}'")))?;
+            .ok_or_else(|| BenchError::usage(format!("missing command or unclosed quote in '{command}'")))?;
         let mut template = Self { segments: Vec::new(), command_count: 0 };
         for words in repeat_groups(words)?.split(|word| word == ";").filter(|words| !words.is_empty()) {
             template.append_command(words, keys, values)?;
@@ -96,7 +97,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The number of commands in it.
+    /// Returns the number of commands per request.
     #[must_use]
     pub const fn command_count(&self) -> u64 {
         self.command_count
@@ -183,7 +184,7 @@ impl Segment {
                     self.text.resize(start + size, b'0');
                     self.patches.push(Patch::Number { digits: start..start + size, count: *count });
                 }
-                Part::AfterInteger { .. } => unreachable!("it has no fixed size"),
+                Part::AfterInteger { .. } => unreachable!("fixed_size returns None for this part"),
             }
         }
         self.text.extend_from_slice(b"\r\n");
@@ -191,7 +192,7 @@ impl Segment {
 }
 
 impl Part {
-    /// The size in bytes that every rendering has, if it is always the same.
+    /// Returns the size in bytes of every rendering, if it is constant.
     fn fixed_size(&self, values: &ValueSource) -> Option<usize> {
         match self {
             Self::Literal(bytes) => Some(bytes.len()),
@@ -274,7 +275,7 @@ fn append_integer(number: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A word that stands for several arguments.
+/// A word that expands to several arguments.
 struct Repetition {
     with_value: bool,
     count: usize,
@@ -307,7 +308,7 @@ impl Repetition {
     }
 }
 
-/// Writes out each `{times:N WORDS }`.
+/// Expands each `{times:N WORDS }`.
 fn repeat_groups(words: Vec<String>) -> Result<Vec<String>, BenchError> {
     let mut all = Vec::new();
     let mut words = words.into_iter();
@@ -379,7 +380,7 @@ fn parse_placeholder(name: &str, keys: &KeyShape) -> Result<Part, BenchError> {
     match range {
         Some((min, max)) if min <= max => Ok(Part::Integer { min, max }),
         _ => Err(BenchError::usage(format!(
-            "unknown placeholder '{{{name}}}' (write '{{{{' for a brace); there are:\n{PLACEHOLDERS}"
+            "unknown placeholder '{{{name}}}' (write '{{{{' for a brace); valid placeholders:\n{PLACEHOLDERS}"
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! Value sizes, and the bytes that values are cut from.
+//! Value sizes, and the filler bytes of values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,29 +10,29 @@ use rand::{Rng, SeedableRng};
 use crate::distribution::below;
 use crate::error::BenchError;
 
-/// Largest value that can be asked for: what Redis takes as one string.
+/// Largest value size: Redis's limit for a string.
 pub const VALUE_SIZE_MAX: usize = 512 * 1024 * 1024;
 
-/// Values begin anywhere in the first bytes of the filler: small enough to stay in the first-level cache.
+/// Number of start offsets of values in the filler: small enough for the filler to stay in the L1 cache.
 const START_COUNT: usize = 4_096;
 
 /// The sizes of values, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueSize {
-    /// The smallest.
+    /// Smallest size.
     pub min: usize,
-    /// The largest, included; all between are equally frequent.
+    /// Largest size, inclusive; all sizes are equally frequent.
     pub max: usize,
 }
 
 impl ValueSize {
-    /// The one size of all values, if there is one.
+    /// Returns the size of all values, if it is constant.
     #[must_use]
     pub const fn as_fixed(self) -> Option<usize> {
         if self.min == self.max { Some(self.min) } else { None }
     }
 
-    /// Mean size.
+    /// Returns the mean size.
     #[must_use]
     pub const fn mean(self) -> f64 {
         (self.min + self.max) as f64 / 2.0
@@ -60,7 +60,7 @@ impl fmt::Display for ValueSize {
     }
 }
 
-/// Cuts values out of random letters, so that no value is a number and neighbours differ.
+/// Cuts values out of random letters, so that no value is a number and adjacent values differ.
 #[derive(Clone, Debug)]
 pub struct ValueSource {
     size: ValueSize,
@@ -68,7 +68,7 @@ pub struct ValueSource {
 }
 
 impl ValueSource {
-    /// Values of these sizes.
+    /// Creates a source of values of these sizes.
     #[must_use]
     pub fn new(size: ValueSize) -> Self {
         let mut rng = SmallRng::seed_from_u64(0);
@@ -76,7 +76,7 @@ impl ValueSource {
         Self { size, filler }
     }
 
-    /// The sizes that values have.
+    /// Returns the range of sizes.
     #[must_use]
     pub const fn size(&self) -> ValueSize {
         self.size
@@ -91,7 +91,7 @@ impl ValueSource {
         }
     }
 
-    /// Draws a value of this size, at most the largest one of the source.
+    /// Draws a value of `size` bytes, at most the source's largest size.
     #[inline]
     pub fn draw(&self, size: usize, rng: &mut SmallRng) -> &[u8] {
         let start = rng.next_u64() as usize % START_COUNT;

@@ -1,50 +1,52 @@
-//! The named workloads, one line each, and what a workload consists of.
+//! The named workloads, one line each, and the workload type.
 
 mod collections;
 
 use crate::distribution::Distribution;
 use crate::error::BenchError;
 
-/// A named workload: what is sent and what must be there before.
+/// A named workload: its commands and the keys they require.
 #[derive(Debug)]
 pub struct Named {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// The commands, with their relative frequency.
+    /// Commands, with relative frequencies.
     pub commands: &'static [(u32, &'static str)],
-    /// What every key's number is appended to.
+    /// Prefix of every key.
     pub key_prefix: &'static str,
-    /// The command that each key is filled with once, beforehand.
+    /// Command that writes each key once before the measurement.
     pub fill: Option<&'static str>,
-    /// The distribution, where the workload is about that.
+    /// Distribution, if the workload prescribes one.
     pub distribution: Option<Distribution>,
-    /// Each run begins with an empty store and sends one request a key.
+    /// Each run begins with an empty store and sends one request per key.
     pub from_empty: bool,
-    /// What it has of its own where that matters.
+    /// Settings that the workload prescribes.
     pub own: Own,
     /// One line for `--list`.
     pub about: &'static str,
 }
 
-/// What a workload says itself, whatever the user asked for.
+/// Settings that a workload prescribes, overriding the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// The number of keys.
+    /// Number of keys.
     pub key_count: Option<u64>,
-    /// The bytes of a value.
+    /// Bytes of a value.
     pub value_size: Option<usize>,
-    /// How often the command that fills a key is sent for each.
+    /// Number of times the fill command is sent for each key.
     pub fill_times: u64,
-    /// Each run fills the keys anew and then sends so many requests for each, which use up what was filled.
+    /// If set, each run fills the keys again and then sends this many requests per key, which consume the
+    /// fill.
     pub uses_up: Option<u64>,
-    /// Connections that have subscribed to the channel `news`. What counts then is what is delivered to them.
+    /// Number of subscribers to the channel `news`. If not 0, messages delivered to them are counted instead
+    /// of replies.
     pub listener_count: usize,
-    /// Further connections, and what each of them sends, one at a time, to wait for what the others bring. What counts then
-    /// are the requests of both.
+    /// Additional connections, and the blocking command that each of them sends, one at a time, to consume
+    /// the data of the other connections. The requests of both groups are counted.
     pub waiting: Option<(usize, &'static str)>,
 }
 
-/// Nothing of its own.
+/// No prescribed settings.
 pub const USUAL: Own =
     Own { key_count: None, value_size: None, fill_times: 1, uses_up: None, listener_count: 0, waiting: None };
 
@@ -57,12 +59,12 @@ const HOT: Option<Distribution> = Some(Distribution::Hot { share: 1.0 });
 #[rustfmt::skip]
 static NAMED: &[Named] = &[
     Named { name: "append",   key_prefix: "app:",  fill: None,   distribution: None, from_empty: false, own: USUAL, commands: &[(1, "APPEND {key} {int:0..9}")],                             about: "one byte appended to a key: values grow" },
-    Named { name: "fill",     key_prefix: STRINGS, fill: None,   distribution: IN_ORDER, from_empty: true, own: USUAL,  commands: &[(1, "SET {key} {value}")],                                   about: "SET of one new key after the other, from an empty store on" },
+    Named { name: "fill",     key_prefix: STRINGS, fill: None,   distribution: IN_ORDER, from_empty: true, own: USUAL,  commands: &[(1, "SET {key} {value}")],                                   about: "SET of new keys in sequence, starting with an empty store" },
     Named { name: "get",      key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "GET {key}")],                                           about: "GET of existing keys" },
-    Named { name: "get-hot",  key_prefix: STRINGS, fill: SET,    distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "GET {key}")],                                           about: "GET of one and the same key" },
+    Named { name: "get-hot",  key_prefix: STRINGS, fill: SET,    distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "GET {key}")],                                           about: "GET of a single key" },
     Named { name: "getrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "GETRANGE {key} 0 7")],                                  about: "the first 8 bytes of existing values" },
     Named { name: "incr",     key_prefix: "int:",  fill: NUMBER, distribution: None, from_empty: false, own: USUAL, commands: &[(1, "INCR {key}")],                                          about: "INCR of existing numbers" },
-    Named { name: "incr-hot", key_prefix: "int:",  fill: NUMBER, distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "INCR {key}")],                                          about: "INCR of one and the same number" },
+    Named { name: "incr-hot", key_prefix: "int:",  fill: NUMBER, distribution: HOT,  from_empty: false, own: USUAL, commands: &[(1, "INCR {key}")],                                          about: "INCR of a single number" },
     Named { name: "mget10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "MGET {key*10}")],                                       about: "MGET of 10 existing keys" },
     Named { name: "mixed",    key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(80, "GET {key}"), (20, "SET {key} {value}")],               about: "80 % GET and 20 % SET (other shares: --mix get=95,set=5)" },
     Named { name: "mset10",   key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "MSET {pair*10}")],                                      about: "MSET of 10 existing keys" },
@@ -72,41 +74,41 @@ static NAMED: &[Named] = &[
     Named { name: "setrange", key_prefix: STRINGS, fill: SET,    distribution: None, from_empty: false, own: USUAL, commands: &[(1, "SETRANGE {key} 4 {int:1000..9999}")],                   about: "4 bytes overwritten inside existing values" },
 ];
 
-/// All named workloads: those on strings, then those on collections, each sorted by name.
+/// Returns all named workloads: those on strings, then those on collections, each sorted by name.
 pub fn named() -> impl Iterator<Item = &'static Named> {
     NAMED.iter().chain(collections::NAMED)
 }
 
-/// A command and how often it is sent in relation to the others.
+/// A command with its relative frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weighted {
     /// Relative frequency, at least 1.
     pub weight: u32,
-    /// The command with its placeholders.
+    /// Command with placeholders.
     pub command: String,
 }
 
-/// What one measured case sends.
+/// The requests of one measured case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Name in reports.
     pub name: String,
-    /// The commands to choose from.
+    /// Commands to choose from.
     pub commands: Vec<Weighted>,
-    /// What every key's number is appended to.
+    /// Prefix of every key.
     pub key_prefix: String,
-    /// The command that fills each key once, beforehand.
+    /// Command that writes each key once before the measurement.
     pub fill: Option<String>,
-    /// Overrides the distribution that the user asked for.
+    /// Overrides the distribution that the user selected.
     pub distribution: Option<Distribution>,
-    /// Each run begins with an empty store and sends one request a key.
+    /// Each run begins with an empty store and sends one request per key.
     pub from_empty: bool,
-    /// What it has of its own.
+    /// Settings that the workload prescribes.
     pub own: Own,
 }
 
 impl Workload {
-    /// The named workload of this name.
+    /// Returns the named workload `name`.
     pub fn named(name: &str) -> Result<Self, BenchError> {
         let named = named().find(|named| named.name == name).ok_or_else(|| {
             let names: Vec<&str> = self::named().map(|named| named.name).collect();
@@ -127,7 +129,8 @@ impl Workload {
         })
     }
 
-    /// A mix of named workloads, as in `get=95,set=5`. They share the keys and the filling of the first one.
+    /// Parses a mix of named workloads, such as `get=95,set=5`. They share the keys and the fill of the first
+    /// workload.
     pub fn mix(text: &str) -> Result<Self, BenchError> {
         let mut mix: Option<Self> = None;
         for part in text.split(',') {
@@ -153,7 +156,7 @@ impl Workload {
         Ok(mix)
     }
 
-    /// Free commands, each `COMMAND` or `WEIGHT*COMMAND`.
+    /// Parses custom commands, each `COMMAND` or `WEIGHT*COMMAND`.
     pub fn free(commands: &[String], fill: Option<&str>) -> Result<Self, BenchError> {
         let commands: Vec<Weighted> =
             commands.iter().map(|text| parse_weighted(text)).collect::<Result<_, _>>()?;

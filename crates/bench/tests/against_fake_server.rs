@@ -1,4 +1,5 @@
-//! The whole benchmark, as a process, against a tiny fake server in the test, or against its own limit server.
+//! The complete benchmark, as a process, against a small fake server in the test, or against its own limit
+//! server.
 
 mod support;
 
@@ -63,7 +64,7 @@ fn who_waits_for_what_others_bring_sends_beside_them() {
     let (output, report) = report(&[&args[..], &["--allow-errors"]].concat());
     assert!(output.status.success());
     assert_eq!(server.command_count("LPUSH"), 200);
-    assert!(server.command_count("BRPOP") >= 150, "each of 150 connections asks at least once");
+    assert!(server.command_count("BRPOP") >= 150, "each of 150 connections sends at least one request");
     assert!(samples(&report, "fake")[0]["request_count"].as_u64() > Some(200), "both count");
 }
 
@@ -72,7 +73,7 @@ fn missing_keys_are_remarked() {
     let server = FakeServer::start(Behaviour::default());
     let spec = format!("fake={}", server.address);
     let args = ["--server", &spec, "--keys", "10", "--requests", "50", "--rounds", "1", "--warmup", "0"];
-    // The fill writes something else than what is read.
+    // The fill writes other keys than those read.
     let fill = ["--command", "GET other:{key}", "--fill-command", "SET {key} {value}"];
     let (_, report) = report(&[&args[..], &fill].concat());
     assert!(report["remarks"][0].as_str().unwrap().contains("50 null replies"), "{}", report["remarks"]);
@@ -88,10 +89,10 @@ fn a_stall_shows_in_all_requests_that_it_delays_in_the_open_loop() {
     let (_, report) = report(&[&args[..], &["--rounds", "1", "--connections", "4"]].concat());
     let sample = &samples(&report, "fake")[0];
     let ns = |name: &str| Duration::from_nanos(sample["latency"][name].as_u64().unwrap());
-    // About 400 of 1,000 requests were intended during the stall: the last percent waited for nearly all of it.
+    // About 400 of 1,000 requests were due during the stall: the slowest percent waited for nearly all of it.
     assert!(ns("p99_ns") > stall * 8 / 10, "{sample}");
     assert!(ns("max_ns") >= stall * 95 / 100, "{sample}");
-    // All were sent in the end, and each is counted.
+    // All requests were sent in the end, and each is counted.
     assert_eq!(sample["unanswered_count"], 0);
     assert_eq!(server.command_count("PING"), 1_000 + 1, "and one PING that waits for the server");
 }
@@ -119,7 +120,7 @@ fn rounds_are_interleaved_and_begin_with_another_server_each() {
     args.extend(["--warmup", "0"]);
     args.extend(specs.iter().flat_map(|spec| ["--server", spec]));
     let (_, report) = report(&args);
-    // Each server is first asked for PING and INFO; then every run makes one connection.
+    // Each server first receives PING and INFO; then every run opens one connection.
     assert_eq!(log.lock().unwrap().as_str(), ["aabbcc", "abc", "bca", "cab", "abc"].concat());
     let contenders = report["sections"][0]["findings"]["comparison"][0]["contenders"].as_array().unwrap();
     assert_eq!(contenders[0]["ratios"][0]["baseline"], "c", "the last one is the baseline by default");

@@ -1,4 +1,4 @@
-//! One connection of the load generator: what is still to be sent, and the place in the replies.
+//! One connection of the load generator: unsent requests and the parser position in the replies.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,23 +12,23 @@ pub struct Connection {
     outbox: Vec<u8>,
     sent: usize,
     skipper: ReplySkipper,
-    /// The beginning of a line whose rest hasn't arrived.
+    /// The beginning of a line whose end hasn't arrived.
     partial: Vec<u8>,
     /// Requests without a reply so far.
     awaited: u64,
 }
 
-/// What one read has brought.
+/// Result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Complete replies.
     pub replies: u64,
-    /// Nothing is left in the socket for now.
+    /// Whether the socket has no more input for now.
     pub drained: bool,
 }
 
 impl Connection {
-    /// Takes over a connected stream.
+    /// Wraps a connected stream.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -42,24 +42,25 @@ impl Connection {
         })
     }
 
-    /// One that has subscribed, and receives messages without asking for them.
+    /// Creates a subscribed connection, which receives messages without requests.
     pub fn listening(stream: TcpStream) -> io::Result<Self> {
         Ok(Self { awaited: u64::MAX, ..Self::new(stream)? })
     }
 
-    /// The socket, to be registered with an event queue.
+    /// Returns the socket, for registration with an event queue.
     #[must_use]
     pub const fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Requests rendered or sent, and not yet answered.
+    /// Returns the number of requests rendered or sent, and not yet answered.
     #[must_use]
     pub const fn awaited(&self) -> u64 {
         self.awaited
     }
 
-    /// Lets `render` append requests to what goes out with the next [`Connection::flush`]; it returns their number.
+    /// Lets `render` append requests to the output of the next [`Connection::flush`]; `render` returns
+    /// their number.
     #[inline]
     pub fn enqueue(&mut self, render: impl FnOnce(&mut Vec<u8>) -> u64) -> u64 {
         let count = render(&mut self.outbox);
@@ -67,7 +68,7 @@ impl Connection {
         count
     }
 
-    /// Sends what the socket takes; the rest goes when it is writable again.
+    /// Sends as much as the socket accepts; the rest is sent when the socket is writable again.
     #[inline]
     pub fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.outbox.len() {
@@ -84,7 +85,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once and skips the replies in it. `inbox` is scratch space, larger than any line.
+    /// Reads once and skips the replies. `inbox` is scratch space, larger than any line.
     #[inline]
     pub fn receive(&mut self, inbox: &mut [u8], tally: &mut Tally) -> io::Result<Received> {
         let before = self.partial.len();
@@ -111,7 +112,7 @@ impl Connection {
         let replies = tally.replies - replies_before;
         self.awaited =
             self.awaited.checked_sub(replies).ok_or_else(|| invalid_data("more replies than requests"))?;
-        // A short read of a stream socket means that there was no more; whatever comes later is a new edge.
+        // A short read of a stream socket means that no input is left; later input triggers a new edge.
         Ok(Received { replies, drained: before + size < inbox.len() })
     }
 }

@@ -1,8 +1,9 @@
-//! A flow: a group of connections with one kind of requests and one pace, as far as one thread drives it.
+//! A flow: connections with one kind of request and one pace; here one thread's share of it.
 //!
-//! Closed loop: a connection sends `pipeline` requests, awaits all replies, and sends the next ones; latency counts
-//! from the sending. Open loop: requests fall due by [`Schedule`] and go out on any connection with less than
-//! `pipeline` requests under way; latency counts from the intended time, whenever they could be sent.
+//! Closed loop: a connection sends `pipeline` requests, awaits all replies, then sends the next batch.
+//! Latency counts from the send time. Open loop: requests fall due by [`Schedule`] and are sent on any
+//! connection with fewer than `pipeline` outstanding requests. Latency counts from the intended send time,
+//! regardless of the actual one.
 //!
 //! Invariants:
 //! 1. `outstanding` is the sum of all connections' awaited replies.
@@ -20,20 +21,20 @@ use crate::load::source::RequestSource;
 use crate::load::window::{Clock, Window};
 use crate::reply::Tally;
 
-/// Longest latency that is told from longer ones.
+/// Upper bound of the latency histogram; longer latencies count as this value.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 
-/// What a flow has seen.
+/// Results of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowOutcome {
-    /// Nanoseconds from the (intended) sending to the reply, of requests sent inside the measured window.
+    /// Nanoseconds from the (intended) send time to the reply, of requests sent inside the measured window.
     pub latency: Histogram<u64>,
-    /// Open loop: nanoseconds from the intended to the actual sending; the generator's own share of the latency,
-    /// and the waiting for a free connection.
+    /// Open loop: nanoseconds from the intended to the actual send time. This is the generator's own share
+    /// of the latency plus the wait for a free connection.
     pub lag: Histogram<u64>,
-    /// Everything that was answered, outside of the window too.
+    /// All replies, outside of the window too.
     pub tally: Tally,
-    /// Requests of the window that were given up; `latency` has them with the time waited so far.
+    /// Requests of the window without a reply; `latency` includes them with the time waited so far.
     pub unanswered: u64,
 }
 
@@ -44,9 +45,9 @@ impl Default for FlowOutcome {
 }
 
 impl FlowOutcome {
-    /// Adds what another thread has seen of the same flow.
+    /// Adds the results of another thread of this flow.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so that nothing can fail to fit.
+        // Both histograms have equal bounds, so the addition can't fail.
         self.latency += &other.latency;
         self.lag += &other.lag;
         self.tally.merge(&other.tally);
@@ -54,7 +55,7 @@ impl FlowOutcome {
     }
 }
 
-/// A histogram of nanoseconds with three significant digits.
+/// Creates a histogram of nanoseconds with three significant digits.
 #[must_use]
 pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("1 < LATENCY_NS_MAX and 3 digits are allowed")
@@ -63,27 +64,27 @@ pub fn new_histogram() -> Histogram<u64> {
 /// When requests are sent.
 #[derive(Debug)]
 pub enum Pacing {
-    /// As soon as the replies to the previous ones are there.
+    /// As soon as the replies to the previous batch have arrived.
     Closed {
-        /// When each connection's current batch was sent.
+        /// Send time of each connection's current batch.
         sent_ns: Vec<u64>,
     },
-    /// Never: messages come by themselves.
+    /// Never: the connections only receive messages.
     Listening,
-    /// At given times.
+    /// At scheduled times.
     Open {
-        /// The times.
+        /// The schedule.
         schedule: Schedule,
-        /// How many were sent.
+        /// Number of requests sent.
         issued: u64,
-        /// Connections that may send.
+        /// Connections with fewer than `pipeline` outstanding requests.
         vacant: VecDeque<usize>,
-        /// The intended times of each connection's awaited requests.
+        /// Intended send times of each connection's awaited requests.
         intended: Vec<VecDeque<u64>>,
     },
 }
 
-/// See the module's description.
+/// One thread's share of a flow. See the module description.
 #[derive(Debug)]
 pub struct Flow {
     /// The connections that this thread drives.
@@ -98,7 +99,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow that hasn't sent anything.
+    /// Creates a flow that hasn't sent any request.
     #[must_use]
     pub fn new(
         connections: Vec<Connection>,
@@ -127,31 +128,31 @@ impl Flow {
         }
     }
 
-    /// A flow of connections that have subscribed.
+    /// Creates a flow of subscribed connections.
     #[must_use]
     pub fn listening(connections: Vec<Connection>, source: RequestSource) -> Self {
         Self { pacing: Pacing::Listening, ..Self::new(connections, source, 0, None, None) }
     }
 
-    /// Whether it only receives.
+    /// Whether the flow only receives.
     #[must_use]
     pub const fn listens(&self) -> bool {
         matches!(self.pacing, Pacing::Listening)
     }
 
-    /// Requests sent and not yet answered.
+    /// Returns the number of requests sent and not yet answered.
     #[must_use]
     pub const fn outstanding(&self) -> u64 {
         self.outstanding
     }
 
-    /// What was seen so far.
+    /// Returns the results so far.
     #[must_use]
     pub const fn outcome(&self) -> &FlowOutcome {
         &self.outcome
     }
 
-    /// What was seen in the end.
+    /// Returns the final results.
     #[must_use]
     pub fn into_outcome(self) -> FlowOutcome {
         self.outcome
@@ -163,7 +164,7 @@ impl Flow {
         self.quota_left.is_some()
     }
 
-    /// Has a quota, and everything within it was answered.
+    /// Whether the flow has a quota and all its requests are answered.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.quota_left == Some(0) && self.outstanding == 0
@@ -179,12 +180,12 @@ impl Flow {
         Ok(())
     }
 
-    /// A connection is writable again.
+    /// Handles writability of a connection.
     pub fn on_writable(&mut self, index: usize) -> io::Result<()> {
         self.connections[index].flush()
     }
 
-    /// A connection has input.
+    /// Handles input on a connection.
     #[inline]
     pub fn on_readable(
         &mut self,
@@ -208,7 +209,8 @@ impl Flow {
         }
     }
 
-    /// Open loop: sends what is due; returns when the next request will be, if a connection is free for it.
+    /// Open loop: sends all due requests. Returns the time of the next request if a connection is free for
+    /// it.
     pub fn send_due(&mut self, clock: &Clock, window: &Window) -> io::Result<Option<u64>> {
         let Pacing::Open { schedule, issued, vacant, intended } = &mut self.pacing else {
             return Ok(None);
@@ -242,8 +244,8 @@ impl Flow {
         Ok(has_next.then(|| schedule.intended_ns(*issued)))
     }
 
-    /// The run is over, and no further reply is awaited: requests of the window that are still under way, and
-    /// in the open loop those that couldn't even be sent, count with the time that they have waited.
+    /// Ends the run. Outstanding requests of the window count with the time waited so far; so do unsent
+    /// requests in the open loop.
     pub fn abort(&mut self, clock: &Clock, window: &Window) {
         let now_ns = clock.now_ns();
         let mut missed = |since_ns: u64, count: u64| {

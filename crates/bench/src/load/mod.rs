@@ -30,66 +30,68 @@ use crate::pinning::{CpuList, pin_this_thread};
 use crate::template::{Draw, Template};
 use crate::values::ValueSource;
 
-/// How often the coordinator looks at the counters.
+/// Interval at which the coordinator reads the counters.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Without any reply for so long, the server counts as hung.
+/// A server without any reply for this time counts as hung.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// Time for the threads to start before the clock does.
+/// Time for the threads to start before the clock starts.
 const START_DELAY: Duration = Duration::from_millis(5);
 
-/// One run of load on one server.
+/// One load run against one server.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Load threads.
     pub thread_count: usize,
-    /// The kinds of load, side by side; each thread drives its share of each.
+    /// The flows, run concurrently; each thread drives its share of each.
     pub flows: Vec<FlowPlan>,
-    /// Load before the measured window. With a quota there is none, so that exactly the quota is counted.
+    /// Load before the measured window. Zero with a quota, so that exactly the quota is counted.
     pub warmup: Duration,
-    /// Length of the window; without it, the window ends when every flow with a quota is done.
+    /// Length of the window. If absent, the window ends when every flow with a quota is done.
     pub length: Option<Duration>,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Where load threads may run; anywhere if empty.
+    /// CPUs that load threads are bound to; any if empty.
     pub client_cpus: CpuList,
 }
 
-/// One kind of load.
+/// Plan of one flow.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// Connections over all threads.
     pub connection_count: usize,
-    /// Requests under way on one connection.
+    /// Outstanding requests per connection.
     pub pipeline: u64,
-    /// Requests a second over all threads in the open loop; closed loop if absent.
+    /// Requests per second over all threads in the open loop; closed loop if absent.
     pub rate: Option<f64>,
     /// Requests over all threads; unlimited if absent.
     pub quota: Option<u64>,
-    /// What is sent, with relative frequencies.
+    /// Templates, with relative frequencies.
     pub templates: Vec<(u32, Template)>,
-    /// Which keys.
+    /// Key distribution.
     pub distribution: Distribution,
-    /// How many keys.
+    /// Number of distinct keys.
     pub key_count: u64,
-    /// Which values.
+    /// Source of the values.
     pub values: ValueSource,
-    /// It sends nothing but is subscribed to [`CHANNEL`]; if there is such a flow, what it receives is what counts.
+    /// Whether the flow only subscribes to [`CHANNEL`]. If a plan has such a flow, its received messages
+    /// are counted instead of replies.
     pub listens: bool,
 }
 
-/// What flows that listen have subscribed to.
+/// Channel of subscribing flows.
 const CHANNEL: &str = "news";
 
 impl FlowPlan {
-    /// As many connections that listen to what this flow publishes.
+    /// Returns a flow of `connection_count` subscribers to the messages that this flow publishes.
     #[must_use]
     pub fn to_listeners(&self, connection_count: usize) -> Self {
         Self { connection_count, listens: true, rate: None, quota: None, ..self.clone() }
     }
 
-    /// As many connections that wait for what this flow brings, with one request each.
+    /// Returns a flow of `connection_count` connections that block on the data of this flow, one request
+    /// each.
     #[must_use]
     pub fn to_waiting(&self, connection_count: usize, request: Template) -> Self {
         let templates = vec![(1, request)];
@@ -97,24 +99,24 @@ impl FlowPlan {
     }
 }
 
-/// What one run has measured.
+/// Measurements of one run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Length of the window.
     pub window: Duration,
-    /// Replies that came inside the window.
+    /// Replies received inside the window.
     pub replies: u64,
-    /// CPU time of the server inside the window; absent for servers elsewhere.
+    /// CPU time of the server inside the window; absent for remote servers.
     pub server_cpu: Option<Duration>,
     /// CPU time of this process inside the window.
     pub client_cpu: Option<Duration>,
     /// CPU time of the whole machine inside the window.
     pub machine_cpu: Option<Duration>,
-    /// One for each flow of the plan.
+    /// Results of each flow of the plan.
     pub flows: Vec<FlowOutcome>,
 }
 
-/// What there is to show while a run is under way.
+/// Progress of a running measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     /// Replies since the start.
@@ -123,11 +125,11 @@ pub struct Live {
     pub errors: u64,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Share of the run that is done, 0 to 1.
+    /// Completed share of the run, 0 to 1.
     pub done: f64,
 }
 
-/// Puts load on `target` as planned. `watch` is called now and then.
+/// Runs `plan` against `target`. Calls `watch` periodically with the progress.
 pub fn run(plan: &Plan, target: &Target, watch: &mut dyn FnMut(Live)) -> Result<Outcome, BenchError> {
     let mut thread_flows = Vec::new();
     for index in 0..plan.thread_count {
@@ -216,7 +218,7 @@ struct Coordinator<'a> {
     watch: &'a mut dyn FnMut(Live),
 }
 
-/// The counters at one moment.
+/// The counters at one point in time.
 struct Snapshot {
     at_ns: u64,
     replies: u64,
@@ -239,14 +241,16 @@ impl Snapshot {
 }
 
 impl Coordinator<'_> {
-    /// Waits for the window's start and end and takes the difference of the counters, which are read together:
-    /// a late wake-up shifts the window, it doesn't distort it. The outcome lacks the flows, which the threads have.
+    /// Waits for the start and the end of the window and returns the difference of the counters. All
+    /// counters are read together, so a late wake-up shifts the window without distorting it. The result
+    /// lacks the flows, which the threads own.
     fn measure(&mut self, before: Snapshot, has_died: &dyn Fn() -> bool) -> Result<Outcome, BenchError> {
         let start = if self.window.start_ns() > 0 {
             self.wait(has_died, |at| at.clock.now_ns() >= at.window.start_ns())?;
             self.snapshot()
         } else {
-            // Without a warm-up, what was read before the first request holds, so that none is missing.
+            // Without a warm-up, the counters read before the first request apply, so that every request is
+            // included.
             before
         };
         match self.plan.length {
@@ -258,7 +262,8 @@ impl Coordinator<'_> {
         let mut end = self.snapshot();
         if self.plan.length.is_none() {
             self.window.close(end.at_ns);
-            // What the server did after the last reply is next to nothing, but the time would count.
+            // The server does next to nothing after the last reply, but the extra time would distort the
+            // rate.
             let finished = self.progress.iter().filter_map(Progress::finished_ns).max();
             end.at_ns = finished.map_or(end.at_ns, |finished_ns| finished_ns.max(start.at_ns + 1));
         }
@@ -295,14 +300,14 @@ impl Coordinator<'_> {
                 return Err(BenchError::server(&self.target.name, "no reply for a minute"));
             }
             if has_died() && !is_over(self) {
-                return Err(BenchError::server(&self.target.name, "the connection broke off"));
+                return Err(BenchError::server(&self.target.name, "a connection failed"));
             }
             self.show(replies);
         }
         Ok(())
     }
 
-    /// Until the next tick, or exactly until the window begins or ends.
+    /// Returns the time until the next tick, shortened to the exact start or end of the window.
     fn nap(&self) -> Duration {
         let now_ns = self.clock.now_ns();
         let edges = [self.window.start_ns(), self.window.end_ns()];

@@ -1,7 +1,7 @@
-//! The intended send times of a fixed rate.
+//! Intended send times at a fixed rate.
 //!
-//! Latency in the open loop is counted from these times and not from the actual sending, so a stall of the server
-//! shows in every request that would have been sent during it. The backlog is arithmetic: nothing is queued.
+//! Open-loop latency counts from these times instead of the actual send times, so a server stall shows in
+//! every request due during it. The backlog is computed, not queued.
 
 /// Evenly spaced points in time, one for each request.
 #[derive(Clone, Copy, Debug)]
@@ -11,21 +11,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The share `index` of `count` threads of `rate` requests a second in all, interleaved with the others',
-    /// from time 0 on.
+    /// Creates the share `index` of `count` threads of a total of `rate` requests per second, starting at
+    /// time 0. The shares interleave.
     #[must_use]
     pub fn new(rate: f64, index: usize, count: usize) -> Self {
         let spacing_ns = 1e9 / rate;
         Self { first_ns: spacing_ns * index as f64, interval_ns: spacing_ns * count as f64 }
     }
 
-    /// When request `index` should be sent.
+    /// Returns the time at which request `index` is due.
     #[must_use]
     pub fn intended_ns(&self, index: u64) -> u64 {
         (self.first_ns + self.interval_ns * index as f64) as u64
     }
 
-    /// How many requests should have been sent at `now_ns`.
+    /// Returns the number of requests due by `now_ns`.
     #[must_use]
     pub fn due_count(&self, now_ns: u64) -> u64 {
         let since_first = now_ns as f64 - self.first_ns;

@@ -1,19 +1,19 @@
-//! Where a flow's requests come from: templates, chosen by weight.
+//! The request source of a flow: templates, chosen by weight.
 
 use rand::Rng;
 
 use crate::template::{Draw, Template};
 
-/// Renders one request after the other.
+/// Renders requests one at a time.
 #[derive(Debug)]
 pub struct RequestSource {
-    /// Each template with the sum of the weights up to and including its own.
+    /// Each template with the cumulative weight up to and including its own.
     templates: Vec<(u64, Template)>,
     draw: Draw,
 }
 
 impl RequestSource {
-    /// Chooses among `templates` by weight; there must be one at least.
+    /// Chooses among `templates` by weight. Panics if `templates` is empty.
     #[must_use]
     pub fn new(templates: &[(u32, Template)], draw: Draw) -> Self {
         assert!(!templates.is_empty(), "a flow sends something");
@@ -28,7 +28,8 @@ impl RequestSource {
         Self { templates, draw }
     }
 
-    /// Appends the next request, or several if a template holds so many; returns their number.
+    /// Appends the next request and returns the number of commands, which is more than one for some
+    /// templates.
     #[inline]
     pub fn render_next(&mut self, out: &mut Vec<u8>) -> u64 {
         let (last_sum, last) = &self.templates[self.templates.len() - 1];

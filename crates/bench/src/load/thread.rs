@@ -1,6 +1,7 @@
-//! One load thread: an epoll queue over the connections of its flows, until the window is over.
+//! One load thread: an epoll loop over the connections of its flows, until the window is over.
 //!
-//! Touches sockets and the clock; never a lock. Sleeps while nothing is due, except for the last microseconds.
+//! Touches sockets and the clock; never a lock. Sleeps while no request is due, except for the last
+//! microseconds.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -12,26 +13,26 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::load::flow::{Flow, FlowOutcome};
 use crate::load::window::{Clock, Progress, Window};
 
-/// Size of a thread's receive buffer: a batch of large replies; lines are far shorter.
+/// Size of a thread's receive buffer: a batch of large replies. Lines are far shorter.
 const INBOX_SIZE: usize = 256 * 1024;
 
-/// Events taken from the queue at once.
+/// Maximum number of events per epoll wait.
 const EVENT_COUNT_MAX: usize = 256;
 
-/// Longest sleep: how fast a thread notices that a run was closed or aborted.
+/// Longest sleep: bounds the delay until a thread sees that a run was closed or aborted.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 
-/// How long before a due request a thread stops sleeping and polls. Polling for longer would be more punctual on a CPU
-/// of its own, but on a shared one the scheduler makes the thread pay for it with whole time slices.
+/// Time before a due request at which a thread stops sleeping and polls. Longer polling is more punctual on
+/// a dedicated CPU; on a shared one the scheduler takes whole time slices from the thread for it.
 const SPIN_NS: u64 = 15_000;
 
-/// How late the kernel may let a timer be, in nanoseconds, so that it can join it with others: not at all.
+/// Timer slack in nanoseconds: the delay that the kernel may add to coalesce timers. 1 is the minimum.
 const TIMER_SLACK_NS: u64 = 1;
 
-/// How long replies are awaited after the window.
+/// Maximum wait for replies after the window.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Drives `flows` until the window is over and their replies are there.
+/// Drives `flows` until the window is over and their replies have arrived.
 pub fn drive(
     mut flows: Vec<Flow>,
     clock: &Clock,
@@ -42,7 +43,7 @@ pub fn drive(
     for (flow_index, flow) in flows.iter().enumerate() {
         for (index, connection) in flow.connections.iter().enumerate() {
             let token = (flow_index as u64) << 32 | index as u64;
-            // Edge-triggered, so that interest never has to be changed.
+            // Edge-triggered, so that the interest set never changes.
             let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             epoll::add(&queue, connection.stream(), EventData::new_u64(token), interest)?;
         }
@@ -96,7 +97,7 @@ pub fn drive(
     Ok(flows.into_iter().map(Flow::into_outcome).collect())
 }
 
-/// All flows with a quota have used it up; false if there is none.
+/// Whether every flow with a quota has used it up; false if no flow has one.
 fn has_used_up_quotas(flows: &[Flow]) -> bool {
     let mut limited = flows.iter().filter(|flow| flow.has_quota()).peekable();
     limited.peek().is_some() && limited.all(Flow::is_finished)
@@ -111,7 +112,8 @@ fn is_over(flows: &[Flow], now_ns: u64, window: &Window) -> bool {
     is_drained || now_ns - end_ns > DRAIN.as_nanos() as u64
 }
 
-/// The time to sleep before the next due request or the end of the window, a little too short; zero to poll.
+/// Returns a sleep time slightly shorter than the wait for the next due request or the end of the window;
+/// zero to poll.
 fn sleep_until(next_due_ns: u64, now_ns: u64, window: &Window) -> Timespec {
     let end_ns = window.end_ns();
     let until_end_ns = if now_ns < end_ns { end_ns - now_ns } else { u64::MAX };

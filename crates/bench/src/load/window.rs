@@ -1,7 +1,8 @@
-//! What the load threads and their coordinator share: the clock, the measured window, and counters.
+//! State shared by the load threads and their coordinator: the clock, the measured window, and counters.
 //!
-//! Everything atomic here is a statistic or a flag that is polled; results go through joining the threads. So orderings
-//! are relaxed, except that who sees a thread's quotas finished also sees the counts of all its replies.
+//! Every atomic here is a statistic or a polled flag; results are returned by joining the threads. So
+//! orderings are relaxed, with one exception: a reader that sees a thread's quotas finished also sees the
+//! counts of all its replies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,27 +14,27 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows 0 until `base`.
+    /// Creates a clock that reads 0 until `base`.
     #[must_use]
     pub const fn starting_at(base: Instant) -> Self {
         Self { base }
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         Instant::now().saturating_duration_since(self.base).as_nanos() as u64
     }
 
-    /// How long it is until the start.
+    /// Returns the time until the start.
     #[must_use]
     pub fn until_start(&self) -> Duration {
         self.base.saturating_duration_since(Instant::now())
     }
 }
 
-/// The measured part of a run. What was sent (or should have been) inside counts.
+/// The measured part of a run. Requests (intended to be) sent inside it count.
 #[derive(Debug)]
 pub struct Window {
     start_ns: u64,
@@ -42,7 +43,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window after `warmup`; without `length` it stays open until [`Window::close`].
+    /// Creates a window after `warmup`; without `length` it stays open until [`Window::close`].
     #[must_use]
     pub fn new(warmup: Duration, length: Option<Duration>) -> Self {
         let start_ns = warmup.as_nanos() as u64;
@@ -50,13 +51,13 @@ impl Window {
         Self { start_ns, end_ns: AtomicU64::new(end_ns), aborted: AtomicBool::new(false) }
     }
 
-    /// First moment inside.
+    /// Returns the first moment inside.
     #[must_use]
     pub const fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// First moment after it.
+    /// Returns the first moment after it.
     #[inline]
     #[must_use]
     pub fn end_ns(&self) -> u64 {
@@ -75,7 +76,7 @@ impl Window {
         self.end_ns.store(end_ns, Ordering::Relaxed);
     }
 
-    /// Makes all threads leave at once.
+    /// Makes all threads stop at once.
     pub fn abort(&self) {
         self.aborted.store(true, Ordering::Relaxed);
     }
@@ -88,13 +89,13 @@ impl Window {
     }
 }
 
-/// One thread's counters, on cache lines of their own. Written by that thread, read by the coordinator.
+/// One thread's counters, on separate cache lines. Written by that thread, read by the coordinator.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Progress {
     replies: AtomicU64,
     errors: AtomicU64,
-    /// When the last quota was used up; 0 while one isn't.
+    /// When the last quota was used up; 0 while any remains.
     finished_ns: AtomicU64,
 }
 
@@ -106,25 +107,25 @@ impl Progress {
         self.errors.store(errors, Ordering::Relaxed);
     }
 
-    /// Replies so far.
+    /// Returns the replies so far.
     #[must_use]
     pub fn replies(&self) -> u64 {
         self.replies.load(Ordering::Relaxed)
     }
 
-    /// Error replies so far.
+    /// Returns the error replies so far.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Notes that all of the thread's quotas are used up.
+    /// Records that all of the thread's quotas are used up.
     pub fn finish(&self, now_ns: u64) {
         // Pairs with `finished_ns`.
         self.finished_ns.store(now_ns.max(1), Ordering::Release);
     }
 
-    /// When all quotas were used up, if they are.
+    /// Returns when all quotas were used up; `None` while any remains.
     #[must_use]
     pub fn finished_ns(&self) -> Option<u64> {
         // Pairs with `finish`.

@@ -1,4 +1,4 @@
-//! A report as CSV: one line for each sample, empty where a figure doesn't apply.
+//! A report as CSV: one line per sample, with empty fields where a figure doesn't apply.
 
 use std::io;
 
@@ -30,7 +30,7 @@ struct Row<'a> {
     slow: Option<u64>,
 }
 
-/// The whole report.
+/// Renders the report.
 pub fn csv(report: &Report) -> io::Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for section in &report.sections {

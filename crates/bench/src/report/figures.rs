@@ -1,12 +1,12 @@
-//! How numbers look in tables: three significant digits, intervals in brackets.
+//! Number formats of tables: three significant digits, intervals in brackets.
 
 use crate::sample::Measure;
 use crate::statistics::Estimate;
 
-/// Shown where there is no figure.
+/// Placeholder for a missing figure.
 pub const NONE: &str = "–";
 
-/// Three significant digits, never in scientific notation.
+/// Formats three significant digits, never in scientific notation.
 #[must_use]
 pub fn significant(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
@@ -17,7 +17,7 @@ pub fn significant(number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// A count with separated thousands.
+/// Formats a count with thousands separators.
 #[must_use]
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
@@ -31,7 +31,7 @@ pub fn grouped(count: u64) -> String {
     text
 }
 
-/// `median [low high]` in the unit of the measure's title.
+/// Formats `median [low high]` in the unit of the measure's title.
 #[must_use]
 pub fn estimate(measure: Measure, estimate: Option<Estimate>) -> String {
     let Some(Estimate { median, low, high }) = estimate else {
@@ -46,25 +46,25 @@ pub fn estimate(measure: Measure, estimate: Option<Estimate>) -> String {
     }
 }
 
-/// The median alone, of a measure in nanoseconds.
+/// Formats only the median of a measure in nanoseconds.
 #[must_use]
 pub fn median(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(|| NONE.to_owned(), |estimate| significant(estimate.median / 1e3))
 }
 
-/// `median [low high]`.
+/// Formats `median [low high]`.
 #[must_use]
 pub fn interval(Estimate { median, low, high }: Estimate) -> String {
     format!("{} [{} {}]", significant(median), significant(low), significant(high))
 }
 
-/// A ratio with its interval.
+/// Formats a ratio with its interval.
 #[must_use]
 pub fn ratio(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(|| NONE.to_owned(), interval)
 }
 
-/// Nanoseconds as microseconds.
+/// Formats nanoseconds as microseconds.
 #[must_use]
 pub fn micros(ns: u64) -> String {
     significant(ns as f64 / 1e3)

@@ -13,7 +13,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use crate::outcome::Report;
 use crate::report::tables::Table;
 
-/// The report for a terminal, as wide as it wants.
+/// Renders the report for a terminal, with unlimited width.
 #[must_use]
 pub fn terminal(report: &Report) -> String {
     let mut text = String::new();
@@ -30,7 +30,7 @@ pub fn terminal(report: &Report) -> String {
     text.replace("**", "")
 }
 
-/// The report as a Markdown document.
+/// Renders the report as a Markdown document.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let machine = &report.machine;
@@ -57,7 +57,7 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
-/// The whole report with every sample.
+/// Renders the whole report, including every sample.
 pub fn json(report: &Report) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(report)
 }

@@ -5,10 +5,11 @@ use crate::report::figures::{self, NONE};
 use crate::report::tables::Table;
 use crate::sample::Measure;
 
-/// One row a mode: what a request costs on each server, and how the first server stands to the baseline.
+/// Returns a table with one row per mode: the CPU time per request on each server, and its ratio to the
+/// baseline.
 pub fn modes_table(outcomes: &[ModeOutcome]) -> Table {
     let Some(first) = outcomes.first() else {
-        return Table::new("CPU time a request in each mode", "", &["mode"]);
+        return Table::new("CPU time per request in each mode", "", &["mode"]);
     };
     let servers: Vec<&str> = first.case.contenders.iter().map(|one| one.server.as_str()).collect();
     let baseline = first.case.baselines.first().map_or("", String::as_str);
@@ -20,8 +21,8 @@ pub fn modes_table(outcomes: &[ModeOutcome]) -> Table {
     header.extend(ratios.iter().map(String::as_str));
     header.extend(["goal", "p99.9 ratio", "met"]);
     let about =
-        format!("CPU time of the server a request, and its ratio to {baseline} with a 95 % interval.");
-    let mut table = Table::new("CPU time a request in each mode", about, &header);
+        format!("CPU time of the server per request, and its ratio to {baseline} with a 95 % interval.");
+    let mut table = Table::new("CPU time per request in each mode", about, &header);
     for ModeOutcome { case, goal } in outcomes {
         let of = |server: &str| case.contenders.iter().find(|one| one.server == server);
         let cost = |one: &Contender| figures::median(one.estimate(Measure::ServerCpu));
@@ -41,7 +42,7 @@ pub fn modes_table(outcomes: &[ModeOutcome]) -> Table {
     table
 }
 
-/// One row a case and server, over all rounds.
+/// Returns a table with one row per case and server, over all rounds.
 pub fn stalls_table(outcomes: &[StallOutcome]) -> Table {
     let header = [
         "case",
@@ -55,7 +56,7 @@ pub fn stalls_table(outcomes: &[StallOutcome]) -> Table {
         "writes/s",
         "took ms",
     ];
-    let about = "Took: how long the large request took, at most.";
+    let about = "Took: the longest duration of the large operation.";
     let mut table = Table::new("Reads slower than 3 ms", about, &header);
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for outcome in outcomes {

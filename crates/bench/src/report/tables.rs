@@ -1,4 +1,4 @@
-//! The tables of a report, independent of how they are drawn.
+//! The tables of a report, independent of the output format.
 
 use crate::outcome::{
     CaseOutcome, CollectionMemory, Contender, Findings, GrowthOutcome, MemoryOutcome, Report, SectionOutcome,
@@ -7,16 +7,16 @@ use crate::report::figures::{self, NONE};
 use crate::report::modes::{modes_table, stalls_table};
 use crate::sample::Measure;
 
-/// A heading, lines of text, and cells.
+/// A title, a description, a header and rows of cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Under what conditions; may be empty.
+    /// Conditions of the measurement; may be empty.
     pub about: String,
     /// Column headings.
     pub header: Vec<String>,
-    /// Rows, each as wide as the header.
+    /// Rows, each with as many cells as the header.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -27,7 +27,7 @@ impl Table {
     }
 }
 
-/// The tables of one section.
+/// Returns the tables of one section.
 #[must_use]
 pub fn of_section(section: &SectionOutcome) -> Vec<Table> {
     match &section.findings {
@@ -44,10 +44,10 @@ pub fn of_section(section: &SectionOutcome) -> Vec<Table> {
     }
 }
 
-/// The servers of a report.
+/// Returns the table of a report's servers.
 #[must_use]
 pub fn of_servers(report: &Report) -> Table {
-    let mut table = Table::new("Servers", "", &["server", "version", "how it ran"]);
+    let mut table = Table::new("Servers", "", &["server", "version", "origin"]);
     for server in &report.servers {
         let version = server.version.clone().unwrap_or_else(|| NONE.to_owned());
         table.rows.push(vec![server.name.clone(), version, server.origin.clone()]);
@@ -55,8 +55,8 @@ pub fn of_servers(report: &Report) -> Table {
     table
 }
 
-/// For several cases: how all servers stand to each baseline in cost and speed, and how the first one does in
-/// everything.
+/// For several cases, returns the ratio of every server to each baseline in cost and throughput, and the
+/// ratio of the first server in every measure.
 fn overviews(cases: &[CaseOutcome]) -> Vec<Table> {
     let [first_case, _, ..] = cases else {
         return Vec::new();
@@ -67,23 +67,23 @@ fn overviews(cases: &[CaseOutcome]) -> Vec<Table> {
         let others: Vec<&str> = servers.clone().filter(|server| server != baseline).collect();
         for (what, measure) in OVERVIEW_MEASURES {
             let columns: Vec<_> = others.iter().map(|&server| (server, server, measure)).collect();
-            tables.push(ratio_table(format!("{what} in relation to {baseline}"), cases, baseline, &columns));
+            tables.push(ratio_table(format!("{what} relative to {baseline}"), cases, baseline, &columns));
         }
     }
     let subject = servers.clone().next().unwrap_or_default();
     for baseline in first_case.baselines.iter().filter(|baseline| *baseline != subject) {
         let columns = RATIO_MEASURES.map(|(heading, measure)| (heading, subject, measure));
-        tables.push(ratio_table(format!("{subject} in relation to {baseline}"), cases, baseline, &columns));
+        tables.push(ratio_table(format!("{subject} relative to {baseline}"), cases, baseline, &columns));
     }
     tables.retain(|table| table.rows.iter().flat_map(|row| &row[1..]).any(|cell| cell != NONE));
     tables
 }
 
-/// What is shown of all servers.
+/// Measures compared for all servers.
 const OVERVIEW_MEASURES: [(&str, Measure); 2] =
-    [("CPU time a request", Measure::ServerCpu), ("Requests a second", Measure::Throughput)];
+    [("CPU time per request", Measure::ServerCpu), ("Requests per second", Measure::Throughput)];
 
-/// What of a server is shown as a ratio. A maximum's ratio says nothing.
+/// Measures shown as ratios for the first server. The ratio of a maximum is meaningless.
 const RATIO_MEASURES: [(&str, Measure); 5] = [
     ("CPU/request", Measure::ServerCpu),
     ("requests/s", Measure::Throughput),
@@ -92,7 +92,7 @@ const RATIO_MEASURES: [(&str, Measure); 5] = [
     ("p99.9", Measure::P999),
 ];
 
-/// A row for each case; a column for each heading, server and measure.
+/// Returns a table with one row per case, and one column per heading, server and measure.
 fn ratio_table(
     title: String,
     cases: &[CaseOutcome],
@@ -101,7 +101,7 @@ fn ratio_table(
 ) -> Table {
     let header: Vec<&str> =
         ["case"].into_iter().chain(columns.iter().map(|(heading, ..)| *heading)).collect();
-    let mut table = Table::new(title, "Median of the rounds' ratios, with its 95 % interval.", &header);
+    let mut table = Table::new(title, "Median of the ratios of all rounds, with its 95 % interval.", &header);
     for case in cases {
         let cell = |&(_, server, measure): &(&str, &str, Measure)| {
             let contender = case.contenders.iter().find(|contender| contender.server == server);
@@ -148,7 +148,7 @@ fn case_table(case: &CaseOutcome) -> Table {
     table
 }
 
-/// A maximum is not estimated: the longest of all rounds is what happened.
+/// A maximum is not estimated: the longest latency of all rounds is shown.
 fn longest(contender: &Contender) -> String {
     contender
         .samples
@@ -179,8 +179,9 @@ fn errors(contender: &Contender) -> String {
 }
 
 fn memory_table(outcomes: &[MemoryOutcome]) -> Table {
-    let header = ["server", "keys", "value bytes", "RSS before", "RSS after", "bytes/key", "of it overhead"];
-    let mut table = Table::new("Resident memory a key", "(RSS after - RSS before) / keys", &header);
+    let header =
+        ["server", "keys", "value bytes", "RSS before", "RSS after", "bytes/key", "overhead bytes/key"];
+    let mut table = Table::new("Resident memory per key", "(RSS after - RSS before) / keys", &header);
     for outcome in outcomes {
         let mib = |size: u64| format!("{:.1} MiB", size as f64 / (1 << 20) as f64);
         table.rows.push(vec![
@@ -197,7 +198,7 @@ fn memory_table(outcomes: &[MemoryOutcome]) -> Table {
 }
 
 fn collections_table(outcomes: &[CollectionMemory]) -> Table {
-    let header = ["filled with", "server", "RSS before", "RSS after", "growth", "to the best of the others"];
+    let header = ["filled with", "server", "RSS before", "RSS after", "growth", "ratio to the best other"];
     let mut table = Table::new("Resident memory of collections", "", &header);
     let mut commands: Vec<String> = Vec::new();
     for outcome in outcomes {
@@ -242,7 +243,8 @@ fn growth_table(outcomes: &[GrowthOutcome]) -> Table {
         "lag max µs",
         "errors",
     ];
-    let about = "Latency from the intended time of each read. Lag: how late the load generator itself sent.";
+    let about =
+        "Latency counts from the intended send time of each read. Lag: delay of the load generator itself.";
     let mut table = Table::new("Reads while the store grows", about, &header);
     for outcome in outcomes {
         let latency = outcome.latency;

@@ -1,11 +1,12 @@
-//! The products whose command line need not be spelled out: `--server valkey`, `--server redis=/opt/redis-server`.
+//! Products with a predefined command line: `--server valkey`, `--server redis=/opt/redis-server`.
 
-/// How a product is started for a benchmark: no persistence, loopback, the given port and number of threads.
+/// Command line of a product for a benchmark: no persistence, loopback, and the given port and number of
+/// threads.
 #[derive(Debug)]
 pub struct Known {
     /// Name for `--server`.
     pub name: &'static str,
-    /// Its program, looked for in the PATH.
+    /// Program name, searched in the PATH.
     pub program: &'static str,
     /// Arguments, with placeholders.
     pub arguments: &'static str,
@@ -22,19 +23,19 @@ static KNOWN: &[Known] = &[
     Known { name: "valkey",    program: "valkey-server", arguments: "--bind 127.0.0.1 --port {port} --dir {dir} --save '' --appendonly no --io-threads {threads}" },
 ];
 
-/// All known products, sorted by name.
+/// Returns all known products, sorted by name.
 #[must_use]
 pub fn known() -> &'static [Known] {
     KNOWN
 }
 
-/// The product with this name.
+/// Returns the product with this name.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
-/// The product whose program has this file name.
+/// Returns the product whose program has this file name.
 #[must_use]
 pub fn by_program(file_name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.program == file_name)

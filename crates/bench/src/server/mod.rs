@@ -1,4 +1,4 @@
-//! The servers that are measured: what the user names, what is started, what runs.
+//! The measured servers: specification, start and operation.
 
 pub mod known;
 pub mod running;

@@ -1,4 +1,4 @@
-//! A server that was started, or one that ran already; what was started ends with this value, however it ends.
+//! A running server, started here or found. Dropping the value kills a started server.
 
 use std::fs::File;
 use std::io;
@@ -18,16 +18,16 @@ use crate::outcome::ServerInfo;
 use crate::pinning::{CpuList, while_pinned};
 use crate::server::spec::{Origin, ServerSpec, Variables, find_program, is_program};
 
-/// How long a server may take until it answers PING.
+/// Timeout until a started server replies to PING.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pause between two attempts to reach a starting server.
+/// Pause between two connection attempts to a starting server.
 const START_PAUSE: Duration = Duration::from_millis(20);
 
-/// How much of a failed server's output is shown.
+/// Number of log lines shown of a server that failed to start.
 const LOG_TAIL_LINES: usize = 12;
 
-/// Where products put their version in INFO; those who also claim to be Redis come first.
+/// INFO fields that contain a product's version. Products that also report a Redis version come first.
 const VERSION_FIELDS: &[(&str, &str)] = &[
     ("broadloom_version", "broadloom"),
     ("valkey_version", "valkey"),
@@ -35,24 +35,24 @@ const VERSION_FIELDS: &[(&str, &str)] = &[
     ("redis_version", "redis"),
 ];
 
-/// How servers are started.
+/// Options for starting servers.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// `{threads}` of command lines.
+    /// Value of `{threads}` in command lines.
     pub thread_count: usize,
-    /// `{io}` of command lines.
+    /// Value of `{io}` in command lines.
     pub io_backend: String,
-    /// `{self}` of command lines: this program and the words that lead to the benchmark.
+    /// Value of `{self}` in command lines: this program and the words that select the benchmark.
     pub own_words: Vec<String>,
-    /// Where they may run.
+    /// CPUs that servers are bound to.
     pub cpus: CpuList,
-    /// For every connection.
+    /// Login of every connection.
     pub login: Login,
-    /// At the end of command lines: directives that all products know.
+    /// Words appended to command lines: directives that all products support.
     pub further_words: Vec<String>,
 }
 
-/// A server that answers PING.
+/// A server that replied to PING.
 #[derive(Debug)]
 pub struct RunningServer {
     target: Target,
@@ -61,7 +61,7 @@ pub struct RunningServer {
     process: Option<Process>,
 }
 
-/// A child in a process group of its own, and its directory.
+/// A child in its own process group, and its directory.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -69,9 +69,10 @@ struct Process {
 }
 
 impl RunningServer {
-    /// Starts (or finds) the server, and waits until it answers PING.
+    /// Starts (or finds) the server, and waits until it replies to PING.
     ///
-    /// Call it on a thread that lives as long as the server should: the server is set to die with its parent.
+    /// The calling thread must live at least as long as the server: the server is killed when its parent
+    /// thread ends.
     pub fn start(spec: &ServerSpec, options: &StartOptions) -> Result<Self, BenchError> {
         let mut server = match &spec.origin {
             Origin::Address(address) => Self {
@@ -98,19 +99,19 @@ impl RunningServer {
         Ok(server)
     }
 
-    /// What the load generator needs of it.
+    /// Returns the connection data of the server.
     #[must_use]
     pub const fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Whether it was started here, so that its data is nobody's.
+    /// Whether the server was started here, so that its data may be deleted.
     #[must_use]
     pub const fn is_ours(&self) -> bool {
         self.process.is_some()
     }
 
-    /// How it appears in reports.
+    /// Describes the server for reports.
     #[must_use]
     pub fn info(&self) -> ServerInfo {
         let origin = self.command.clone().unwrap_or_else(|| self.target.address.to_string());
@@ -121,9 +122,9 @@ impl RunningServer {
     fn spawn(name: &str, words: &[String], options: &StartOptions) -> Result<Self, BenchError> {
         let failed = |doing: &str| BenchError::environment(format!("server {name}: {doing}"));
         if let Some(program) = words.first().filter(|program| !is_program(program)) {
-            return Err(BenchError::server(name, format!("there is no program '{program}'")));
+            return Err(BenchError::server(name, format!("program '{program}' not found")));
         }
-        let directory = TempDir::with_prefix("broadloom-bench-").map_err(failed("making a directory"))?;
+        let directory = TempDir::with_prefix("broadloom-bench-").map_err(failed("creating a directory"))?;
         let port = free_port().map_err(failed("finding a free port"))?;
         let variables = Variables {
             port,
@@ -134,14 +135,14 @@ impl RunningServer {
         };
         let words = &[words, &options.further_words].concat();
         let line = ServerSpec::command_line(words, &variables);
-        let log = File::create(directory.path().join("server.log")).map_err(failed("making a log file"))?;
-        let log_too = log.try_clone().map_err(failed("making a log file"))?;
+        let log = File::create(directory.path().join("server.log")).map_err(failed("creating a log file"))?;
+        let log_too = log.try_clone().map_err(failed("creating a log file"))?;
 
-        // Where `setpriv` exists, the server dies even if this process is killed outright.
+        // `setpriv`, where available, kills the server even if this process is killed with SIGKILL.
         let guard =
             find_program("setpriv").map(|setpriv| [setpriv.into(), "--pdeathsig".into(), "KILL".into()]);
         let mut all_words = guard.into_iter().flatten().chain(line.iter().cloned());
-        let program = all_words.next().ok_or_else(|| BenchError::server(name, "an empty command"))?;
+        let program = all_words.next().ok_or_else(|| BenchError::server(name, "empty command"))?;
         let mut command = Command::new(program);
         command
             .args(all_words)
@@ -180,11 +181,11 @@ impl RunningServer {
                 return Err(BenchError::server(&self.target.name, seen));
             };
             if let Ok(Some(status)) = process.child.try_wait() {
-                let reason = format!("it ended at once ({status})\n{}", process.log_tail());
+                let reason = format!("exited during start ({status})\n{}", process.log_tail());
                 return Err(BenchError::server(&self.target.name, reason));
             }
             if begin.elapsed() > START_TIMEOUT {
-                let reason = format!("no answer to PING: {seen}\n{}", process.log_tail());
+                let reason = format!("no reply to PING: {seen}\n{}", process.log_tail());
                 return Err(BenchError::server(&self.target.name, reason));
             }
             interrupt::check()?;
@@ -203,11 +204,12 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Kills the server and whatever it has started: its directory goes with it, nothing is worth saving.
+    /// Kills the server and all processes that it has started. The directory is deleted, so no state needs
+    /// saving.
     fn drop(&mut self) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
-        // Until it is waited for, the number can't belong to anyone else.
+        // Until the child is waited for, its process id can't be reused.
         if let (Some(group), false) = (group, has_ended) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -216,12 +218,12 @@ impl Drop for Process {
     }
 }
 
-/// A loopback port that was free a moment ago.
+/// Returns a loopback port that was free at the time of the call.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// The process behind a loopback address, if it says its number and the number is true here.
+/// Returns the process id behind a loopback address, if the server reports one that is valid on this machine.
 fn local_pid(target: &Target, info: &str) -> Option<u32> {
     let pid = info_field(info, "process_id")?.parse().ok()?;
     (target.address.ip().is_loopback() && listens_on(pid, target.address)).then_some(pid)

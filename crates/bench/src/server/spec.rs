@@ -1,4 +1,4 @@
-//! What `--server` says: a name, and an address, a command line, or a known product.
+//! The syntax of `--server`: a name with an address, a command line, or a known product.
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,28 +8,28 @@ use std::str::FromStr;
 use crate::error::BenchError;
 use crate::server::known;
 
-/// The placeholder for this program and the words that lead to the benchmark.
+/// Placeholder for this program and the words that select the benchmark.
 pub const OWN_PROGRAM: &str = "{self}";
 
-/// One server to be measured.
+/// One server to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
     /// Name in reports.
     pub name: String,
-    /// How it is reached.
+    /// Address or command.
     pub origin: Origin,
 }
 
-/// Where a server comes from.
+/// Origin of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It runs already.
+    /// Address of a running server.
     Address(SocketAddr),
-    /// It is started with these words, after [`Variables`] are put in.
+    /// Words of the start command, before [`Variables`] are substituted.
     Command(Vec<String>),
 }
 
-/// What the placeholders of a command line stand for.
+/// Values of the placeholders of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variables<'a> {
     /// `{port}`
@@ -40,7 +40,7 @@ pub struct Variables<'a> {
     pub thread_count: usize,
     /// `{io}`
     pub io_backend: &'a str,
-    /// `{self}`, as a word of its own
+    /// `{self}`, as a separate word
     pub own_words: &'a [String],
 }
 
@@ -59,7 +59,7 @@ impl FromStr for ServerSpec {
                 Ok(Self { name: text.to_owned(), origin: Origin::Address(resolve(text)?) })
             }
             _ => Err(BenchError::usage(format!(
-                "not a server: '{text}'; examples: 'valkey', 'valkey=/opt/valkey-server', '127.0.0.1:6379', \
+                "invalid server: '{text}'; examples: 'valkey', 'valkey=/opt/valkey-server', '127.0.0.1:6379', \
                  'mine=127.0.0.1:6379', 'mine=/opt/mine --port {{port}} --dir {{dir}}'"
             ))),
         }
@@ -67,15 +67,15 @@ impl FromStr for ServerSpec {
 }
 
 impl ServerSpec {
-    /// The program's words, ready to be executed.
+    /// Returns the program's words, ready for execution.
     #[must_use]
     pub fn command_line(words: &[String], variables: &Variables<'_>) -> Vec<OsString> {
         let put_in = |word: &String| {
             if word == OWN_PROGRAM { variables.own_words.to_vec() } else { vec![variables.put_into(word)] }
         };
         let mut line: Vec<OsString> = words.iter().flat_map(put_in).map(OsString::from).collect();
-        // The working directory of the server is another one, so a relative path must be made absolute; and a
-        // sibling of this program comes before the PATH.
+        // The server has a different working directory, so a relative path must be made absolute. A program
+        // beside this one takes precedence over the PATH.
         let program = line.first().and_then(|program| find_program(&program.to_string_lossy()));
         if let (Some(first), Some(program)) = (line.first_mut(), program) {
             *first = std::path::absolute(&program).unwrap_or(program).into_os_string();
@@ -83,7 +83,7 @@ impl ServerSpec {
         line
     }
 
-    /// Whether the program of a command exists; an address always does.
+    /// Whether the program of a command exists; always true for an address.
     #[must_use]
     pub fn is_available(&self) -> bool {
         match &self.origin {
@@ -94,7 +94,8 @@ impl ServerSpec {
 }
 
 impl Variables<'_> {
-    /// A command as it is reported: the program without its directory, and without what differs in each run.
+    /// Returns a command for the report: without the program's directory and the values that differ in each
+    /// run.
     #[must_use]
     pub fn describe(&self, words: &[String]) -> String {
         let words = words.iter().enumerate().map(|(index, word)| match word.as_str() {
@@ -118,8 +119,8 @@ impl Variables<'_> {
     }
 }
 
-/// The file that would be executed for `program`: itself if it has a slash, else a neighbour of this program, else the
-/// first one in the PATH.
+/// Returns the file executed for `program`: `program` itself if it contains a slash, else a file beside this
+/// program, else the first match in the PATH.
 #[must_use]
 pub fn find_program(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
@@ -131,7 +132,7 @@ pub fn find_program(program: &str) -> Option<PathBuf> {
     neighbour.into_iter().chain(in_path).find(|file| file.is_file())
 }
 
-/// Whether the first word of a command can be executed.
+/// Whether the first word of a command is executable.
 #[must_use]
 pub fn is_program(word: &str) -> bool {
     word == OWN_PROGRAM || find_program(word).is_some()
@@ -144,7 +145,7 @@ fn is_name(text: &str) -> bool {
 fn parse_origin(text: &str) -> Result<Origin, BenchError> {
     let words = shlex::split(text)
         .filter(|words| !words.is_empty())
-        .ok_or_else(|| BenchError::usage(format!("an open quote in '{text}'")))?;
+        .ok_or_else(|| BenchError::usage(format!("unclosed quote in '{text}'")))?;
     if let [word] = &words[..] {
         if let Some(known) = Path::new(word).file_name().and_then(|name| known::by_program(name.to_str()?)) {
             return Ok(with_arguments(word, known));
@@ -160,7 +161,7 @@ fn parse_origin(text: &str) -> Result<Origin, BenchError> {
 }
 
 fn parse_known(name: &str) -> Origin {
-    let known = known::by_name(name).expect("the caller has looked it up");
+    let known = known::by_name(name).expect("parse_origin has found this name in the table");
     with_arguments(known.program, known)
 }
 

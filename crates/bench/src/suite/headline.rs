@@ -1,5 +1,5 @@
-//! The suite that shows what the architecture promises: CPU time a request against a leading server and against the
-//! limit, latency, memory a key, what more threads cost, and the pause of growth.
+//! The headline suite: CPU time per request against a leading server and against the limit server, latency,
+//! memory per key, thread scaling, and the growth pause.
 
 mod collections;
 mod modes;
@@ -7,12 +7,12 @@ mod stalls;
 
 use super::{Part, Section, Suite, SuiteCase, SuiteLoad, Variant};
 
-/// See the module's description.
+/// See the module description.
 #[rustfmt::skip]
 pub static SUITE: Suite = Suite {
     name: "headline",
     title: "Benchmarks",
-    about: "CPU a request, latency, memory a key, threads, growth pause; against valkey, redis and the echo limit",
+    about: "CPU time per request, latency, memory per key, threads, growth pause; against valkey, redis and the echo limit server",
     servers: &["broadloom", "valkey", "redis", "echo"],
     dataless: &["echo"],
     baselines: &["valkey", "echo"],
@@ -29,7 +29,7 @@ pub static SUITE: Suite = Suite {
         Section {
             name: "requests",
             title: "One server thread",
-            about: "Every server with one thread and without persistence, over loopback, under the same load in interleaved rounds.",
+            about: "Every server runs with one thread and without persistence, over loopback, under the same load in interleaved rounds.",
             length_ms: None,
             part: Part::Compare {
                 cases: &[
@@ -47,14 +47,14 @@ pub static SUITE: Suite = Suite {
         Section {
             name: "memory",
             title: "Memory",
-            about: "A fresh server is filled with distinct keys of 16 bytes; nothing else runs.",
+            about: "A fresh server is filled with distinct keys of 16 bytes; no other load runs.",
             length_ms: None,
             part: Part::Memory { key_count: 5_000_000, value_sizes: &["64", "16..256"] },
         },
         Section {
             name: "threads",
             title: "More threads, and both I/O backends",
-            about: "Ratios are to one thread of each backend. The load generator runs on the same CPUs.",
+            about: "Ratios are relative to one thread of each backend. The load generator runs on the same CPUs.",
             length_ms: None,
             part: Part::Variants {
                 server: "broadloom",
@@ -76,7 +76,7 @@ pub static SUITE: Suite = Suite {
         Section {
             name: "growth",
             title: "The pause of growth",
-            about: "A reader at a fixed rate while a writer fills the store from empty as fast as it is answered.",
+            about: "Reads at a fixed rate while a closed-loop writer fills an empty store.",
             length_ms: None,
             part: Part::Growth {
                 key_count: 10_000_000,

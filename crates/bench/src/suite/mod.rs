@@ -1,6 +1,6 @@
-//! Suites: whole sets of measurements declared as data, run by one command.
+//! Suites: sets of measurements declared as data, run by one command.
 //!
-//! A suite is a `static` in a file of its own; `runner` carries it out. Start reading at `headline`.
+//! A suite is a `static` in its own file; `runner` executes it. Start reading at `headline`.
 
 pub mod headline;
 pub mod modes;
@@ -18,15 +18,15 @@ pub struct Suite {
     pub title: &'static str,
     /// One line for `--list`.
     pub about: &'static str,
-    /// The servers, by their known names.
+    /// Servers, by their known names.
     pub servers: &'static [&'static str],
-    /// Those of them that keep no data: nothing about memory and growth is asked of them.
+    /// Servers without data, excluded from memory and growth measurements.
     pub dataless: &'static [&'static str],
     /// Servers that the others are compared with.
     pub baselines: &'static [&'static str],
-    /// The load where a section doesn't say otherwise.
+    /// Default load of the sections.
     pub load: SuiteLoad,
-    /// The parts, in order.
+    /// Sections, in order.
     pub sections: &'static [Section],
 }
 
@@ -39,7 +39,7 @@ pub struct SuiteLoad {
     pub key_count: u64,
     /// Bytes of a key.
     pub key_size: usize,
-    /// Bytes of a value, as on the command line.
+    /// Bytes of a value, in command-line syntax.
     pub value_size: &'static str,
     /// Interleaved rounds.
     pub round_count: usize,
@@ -49,22 +49,22 @@ pub struct SuiteLoad {
     pub length_ms: u64,
 }
 
-/// One part of a suite.
+/// One section of a suite.
 #[derive(Debug)]
 pub struct Section {
     /// Name on the command line.
     pub name: &'static str,
     /// Heading in the report.
     pub title: &'static str,
-    /// What is done, for the report.
+    /// Description for the report.
     pub about: &'static str,
-    /// Another length of the windows than the suite's.
+    /// Length of the windows, instead of the suite's.
     pub length_ms: Option<u64>,
-    /// What is done.
+    /// The measurement.
     pub part: Part,
 }
 
-/// What a section measures.
+/// The measurement of a section.
 #[derive(Debug)]
 pub enum Part {
     /// All servers of the suite, each with one thread, under the same loads.
@@ -72,52 +72,52 @@ pub enum Part {
         /// The loads.
         cases: &'static [SuiteCase],
     },
-    /// The servers that keep data, each with one thread, against the better of some of them.
+    /// The servers that keep data, each with one thread, against the better of some servers.
     AgainstTheBetter {
-        /// The servers that the better one of is what the others are compared with.
+        /// The servers of which the better one is the baseline.
         of: &'static [&'static str],
         /// The loads.
         cases: &'static [SuiteCase],
     },
     /// Resident memory of collections.
     Collections {
-        /// What fresh servers are filled with.
+        /// Fills of fresh servers.
         cases: &'static [MemoryCase],
     },
-    /// One server in several variants under the same loads. Nothing is pinned, since variants have more threads.
+    /// One server in several variants under the same loads. Not pinned, because variants have more threads.
     Variants {
         /// The server's name.
         server: &'static str,
-        /// The variants. Those with one thread are what the others are compared with.
+        /// The variants. Those with one thread are the baselines.
         variants: &'static [Variant],
         /// The loads.
         cases: &'static [SuiteCase],
     },
-    /// Resident memory a key of all servers.
+    /// Resident memory per key of all servers.
     Memory {
         /// Keys written.
         key_count: u64,
-        /// Value sizes, as on the command line.
+        /// Value sizes, in command-line syntax.
         value_sizes: &'static [&'static str],
     },
-    /// Servers with one thread, started anew for each mode.
+    /// Servers with one thread, restarted for each mode.
     Modes {
-        /// The servers, by their known names, unless the user names others.
+        /// Servers, by their known names, unless the user selects others.
         servers: &'static [&'static str],
-        /// The one that the others are compared with.
+        /// Name of the baseline server.
         baseline: &'static str,
         /// The modes.
         modes: &'static [Mode],
     },
-    /// What a calm reader sees while the server does something large.
+    /// Latency of a reader during large operations.
     Stalls {
-        /// The servers, by their known names, unless the user names others.
+        /// Servers, by their known names, unless the user selects others.
         servers: &'static [&'static str],
-        /// Reads a second.
+        /// Reads per second.
         read_rate: f64,
         /// Repetitions.
         round_count: usize,
-        /// What the server does meanwhile.
+        /// Large operations.
         cases: &'static [StallCase],
     },
     /// Reads while the store grows from empty.
@@ -126,7 +126,7 @@ pub enum Part {
         key_count: u64,
         /// Repetitions.
         round_count: usize,
-        /// Reads a second.
+        /// Reads per second.
         read_rate: f64,
         /// Connections of the reader.
         read_connection_count: usize,
@@ -142,24 +142,24 @@ pub enum Part {
 pub struct SuiteCase {
     /// Name in the report.
     pub name: &'static str,
-    /// A named workload.
+    /// Name of a workload.
     pub workload: &'static str,
-    /// Requests under way on a connection.
+    /// Outstanding requests per connection.
     pub pipeline: u64,
 }
 
-/// A filling whose resident memory is measured.
+/// A fill whose resident memory is measured.
 #[derive(Debug)]
 pub struct MemoryCase {
     /// Name in the report.
     pub name: &'static str,
-    /// The named workload that it is the filling of.
+    /// Name of the workload whose fill is used.
     pub workload: &'static str,
-    /// Keys, unless the workload says how many.
+    /// Keys, unless the workload prescribes the number.
     pub key_count: u64,
 }
 
-/// How a variant of a server is started.
+/// Start options of a server variant.
 #[derive(Debug)]
 pub struct Variant {
     /// Name in the report.
@@ -170,38 +170,38 @@ pub struct Variant {
     pub io_backend: &'static str,
 }
 
-/// A way in which servers are used, and the load that is measured in it.
+/// A mode of operation, and the load measured in it.
 #[derive(Debug)]
 pub struct Mode {
     /// Name in the report.
     pub name: &'static str,
-    /// Further words of the servers' command lines.
+    /// Words appended to the servers' command lines.
     pub directives: &'static str,
-    /// How connections begin.
+    /// Login of connections.
     pub login: ModeLogin,
-    /// Connections that are there meanwhile, and what each of them has sent.
+    /// Additional idle connections, and the request that each of them has sent.
     pub elsewhere: Option<(usize, &'static str)>,
-    /// What every key's number is appended to.
+    /// Prefix of every key.
     pub key_prefix: &'static str,
-    /// The command that each key is filled with once, beforehand.
+    /// Command that writes each key once before the measurement.
     pub fill: Option<&'static str>,
-    /// What is measured, with relative frequencies.
+    /// Measured commands, with relative frequencies.
     pub commands: &'static [(u32, &'static str)],
-    /// Connections.
+    /// Number of connections.
     pub connection_count: usize,
-    /// Requests under way on a connection.
+    /// Outstanding requests per connection.
     pub pipeline: u64,
     /// Distinct keys.
     pub key_count: u64,
-    /// Bytes of a value, as on the command line.
+    /// Bytes of a value, in command-line syntax.
     pub value_size: &'static str,
-    /// Which keys.
+    /// Key distribution.
     pub distribution: Distribution,
-    /// The highest ratio to the baseline's CPU time a request that is wanted.
+    /// Highest acceptable ratio to the baseline's CPU time per request.
     pub goal: f64,
 }
 
-/// How the connections of a mode begin.
+/// Login of the connections of a mode.
 #[derive(Clone, Copy, Debug)]
 pub struct ModeLogin {
     /// AUTH.
@@ -212,20 +212,20 @@ pub struct ModeLogin {
     pub resp3: bool,
 }
 
-/// Something large beside a calm reader.
+/// A large operation, measured by a concurrent reader.
 #[derive(Debug)]
 pub struct StallCase {
     /// Name in the report.
     pub name: &'static str,
-    /// Further words of the servers' command lines.
+    /// Words appended to the servers' command lines.
     pub directives: &'static str,
-    /// Commands sent beforehand, each so many times and with that many keys.
+    /// Commands sent before the measurement, each with its count, which is also its number of keys.
     pub setup: &'static [(u64, &'static str)],
-    /// Keys written beforehand.
+    /// Keys written before the measurement.
     pub key_count: u64,
-    /// New keys written a second meanwhile.
+    /// New keys written per second during the measurement.
     pub write_rate: Option<f64>,
-    /// Large requests meanwhile.
+    /// Large requests during the measurement.
     pub disturbance: Option<Disturbance>,
     /// Length of the window.
     pub length_ms: u64,
@@ -236,16 +236,16 @@ pub struct StallCase {
 pub struct Disturbance {
     /// The request.
     pub command: &'static str,
-    /// How many of them.
+    /// Number of requests.
     pub count: u64,
-    /// How many a second.
+    /// Requests per second.
     pub rate: f64,
 }
 
 /// All suites.
 pub static SUITES: &[&Suite] = &[&headline::SUITE];
 
-/// The suite of this name.
+/// Returns the suite with this name.
 pub fn by_name(name: &str) -> Result<&'static Suite, BenchError> {
     SUITES.iter().find(|suite| suite.name == name).copied().ok_or_else(|| {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();

@@ -1,4 +1,4 @@
-//! Carries out the sections of modes and of stalls: servers that are started anew for each case.
+//! Runs the sections of modes and of stalls, which restart the servers for each case.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -18,11 +18,11 @@ use crate::suite::runner::{QUICK_KEY_DIVISOR, QUICK_ROUND_COUNT, Runner};
 use crate::suite::{Mode, StallCase};
 use crate::workload::{USUAL, Weighted, Workload};
 
-/// Window of a case of stalls under `--quick`: long enough for one large request.
+/// Window of a stall case under `--quick`: long enough for one large request.
 const QUICK_STALL_MS: u64 = 1_500;
 
 impl Mode {
-    /// What is sent in it.
+    /// Returns the workload of the mode.
     pub fn workload(&self) -> Result<Workload, BenchError> {
         let commands = self.commands.iter();
         Ok(Workload {
@@ -73,7 +73,7 @@ impl Runner<'_> {
             let load = LoadSettings {
                 connection_count: mode.connection_count,
                 pipeline: mode.pipeline,
-                // Not scaled: a full cache has its size whatever the scale.
+                // Not scaled: the size of a full cache is independent of the scale.
                 key_count: mode.key_count,
                 value_size: mode.value_size.parse()?,
                 ..self.load()?
@@ -93,7 +93,7 @@ impl Runner<'_> {
             let case = Case::new(mode.name.to_owned(), mode.workload()?, load);
             let cases = fleet.compare(&[case], &rounds)?;
             outcomes.extend(cases.into_iter().map(|mut case| {
-                // A cache forgets, and null replies are what it answers then.
+                // A full cache evicts keys, so null replies are expected.
                 case.is_filled = !mode.directives.contains("maxmemory");
                 ModeOutcome { case, goal: mode.goal }
             }));
@@ -146,7 +146,7 @@ impl Runner<'_> {
         Ok(Findings::Stalls(outcomes))
     }
 
-    /// Those that the user names, else those of the section.
+    /// Returns the servers that the user selects, or else those of the section.
     fn servers_of(&self, names: &[&str]) -> Vec<ServerSpec> {
         let is_wanted =
             |spec: &ServerSpec| !self.options.servers.is_empty() || names.contains(&spec.name.as_str());
@@ -159,7 +159,7 @@ impl Runner<'_> {
     }
 }
 
-/// Connections that have sent one request and then only are there.
+/// Opens connections that each send one request and then stay idle.
 fn connections_elsewhere(
     target: &Target,
     elsewhere: Option<(usize, &str)>,
@@ -177,5 +177,5 @@ fn connections_elsewhere(
 }
 
 fn words(directives: &str) -> Result<Vec<String>, BenchError> {
-    shlex::split(directives).ok_or_else(|| BenchError::usage(format!("an open quote in '{directives}'")))
+    shlex::split(directives).ok_or_else(|| BenchError::usage(format!("unclosed quote in '{directives}'")))
 }

@@ -1,4 +1,4 @@
-//! Carries out a suite, or those of its sections that were asked for.
+//! Runs a suite, or the selected sections of it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::server::spec::ServerSpec;
 use crate::suite::{MemoryCase, Part, Section, Suite, SuiteCase, Variant};
 use crate::workload::Workload;
 
-/// What `--quick` divides numbers of keys by.
+/// Divisor of key counts under `--quick`.
 pub(super) const QUICK_KEY_DIVISOR: u64 = 20;
 
 /// Windows, warm-ups and rounds under `--quick`.
@@ -26,50 +26,50 @@ const QUICK_LENGTH: Duration = Duration::from_millis(300);
 const QUICK_WARMUP: Duration = Duration::from_millis(100);
 pub(super) const QUICK_ROUND_COUNT: usize = 3;
 
-/// How much is told of why a server couldn't be started.
+/// Number of lines shown of a failed server start.
 const REASON_LINE_COUNT: usize = 3;
 
-/// What the user can change about a suite.
+/// User options of a suite run.
 #[derive(Clone, Debug)]
 pub struct SuiteOptions {
     /// The sections to run; all if empty.
     pub sections: Vec<String>,
-    /// Parts of the names of the cases to run; all if empty.
+    /// Substrings of the names of the cases to run; all if empty.
     pub cases: Vec<String>,
-    /// Other servers than the suite's.
+    /// Servers instead of the suite's.
     pub servers: Vec<ServerSpec>,
-    /// A smaller scale, to see that everything works.
+    /// Whether to run at a small scale, as a smoke test.
     pub is_quick: bool,
-    /// Another number of rounds.
+    /// Number of rounds, instead of the suite's.
     pub round_count: Option<usize>,
-    /// Another length of the windows.
+    /// Length of the windows, instead of the suite's.
     pub length: Option<Duration>,
     /// Load threads.
     pub load_thread_count: usize,
-    /// Start of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// How servers are started; the number of threads and the backend are the suite's.
+    /// Start options of servers; the suite sets the number of threads and the backend.
     pub start: StartOptions,
-    /// Where load threads run.
+    /// CPUs that load threads are bound to.
     pub client_cpus: CpuList,
     /// Whether a progress bar is drawn.
     pub shows_progress: bool,
 }
 
-/// What a suite has found.
+/// Results of a suite.
 #[derive(Debug, Default)]
 pub struct SuiteOutcome {
-    /// The servers that took part.
+    /// Measured servers.
     pub servers: Vec<ServerInfo>,
-    /// One for each section.
+    /// Results of each section.
     pub sections: Vec<SectionOutcome>,
-    /// What was left out and why.
+    /// Omitted measurements, with the reason.
     pub remarks: Vec<String>,
-    /// What broke off.
+    /// Failed measurements.
     pub failures: Vec<String>,
 }
 
-/// Runs it.
+/// Runs a suite.
 pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchError> {
     for name in &options.sections {
         if !suite.sections.iter().any(|section| section.name == name) {
@@ -99,7 +99,7 @@ pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchE
     Ok(runner.outcome)
 }
 
-/// The beginning of a text of several lines, such as a server's last words.
+/// Joins the first lines of a multi-line text, such as a server's log.
 fn on_one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.take(REASON_LINE_COUNT).collect::<Vec<&str>>().join("; ")
@@ -109,13 +109,13 @@ pub(super) struct Runner<'a> {
     pub(super) suite: &'a Suite,
     pub(super) options: &'a SuiteOptions,
     servers: Vec<ServerSpec>,
-    /// The section's own length of a window.
+    /// Window length of the current section, if it has its own.
     length_ms: Option<u64>,
     pub(super) outcome: SuiteOutcome,
 }
 
 impl Runner<'_> {
-    /// The servers that the user names, or those of the suite that are installed.
+    /// Selects the servers named by the user, or the installed servers of the suite.
     fn choose_servers(&mut self) -> Result<(), BenchError> {
         self.servers.clone_from(&self.options.servers);
         if self.servers.is_empty() {
@@ -125,12 +125,14 @@ impl Runner<'_> {
                     self.servers.push(spec);
                 } else {
                     let program = known::by_name(name).map_or(*name, |known| known.program);
-                    self.remark(format!("{name} left out: no program '{program}'; name it with --server"));
+                    self.remark(format!(
+                        "{name} skipped: program '{program}' not found; set its path with --server"
+                    ));
                 }
             }
         }
         if self.servers.is_empty() {
-            return Err(BenchError::usage("no server to measure; name some with --server"));
+            return Err(BenchError::usage("no server to measure; specify one with --server"));
         }
         Ok(())
     }
@@ -215,7 +217,7 @@ impl Runner<'_> {
         cases: &[SuiteCase],
     ) -> Result<Option<Findings>, BenchError> {
         let Some(spec) = self.servers.iter().find(|spec| spec.name == server).cloned() else {
-            self.remark(format!("no variants of {server}: it doesn't take part"));
+            self.remark(format!("no variants of {server}: it is not among the measured servers"));
             return Ok(None);
         };
         let mut fleet = Fleet::default();
@@ -226,9 +228,9 @@ impl Runner<'_> {
             };
             let variant = ServerSpec { name: variant.name.to_owned(), ..spec.clone() };
             match fleet.add(&variant, &start) {
-                // A sandbox may forbid a backend: that is a property of the machine and no failure.
+                // A sandbox may forbid a backend. That is a property of the machine, not a failure.
                 Err(error @ BenchError::Server { .. }) => {
-                    self.remark(format!("left out: {}", on_one_line(&error.to_string())));
+                    self.remark(format!("skipped: {}", on_one_line(&error.to_string())));
                 }
                 added => added?,
             }
@@ -289,7 +291,10 @@ impl Runner<'_> {
                         outcomes.push(outcome);
                         self.note(info);
                     }
-                    Some(None) => self.remark(format!("no memory of {}: it was not started here", spec.name)),
+                    Some(None) => self.remark(format!(
+                        "no memory figures for {}: it was not started by the benchmark",
+                        spec.name
+                    )),
                     None => {}
                 }
                 progress.finish_run();
@@ -323,7 +328,7 @@ impl Runner<'_> {
         cases.is_empty() || cases.iter().any(|part| name.contains(part.as_str()))
     }
 
-    /// A case, whose workload's own numbers are scaled too.
+    /// Creates a case; the workload's own key counts are scaled too.
     fn case(&self, name: &str, mut workload: Workload, load: LoadSettings) -> Case {
         let own = &mut workload.own;
         if own.key_count == Some(1) {
@@ -373,7 +378,7 @@ impl Runner<'_> {
         if self.options.is_quick { key_count / QUICK_KEY_DIVISOR } else { key_count }
     }
 
-    /// What went wrong with a server is told, and the others go on.
+    /// Records a server error as a failure, so that the other servers are still measured.
     pub(super) fn or_failure<T>(
         &mut self,
         spec: &ServerSpec,
@@ -392,7 +397,7 @@ impl Runner<'_> {
         }
     }
 
-    /// A server took part.
+    /// Records a measured server.
     pub(super) fn note(&mut self, info: ServerInfo) {
         let mut known = self.outcome.servers.iter();
         if !known.any(|known| known.name == info.name && known.origin == info.origin) {

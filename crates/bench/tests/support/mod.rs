@@ -1,4 +1,4 @@
-//! A tiny fake server inside the test, and the benchmark as a process.
+//! A small fake server inside the test, and the benchmark as a process.
 #![allow(clippy::unwrap_used, reason = "all of it is test code")]
 
 use std::collections::HashMap;
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What a fake server does out of the ordinary.
+/// Deviations of a fake server from normal operation.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
-    /// At this request, counted over all connections, nobody is answered for a while.
+    /// At this request, counted over all connections, the server stops replying for this time.
     pub stall: Option<(u64, Duration)>,
-    /// At this request, counted over all connections, the connection is closed without a reply.
+    /// At this request, counted over all connections, the server closes the connection without a reply.
     pub hang_up: Option<u64>,
-    /// Told of the first request that is neither PING nor INFO.
+    /// Notified of the first request that is neither PING nor INFO.
     pub first_request: Option<mpsc::Sender<()>>,
-    /// Gets the name at each accepted connection.
+    /// Appends the name for each accepted connection.
     pub accepted: Option<(char, Arc<Mutex<String>>)>,
 }
 
@@ -31,7 +31,7 @@ struct State {
     command_counts: HashMap<String, u64>,
 }
 
-/// Knows GET, SET, PING and FLUSHALL; everything else is an error.
+/// Implements GET, SET, PING and FLUSHALL; any other command is an error.
 #[derive(Debug)]
 pub struct FakeServer {
     pub address: SocketAddr,
@@ -57,12 +57,12 @@ impl FakeServer {
         Self { address, state }
     }
 
-    /// How often a command was received.
+    /// Returns how often a command was received.
     pub fn command_count(&self, name: &str) -> u64 {
         self.state.lock().unwrap().command_counts.get(name).copied().unwrap_or(0)
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn key_count(&self) -> usize {
         self.state.lock().unwrap().strings.len()
     }
@@ -83,7 +83,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>, behaviour: &Behaviour) {
         if let Some((at, length)) = behaviour.stall
             && state.request_count == at
         {
-            // Holding the lock, so that no other connection is answered either.
+            // Holds the lock, so that no other connection receives a reply either.
             let (_sender, nobody) = mpsc::channel::<()>();
             let _ = nobody.recv_timeout(length);
         }
@@ -132,14 +132,14 @@ fn read_number(reader: &mut BufReader<TcpStream>, mark: char) -> Option<usize> {
     line.trim_end().strip_prefix(mark)?.parse().ok()
 }
 
-/// The benchmark with these arguments.
+/// Returns the benchmark with these arguments.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_broadloom-bench"));
     command.args(args);
     command
 }
 
-/// Runs the benchmark, and reads its report.
+/// Runs the benchmark and reads its report.
 pub fn report(args: &[&str]) -> (Output, Value) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("report.json");
@@ -154,7 +154,7 @@ pub fn report(args: &[&str]) -> (Output, Value) {
     (output, serde_json::from_str(&json).unwrap())
 }
 
-/// The samples of one server in a report's first case.
+/// Returns the samples of one server in a report's first case.
 pub fn samples<'a>(report: &'a Value, server: &str) -> &'a [Value] {
     let contenders = report["sections"][0]["findings"]["comparison"][0]["contenders"].as_array().unwrap();
     let contender = contenders.iter().find(|contender| contender["server"] == server).unwrap();

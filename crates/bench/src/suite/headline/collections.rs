@@ -1,17 +1,17 @@
-//! What is shown of collections and channels: cost a request and memory against the better of Valkey and Redis, and what
-//! more threads do.
+//! Collections and channels: CPU time per request and memory against the better of Valkey and Redis, and
+//! thread scaling.
 
 use crate::suite::{MemoryCase, Part, Section, SuiteCase, Variant};
 
-/// Length of a window: there are many cases.
+/// Length of a window: short, because there are many cases.
 const LENGTH_MS: Option<u64> = Some(1_000);
 
-/// Cost a request.
+/// CPU time per request.
 #[rustfmt::skip]
 pub(super) const REQUESTS: Section = Section {
     name: "types",
     title: "Collections and channels",
-    about: "Every server with one thread and without persistence. Ratios are to the one of Valkey and Redis that takes less CPU \
+    about: "Every server runs with one thread and without persistence. Ratios are relative to Valkey or Redis, whichever takes less CPU \
             time in the case. For PUBLISH, a request is a message delivered to one subscriber.",
     length_ms: LENGTH_MS,
     part: Part::AgainstTheBetter {
@@ -51,7 +51,7 @@ pub(super) const REQUESTS: Section = Section {
 pub(super) const MEMORY: Section = Section {
     name: "types-memory",
     title: "Memory of collections",
-    about: "A fresh server is filled; nothing else runs.",
+    about: "A fresh server is filled; no other load runs.",
     length_ms: None,
     part: Part::Collections {
         cases: &[
@@ -65,12 +65,12 @@ pub(super) const MEMORY: Section = Section {
     },
 };
 
-/// More threads.
+/// Thread scaling.
 #[rustfmt::skip]
 pub(super) const THREADS: Section = Section {
     name: "types-threads",
     title: "Collections and more threads",
-    about: "80 % reads and 20 % writes. Ratios are to one thread. The load generator runs on the same CPUs.",
+    about: "80 % reads and 20 % writes. Ratios are relative to one thread. The load generator runs on the same CPUs.",
     length_ms: LENGTH_MS,
     part: Part::Variants {
         server: "broadloom",

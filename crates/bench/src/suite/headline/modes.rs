@@ -1,11 +1,11 @@
-//! The modes that servers are used in, besides a fresh store's database 0 with one kind of client.
+//! Modes of operation other than a fresh store, database 0 and one kind of client.
 //!
-//! Each has its goal: the most CPU time a request in relation to Valkey in the same mode.
+//! Each mode has a goal: the highest acceptable ratio of CPU time per request to Valkey in the same mode.
 
 use crate::distribution::Distribution;
 use crate::suite::{Mode, ModeLogin, Part, Section};
 
-/// What all modes have unless they say otherwise.
+/// Default values of a mode.
 const PLAIN: Mode = Mode {
     name: "",
     directives: "",
@@ -22,7 +22,7 @@ const PLAIN: Mode = Mode {
     goal: GOOD,
 };
 
-/// What is to stay as it is.
+/// Goal of modes whose current ratio is to be kept.
 const GOOD: f64 = 0.45;
 
 const FILL: Option<&str> = Some("SET {key} {value}");
@@ -30,7 +30,7 @@ const FILL_EXPIRING: Option<&str> = Some("SET {key} {value} EX 100000");
 const GET: Mode = Mode { fill: FILL, commands: &[(1, "GET {key}")], ..PLAIN };
 const SET: Mode = Mode { fill: FILL, commands: &[(1, "SET {key} {value}")], ..PLAIN };
 
-/// A cache at its limit: six of seven keys that are written are not there, so that each evicts another one.
+/// A cache at its limit: six of seven written keys are absent, so each write evicts another key.
 const CACHE: Mode = Mode { key_count: 2_000_000, value_size: "200", goal: 0.6, ..SET };
 const EXPIRING_CACHE: Mode =
     Mode { fill: FILL_EXPIRING, commands: &[(1, "SET {key} {value} EX 100000")], ..CACHE };
@@ -44,8 +44,8 @@ const ONE: Mode = Mode { key_count: 1, ..PLAIN };
 pub(super) const MODES: Section = Section {
     name: "modes",
     title: "Modes",
-    about: "Each server is started anew for each mode, with one thread. Ratios are of CPU time a request to Valkey in the same \
-            mode; the goal is the highest ratio that is wanted. A transaction's requests are its commands, MULTI and EXEC \
+    about: "Each mode starts its own server with one thread. Ratios compare CPU time per request with Valkey in the same \
+            mode; the goal is the highest acceptable ratio. A transaction's requests are its commands, MULTI and EXEC \
             included.",
     length_ms: Some(1_000),
     part: Part::Modes {

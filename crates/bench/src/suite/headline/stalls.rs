@@ -1,4 +1,4 @@
-//! What a calm reader on a connection of its own sees while the server is busy with something large.
+//! Latency of a reader on a separate connection during a large operation of the server.
 
 use crate::suite::{Disturbance, Part, Section, StallCase};
 
@@ -21,9 +21,9 @@ const fn once(command: &'static str) -> Option<Disturbance> {
 pub(super) const STALLS: Section = Section {
     name: "stalls",
     title: "Stalls",
-    about: "GET at 1,000 requests/s (open loop) on a connection of its own, beside something large. Each server is started anew \
+    about: "GET at 1,000 requests/s (open loop) on a separate connection, during a large operation. A new server is started \
             for each case and round, with one thread. Latency counts from the intended time of each read. Late: sent more \
-            than 3 ms late, which is the load generator's doing and not the server's.",
+            than 3 ms late, a delay of the load generator and not of the server.",
     length_ms: None,
     part: Part::Stalls {
         servers: &["broadloom", "valkey"],
