@@ -1,7 +1,8 @@
-//! Commands with any arguments, on keys that have values of every type: whatever is asked, the answer is one well-formed reply.
+//! Commands with arbitrary arguments, on keys with values of every type: each reply is exactly one
+//! well-formed reply.
 //!
-//! The input is a list of requests: two bytes for the command, one for the number of words, and for each word a byte that
-//! chooses one of a dictionary, or how many bytes of the input it has.
+//! The input is a list of requests: two bytes for the command, one for the number of words, and for each word
+//! a byte that selects a dictionary word or the number of input bytes to use.
 
 #![no_main]
 
@@ -10,7 +11,7 @@ mod host;
 #[path = "../../crates/commands/tests/dialogue/ours.rs"]
 mod ours;
 
-/// What `ours` implements: the server of a dialogue.
+/// Traits that `ours` implements: the server of a dialogue.
 mod check {
     use wire::reply::Protocol;
     use wire::response::Reply;
@@ -33,7 +34,7 @@ use wire::reply::Protocol;
 
 const REQUEST_COUNT_MAX: usize = 100;
 
-/// Words that commands look for, keys and numbers at edges.
+/// Words with a meaning in commands, keys, and numbers at limits.
 const WORDS: &[&str] = &[
     "str", "int", "list", "set", "ints", "hash", "zset", "stream", "none", "other", "0", "1", "2", "3", "-1", "-2", "10",
     "100", "1.5", "inf", "-inf", "nan", "(1", "[a", "-", "+", "$", "*", ">", "1-1", "5-*", "a", "b", "c", "EX", "PX", "NX",
@@ -66,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
         for _ in 0..count % 16 {
             args.push(word(&mut rest));
         }
-        // Who waits has nobody who brings something, and nothing ends the process.
+        // A blocking command would wait forever, and no command may end the process.
         let waits = row.flags.contains(Flags::BLOCKING) || name.starts_with("wait");
         let ends = name.starts_with("shutdown") || name.starts_with("debug");
         if !waits && !ends && !asks_for_very_much(&args) {
@@ -87,7 +88,7 @@ fn word(rest: &mut &[u8]) -> Vec<u8> {
     own.to_vec()
 }
 
-/// A negative count asks for so many picks, which may be any number.
+/// A negative count requests that many picks, without an upper limit.
 fn asks_for_very_much(args: &[Vec<u8>]) -> bool {
     const PICK_COUNT_MAX: i64 = 10_000;
     let is_pick = args[0].ends_with(b"randmember") || args[0].ends_with(b"randfield");

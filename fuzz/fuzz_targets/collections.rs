@@ -1,15 +1,15 @@
-//! Whatever is done to a packed sequence, it stays in order and does what a vector of vectors does.
+//! A packed sequence behaves like a vector of vectors and keeps its order under any sequence of changes.
 //!
-//! The input is a byte that chooses the kind of sequence, and a list of changes: a byte that chooses one, a byte for the
-//! place, a byte for the length of the text, and the text. Texts of digits are kept as integers inside, so digits are
-//! what the fuzzer should come upon.
+//! The input is a byte that selects the kind of sequence, and a list of changes: a byte for the operation,
+//! one for the position, one for the length of the text, and the text. Numeric texts are stored as integers,
+//! so the fuzzer should find digits.
 
 #![no_main]
 
 use collections::{DecimalBuffer, Item, Packed};
 use libfuzzer_sys::fuzz_target;
 
-/// So that a run stays short: each change is followed by a comparison of everything.
+/// Keeps a run short: each change is followed by a comparison of everything.
 const CHANGE_COUNT_MAX: usize = 200;
 
 fuzz_target!(|data: &[u8]| match data.split_first() {

@@ -1,6 +1,7 @@
-//! A list of many nodes: whatever is pushed, inserted, set and removed, it is what a standard queue is.
+//! A list of many nodes behaves like a standard deque under any sequence of pushes, inserts, sets and
+//! removals.
 //!
-//! The input is a list of changes: a byte that chooses one, one for the place and one for the element.
+//! The input is a list of changes: a byte for the operation, one for the position and one for the element.
 
 #![no_main]
 
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use collections::{Collection, DecimalBuffer, End, List, ListLimits};
 use libfuzzer_sys::fuzz_target;
 
-/// Changes between two comparisons of everything.
+/// Number of changes between two full comparisons.
 const COMPARISON_DISTANCE: usize = 64;
 const CHANGE_COUNT_MAX: usize = 2_000;
 

@@ -1,4 +1,4 @@
-//! Texts of numbers never do harm, and what is written reads back.
+//! Parsing numbers never panics, and every written number parses back.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|text: &[u8]| {
     if let Some(value) = Extended::parse(text) {
         out.clear();
         value.write(&mut out);
-        // Up to 17 decimals are shown: enough to tell any two numbers apart that are shown differently.
+        // Up to 17 decimals are shown: enough to distinguish any two numbers with different output.
         let shown = Extended::parse(&out).expect("what is shown is a number");
         let mut again = Vec::new();
         shown.write(&mut again);

@@ -1,6 +1,7 @@
-//! Client input never does harm, and where it is cut on its way changes nothing.
+//! Client input never causes a panic, and its division into reads does not change the result.
 //!
-//! The first byte chooses the peer, the second and third where to cut and how many requests a call takes.
+//! The first byte selects the limits of the peer, the second and third the sizes of pieces and the requests
+//! per call.
 
 #![no_main]
 
@@ -19,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(whole, cut);
 });
 
-/// Parses `input` as it arrives in pieces.
+/// Parses `input` in pieces.
 fn parse(input: &[u8], piece_size: usize, limits: &RequestLimits, request_count_max: usize) -> Outcome {
     let (mut parser, mut batch) = (Parser::new(), Batch::new());
     let mut buffer = Vec::new();

@@ -1,4 +1,4 @@
-//! Replies never do harm, and both readers agree on where they end.
+//! Replies never cause a panic, and both readers agree on where they end.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!((skipped.len, skipped.is_error), (len, reply.is_error()));
             assert!(Reply::parse(&data[..len - 1]).expect("the start of a reply").is_none());
         }
-        // What is wrong inside a reply is of no interest to who skips it.
+        // The skipping reader does not detect errors inside a reply.
         Err(_) => {}
     }
 });

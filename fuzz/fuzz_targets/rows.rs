@@ -1,7 +1,7 @@
-//! Members of large sets and fields of large hashes: whatever is added and removed, what is there is what a standard set and
-//! map have.
+//! Large sets and large hashes behave like a standard set and map under any sequence of additions and
+//! removals.
 //!
-//! The input is a list of changes: a byte that chooses one, and two for the member.
+//! The input is a list of changes: a byte for the operation, and two for the member.
 
 #![no_main]
 
@@ -16,10 +16,10 @@ const SET_LIMITS: SetLimits =
     SetLimits { intset_len_max: 16, listpack_len_max: 8, listpack_value_size_max: 64 };
 const HASH_LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 8, value_size_max: 64 };
 
-/// Changes between two comparisons of everything.
+/// Number of changes between two full comparisons.
 const COMPARISON_DISTANCE: usize = 64;
 const CHANGE_COUNT_MAX: usize = 2_000;
-/// Nothing expires while a run lasts.
+/// No key expires during a run.
 const NOW: i64 = 1_000;
 
 fuzz_target!(|data: &[u8]| {
@@ -59,7 +59,7 @@ fuzz_target!(|data: &[u8]| {
     compare(home, &set, &members, &hash, &fields);
 });
 
-/// One of a thousand, some of them long, some numbers.
+/// Returns one of a thousand members, some of them long, some numeric.
 fn member(high: u8, low: u8) -> Vec<u8> {
     let number = usize::from(high % 4) << 8 | usize::from(low);
     match high >> 2 {

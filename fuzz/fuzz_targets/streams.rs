@@ -1,6 +1,7 @@
-//! A stream of many nodes: whatever is appended, deleted and trimmed, it is what a sorted map is.
+//! A stream of many nodes behaves like a sorted map under any sequence of appends, deletions and trims.
 //!
-//! The input is the size of nodes and a list of changes: a byte that chooses one, one for the id and one for the entry.
+//! The input is the node size and a list of changes: a byte for the operation, one for the id and one for the
+//! entry.
 
 #![no_main]
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use collections::stream::{NodeLimits, Stream, StreamId, TrimTo};
 use libfuzzer_sys::fuzz_target;
 
-/// Changes between two comparisons of everything.
+/// Number of changes between two full comparisons.
 const COMPARISON_DISTANCE: usize = 64;
 const CHANGE_COUNT_MAX: usize = 2_000;
 
@@ -23,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     let mut last = StreamId::MIN;
     for (step, change) in changes.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
         let [kind, place, text] = *change;
-        // One of those that are there, or beside it.
+        // An existing id, or one next to it.
         let near = model.keys().nth(usize::from(place) * model.len() / 256).copied().unwrap_or(StreamId::MIN);
         match kind % 8 {
             0..4 => {
@@ -64,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
     compare(&stream, &model);
 });
 
-/// Up to four pairs, often with the names of the entry before.
+/// Returns up to four pairs, often with the names of the previous entry.
 fn pairs(place: u8, text: u8) -> Pairs {
     let count = 1 + usize::from(place % 4);
     (0..count).map(|index| (vec![b'f', b'0' + index as u8 + (text & 1)], vec![text; usize::from(text)])).collect()

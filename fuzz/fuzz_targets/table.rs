@@ -1,7 +1,7 @@
-//! The slot table: whatever is set, appended, given an expiry and removed, it is what a standard map is. Keys hash well, or so
-//! badly that all crowd at a few positions.
+//! The slot table behaves like a standard map under any sequence of sets, appends, expiries and removals.
+//! Keys hash well, or so badly that all fall on a few positions.
 //!
-//! The input is a byte for the hashing and a list of changes: a byte that chooses one, and two for the key.
+//! The input is a byte for the hashing and a list of changes: a byte for the operation, and two for the key.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use collections::{DecimalBuffer, ExpiryChange, Heap, Table};
 use libfuzzer_sys::fuzz_target;
 
 const CHANGE_COUNT_MAX: usize = 4_000;
-/// Changes between two looks at the invariants.
+/// Number of changes between two checks of the invariants.
 const CHECK_DISTANCE: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     let mut model: HashMap<Vec<u8>, Expected> = HashMap::new();
     for (step, change) in changes.as_chunks::<3>().0.iter().take(CHANGE_COUNT_MAX).enumerate() {
         let [kind, high, low] = *change;
-        // Where all crowd at a few positions, fewer keys are enough.
+        // If all keys fall on a few positions, fewer keys are enough.
         let number = u64::from(high % if hashing % 3 == 0 { 16 } else { 1 }) << 8 | u64::from(low);
         let key = format!("{number}{}", "k".repeat(usize::from(high >> 4) * 20)).into_bytes();
         let hash = hash_of(*hashing, number ^ u64::from(high >> 4) << 40);

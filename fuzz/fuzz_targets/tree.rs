@@ -1,6 +1,7 @@
-//! A sorted set and its tree: whatever is added, moved and removed, it is in order and its ranks are right.
+//! A sorted set and its tree keep their order and their ranks under any sequence of additions, moves and
+//! removals.
 //!
-//! The input is a list of changes: a byte that chooses one, and two for member and score.
+//! The input is a list of changes: a byte for the operation, and two for member and score.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 
 const LIMITS: SortedSetLimits = SortedSetLimits { entry_count_max: 8, value_size_max: 64 };
 
-/// Changes between two comparisons of everything.
+/// Number of changes between two full comparisons.
 const COMPARISON_DISTANCE: usize = 64;
 const CHANGE_COUNT_MAX: usize = 2_000;
 
@@ -29,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
         };
         match kind % 8 {
             0..5 => {
-                // Few scores, so that many are equal; 0 is never -0, which a listpack does not keep.
+                // Few scores, so that many are equal. 0 is never -0, which a listpack does not preserve.
                 let score = f64::from(kind >> 3) - 7.0 + f64::from(high >> 6);
                 assert_eq!(set.insert(home, LIMITS, &member, score), model.insert(member.clone(), score));
             }

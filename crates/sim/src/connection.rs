@@ -1,4 +1,4 @@
-//! A client's connection in the simulation: requests out, whole replies in, everything traced.
+//! A client connection in the simulation: sends requests, receives complete replies, traces both.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,23 +9,23 @@ use sync::simulation;
 use trials::connection::encode;
 use trials::reply::{self, Reply};
 
-/// Virtual time after which a reply counts as never coming: longer than any stall, pause or blocking command.
+/// Virtual time after which a missing reply is a failure: longer than any stall, pause or blocking command.
 const PATIENCE_US: u64 = 120_000_000;
 
-/// A connection and what has been received.
+/// A connection with its receive buffer.
 pub struct Connection {
     peer: Peer,
-    /// For the trace.
+    /// Name in the trace.
     name: String,
     pending: Vec<u8>,
     pushed: VecDeque<Vec<Reply>>,
 }
 
 impl Connection {
-    /// Connects to a server of the caller's simulation; waits where its queue is full.
+    /// Connects to a server of the caller's simulation; waits while the server's accept queue is full.
     ///
     /// # Panics
-    /// Nobody listens.
+    /// If no socket listens on `address`, or the queue stays full.
     #[must_use]
     pub fn open(address: SocketAddr, name: &str) -> Self {
         for _ in 0..1000 {
@@ -40,26 +40,26 @@ impl Connection {
                 }
             }
         }
-        panic!("{name}: the server lets nobody in");
+        panic!("{name}: the server accepts no connection");
     }
 
-    /// Sends requests, each of some words, in one piece.
+    /// Sends requests, each a list of words, in one write.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn send(&mut self, requests: &[Vec<String>]) -> io::Result<()> {
         simulation::trace(|| format!("{} > {}", self.name, shown(requests)));
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
         self.peer.write_all(&bytes, now_us() + PATIENCE_US)
     }
 
-    /// The next reply. What is pushed meanwhile is kept for [`Self::next_push`].
+    /// Returns the next reply. Pushes received before it are kept for [`Self::next_push`].
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     ///
     /// # Panics
-    /// There is none for very long.
+    /// If no reply arrives for a very long time.
     pub fn receive(&mut self) -> io::Result<Reply> {
         loop {
             let (reply, size) = match reply::parse(&self.pending) {
@@ -79,10 +79,10 @@ impl Connection {
         }
     }
 
-    /// The next message that is pushed; waits for it.
+    /// Returns the next push message; waits for it.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn receive_push(&mut self) -> io::Result<Vec<Reply>> {
         loop {
             if let Some(push) = self.pushed.pop_front() {
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// A message that was pushed before the last reply.
+    /// Returns a push message received before the last reply.
     pub fn next_push(&mut self) -> Option<Vec<Reply>> {
         self.pushed.pop_front()
     }
@@ -108,34 +108,34 @@ impl Connection {
     /// Sends one request and receives its reply.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn try_call(&mut self, words: &[&str]) -> io::Result<Reply> {
         self.send(&[words.iter().map(|word| (*word).to_owned()).collect()])?;
         self.receive()
     }
 
-    /// The same for a connection that nobody ends.
+    /// Sends one request and receives its reply, on a connection that is never closed by the server.
     ///
     /// # Panics
-    /// The connection is gone.
+    /// If the connection is closed.
     pub fn call(&mut self, words: &[&str]) -> Reply {
         let name = self.name.clone();
         self.try_call(words).unwrap_or_else(|error| panic!("{name}: {} fails: {error}", words.join(" ")))
     }
 
-    /// Sends a request that must be answered with `OK`.
+    /// Sends a request whose reply must be `OK`.
     ///
     /// # Panics
-    /// It is not.
+    /// If the reply differs.
     pub fn expect_ok(&mut self, words: &[&str]) {
         let reply = self.call(words);
         assert_eq!(reply, Reply::Simple(b"OK".to_vec()), "{}: {}", self.name, words.join(" "));
     }
 
-    /// Sends a request whose reply is a text.
+    /// Sends a request whose reply is a string.
     ///
     /// # Panics
-    /// It is none.
+    /// If the reply has another type.
     pub fn text(&mut self, words: &[&str]) -> String {
         match self.call(words) {
             Reply::Bulk(text) | Reply::Simple(text) | Reply::Number(text) => {
@@ -148,7 +148,7 @@ impl Connection {
     /// Sends a request whose reply is a number.
     ///
     /// # Panics
-    /// It is none.
+    /// If the reply has another type.
     pub fn number(&mut self, words: &[&str]) -> i64 {
         match self.call(words) {
             Reply::Integer(number) => number,
@@ -156,12 +156,12 @@ impl Connection {
         }
     }
 
-    /// Sends no more.
+    /// Shuts down the sending direction.
     pub fn shut_write(&mut self) {
         self.peer.shut_write();
     }
 
-    /// Ends the connection by a reset.
+    /// Resets the connection.
     pub fn reset(self) {
         simulation::trace(|| format!("{} resets", self.name));
         self.peer.reset();
@@ -176,14 +176,14 @@ impl Connection {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                panic!("{}: waits in vain for a reply", self.name)
+                panic!("{}: no reply arrived in time", self.name)
             }
             Err(error) => Err(error),
         }
     }
 }
 
-/// Virtual microseconds since the start.
+/// Returns the virtual microseconds since the start.
 #[must_use]
 pub fn now_us() -> u64 {
     simulation::monotonic_ns().unwrap_or(0) / 1000
@@ -193,7 +193,7 @@ fn shown(requests: &[Vec<String>]) -> String {
     requests.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join("; ")
 }
 
-/// The text of a reply, if it is one.
+/// Returns the text of a reply, if it has one.
 #[must_use]
 pub fn text_of(reply: &Reply) -> Option<String> {
     match reply {
@@ -208,7 +208,7 @@ fn shown_reply(reply: &Reply) -> String {
         Reply::List(_, items) => format!("[{}]", shown_replies(items)),
         Reply::Error(text) => format!("-{}", String::from_utf8_lossy(text)),
         Reply::Null => "nil".to_owned(),
-        // `INFO` has figures of the process, which is not simulated.
+        // `INFO` contains figures of the process, which is not simulated.
         Reply::Bulk(text) if text.starts_with(b"# ") => "(INFO)".to_owned(),
         other => text_of(other).map_or_else(|| format!("{other:?}"), |text| text.chars().take(200).collect()),
     }

@@ -1,48 +1,48 @@
-//! The defects that can be put back, and within how many seeds each is found.
+//! Fixed defects that can be reintroduced, and the number of seeds within which each is found.
 
 use sync::simulation::Fault;
 
-/// A defect that was mended.
+/// A fixed defect.
 pub struct Known {
-    /// Its name for `--fault`.
+    /// Name for `--fault`.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the defect.
     pub meaning: &'static str,
-    /// What the failure says; empty: it differs.
+    /// Substring of the failure message; empty if the message varies.
     pub sign: &'static str,
-    /// Its switch.
+    /// Switch that reintroduces the defect.
     pub fault: Fault,
-    /// It is found within so many seeds from 0 on, which a test asserts.
+    /// Maximum number of seeds, from 0, until the defect is found; asserted by a test.
     pub seed_count_max: u64,
 }
 
-/// All of them.
+/// All known defects.
 pub static ALL: &[Known] = &[
     Known {
         name: "lost-mail",
-        meaning: "mail to a thread that has looked at its mailbox for the last time is never read",
-        sign: "waits in vain for a reply",
+        meaning: "a message to a worker that has read its mailbox for the last time is lost",
+        sign: "no reply arrived in time",
         fault: Fault::MailToClosedSeat,
         seed_count_max: 150,
     },
     Known {
         name: "early-settle",
-        meaning: "a quiet send counts as complete while completions wait in the kernel's overflow list",
+        meaning: "a quiet send counts as complete while the kernel's overflow list holds completions",
         sign: "",
         fault: Fault::SendSettledEarly,
         seed_count_max: 100,
     },
     Known {
         name: "early-retire",
-        meaning: "a segment is retired before the hint that leads to it is unlinked",
+        meaning: "a segment is retired before the hint that points to it is unlinked",
         sign: "freed memory is read",
         fault: Fault::RetireBeforeUnlink,
         seed_count_max: 100,
     },
     Known {
         name: "early-pause",
-        meaning: "CLIENT PAUSE answers while batches that run may still write",
-        sign: "something was written during a pause",
+        meaning: "CLIENT PAUSE replies while running batches may still write",
+        sign: "a write happened during a pause",
         fault: Fault::PauseBeforeBarrier,
         seed_count_max: 100,
     },
@@ -55,7 +55,7 @@ pub static ALL: &[Known] = &[
     },
 ];
 
-/// The fault of a name.
+/// Returns the fault with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<Fault> {
     ALL.iter().find(|known| known.name == name).map(|known| known.fault)

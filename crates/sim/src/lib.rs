@@ -1,11 +1,11 @@
-//! The whole server under a seed: its threads, its network and its clocks are simulated, and nothing else is.
+//! The whole server under a seed: threads, network and clocks are simulated; all other code is real.
 //!
-//! A run starts the real server with 1 to 4 threads in a simulation ([`sync::simulation`]), lets clients work on it
-//! (`workload`), disturbs it, and checks what they saw. Everything random comes from the seed, so the same seed gives the
-//! same run, step by step; the digest of a run says whether it did.
+//! A run starts the real server with 1 to 4 threads in a simulation ([`sync::simulation`]), runs clients
+//! against it (`workload`), disturbs it, and checks the clients' observations. All randomness comes from the
+//! seed, so equal seeds give equal runs, step by step; the digest of a run proves it.
 //!
-//! - Owns: plans, clients, checks. Never: any code of the server; it is a client, and knows bytes only.
-//! - Invariants: clients share only what is in [`World`](world::World), under locks that are held for no scheduling point.
+//! - Owns: plans, clients, checks. Never: server code; it is a client and exchanges bytes only.
+//! - Invariants: clients share only [`World`](world::World); no lock is held across a scheduling point.
 //! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`.
 
 pub mod connection;

@@ -1,4 +1,5 @@
-//! `cargo run -p sim`: runs seeds, repeats one with a readable trace, and shows how soon planted faults are found.
+//! `cargo run -p sim`: runs seeds, repeats one with a readable trace, and counts the seeds until a planted
+//! fault is found.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -11,42 +12,43 @@ use sync::simulation::Fault;
 static ALLOCATOR: sync::allocator::CountingAllocator<mimalloc::MiMalloc> =
     sync::allocator::CountingAllocator(mimalloc::MiMalloc);
 
-/// Runs the whole server in a simulation: threads, network and clocks follow a seed, so that every run can be repeated.
+/// Runs the whole server in a simulation: threads, network and clocks follow a seed, so that every run is
+/// reproducible.
 ///
-/// Without options a minute of fresh seeds is run. A run that fails prints its seed and what was wrong; `--seed` repeats it
-/// with the trace of all that happened.
+/// Without options, runs new seeds for one minute. A failing run prints its seed and the failure; `--seed`
+/// repeats it with a trace of all events.
 #[derive(Parser)]
 #[command(name = "sim", version)]
 struct Cli {
-    /// Repeats one seed, with a readable trace
+    /// Repeat one seed, with a readable trace
     #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "minutes"])]
     seed: Option<u64>,
-    /// Runs these seeds, the second one not included
+    /// Run these seeds, the second one excluded
     #[arg(long, value_name = "A..B", value_parser = parse_range, conflicts_with = "minutes")]
     seeds: Option<(u64, u64)>,
-    /// Runs fresh seeds for so long
+    /// Run new seeds for this many minutes
     #[arg(long, value_name = "M", default_value_t = 1.0)]
     minutes: f64,
-    /// Puts a defect back, and tells after how many seeds it was found
+    /// Reintroduce a defect, and report after how many seeds it was found
     #[arg(long, value_name = "NAME", value_parser = parse_fault)]
     fault: Option<Fault>,
-    /// Names the defects that can be put back
+    /// List the defects that can be reintroduced
     #[arg(long)]
     list_faults: bool,
-    /// Leaves the trace out: only the result and the digest
+    /// Print only the result and the digest, without the trace
     #[arg(long)]
     quiet: bool,
-    /// Adds the switches between threads to the trace
+    /// Add thread switches to the trace
     #[arg(long)]
     switches: bool,
-    /// Runs the seeds in this process, and not in some that are replaced now and then
+    /// Run all seeds in this process, instead of in short-lived child processes
     #[arg(long, hide = true)]
     in_process: bool,
 }
 
-/// Seeds that a process runs before it is replaced.
+/// Seeds run by a child process before it is replaced.
 const SEEDS_A_PROCESS: u64 = 20;
-/// Begins the line by which a process tells what its seeds came to.
+/// Prefix of the line in which a child process reports the sum of its runs.
 const SUM: &str = "sum";
 
 fn main() -> ExitCode {
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         (Some(seed), _) => repeat(&cli, seed),
         (None, Some((first, end))) => run_all(&cli, first..end, None),
         (None, None) => {
-            // Fresh ones each time: what is found is told with its seed.
+            // New seeds each time; failures are reported with their seed.
             let first = fresh_seed();
             run_all(&cli, first..u64::MAX, Some(Duration::from_secs_f64(cli.minutes * 60.0)))
         }
@@ -79,7 +81,8 @@ fn repeat(cli: &Cli, seed: u64) -> ExitCode {
     exit_code(report.failure.is_none())
 }
 
-/// Runs seeds in processes of their own, some at a time, since a server leaves its tables behind and a failure its threads.
+/// Runs seeds in child processes, a few seeds each, because a server leaves its tables behind and a failure
+/// its threads.
 fn run_all(cli: &Cli, seeds: std::ops::Range<u64>, time: Option<Duration>) -> ExitCode {
     if cli.in_process {
         return run_here(cli, seeds);
@@ -100,7 +103,7 @@ fn run_all(cli: &Cli, seeds: std::ops::Range<u64>, time: Option<Duration>) -> Ex
     }
     let (real, simulated) = (start.elapsed().as_secs_f64(), sum.virtual_us as f64 / 1e6);
     println!(
-        "{} seeds in {real:.1} s: {simulated:.0} s of the server's time, {:.0} times as fast",
+        "{} seeds in {real:.1} s: {simulated:.0} s of virtual time, {:.0} times real time",
         sum.count,
         simulated / real
     );
@@ -117,7 +120,7 @@ fn run_all(cli: &Cli, seeds: std::ops::Range<u64>, time: Option<Duration>) -> Ex
     }
 }
 
-/// What some runs came to.
+/// Sum of several runs.
 #[derive(Default)]
 struct Sum {
     count: u64,
@@ -133,7 +136,7 @@ impl Sum {
     }
 }
 
-/// Runs seeds up to the first that fails, and prints a line for [`run_elsewhere`].
+/// Runs seeds up to the first failure, and prints a line for [`run_elsewhere`].
 fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
     let mut sum = Sum::default();
     for seed in seeds {
@@ -197,7 +200,7 @@ fn tell(report: &Report) {
     );
     match &report.failure {
         Some(failure) => {
-            println!("FAILED: {failure}\nrepeat it with: cargo run -p sim -- --seed {}", outcome.seed)
+            println!("FAILED: {failure}\nreproduce with: cargo run -p sim -- --seed {}", outcome.seed)
         }
         None => println!("passed"),
     }
@@ -213,11 +216,11 @@ fn fresh_seed() -> u64 {
 }
 
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
-    let (first, end) = text.split_once("..").ok_or("two numbers with .. between them are expected")?;
+    let (first, end) = text.split_once("..").ok_or("expected two numbers separated by ..")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
     Ok((number(first)?, number(end)?))
 }
 
 fn parse_fault(name: &str) -> Result<Fault, String> {
-    sim::faults::find(name).ok_or_else(|| "no such fault: --list-faults names them".to_owned())
+    sim::faults::find(name).ok_or_else(|| "unknown fault; see --list-faults".to_owned())
 }

@@ -1,25 +1,25 @@
-//! What a seed does: how many threads and clients there are, what they do, and what happens to them.
+//! The plan of a seed: threads, clients, their loads, and the disturbances.
 
 use reactor::simulated::Settings;
 use sync::simulation::{Gap, GapStalls, Schedule};
 use trials::random::Random;
 
-/// A kind of load, each with its own check.
+/// A kind of load, with its own check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Commands on strings, whose answers must be explained by some order of them.
+    /// Commands on strings, whose replies must be linearisable.
     Strings,
     /// Commands on several strings at once.
     ManyStrings,
     /// Commands on lists, hashes, sets and sorted sets.
     Collections,
-    /// Pushes and blocking pops: every element comes out once.
+    /// Pushes and blocking pops: every element is returned exactly once.
     Queues,
-    /// Messages to channels: every subscriber gets each, in order.
+    /// Messages to channels: every subscriber receives each message, in order.
     Messages,
-    /// `WATCH`, `MULTI`, `EXEC`: sums stay.
+    /// `WATCH`, `MULTI`, `EXEC`: the sum of the balances is constant.
     Transfers,
-    /// Client-side caches: no stale value after an invalidation is due.
+    /// Client-side caches: no stale value once an invalidation is due.
     Caches,
     /// Keys with a time to live, and blocking commands with a timeout.
     Times,
@@ -29,13 +29,14 @@ pub enum Load {
     Eviction,
     /// Many keys in one slot, whose table grows and shrinks.
     Growth,
-    /// A small table that replaces its memory, and many that look ahead into it; only where a plan is about that.
+    /// A small table that replaces its memory, and many threads that prefetch from it; only in plans of
+    /// [`Race::Tables`].
     LookAhead,
-    /// Iterations, while elements come and go: what stays is returned.
+    /// Iterations while elements are added and removed: elements that stay are returned.
     Scans,
 }
 
-/// All kinds that are drawn.
+/// Loads to draw from.
 pub const LOADS: &[Load] = &[
     Load::Strings,
     Load::ManyStrings,
@@ -51,16 +52,16 @@ pub const LOADS: &[Load] = &[
     Load::Scans,
 ];
 
-/// How often each is drawn.
+/// Races to draw from; repetition sets the weight.
 const RACES: &[Race] = &[Race::Threads, Race::Threads, Race::Tables, Race::Pauses];
-/// Kinds for which mail between threads matters.
+/// Loads that depend on messages between threads.
 const THREAD_LOADS: &[Load] =
     &[Load::Queues, Load::Queues, Load::Queues, Load::Messages, Load::Caches, Load::Pauses];
 
-/// What an iteration is over.
+/// Object of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scanned {
-    /// All keys, which are in many slots.
+    /// All keys, spread over many slots.
     Keys,
     /// All keys, many of them in one slot.
     KeysOfSlot,
@@ -75,76 +76,77 @@ pub enum Scanned {
 const SCANNED: &[Scanned] =
     &[Scanned::Keys, Scanned::KeysOfSlot, Scanned::Set, Scanned::Hash, Scanned::SortedSet];
 
-/// A race of few steps that a plan is about: nothing else happens, again and again, with stalls where they matter.
+/// A race condition of few steps, exercised by a whole plan: the race is repeated, with stalls where they
+/// matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Race {
-    /// Threads end while they are sent mail.
+    /// Threads end while messages are sent to them.
     Threads,
-    /// Tables replace their memory while others look ahead into it.
+    /// Tables replace their memory while other threads prefetch from them.
     Tables,
-    /// Pauses begin while requests that were let through have not run.
+    /// Pauses begin while admitted requests have not run.
     Pauses,
 }
 
-/// What happens to the server beside its load.
+/// Disturbances of the server besides its load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disturbances {
-    /// `CONFIG SET io-threads` again and again.
+    /// `CONFIG SET io-threads`, repeatedly.
     pub changes_threads: bool,
     /// Clients that are killed, reset their connections or send half a request.
     pub victim_count: usize,
     /// Steps of the wall clock.
     pub steps_clock: bool,
-    /// Threads that are not scheduled for long.
+    /// Threads that are not scheduled for a long time.
     pub stalls: bool,
-    /// Descriptors that run out.
+    /// Descriptor limits that are reached.
     pub limits_descriptors: bool,
-    /// `SCAN`, `FLUSHDB`, `INFO`, `CLIENT LIST` and the like.
+    /// `SCAN`, `FLUSHDB`, `INFO`, `CLIENT LIST` and similar commands.
     pub inspects: bool,
 }
 
 /// The plan of a seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Everything random comes from it.
+    /// Source of all randomness.
     pub seed: u64,
     /// Threads at the start.
     pub thread_count: u32,
     /// The network.
     pub network: Settings,
-    /// What is done; each kind has a few clients.
+    /// Loads; each has a few clients.
     pub loads: Vec<Load>,
-    /// The race that it is about, if any.
+    /// The race that the plan exercises, if any.
     pub race: Option<Race>,
-    /// What iterations iterate over.
+    /// Object of iterations.
     pub scanned: Scanned,
     /// Clients of each kind.
     pub client_count: usize,
-    /// Clients that push for those who wait.
+    /// Clients that push to waiting clients.
     pub producer_count: usize,
     /// Requests of each client.
     pub request_count: usize,
-    /// What happens meanwhile.
+    /// Disturbances.
     pub disturbances: Disturbances,
-    /// How threads are scheduled; `None`: the seed chooses.
+    /// Thread scheduling; `None`: the seed chooses.
     pub schedule: Option<Schedule>,
-    /// Where threads are stalled.
+    /// Places where threads are stalled.
     pub gap_stalls: GapStalls,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x51D0_FA11);
         let mut loads = LOADS.to_vec();
         random.shuffle(&mut loads);
         loads.truncate(1 + random.below(3));
-        // What doesn't fit is evicted, whoever wants it.
+        // An evicting server evicts the keys of every load, so no other load can run.
         if loads.contains(&Load::Eviction) {
             loads = vec![Load::Eviction];
         }
-        // What takes two stalls at once is rare: one plan in four is about nothing else.
+        // Bugs that need two stalls at once are rare, so one plan in four exercises only a race.
         let race = random.chance(25).then(|| *random.pick(RACES));
         match race {
             Some(Race::Threads) => loads = vec![*random.pick(THREAD_LOADS)],
@@ -181,7 +183,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// How many keys of one slot its loads want. To find one takes 16,384 hashes.
+    /// Returns the number of keys of one slot that the loads need. Each costs 16,384 hashes to find.
     #[must_use]
     pub fn slot_mate_count(&self) -> usize {
         let counts = self.loads.iter().map(|load| match load {
@@ -194,7 +196,7 @@ impl Plan {
     }
 }
 
-/// Few stalls in all gaps, in one plan of three.
+/// Returns a few stalls at all places, in one plan of three.
 fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
     const GAPS: &[Gap] = &[
         Gap::LetThrough,
@@ -209,12 +211,12 @@ fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
 }
 
 impl Race {
-    /// What happens beside: nothing that would keep the threads busy with something else.
+    /// Returns the disturbances beside the race: none that would occupy the threads.
     fn disturbances(self) -> Disturbances {
         Disturbances { changes_threads: self == Self::Threads, ..Disturbances::default() }
     }
 
-    /// Where its threads are stalled, and in how many percent of their passes.
+    /// Returns the places where threads are stalled, with the percentage of passes that stall.
     fn gaps(self) -> Vec<(Gap, u64)> {
         match self {
             Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastLook, 5)],

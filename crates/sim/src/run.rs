@@ -1,4 +1,5 @@
-//! One run: the server starts, clients work and go, nothing is left of them, the server ends, and what was seen is checked.
+//! One run: start the server, run the clients, check that they leave nothing behind, end the server, check
+//! the observations.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -13,31 +14,31 @@ use crate::plan::Plan;
 use crate::workload;
 use crate::world::{World, lock};
 
-/// Where the server listens.
+/// Listening address of the server.
 const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 6379);
-/// Scheduling points of a run at most: a run that makes no progress ends here.
+/// Maximum number of scheduling points: a run without progress ends here.
 const STEPS_MAX: u64 = 40_000_000;
-/// How much more memory than at the start the empty server may use at the end.
+/// Maximum memory of the empty server at the end above that at the start.
 const LEFT_BYTES_MAX: usize = 64 << 10;
 
-/// How a run is made.
+/// Options of a run.
 #[derive(Default)]
 pub struct RunOptions {
-    /// Defects that are put back.
+    /// Defects to reintroduce.
     pub faults: Vec<Fault>,
-    /// Gets a readable trace.
+    /// Receiver of a readable trace.
     pub trace: Option<TraceSink>,
-    /// Whether it gets the switches between threads too.
+    /// Whether the trace contains thread switches.
     pub traces_switches: bool,
 }
 
-/// What a run came to.
+/// Result of a run.
 pub struct Report {
-    /// What the seed meant.
+    /// The plan of the seed.
     pub plan: Plan,
-    /// How the simulation ended.
+    /// Result of the simulation.
     pub outcome: Outcome,
-    /// What was wrong.
+    /// The failure, if any.
     pub failure: Option<String>,
 }
 
@@ -70,7 +71,8 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     Report { plan, outcome, failure }
 }
 
-/// The first simulated thread: starts the server, waits for the clients, looks whether anything is left, ends the server.
+/// The first simulated thread: starts the server, waits for the clients, checks that nothing is left, ends
+/// the server.
 fn serve_and_load(world: &Arc<World>) {
     let plan = &world.plan;
     let config = format!(
@@ -88,7 +90,7 @@ fn serve_and_load(world: &Arc<World>) {
     for field in ["blocked_clients", "pubsub_clients", "watching_clients", "tracking_clients"] {
         assert_eq!(info(&mut admin, "clients", field), 0, "{field} at the end");
     }
-    // What was retired is freed some turns later.
+    // Retired memory is freed some turns later.
     for round in 0.. {
         let left = server.used_bytes().saturating_sub(bytes_before);
         if left <= LEFT_BYTES_MAX {
@@ -98,14 +100,14 @@ fn serve_and_load(world: &Arc<World>) {
         simulation::sleep_us(50_000);
     }
     admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is there");
-    assert!(admin.receive().is_err(), "SHUTDOWN is not answered");
+    assert!(admin.receive().is_err(), "SHUTDOWN has no reply");
     drop(admin);
     server.wait();
     let left = server.leftovers();
     assert!(left.is_empty(), "at the end {}", left.join("; "));
 }
 
-/// Waits until the server has noticed that the clients are gone.
+/// Waits until the server has closed all other connections.
 fn wait_until_alone(admin: &mut Connection) {
     for _ in 0..1000 {
         if info(admin, "clients", "connected_clients") == 1 {
@@ -113,7 +115,7 @@ fn wait_until_alone(admin: &mut Connection) {
         }
         simulation::sleep_us(10_000);
     }
-    panic!("clients that are gone are still there: {}", admin.text(&["CLIENT", "LIST"]));
+    panic!("closed clients are still listed: {}", admin.text(&["CLIENT", "LIST"]));
 }
 
 fn info(connection: &mut Connection, section: &str, field: &str) -> i64 {
@@ -123,13 +125,13 @@ fn info(connection: &mut Connection, section: &str, field: &str) -> i64 {
     found.unwrap_or(0)
 }
 
-/// Threads that have not ended, and what they wait for.
+/// Lists threads that have not ended, and what they wait for.
 fn waiting(outcome: &Outcome) -> String {
     let alive = outcome.threads.iter().filter(|thread| thread.state != "ended");
     alive.map(|thread| format!("{} is {}", thread.name, thread.state)).collect::<Vec<_>>().join("; ")
 }
 
-/// What was wrong with what the clients saw.
+/// Checks the clients' observations and returns the first failure.
 fn judge(world: &World) -> Option<String> {
     fn explain<C: Command>(
         history: &Mutex<Vec<Operation<C>>>,
@@ -143,7 +145,7 @@ fn judge(world: &World) -> Option<String> {
         .map(|(element, _)| element.clone())
         .collect();
     if !lost.is_empty() {
-        return Some(format!("elements were pushed and never came out: {}", lost.join(" ")));
+        return Some(format!("elements were pushed but never returned: {}", lost.join(" ")));
     }
     explain(&world.strings, |history| check_each_key(history).err().map(|error| error.to_string()))
         .or_else(|| {

@@ -1,6 +1,6 @@
-//! What the clients of a run share: what they saw, for the checks, and how many are still at work.
+//! State shared by the clients of a run: observations for the checks, and the number of active clients.
 //!
-//! Its locks are held for no scheduling point.
+//! No lock of it is held across a scheduling point.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,43 +13,44 @@ use trials::linearisability::store::Op;
 
 use crate::plan::{Load, Plan};
 
-/// What the clients share.
+/// State shared by the clients.
 pub struct World {
-    /// What they do.
+    /// The plan of the run.
     pub plan: Plan,
-    /// Where the server listens.
+    /// Listening address of the server.
     pub address: SocketAddr,
-    /// Commands on one string, with their answers.
+    /// Commands on one string, with their replies.
     pub strings: Mutex<Vec<Operation<Op>>>,
     /// Commands on several strings.
     pub many_strings: Mutex<Vec<Operation<Op>>>,
     /// Commands on collections.
     pub collections: Mutex<Vec<Operation<Act>>>,
-    /// Elements that were pushed and not popped yet.
+    /// Elements pushed, with the number of times each was popped.
     pub queued: Mutex<BTreeMap<String, usize>>,
-    /// For each key of the caches, the last value whose writing was acknowledged.
+    /// For each cache key, the last value whose write was acknowledged.
     pub acknowledged: Mutex<BTreeMap<usize, i64>>,
     /// Steps of the wall clock so far.
     pub clock_steps: AtomicU64,
-    /// Clients with work that has an end.
+    /// Clients with a finite amount of work.
     pub working: AtomicUsize,
-    /// Producers of queues that are done.
+    /// Producers of queues that have ended.
     pub done_producers: AtomicUsize,
-    /// How often the number of threads was made smaller, where a plan is about that.
+    /// Number of decreases of the thread count, in plans that exercise them.
     pub shrink_count: AtomicU64,
-    /// Keys of one slot, if the plan wants any.
+    /// Keys of one slot, if the plan needs them.
     pub slot_mates: OnceLock<Vec<String>>,
-    /// Whether the client that changes a small table is done.
+    /// Whether the client that changes a small table has ended.
     pub is_table_done: AtomicBool,
-    /// Whether the client that iterates is done.
+    /// Whether the iterating client has ended.
     pub are_scans_done: AtomicBool,
-    /// For each client that waits for elements, how many answers it has had; [`u64::MAX`]: it waits no more.
+    /// For each client that waits for elements, the number of its replies; [`u64::MAX`] once it waits no
+    /// more.
     pub waits: Box<[AtomicU64]>,
     moments: AtomicU64,
 }
 
 impl World {
-    /// A world in which nothing has happened.
+    /// Creates a world without observations.
     #[must_use]
     pub fn new(plan: Plan, address: SocketAddr) -> Self {
         let consumer_count = if plan.loads.contains(&Load::Queues) { plan.client_count } else { 0 };
@@ -73,25 +74,25 @@ impl World {
         }
     }
 
-    /// Keys of one slot, for a load that has asked for them in [`Plan::slot_mate_count`].
+    /// Returns keys of one slot, for a load that requested them in [`Plan::slot_mate_count`].
     #[must_use]
     pub fn slot_mates(&self) -> &[String] {
         self.slot_mates.get().map_or(&[], Vec::as_slice)
     }
 
-    /// A moment after all those before.
+    /// Returns a timestamp later than all previous ones.
     pub fn tick(&self) -> u64 {
         self.moments.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether any load goes on.
+    /// Whether any client with finite work is active.
     #[must_use]
     pub fn is_at_work(&self) -> bool {
         self.working.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Locks what clients share.
+/// Locks shared state.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,12 @@
-//! Runs of the whole server: a corpus of seeds, the same seed twice, and planted faults that must be found.
+//! Runs of the whole server: a corpus of seeds, one seed in two processes, and planted faults that must be
+//! found.
 
 use std::process::Command;
 
 use sim::faults::ALL;
 use sim::run::{RunOptions, run};
 
-/// Seeds that pass, and that together show much.
+/// Seeds that pass and together cover much behaviour.
 const CORPUS: std::ops::Range<u64> = 0..40;
 
 #[test]
@@ -16,7 +17,7 @@ fn a_corpus_of_seeds_passes() {
     }
 }
 
-/// In two processes, since addresses and the like differ between them, and what is allocated: one prints a trace.
+/// Two processes differ in addresses and in their allocations; only one prints a trace.
 #[test]
 fn a_seed_gives_the_same_run_in_another_process() {
     let digest = |seed: u64, options: &[&str]| {
@@ -36,7 +37,7 @@ fn a_seed_gives_the_same_run_in_another_process() {
     }
 }
 
-/// Each in a process of its own: a failed run leaves its threads behind.
+/// One process per fault: a failed run leaves its threads behind.
 #[test]
 fn planted_faults_are_found_within_their_bounds() {
     for known in ALL {

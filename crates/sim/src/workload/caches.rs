@@ -1,5 +1,5 @@
-//! Client-side caches: after a reply to a request that was sent when a write was already acknowledged elsewhere, its
-//! invalidation has come.
+//! Client-side caches: if a write was acknowledged before another client sent a request, its invalidation
+//! arrives no later than the reply to that request.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const KEY_COUNT: usize = 3;
 
 pub(super) fn clients(world: &World) -> Vec<Client> {
     let count = world.plan.client_count;
-    // Each key has one writer, so that its values rise.
+    // Each key has one writer, so that its values increase.
     let writer = |number: usize| {
         Client::new(format!("cache writer {number}"), move |world, name, random| {
             write(world, name, number, random)
@@ -54,10 +54,10 @@ fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
     };
     let mut connection = open();
     let mut cache: BTreeMap<usize, i64> = BTreeMap::new();
-    // As long as there is writing, about.
+    // About as long as the writers write.
     let request_count = world.plan.request_count * if world.plan.race.is_some() { 5 } else { 1 };
     for _ in 0..request_count {
-        // A new connection goes to a thread that has few; old ones stay together.
+        // A new connection is placed on a thread with few connections; existing ones stay together.
         if world.plan.race.is_some() && random.chance(10) {
             connection = open();
             cache.clear();
@@ -70,7 +70,7 @@ fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
         } else {
             connection.call(&["GET", &format!("cached:{key}")])
         };
-        // Pushes before the reply were sent before it: those first.
+        // Pushes received before the reply were sent before it, so they are applied first.
         while let Some(push) = connection.next_push() {
             forget(&mut cache, &push);
         }
@@ -78,7 +78,7 @@ fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
             let cached = cache.get(&key).copied().unwrap_or(i64::MAX);
             assert!(
                 cached >= acknowledged,
-                "{name}: {cached} is cached for {key}, of which {acknowledged} was acknowledged"
+                "{name}: {cached} is cached for {key}, but {acknowledged} is acknowledged"
             );
         }
         if !is_cached {

@@ -1,5 +1,5 @@
-//! What happens to a server: its number of threads changes, clients are killed or vanish, clocks step, threads stall,
-//! descriptors run out. It goes on as long as there is load.
+//! Disturbances of a server: the number of threads changes, clients are killed or vanish, clocks step,
+//! threads stall, descriptors run out. They last as long as the load.
 
 use std::sync::atomic::Ordering;
 
@@ -50,7 +50,7 @@ fn change_threads(world: &World, name: &str, mut random: Random) {
         };
         world.shrink_count.fetch_add(u64::from(is_shrinking), Ordering::Relaxed);
         let reply = connection.call(&["CONFIG", "SET", "io-threads", &count.to_string()]);
-        // Without descriptors it is refused, and changes nothing.
+        // Without free descriptors the change is refused and has no effect.
         let may_fail = world.plan.disturbances.limits_descriptors;
         assert!(may_fail || !matches!(reply, Reply::Error(_)), "{name}: {reply:?}");
         let pause_us = *random.pick(&[100, 1_000, 5_000]);
@@ -62,7 +62,8 @@ fn change_threads(world: &World, name: &str, mut random: Random) {
     }
 }
 
-/// Waits until each client that waits for elements has had an answer: a new thread would read the mail of the one before it.
+/// Waits until each client that waits for elements has had a reply. Otherwise a new worker would read its
+/// predecessor's messages.
 fn wait_for_answers(world: &World) {
     let counts = || world.waits.iter().map(|count| count.load(Ordering::Relaxed));
     let before: Vec<u64> = counts().collect();
@@ -81,11 +82,11 @@ fn step_clock(world: &World, _: &str, mut random: Random) {
     }
 }
 
-/// Has any thread, a client's too, not scheduled for a while.
+/// Stalls random threads, including client threads, for a while.
 fn stall(world: &World, _: &str, mut random: Random) {
     while world.is_at_work() {
         simulation::sleep_us(random.below(20_000) as u64);
-        // The first thread waits for the end; the next ones are the server's, then come clients.
+        // Thread 0 waits for the end; server threads follow, then client threads.
         let thread = 1 + random.below(world.plan.thread_count as usize + 2);
         simulation::stall(thread, random.below(100_000) as u64);
     }
@@ -102,7 +103,7 @@ fn limit_descriptors(world: &World, _: &str, mut random: Random) {
     }
 }
 
-/// Looks at everything, and empties a database that nobody uses.
+/// Runs inspecting commands, and flushes a database that no other client uses.
 fn inspect(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     connection.expect_ok(&["SELECT", "3"]);
@@ -120,7 +121,7 @@ fn inspect(world: &World, name: &str, mut random: Random) {
     }
 }
 
-/// Kills those that call themselves victims.
+/// Kills connections named as victims.
 fn kill(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     while world.is_at_work() {
@@ -131,14 +132,14 @@ fn kill(world: &World, name: &str, mut random: Random) {
             .filter_map(|line| line.split(' ').find_map(|field| field.strip_prefix("id=")))
             .collect();
         if !victims.is_empty() {
-            // It may be gone already.
+            // The connection may be closed already.
             let _ = connection.call(&["CLIENT", "KILL", "ID", victims[random.below(victims.len())]]);
         }
         simulation::sleep_us(random.below(10_000) as u64);
     }
 }
 
-/// Connects, does something that takes its time, and goes in a bad way if it is not killed before.
+/// Connects, sends a slow request, and disconnects abnormally if not killed before.
 fn suffer(world: &World, name: &str, mut random: Random) {
     while world.is_at_work() {
         let mut connection = Connection::open(world.address, name);

@@ -1,4 +1,5 @@
-//! A full cache: memory stays at its limit, every write finds room or is refused, and reads give what was written or nothing.
+//! A full cache: memory stays at its limit, every write finds room or is refused, and reads return the
+//! written value or null.
 
 use sync::simulation;
 use trials::random::Random;
@@ -30,15 +31,18 @@ fn run(world: &World, name: &str, mut random: Random) {
             requests[0].extend(words("EX 100"));
         }
         requests.push(words(&format!("GET full:{}", random.below(KEY_COUNT))));
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for request in requests {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             let key = request[1].trim_start_matches("full:");
             match &reply {
                 Reply::Error(text) => assert!(text.starts_with(b"OOM"), "{name}: {reply:?}"),
                 Reply::Bulk(_) => {
                     let text = text_of(&reply).unwrap_or_default();
-                    assert!(text.starts_with(&format!("{key}:")), "{name}: {key} holds another key's value");
+                    assert!(
+                        text.starts_with(&format!("{key}:")),
+                        "{name}: {key} returns another key's value"
+                    );
                 }
                 _ => {}
             }
@@ -46,7 +50,7 @@ fn run(world: &World, name: &str, mut random: Random) {
     }
 }
 
-/// Sets limits that are soon reached, and policies.
+/// Sets memory limits that are reached soon, and eviction policies.
 fn limit(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let start: usize = info(&mut connection, "used_memory");
@@ -63,10 +67,11 @@ fn limit(world: &World, name: &str, mut random: Random) {
     connection.expect_ok(&["CONFIG", "SET", "maxmemory", "0"]);
 }
 
-/// Memory comes down to a new limit where every key may go, and is not left above it, however much is written.
+/// Waits until memory is below a new limit. Under an `allkeys` policy it must get there, whatever the write
+/// rate.
 fn wait_for_room(connection: &mut Connection, limit: usize) {
     for _ in 0..ROUNDS_MAX {
-        // What all clients have under way may come on top.
+        // The outstanding requests of all clients may be added.
         if info(connection, "used_memory") <= limit + UNDER_WAY_SIZE || connection.number(&["DBSIZE"]) == 0 {
             return;
         }

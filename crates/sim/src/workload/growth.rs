@@ -1,4 +1,5 @@
-//! Many keys in one slot, so that its table grows and shrinks, while other threads look ahead into it without the latch.
+//! Many keys in one slot, so that its table grows and shrinks while other threads prefetch from it without
+//! the latch.
 
 use trials::random::Random;
 use trials::reply::Reply;
@@ -7,7 +8,7 @@ use super::{Client, words};
 use crate::connection::{Connection, text_of};
 use crate::world::World;
 
-/// Keys, of those in one slot.
+/// Number of keys in one slot.
 pub const GROWN_COUNT: usize = 100;
 const FLUSHES: &[&str] = &["FLUSHALL SYNC", "FLUSHALL ASYNC", "FLUSHDB"];
 
@@ -16,12 +17,12 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     (0..world.plan.client_count).map(client).collect()
 }
 
-/// Adds keys in batches and removes them again; what is read is what was written.
+/// Adds keys in batches and removes them again; each read returns the written value.
 fn run(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let mates = world.slot_mates();
     let mates = &mates[..mates.len().min(GROWN_COUNT)];
-    // All keys go, so nobody else may have any.
+    // Flushes delete all keys, so no other load may have any.
     let is_alone = world.plan.loads.len() == 1;
     for round in 0..world.plan.request_count {
         let first = random.below(mates.len());
@@ -42,13 +43,13 @@ fn run(world: &World, name: &str, mut random: Random) {
                 }
             })
             .collect();
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for request in requests {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             assert!(!matches!(reply, Reply::Error(_)), "{name}: {} gives {reply:?}", request.join(" "));
             if let Reply::Bulk(_) = &reply {
                 let key = &request[1];
-                assert_eq!(text_of(&reply).as_ref(), Some(key), "{name}: {key} holds another key's value");
+                assert_eq!(text_of(&reply).as_ref(), Some(key), "{name}: {key} returns another key's value");
             }
         }
     }

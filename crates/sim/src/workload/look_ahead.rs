@@ -1,6 +1,8 @@
-//! A small table of one slot that replaces its memory all the time, and many that look ahead into it without the latch.
+//! A small table of one slot that constantly replaces its memory, and many threads that prefetch from it
+//! without the latch.
 //!
-//! All pauses are about as long as the stalls of the plan, so that turns begin while the thread that changes the table is stalled.
+//! All pauses are about as long as the plan's stalls, so that turns begin while the thread that changes the
+//! table is stalled.
 
 use std::sync::atomic::Ordering;
 
@@ -13,7 +15,7 @@ use crate::connection::{Connection, text_of};
 use crate::world::World;
 
 const LOOKER_COUNT: usize = 6;
-/// Commands in one batch.
+/// Maximum number of commands per batch.
 const BATCH_COUNT_MAX: usize = 3;
 
 pub(super) fn clients(_: &World) -> Vec<Client> {
@@ -22,7 +24,7 @@ pub(super) fn clients(_: &World) -> Vec<Client> {
     (0..LOOKER_COUNT).map(looker).chain([changer]).collect()
 }
 
-/// Adds some keys, or removes some.
+/// Adds or removes some keys.
 fn change(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let mates = world.slot_mates();
@@ -39,9 +41,9 @@ fn change(world: &World, name: &str, mut random: Random) {
                 words(&line)
             })
             .collect();
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for request in requests {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             assert!(!matches!(reply, Reply::Error(_)), "{name}: {} gives {reply:?}", request.join(" "));
         }
         pause(world, &mut random);
@@ -49,16 +51,16 @@ fn change(world: &World, name: &str, mut random: Random) {
     world.is_table_done.store(true, Ordering::Relaxed);
 }
 
-/// Asks for some of the keys now and then.
+/// Reads some of the keys from time to time.
 fn look(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let mates = world.slot_mates();
     while !world.is_table_done.load(Ordering::Relaxed) {
         let keys: Vec<&String> = (0..=random.below(BATCH_COUNT_MAX)).map(|_| random.pick(mates)).collect();
         let requests: Vec<Vec<String>> = keys.iter().map(|key| words(&format!("GET {key}"))).collect();
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for key in keys {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             let is_right = reply == Reply::Null || text_of(&reply).as_ref() == Some(key);
             assert!(is_right, "{name}: {key} holds {reply:?}");
         }

@@ -1,4 +1,4 @@
-//! Every subscriber gets every message of a channel once, and those of one publisher in their order.
+//! Every subscriber receives every message of a channel once, and each publisher's messages in order.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
 
 fn publish(world: &World, name: &str, number: usize, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
-    // Not before all are subscribed.
+    // Waits until all clients are subscribed.
     while connection.number(&["PUBLISH", "hello", "x"]) < world.plan.client_count as i64 {
         simulation::sleep_us(1000);
     }
@@ -37,9 +37,9 @@ fn publish(world: &World, name: &str, number: usize, mut random: Random) {
             .map(|index| vec!["PUBLISH".to_owned(), "news".to_owned(), format!("{number}.{index}")])
             .collect();
         index += batch;
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for _ in 0..batch {
-            let told = text_of(&connection.receive().expect("nobody ends this connection"));
+            let told = text_of(&connection.receive().expect("this connection is never closed"));
             assert_eq!(told, Some(world.plan.client_count.to_string()), "{name}: subscribers are missing");
         }
     }
@@ -54,27 +54,27 @@ fn subscribe(world: &World, name: &str, by_pattern: bool, mut random: Random) {
         ["SUBSCRIBE news", "SUBSCRIBE hello"]
     };
     for request in requests {
-        connection.send(&[super::words(request)]).expect("nobody ends this connection");
-        connection.receive_push().expect("nobody ends this connection");
+        connection.send(&[super::words(request)]).expect("this connection is never closed");
+        connection.receive_push().expect("this connection is never closed");
     }
     let mut next: BTreeMap<usize, usize> = BTreeMap::new();
     let mut awaited = world.plan.client_count * world.plan.request_count;
     while awaited > 0 {
         if random.chance(5) {
-            // A reader that falls behind.
+            // A slow reader.
             simulation::sleep_us(random.below(20_000) as u64);
         }
-        let push = connection.receive_push().expect("nobody ends this connection");
+        let push = connection.receive_push().expect("this connection is never closed");
         let texts: Vec<String> = push.iter().filter_map(text_of).collect();
         if texts.iter().any(|text| text == "hello") {
             continue;
         }
-        let message = texts.last().expect("a message has a text");
+        let message = texts.last().expect("a message has a payload");
         let (publisher, index) = message.split_once('.').expect("it has two numbers");
         let (publisher, index): (usize, usize) =
             (publisher.parse().expect("a number"), index.parse().expect("a number"));
         let expected = next.entry(publisher).or_default();
-        assert_eq!(index, *expected, "{name}: message {message} comes instead of {publisher}.{expected}");
+        assert_eq!(index, *expected, "{name}: received message {message} instead of {publisher}.{expected}");
         *expected += 1;
         awaited -= 1;
     }

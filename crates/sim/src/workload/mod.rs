@@ -1,4 +1,4 @@
-//! What clients do, and what must hold of what they see. A client panics where it does not hold.
+//! The clients' loads, and the checks of their observations. A client panics when a check fails.
 
 mod caches;
 mod disturbance;
@@ -22,7 +22,7 @@ use trials::random::Random;
 use crate::plan::Load;
 use crate::world::World;
 
-/// Starts the clients of all loads of the plan, and what disturbs them. Returns them all.
+/// Starts the clients of all loads of the plan, and its disturbances. Returns their tasks.
 #[must_use]
 pub fn start(world: &Arc<World>) -> Vec<Task> {
     let mut random = Random::new(world.plan.seed);
@@ -60,10 +60,10 @@ pub fn start(world: &Arc<World>) -> Vec<Task> {
     tasks
 }
 
-/// What a client does, given its name and its random numbers.
+/// The code of a client, given its name and random numbers.
 type Body = Box<dyn FnOnce(&World, &str, Random) + Send>;
 
-/// What a client does, with its name for the trace.
+/// A client, with its name in the trace.
 struct Client {
     name: String,
     thread: String,
@@ -77,9 +77,9 @@ impl Client {
 }
 
 /// # Panics
-/// The operating system gives no thread.
+/// If the operating system can't create a thread.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Task {
-    simulation::spawn(name, body).expect("the operating system has threads")
+    simulation::spawn(name, body).expect("the operating system creates a thread")
 }
 
 fn words(line: &str) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! `CLIENT PAUSE` is a barrier: after its `OK` nothing is written until it ends, whoever began it before.
+//! `CLIENT PAUSE` is a barrier: after its `OK` no write happens until the pause ends, even if the write began
+//! before.
 
 use sync::simulation;
 use trials::random::Random;
@@ -16,7 +17,7 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     (0..world.plan.client_count).map(writer).chain([pauser]).collect()
 }
 
-/// Writes in batches, in transactions, and where it has to wait first.
+/// Writes in batches, in transactions, and in commands that have to wait first.
 fn write(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     for _ in 0..world.plan.request_count {
@@ -36,15 +37,15 @@ fn write(world: &World, name: &str, mut random: Random) {
                 vec![words(&format!("MSET {}", all.join(" "))); 1 + random.below(4)]
             }
         };
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for _ in requests {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             assert!(!matches!(reply, Reply::Error(_)), "{name}: a write fails: {reply:?}");
         }
     }
 }
 
-/// Pauses, and again at about the end of a pause; what is read meanwhile does not change.
+/// Pauses, and pauses again at about the end of a pause; repeated reads must be equal.
 fn pause(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     for _ in 0..world.plan.request_count.min(12) {
@@ -52,11 +53,11 @@ fn pause(world: &World, name: &str, mut random: Random) {
         let first_ms = 1 + random.below(20) as u64;
         if random.chance(50) {
             connection.expect_ok(&["CLIENT", "PAUSE", &first_ms.to_string(), "WRITE"]);
-            // The next one comes just when this one ends.
+            // The next pause begins about when this one ends.
             simulation::sleep_us((first_ms * 1000).saturating_sub(200) + random.below(400) as u64);
         }
         let long_ms = 10_000;
-        // A thread that is in the middle of a batch stays there for a while: the pause must wait for it.
+        // Stalls a worker, possibly in the middle of a batch: the pause must wait for it.
         let thread = 1 + random.below(world.plan.thread_count as usize);
         simulation::stall(thread, random.below(20_000) as u64);
         connection.expect_ok(&["CLIENT", "PAUSE", &long_ms.to_string(), "WRITE"]);
@@ -64,9 +65,9 @@ fn pause(world: &World, name: &str, mut random: Random) {
         let first = counters(&mut connection);
         simulation::sleep_us(random.below(30_000) as u64);
         let second = counters(&mut connection);
-        // Checked only while it surely lasts: a stalled thread may have used it up.
+        // Checked only while the pause certainly lasts: a stalled thread may have used it up.
         if now_us() < start_us + (long_ms - 1000) * 1000 {
-            assert_eq!(first, second, "{name}: something was written during a pause");
+            assert_eq!(first, second, "{name}: a write happened during a pause");
         }
         connection.expect_ok(&["CLIENT", "UNPAUSE"]);
     }

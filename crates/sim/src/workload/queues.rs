@@ -1,4 +1,4 @@
-//! Elements that are pushed come out once, whichever way they are waited for.
+//! Every pushed element is returned once, by any kind of blocking pop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,13 +10,14 @@ use super::{Client, words};
 use crate::connection::{Connection, now_us, text_of};
 use crate::world::{World, lock};
 
-/// About how long threads take to end.
+/// Approximate time until threads have ended.
 const SHRINKING_US_MAX: u64 = 2_000;
 const QUEUE_COUNT: usize = 3;
-/// Tells a consumer that nothing comes any more.
+/// Element that marks the end of a queue.
 const END: &str = "end";
 
-/// Consumers and producers. The last producer pushes an end for each consumer, which pass it on by taking just one.
+/// Returns consumers and producers. The last producer pushes one end mark per consumer; each consumer takes
+/// only one.
 pub(super) fn clients(world: &World) -> Vec<Client> {
     let (producer_count, consumer_count) = (world.plan.producer_count, world.plan.client_count);
     let producer = |number: usize| {
@@ -46,9 +47,9 @@ fn produce(world: &World, name: &str, number: usize, mut random: Random) {
         let request = [vec![push.to_owned(), queue], elements].concat();
         let requests =
             if random.chance(20) { vec![words("MULTI"), request, words("EXEC")] } else { vec![request] };
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for _ in requests {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             assert!(!matches!(reply, Reply::Error(_)), "{name}: a push fails: {reply:?}");
         }
     }
@@ -59,7 +60,8 @@ fn produce(world: &World, name: &str, number: usize, mut random: Random) {
     }
 }
 
-/// Waits until the number of threads just shrinks, but not for long: there may be no room for that.
+/// Waits until the number of threads has just decreased. The wait is bounded, because a decrease may be
+/// impossible.
 fn wait_for_shrinking(world: &World, random: &mut Random) {
     let count = || world.shrink_count.load(Ordering::Relaxed);
     let before = count();
@@ -75,7 +77,7 @@ fn consume(world: &World, name: &str, answer_count: &AtomicU64, mut random: Rand
         let queues: Vec<String> = (0..QUEUE_COUNT).map(|queue| format!("queue:{queue}")).collect();
         let mut keys: Vec<&str> = queues.iter().map(String::as_str).collect();
         random.shuffle(&mut keys);
-        // The end is last: what was pushed before it is taken first.
+        // The end queue is last: earlier elements are returned first.
         keys.push("queue:end");
         let reply = match random.below(3) {
             _ if is_ending => connection.call(&[&["BLPOP"], &keys[..QUEUE_COUNT], &["0.01"]].concat()),
@@ -84,7 +86,7 @@ fn consume(world: &World, name: &str, answer_count: &AtomicU64, mut random: Rand
             _ => connection.call(&[&["BLMPOP", timeout, "4"], &keys[..], &["LEFT"]].concat()),
         };
         answer_count.fetch_add(1, Ordering::Relaxed);
-        // A new connection goes to a thread that has few; old ones stay together.
+        // A new connection is placed on a thread with few connections; existing ones stay together.
         if world.plan.race.is_some() && random.chance(50) {
             connection = Connection::open(world.address, name);
         }
@@ -94,21 +96,21 @@ fn consume(world: &World, name: &str, answer_count: &AtomicU64, mut random: Rand
                 return;
             }
             Reply::Null => continue,
-            Reply::List(_, items) => items.last().expect("a key and what was taken"),
+            Reply::List(_, items) => items.last().expect("a key and the element"),
             other => panic!("{name}: {other:?} instead of an element"),
         };
         let element = match taken {
             Reply::List(_, items) => text_of(&items[0]),
             one => text_of(one),
         };
-        let element = element.expect("an element is a text");
+        let element = element.expect("an element is a string");
         if element == END {
             is_ending = true;
             continue;
         }
         let mut queued = lock(&world.queued);
-        let count = queued.get_mut(&element).unwrap_or_else(|| panic!("{name}: nobody pushed {element}"));
+        let count = queued.get_mut(&element).unwrap_or_else(|| panic!("{name}: {element} was never pushed"));
         *count += 1;
-        assert_eq!(*count, 1, "{name}: {element} comes out again");
+        assert_eq!(*count, 1, "{name}: {element} is returned again");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands on few keys, recorded with their answers; afterwards an order is looked for that explains them.
+//! Commands on few keys, recorded with their replies; afterwards a linearisation of the history is searched.
 
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ pub(super) fn strings(world: &World) -> Vec<Client> {
 }
 
 pub(super) fn many_strings(world: &World) -> Vec<Client> {
-    // All keys go, so nobody else may have any.
+    // Flushes delete all keys, so no other load may have any.
     let flushes = world.plan.loads.len() == 1;
     let make = move |random: &mut Random, unique: i64| {
         if flushes && random.chance(10) {
@@ -36,7 +36,7 @@ pub(super) fn many_strings(world: &World) -> Vec<Client> {
 }
 
 pub(super) fn collections(world: &World) -> Vec<Client> {
-    // Streams are left out: their ids are times.
+    // Streams are excluded: their ids are times.
     let verbs = TYPES[world.plan.seed as usize % (TYPES.len() - 1)];
     let make = move |random: &mut Random, unique: i64| Act::choose(verbs, random, 3, unique);
     clients(
@@ -48,12 +48,12 @@ pub(super) fn collections(world: &World) -> Vec<Client> {
     )
 }
 
-/// How long a history may be, since the search for an order takes long where much overlaps.
+/// Limits of a history: the search for a linearisation is slow where many operations overlap.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Requests of a client.
+    /// Requests per client.
     request_count_max: usize,
-    /// Requests of a client that are under way at once.
+    /// Outstanding requests per client.
     pipeline_max: usize,
 }
 
@@ -72,7 +72,7 @@ fn clients<C: Command<Output: Send> + Send + 'static>(
     (0..world.plan.client_count).map(client).collect()
 }
 
-/// Sends one or several commands at a time and notes when each must have happened.
+/// Sends one or several commands at a time and records the interval in which each takes effect.
 fn run<C: Command>(
     (world, name, client): (&World, &str, usize),
     extent: Extent,
@@ -89,14 +89,14 @@ fn run<C: Command>(
                 (called_at, make(random, called_at as i64))
             })
             .collect();
-        // Each kind of load has its own keys.
+        // Each kind of load uses its own keys.
         let kind = name.split(' ').next().unwrap_or_default();
         let own_keys = |word: String| word.replace("linear:", &format!("{kind}:"));
         let requests: Vec<Vec<String>> =
             under_way.iter().map(|(_, op)| op.request().into_iter().map(own_keys).collect()).collect();
-        connection.send(&requests).expect("nobody ends this connection");
+        connection.send(&requests).expect("this connection is never closed");
         for (called_at, op) in under_way {
-            let reply = connection.receive().expect("nobody ends this connection");
+            let reply = connection.receive().expect("this connection is never closed");
             let returned_at = world.tick();
             let output = op.read(&reply);
             let output =

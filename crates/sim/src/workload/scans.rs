@@ -1,4 +1,5 @@
-//! What is there during a whole iteration is returned by it, whatever comes and goes meanwhile; what never was is not.
+//! An iteration returns every element present during all of it, whatever else is added and removed, and no
+//! element never added.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -12,10 +13,10 @@ use crate::connection::{Connection, text_of};
 use crate::plan::Scanned;
 use crate::world::World;
 
-/// What stays, and what comes and goes beside.
+/// Numbers of permanent elements and of temporary ones.
 const STAYING_COUNT: usize = 30;
 const PASSING_COUNT: usize = 600;
-/// What comes or goes at once.
+/// Number of elements added or removed at once.
 const BATCH_SIZE: usize = 60;
 
 pub(super) fn clients(world: &World) -> Vec<Client> {
@@ -24,7 +25,7 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     (1..world.plan.client_count).map(changer).chain([scanner]).collect()
 }
 
-/// What stays, and what comes and goes.
+/// Returns the permanent elements and the temporary ones.
 fn elements(world: &World) -> (Vec<String>, Vec<String>) {
     let all: Vec<String> = match world.plan.scanned {
         Scanned::KeysOfSlot => world.slot_mates()[GROWN_COUNT..].to_vec(),
@@ -34,7 +35,7 @@ fn elements(world: &World) -> (Vec<String>, Vec<String>) {
     (staying.to_vec(), passing.to_vec())
 }
 
-/// Adds and removes what nobody counts on.
+/// Adds and removes the temporary elements.
 fn change(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     let kind = world.plan.scanned;
@@ -59,17 +60,17 @@ fn scan(world: &World, name: &str, mut random: Random) {
         // Other loads have keys, too.
         let is_known = |element: &&String| staying.contains(element) || passing.contains(element);
         let strange = seen.iter().find(|element| !kind.is_of_keys() && !is_known(element));
-        assert_eq!(strange, None, "{name}: nobody added it");
+        assert_eq!(strange, None, "{name}: it was never added");
     }
     world.are_scans_done.store(true, Ordering::Relaxed);
 }
 
-/// A whole iteration.
+/// Runs a complete iteration and returns the elements.
 fn iterate(connection: &mut Connection, name: &str, kind: Scanned, random: &mut Random) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     let mut cursor = "0".to_owned();
     for _ in 0..100_000 {
-        // Of keys, much of what is passed are empty slots.
+        // An iteration over keys passes many empty slots.
         let count_max = if kind.is_of_keys() { 1000 } else { 50 };
         let count = (1 + random.below(count_max)).to_string();
         let reply = connection.call(&kind.asking(&cursor, &count));
@@ -77,7 +78,7 @@ fn iterate(connection: &mut Connection, name: &str, kind: Scanned, random: &mut 
             panic!("{name}: {reply:?} instead of a cursor and elements")
         };
         let [next, Reply::List(_, items)] = &parts[..] else { panic!("{name}: {reply:?}") };
-        // Of hashes and sorted sets, every second one is a value.
+        // In hashes and sorted sets, every second item is a value.
         let elements = items.iter().step_by(kind.width()).filter_map(text_of);
         seen.extend(elements);
         cursor = text_of(next).expect("a cursor is a text");
@@ -88,11 +89,11 @@ fn iterate(connection: &mut Connection, name: &str, kind: Scanned, random: &mut 
     panic!("{name}: the iteration has no end");
 }
 
-/// Sends requests and awaits their replies.
+/// Sends requests and receives their replies.
 fn exchange(connection: &mut Connection, requests: &[Vec<String>]) {
-    connection.send(requests).expect("nobody ends this connection");
+    connection.send(requests).expect("this connection is never closed");
     for request in requests {
-        let reply = connection.receive().expect("nobody ends this connection");
+        let reply = connection.receive().expect("this connection is never closed");
         assert!(!matches!(reply, Reply::Error(_)), "{} gives {reply:?}", request.join(" "));
     }
 }
@@ -142,7 +143,7 @@ impl Scanned {
         }
     }
 
-    /// Items of a reply for each element.
+    /// Returns the number of reply items per element.
     fn width(self) -> usize {
         match self {
             Self::Hash | Self::SortedSet => 2,

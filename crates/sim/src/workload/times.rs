@@ -1,4 +1,4 @@
-//! What has a time: keys that expire by the wall clock, and waits that end by the monotonic one.
+//! Commands that depend on time: keys expire by the wall clock, and waits end by the monotonic clock.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use super::Client;
 use crate::connection::{Connection, now_us};
 use crate::world::World;
 
-/// How late a wait with a timeout may end: the longest stall of a schedule and then some.
+/// Maximum delay of a timeout: the longest stall of a schedule plus a margin.
 const LATE_US_MAX: u64 = 60_000_000;
 
 pub(super) fn clients(world: &World) -> Vec<Client> {
@@ -31,7 +31,7 @@ fn run(world: &World, name: &str, number: usize, mut random: Random) {
     }
 }
 
-/// A key is there before its time is over, and not afterwards.
+/// A key is present before its expiry, and absent afterwards.
 fn expire(world: &World, connection: &mut Connection, name: &str, key: &str, random: &mut Random) {
     let steps = world.clock_steps.load(Ordering::Relaxed);
     let lives_ms = random.between(1, 40);
@@ -45,16 +45,16 @@ fn expire(world: &World, connection: &mut Connection, name: &str, key: &str, ran
     if world.clock_steps.load(Ordering::Relaxed) != steps {
         return;
     }
-    // The server's clock is read once a turn, so it may be behind by as much as a turn takes; never ahead.
+    // The server reads its clock once per turn, so its time may lag by up to one turn; it is never ahead.
     if told_ms < before_ms + lives_ms {
-        assert_ne!(reply, Reply::Null, "{name}: {key} is gone before its time");
+        assert_ne!(reply, Reply::Null, "{name}: {key} is absent before its expiry");
     }
     if asked_ms > set_ms + lives_ms + 1 {
-        assert_eq!(reply, Reply::Null, "{name}: {key} is there after its time");
+        assert_eq!(reply, Reply::Null, "{name}: {key} is present after its expiry");
     }
 }
 
-/// A blocking command with a timeout ends, whatever the wall clock does.
+/// A blocking command with a timeout ends on time, regardless of the wall clock.
 fn wait(connection: &mut Connection, name: &str, random: &mut Random) {
     let timeout_ms = random.between(1, 100);
     let start_us = now_us();

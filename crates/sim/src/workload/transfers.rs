@@ -1,4 +1,4 @@
-//! Transactions: what is moved between accounts is never lost or made, and no one sees a transfer half done.
+//! Transactions: transfers between accounts preserve the sum, and no client sees a partial transfer.
 
 use trials::random::Random;
 use trials::reply::Reply;
@@ -14,7 +14,7 @@ pub(super) fn clients(world: &World) -> Vec<Client> {
     (0..world.plan.client_count).map(client).collect()
 }
 
-/// Moves money in transactions, with and without `WATCH`, and looks at all accounts at once.
+/// Transfers amounts in transactions, with and without `WATCH`, and reads all accounts at once.
 fn run(world: &World, name: &str, mut random: Random) {
     let mut connection = Connection::open(world.address, name);
     for _ in 0..world.plan.request_count {
@@ -46,7 +46,7 @@ fn watched(connection: &mut Connection, from: usize, to: usize, amount: i64) {
     }
     let moves =
         [format!("SET account:{from} {}", left - amount), format!("SET account:{to} {}", right + amount)];
-    // It may fail: then nothing has happened.
+    // If the transaction aborts, it has no effect.
     transaction(connection, &moves);
 }
 
@@ -54,10 +54,10 @@ fn transaction(connection: &mut Connection, requests: &[String]) -> Reply {
     let mut all = vec![words("MULTI")];
     all.extend(requests.iter().map(|request| words(request)));
     all.push(words("EXEC"));
-    connection.send(&all).expect("nobody ends this connection");
+    connection.send(&all).expect("this connection is never closed");
     let mut last = Reply::Null;
     for _ in &all {
-        last = connection.receive().expect("nobody ends this connection");
+        last = connection.receive().expect("this connection is never closed");
         assert!(!matches!(last, Reply::Error(_)), "a transaction fails: {last:?}");
     }
     last
@@ -67,7 +67,7 @@ fn check(connection: &mut Connection, name: &str) {
     let keys: Vec<String> = (0..ACCOUNT_COUNT).map(|account| format!("account:{account}")).collect();
     let request = format!("MGET {}", keys.join(" "));
     let Reply::List(_, results) = transaction(connection, &[request]) else {
-        panic!("EXEC without WATCH is done")
+        panic!("EXEC without WATCH succeeds")
     };
     let Reply::List(_, balances) = &results[0] else { panic!("MGET gives a list") };
     let sum: i64 = balances
@@ -75,5 +75,5 @@ fn check(connection: &mut Connection, name: &str) {
         .filter_map(text_of)
         .map(|text| text.parse::<i64>().expect("a balance is a number"))
         .sum();
-    assert_eq!(sum, 0, "{name}: money is lost or made: {balances:?}");
+    assert_eq!(sum, 0, "{name}: the sum of the balances changed: {balances:?}");
 }
