@@ -11,7 +11,7 @@ mod host;
 #[path = "../../crates/commands/tests/dialogue/ours.rs"]
 mod ours;
 
-/// Traits that `ours` implements: the server of a dialogue.
+/// The trait that `ours` implements: the server of a dialogue.
 mod check {
     use wire::reply::Protocol;
     use wire::response::Reply;

@@ -1,6 +1,6 @@
 //! Client input never causes a panic, and its division into reads does not change the result.
 //!
-//! The first byte selects the limits of the peer, the second and third the sizes of pieces and the requests
+//! The first byte selects the peer, the second and third the sizes of pieces and the requests per call.
 //! per call.
 
 #![no_main]

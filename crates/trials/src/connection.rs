@@ -1,4 +1,4 @@
-//! A blocking connection to a server: requests out, whole replies in, with their exact bytes.
+//! A blocking connection to a server: sends requests, receives complete replies with their exact bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use crate::reply::{self, Reply};
 
-/// No reply of a trial takes longer than this; a server that is silent for so long is called hung.
+/// Maximum time of a reply in a trial; a server that is silent for longer counts as hung.
 const REPLY_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// One reply: its bytes as they came, and what they say.
+/// One reply: its exact bytes and its parsed form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawReply {
-    /// Exactly what was received.
+    /// The received bytes.
     pub bytes: Vec<u8>,
-    /// What it says.
+    /// The parsed reply.
     pub reply: Reply,
 }
 
-/// A connection with the bytes received and not yet consumed.
+/// A connection with its unconsumed input.
 pub struct Connection {
     stream: TcpStream,
     pending: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, without Nagle's delay.
+    /// Connects, with Nagle's algorithm disabled.
     pub fn open(address: SocketAddr) -> io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -35,13 +35,13 @@ impl Connection {
         Ok(Connection { stream, pending: Vec::new(), wait_time_max: REPLY_TIME_MAX })
     }
 
-    /// Calls a server hung that is silent for this long.
+    /// Sets the time after which a silent server counts as hung.
     pub fn wait_at_most(&mut self, wait_time_max: Duration) -> io::Result<()> {
         self.wait_time_max = wait_time_max;
         self.stream.set_read_timeout(Some(wait_time_max))
     }
 
-    /// Whether an answer, not only what is pushed, comes within a time. Nothing is consumed.
+    /// Whether a reply, as opposed to a push, arrives within `time`. Consumes nothing.
     pub fn has_answer(&mut self, time: Duration) -> io::Result<bool> {
         loop {
             let mut rest = self.pending.as_slice();
@@ -63,12 +63,12 @@ impl Connection {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// Waits for the next whole reply.
+    /// Waits for the next complete reply.
     pub fn receive(&mut self) -> io::Result<RawReply> {
         loop {
             let parsed = reply::parse(&self.pending);
@@ -101,7 +101,7 @@ impl Connection {
     }
 }
 
-/// A request as an array of bulk strings.
+/// Encodes a request as an array of bulk strings.
 pub fn encode<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {

@@ -1,11 +1,11 @@
-//! The cost audit: what commands cost that take a count, a range or many keys, with N and with 4N elements.
+//! The cost audit: the cost of commands that take a count, a range or many keys, with N and with 4N elements.
 //!
-//! A case (`cost/cases.rs`) is a request as text and what must be there before. It is measured on our server and on Valkey, as
-//! CPU time of the server's busiest thread. Two things are limited: how the cost grows from N to 4N, and
-//! how it compares with Valkey's.
-//! Owns: the servers of an audit. Invariant: a case is over its limit only if the low quartiles of several attempts together are,
-//! since other processes use the same caches and processors, which adds to costs. The attempts lie apart in time: what is over a
-//! limit is measured again after all other cases.
+//! A case (`cost/cases.rs`) is a request as text, with its preparation. It is measured on our server and on
+//! Valkey, as CPU time of the server's busiest thread. Two values are limited: the growth of the cost from N
+//! to 4N, and its ratio to Valkey's cost.
+//! Owns: the servers of an audit. Invariant: a case is over its limit only if the low quartiles of several
+//! attempts together are, because other processes share the caches and processors and add to costs. The
+//! attempts are spread over time: a case over a limit is measured again after all other cases.
 //! Start reading at [`audit`], then `cases.rs`.
 
 pub mod cases;
@@ -21,61 +21,61 @@ use crate::server::Program;
 use cases::Case;
 use meter::Meter;
 
-/// From the smaller to the larger size.
+/// Ratio of the larger to the smaller size.
 pub const SIZE_FACTOR: usize = 4;
 
-/// Most that a cost may grow by from N to 4N where it is linear, or N log N.
+/// Maximum growth of a cost from N to 4N if it is linear, or N log N.
 pub const LINEAR_GROWTH_MAX: f64 = 8.0;
 
-/// Most that a cost may grow by where it is documented as a product of two lengths.
+/// Maximum growth of a cost that is documented as a product of two lengths.
 pub const SQUARE_GROWTH_MAX: f64 = 32.0;
 
-/// Most that a cost may be of Valkey's.
+/// Maximum ratio to Valkey's cost.
 pub const RATIO_MAX: f64 = 2.0;
 
-/// Costs below this are as good as this: they are mostly the connection's, and noise.
+/// Costs below this value count as this value: they consist mostly of connection overhead and noise.
 const COST_MS_MIN: f64 = 0.15;
 
-/// How often a case is measured before it is over its limit.
+/// Number of measurements of a case before it counts as over its limit.
 const ATTEMPTS_MAX: usize = 8;
 
-/// How an audit is run.
+/// Options of an audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Small sizes, for a test that must not take long.
+    /// Whether to use small sizes, for a short test.
     pub is_quick: bool,
     /// Measurements of each size in an attempt.
     pub rounds: usize,
-    /// What is allowed above the limits.
+    /// Allowance above the limits.
     pub allowance: Allowance,
 }
 
-/// By what factors costs may exceed the limits of their cases.
+/// Factors by which costs may exceed the limits of their cases.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// The growth from N to 4N.
+    /// Factor on the growth from N to 4N.
     pub growth: f64,
-    /// The ratio to Valkey's cost.
+    /// Factor on the ratio to Valkey's cost.
     pub ratio: f64,
 }
 
 impl Allowance {
-    /// The limits as they are.
+    /// No allowance.
     pub const NONE: Allowance = Allowance { growth: 1.0, ratio: 1.0 };
 }
 
 /// Costs of a case on one server, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// With N.
+    /// Cost with N.
     pub small: f64,
-    /// With 4N.
+    /// Cost with 4N.
     pub large: f64,
-    /// With 16N, where the growth from N to 4N is over its limit.
+    /// Cost with 16N, measured if the growth from N to 4N is over its limit.
     pub largest: Option<f64>,
 }
 
-/// What was found out about a case.
+/// Result of a case.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The case.
@@ -84,15 +84,15 @@ pub struct Finding {
     pub size: usize,
     /// Our costs.
     pub ours: Costs,
-    /// Valkey's; `None`: it does not have the command.
+    /// Valkey's costs; `None` if it does not implement the command.
     pub peer: Option<Costs>,
-    /// What is allowed above the limits of the case.
+    /// Allowance above the limits of the case.
     pub allowance: Allowance,
 }
 
 impl Costs {
-    /// By what factor the cost grows from N to 4N, or to 16N from there if that is less: what outgrows a cache grows much in one of
-    /// these steps, what takes quadratic time in both.
+    /// Returns the growth from N to 4N, or from 4N to 16N if that is less. Outgrowing a cache causes high
+    /// growth in only one of these steps; quadratic time causes it in both.
     pub fn growth(self) -> f64 {
         let growth = |from: f64, to: f64| to.max(COST_MS_MIN) / from.max(COST_MS_MIN);
         let first = growth(self.small, self.large);
@@ -101,13 +101,13 @@ impl Costs {
 }
 
 impl Finding {
-    /// Our cost compared with Valkey's: the worse of both sizes.
+    /// Returns the ratio of our cost to Valkey's: the worse of both sizes.
     pub fn ratio(&self) -> Option<f64> {
         let of = |ours: f64, peer: f64| ours.max(COST_MS_MIN) / peer.max(COST_MS_MIN);
         self.peer.map(|peer| of(self.ours.small, peer.small).max(of(self.ours.large, peer.large)))
     }
 
-    /// Which limits it is over, in words; empty: none.
+    /// Describes the exceeded limits; empty if there are none.
     pub fn complaint(&self) -> String {
         let mut complaints = Vec::new();
         let growth_max = self.growth_max();
@@ -129,23 +129,23 @@ impl Finding {
         self.ours.growth() > self.growth_max()
     }
 
-    /// Whether it is within its limits.
+    /// Whether the case is within its limits.
     pub fn is_within(&self) -> bool {
         self.complaint().is_empty()
     }
 }
 
-/// What was measured of a case so far.
+/// The measurements of a case so far.
 struct Trial {
-    /// The number in the table.
+    /// The case's number in the table.
     number: usize,
     case: &'static Case,
     ours: Samples,
-    /// `None`: it does not have the command.
+    /// `None` if Valkey does not implement the command.
     peer: Option<Samples>,
 }
 
-/// Costs in milliseconds, of all attempts: with N, 4N and 16N.
+/// Costs of all attempts, in milliseconds: with N, 4N and 16N.
 #[derive(Default)]
 struct Samples([Vec<f64>; 3]);
 
@@ -157,7 +157,7 @@ impl Samples {
     }
 }
 
-/// Measures the cases that are `wanted`, of which it is told the number in the table, too, and shows `report` each.
+/// Measures the cases for which `wanted(number, case)` is true, and passes each finding to `report`.
 pub fn audit(
     ours: &Program,
     peer: &Program,
@@ -197,7 +197,8 @@ impl Trial {
         Self { number, case, ours: Samples::default(), peer: Some(Samples::default()) }
     }
 
-    /// One attempt more: rounds by turns on both servers, and one with 16N on ours if that may excuse its growth.
+    /// Runs one more attempt: rounds alternate between both servers, and one with 16N runs on ours if it may
+    /// excuse its growth.
     fn measure(
         &mut self,
         ours: &mut Meter,
@@ -209,7 +210,7 @@ impl Trial {
         let small = case.scale.size(plan.is_quick);
         let large = small * SIZE_FACTOR;
         let only_reads = case.commands().all(|name| readers.contains(&name));
-        // A case that changes nothing is set up once for all rounds.
+        // A read-only case is set up once for all rounds.
         let (set_up_count, rounds) = if only_reads { (1, plan.rounds) } else { (plan.rounds, 1) };
         let not_known = || case.error("is not known");
         for _ in 0..set_up_count {
@@ -237,7 +238,7 @@ impl Trial {
     }
 }
 
-/// The least of a few samples; of many, one that no single mistake can have made.
+/// Returns the minimum of a few samples; of many, a quantile that a single outlier can't determine.
 fn low_quartile(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -275,7 +276,7 @@ mod tests {
         );
         let allowance = Allowance { growth: 2.0, ratio: 2.0 };
         assert!(Finding { allowance, ..finding((2.5, 25.0), (1.0, 7.0)) }.is_within());
-        // Too short to be measured.
+        // Too short to measure.
         assert_eq!(finding((0.001, 0.1), (0.0001, 0.001)).complaint(), "");
     }
 }

@@ -1,10 +1,11 @@
-//! Differential trials: the same random commands to several servers, whose replies must be the same bytes.
+//! Differential trials: several servers receive the same random commands and must send identical replies.
 //!
-//! A seed determines a `sequence` of requests, made from the `grammar` lines of a command family (`families`) with the
-//! odd words of `words`. It is played to each server (`player`), the replies are compared after what legitimately
-//! differs was taken out (`normal`), and a mismatch is cut down to the fewest requests that still show it (`contest`).
-//! Several connections that wait, listen, cache or have transactions are an ensemble (`ensembles`, played by `stage`,
-//! compared by `published`). `command_table` compares what COMMAND INFO says. Valkey is the judge; what Redis answers is shown beside it.
+//! A seed determines a `sequence` of requests, made from the `grammar` lines of a command family (`families`)
+//! with the unusual words of `words`. Each server plays it (`player`), the replies are compared except for
+//! legitimate differences (`normal`), and a mismatch is reduced to the fewest requests that still show it
+//! (`contest`). Several connections that block, subscribe, cache or have transactions are an ensemble
+//! (`ensembles`, played by `stage`, compared by `published`). `command_table` compares the output of COMMAND
+//! INFO. Valkey is the judge; Redis's reply is shown for comparison.
 
 pub mod command_table;
 pub mod contest;

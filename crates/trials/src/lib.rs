@@ -1,10 +1,12 @@
-//! Trials of a running server: does it answer as the others do, and do its answers under concurrency make sense?
+//! Trials of a running server: equal replies to other servers, and consistent replies under concurrency.
 //!
-//! Owns: the server processes it starts, each on a loopback port and with a data directory of its own.
-//! Touches: sockets, processes, temporary directories. Never: any crate of the server; it is a client and knows bytes only.
-//! Invariants: everything random comes from a seed, and a mismatch is reported with it.
+//! Owns: the server processes it starts, each on a loopback port with its own data directory.
+//! Touches: sockets, processes, temporary directories. Never: any crate of the server; it is a client and
+//! exchanges bytes only.
+//! Invariants: all randomness comes from a seed, and a mismatch is reported with its seed.
 //! Start reading at `differential` (the same random commands to several servers), `linearisability` (many
-//! clients at once, and a search for an order that explains what they saw) and `cost` (how requests grow with their size).
+//! concurrent clients, and a search for an order that explains their replies) and `cost` (the growth of cost
+//! with size).
 
 pub mod connection;
 pub mod cost;

@@ -1,10 +1,12 @@
-//! Linearisability trials: many clients at once, and a search for an order of their commands that explains every answer.
+//! Linearisability trials: many concurrent clients, and a search for an order of their commands that explains
+//! every reply.
 //!
-//! Clients record what they asked and were told, with the times between which it must have happened (`recorder`).
-//! `search` looks for an order that fits these times and the sequential store: of strings (`store`) or of `collections`. Commands of one key are searched key by
-//! key, which allows long histories; commands of several keys together, in short ones. `invariants` runs much longer and
-//! checks less: what must be true of every answer whatever the order; `expiries` are searched like strings. `transfers` and `queues` do so for transactions and
-//! for commands that wait, of every type.
+//! Clients record commands and replies, with the interval in which each takes effect (`recorder`). `search`
+//! looks for an order that fits these intervals and a sequential store: of strings (`store`) or of
+//! `collections`. Commands on one key are searched key by key, which allows long histories; commands on
+//! several keys are searched together, in short ones. `expiries` are searched like strings. `invariants` runs
+//! much longer and checks less: conditions that hold for every reply in any order. `transfers` and `queues`
+//! check invariants of transactions and of blocking commands, for every type.
 
 pub mod collections;
 pub mod expiries;

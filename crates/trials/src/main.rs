@@ -1,4 +1,5 @@
-//! The command line of the trials, for more than a test runs: `trials differential`, `trials linearisability`, `trials cost`.
+//! The command line of the trials, for longer runs than the tests: `trials differential`, `trials
+//! linearisability`, `trials cost`.
 
 use std::env;
 use std::io;
@@ -22,10 +23,11 @@ usage: trials differential [--seeds N] [--from SEED] [--family NAME] [--length N
        trials cost [--quick] [--only TEXT] [--part I/N] [--rounds N] [--markdown] [--server PATH]
 
 differential plays N random sequences (default 1000) of a command family, or of all families in turn, to our server and
-to Valkey and reports the first answer that differs, with what Redis says to it. linearisability records N histories of
-many clients, of one key and of several, and looks for an order that explains each. cost measures what commands cost with N and
-4N elements, keys or bytes, on our server and on Valkey, and fails if one grows too much or takes too long; --part 1/3 is the first third of the cases, by turns.
-Programs: --server, BROADLOOM_BIN or the one that cargo built, and those of tests/peers/install (BROADLOOM_PEERS).";
+to Valkey, and reports the first reply that differs, with Redis's reply. linearisability records N histories of many
+clients, on one key and on several, and searches for an order that explains each. cost measures the cost of commands
+with N and 4N elements, keys or bytes, on our server and on Valkey, and fails if a cost or its growth exceeds a limit;
+--part 1/3 selects every third case, starting with the first.
+Programs: --server, BROADLOOM_BIN or the build by cargo, and the peers of tests/peers/install (BROADLOOM_PEERS).";
 
 struct CommandLine {
     trial: String,
@@ -118,7 +120,7 @@ fn our_program(options: &CommandLine) -> io::Result<Program> {
     })
 }
 
-/// Records and checks histories; returns how many have no explanation.
+/// Records and checks histories; returns the number that can't be explained.
 fn linearisability(options: &CommandLine) -> io::Result<usize> {
     let server = Server::start(&our_program(options)?)?;
     let started = Instant::now();
@@ -138,7 +140,7 @@ fn linearisability(options: &CommandLine) -> io::Result<usize> {
     Ok(0)
 }
 
-/// Measures the cases of the cost audit; returns how many are over a limit.
+/// Measures the cases of the cost audit; returns the number over a limit.
 fn cost(options: &CommandLine) -> io::Result<usize> {
     let ours = our_program(options)?.with_arguments(&["--io-threads", "1"]);
     let judge = Program::valkey().ok_or_else(|| io::Error::other("no valkey: run tests/peers/install"))?;
@@ -159,7 +161,7 @@ fn cost(options: &CommandLine) -> io::Result<usize> {
     Ok(over_count)
 }
 
-/// Plays the sequences; returns how many were answered differently.
+/// Plays the sequences; returns the number with differing replies.
 fn differential(options: &CommandLine) -> io::Result<usize> {
     let given = options.server.as_ref().map(|path| Program::new("ours", Path::new(path)));
     let ours =

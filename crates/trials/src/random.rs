@@ -1,4 +1,4 @@
-//! Seeded random numbers, the same on every machine and in every version: a seed in a report must stay good.
+//! Seeded random numbers, identical on every machine and in every version, so that reported seeds stay valid.
 
 /// A stream of numbers determined by its seed (SplitMix64, Steele and others 2014).
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ impl Random {
         Random { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.state;
@@ -21,35 +21,36 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound`, which must not be 0. The bias is below 2^-40 for the bounds in use.
+    /// Returns a number below `bound`, which must not be 0. The bias is below 2^-40 for the bounds in use.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "there is no number below 0");
         (self.next_u64() % bound as u64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, inclusive.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low) as usize + 1) as i64
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true with a probability of `percent` in 100.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of the items, each as likely as the other.
+    /// Returns one of the items, with equal probability.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// Puts the items into a random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.below(end + 1));
         }
     }
 
-    /// A stream of its own for a part of the work, so that adding to one part leaves the others as they were.
+    /// Returns a separate stream for a part of the work, so that a change of one part doesn't affect the
+    /// others.
     pub fn fork(&mut self) -> Random {
         Random::new(self.next_u64())
     }

@@ -1,8 +1,8 @@
-//! Replies in RESP2 and RESP3: where one ends, and what it says, as a tree. Written for checking, not for speed.
+//! Parses RESP2 and RESP3 replies into trees and finds their end. Written for checking, not for speed.
 
 use std::fmt;
 
-/// What a server sent as one reply.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reply {
     /// `+`
@@ -23,15 +23,16 @@ pub enum Reply {
     List(u8, Vec<Reply>),
     /// `%`
     Map(Vec<(Reply, Reply)>),
-    /// `|` and the reply that it belongs to
+    /// `|` with the reply that it annotates
     Attributed(Vec<(Reply, Reply)>, Box<Reply>),
 }
 
-/// Bytes that can't be the start of a reply.
+/// The input can't be the start of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-/// A reply cut from the front of a buffer, with its length in bytes; `None` if the buffer ends within it.
+/// Parses a reply at the front of a buffer and returns it with its length in bytes; `None` if it is
+/// incomplete.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
     let mut reader = Reader { bytes, at: 0 };
     match reader.reply() {
@@ -113,7 +114,7 @@ fn number(text: &[u8]) -> Result<i64, Stop> {
     text.parse().map_err(|_| Stop::Malformed(format!("{text:?} is no integer")))
 }
 
-/// Shows bytes as redis-cli does, cut after 200 of them.
+/// Formats bytes as redis-cli does, truncated after 200 bytes.
 pub struct Quoted<'a>(pub &'a [u8]);
 
 impl fmt::Display for Quoted<'_> {

@@ -1,4 +1,4 @@
-//! Server processes: where the programs are, starting one on a free port, and ending it with its data.
+//! Server processes: finding the programs, starting one on a free port, and ending it with its data.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,25 +11,25 @@ use crate::connection::Connection;
 
 const START_TIME_MAX: Duration = Duration::from_secs(20);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How often a lost race for a port is run again.
+/// Maximum number of starts if another process takes the chosen port.
 const START_ATTEMPTS_MAX: usize = 5;
 
-/// A program that speaks the protocol.
+/// A server program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What reports call it.
+    /// Name in reports.
     pub name: &'static str,
     path: PathBuf,
     extra_arguments: Vec<String>,
 }
 
 impl Program {
-    /// A program at a path that is known to exist.
+    /// A program at an existing path.
     pub fn new(name: &'static str, path: &Path) -> Program {
         Program { name, path: path.to_owned(), extra_arguments: Vec::new() }
     }
 
-    /// Our own server: `BROADLOOM_BIN`, or what cargo built beside the running test.
+    /// Returns our own server: `BROADLOOM_BIN`, or the build beside the running test.
     pub fn broadloom() -> Option<Program> {
         let beside = || {
             let running = env::current_exe().ok()?;
@@ -40,28 +40,28 @@ impl Program {
         Some(Program::new("broadloom", &path))
     }
 
-    /// Our own server, built with the feature `tiny`: `BROADLOOM_TINY_BIN`.
+    /// Returns our own server, built with the feature `tiny`: `BROADLOOM_TINY_BIN`.
     pub fn tiny_broadloom() -> Option<Program> {
         let path = env::var_os("BROADLOOM_TINY_BIN").map(PathBuf::from).filter(|path| path.is_file())?;
         Some(Program::new("tiny broadloom", &path))
     }
 
-    /// The newest Redis that `tests/peers/install` built.
+    /// Returns the newest Redis that `tests/peers/install` built.
     pub fn newest_redis() -> Option<Program> {
         Program::peer("redis-next", "redis-next-server")
     }
 
-    /// The Valkey that `tests/peers/install` built.
+    /// Returns the Valkey that `tests/peers/install` built.
     pub fn valkey() -> Option<Program> {
         Program::peer("valkey", "valkey-server")
     }
 
-    /// The Redis that `tests/peers/install` built.
+    /// Returns the Redis that `tests/peers/install` built.
     pub fn redis() -> Option<Program> {
         Program::peer("redis", "redis-server")
     }
 
-    /// The same program, started with more directives.
+    /// Adds directives to the program's command line.
     pub fn with_arguments(mut self, arguments: &[&str]) -> Program {
         self.extra_arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
@@ -75,7 +75,8 @@ impl Program {
     }
 }
 
-/// The programs a test needs, or a printed reason to skip it. With `CI` set, what is missing is a failure.
+/// Returns the programs that a test needs, or prints the reason to skip it. With `CI` set, a missing program
+/// is a failure.
 pub fn programs_or_skip<const N: usize>(found: [(&str, Option<Program>); N]) -> Option<[Program; N]> {
     let missing: Vec<&str> =
         found.iter().filter(|(_, program)| program.is_none()).map(|(name, _)| *name).collect();
@@ -88,7 +89,7 @@ pub fn programs_or_skip<const N: usize>(found: [(&str, Option<Program>); N]) -> 
     None
 }
 
-/// A running server. It is killed and its data removed when this is dropped.
+/// A running server. Dropping it kills the process and removes its data.
 pub struct Server {
     program: Program,
     child: Child,
@@ -97,7 +98,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a program on a free loopback port and waits until it answers.
+    /// Starts a program on a free loopback port and waits until it replies.
     pub fn start(program: &Program) -> io::Result<Server> {
         let mut last = io::Error::other("not tried");
         for _ in 0..START_ATTEMPTS_MAX {
@@ -109,27 +110,27 @@ impl Server {
         Err(last)
     }
 
-    /// What reports call it.
+    /// Returns the name in reports.
     pub fn name(&self) -> &'static str {
         self.program.name
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The id of its process.
+    /// Returns the process id.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// A new connection to it.
+    /// Opens a new connection.
     pub fn connect(&self) -> io::Result<Connection> {
         Connection::open(self.address)
     }
 
-    /// Starts it again, empty, if it has ended; returns how it ended then.
+    /// If the server has ended, starts it again, empty, and returns its exit status and the end of its log.
     pub fn revive(&mut self) -> io::Result<Option<String>> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(None);
@@ -178,13 +179,14 @@ impl Server {
             }
             thread::sleep(START_POLL_INTERVAL);
         }
-        Err(io::Error::other(format!("{} does not answer", self.program.name)))
+        Err(io::Error::other(format!("{} does not reply", self.program.name)))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Killed, not asked: nothing of it is kept. Both fail only if it has ended already.
+        // Killed instead of shut down, because no data is kept. Both calls fail only if the process has
+        // already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.data_dir);

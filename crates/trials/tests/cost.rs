@@ -1,7 +1,7 @@
-//! The cost audit with small sizes, and that no command is left out of it.
+//! The cost audit with small sizes, and a check that it contains every command.
 //!
-//! The one test that looks at time: factors are generous, low quartiles are compared, and what is over a limit is measured
-//! again, later, before it counts.
+//! The only test that depends on time: factors are generous, low quartiles are compared, and a case over a
+//! limit is measured again, later, before it counts.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -9,8 +9,8 @@ use trials::cost::report::Form;
 use trials::cost::{Allowance, Plan, audit, coverage};
 use trials::server::{Program, Server, programs_or_skip};
 
-/// How far costs of small sizes may be over the limits. Caches that are shared with other processes make more of a difference between
-/// two servers than between two sizes on one.
+/// Allowance for small sizes. Caches shared with other processes affect the ratio of two servers more than
+/// the ratio of two sizes on one server.
 const ALLOWANCE: Allowance = Allowance { growth: 1.25, ratio: 2.0 };
 
 #[test]

@@ -13,7 +13,7 @@ use trials::server::{Program, Server, programs_or_skip};
 
 const SEQUENCE_LENGTH: usize = 150;
 
-/// Sequences for each family, unless `TRIALS_SEEDS` says otherwise.
+/// Returns the number of sequences per family: `TRIALS_SEEDS`, or 30.
 fn seed_count() -> u64 {
     std::env::var("TRIALS_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(30)
 }
@@ -65,7 +65,7 @@ fn broadloom_agrees_with_valkey() {
     }
 }
 
-/// Structures with small parts, on threads that share them; streams and lists of many nodes on both sides.
+/// Structures with small parts, shared by several threads; streams and lists of many nodes on both servers.
 #[test]
 fn broadloom_with_small_leaves_and_nodes_agrees_with_valkey() {
     const SMALL_NODES: &[&str] = &["--stream-node-max-entries", "5"];
@@ -103,13 +103,13 @@ fn connections_that_act_together_hear_the_same_from_broadloom() {
     }
 }
 
-/// Commands that no random sequence has, and why.
+/// Commands that no random sequence contains, with the reason.
 const NOT_PLAYED: &[(&str, &str)] = &[
-    ("digest", "not known to Valkey; its dialogues are held with the newest Redis"),
-    ("delex", "not known to Valkey; its dialogues are held with the newest Redis"),
-    ("xackdel", "not known to Valkey; its dialogues are held with the newest Redis"),
-    ("xdelex", "not known to Valkey; its dialogues are held with the newest Redis"),
-    ("pfselftest", "has one answer and takes seconds"),
+    ("digest", "not in Valkey; its dialogues run against the newest Redis"),
+    ("delex", "not in Valkey; its dialogues run against the newest Redis"),
+    ("xackdel", "not in Valkey; its dialogues run against the newest Redis"),
+    ("xdelex", "not in Valkey; its dialogues run against the newest Redis"),
+    ("pfselftest", "has a constant reply and takes seconds"),
 ];
 
 #[test]
@@ -131,7 +131,7 @@ fn every_command_of_every_type_is_played() {
     let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
     let families = FAMILIES.iter().flat_map(|family| family.lines).map(|(_, line)| *line);
     let ensembles = ENSEMBLES.iter().flat_map(|ensemble| ensemble.lines).map(|(.., line)| *line);
-    // The first word of a line is one of several at times.
+    // The first word of a line may have alternatives.
     let names = |line: &'static str| line.split(' ').next().unwrap_or_default().split(['<', '|', '>']);
     let played: BTreeSet<String> = families.chain(ensembles).flat_map(names).map(str::to_lowercase).collect();
     let server = Server::start(&broadloom).unwrap();
@@ -153,7 +153,7 @@ fn every_command_of_every_type_is_played() {
     assert!(missing.is_empty(), "no family has {missing:?}");
 }
 
-/// Differences between the command tables that are meant.
+/// Intended differences between the command tables.
 const DECIDED: &[command_table::Exception] = &[
     ("function|flush", "flags", "there are no functions to write yet"),
     ("function|flush", "categories", "there are no functions to write yet"),

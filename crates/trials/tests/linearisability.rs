@@ -1,4 +1,5 @@
-//! Linearisability trials as tests: of Valkey, whose single thread makes it right, and of Broadloom with four threads.
+//! Linearisability trials as tests: of Valkey, which is correct because it has a single thread, and of
+//! Broadloom with four threads.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,7 @@ fn broadloom_is_linearisable_with_four_threads() {
     check_server(&broadloom.with_arguments(&["--io-threads", "4"])).unwrap();
 }
 
-/// Connections move to other threads all the while.
+/// Connections constantly move between threads.
 #[test]
 fn broadloom_is_linearisable_while_its_threads_change() {
     let Some([broadloom]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };

@@ -1,9 +1,9 @@
-//! `CLIENT PAUSE` with clients that wait: what they are answered, and when, is what Valkey answers.
+//! `CLIENT PAUSE` with blocked clients: their replies, and the time of these, must equal Valkey's.
 //!
-//! A scene is a text, one step a line: `1 REQUEST` sends a request on connection 1, `1?` waits for its answer, `1-` finds
-//! that it has none, by when it waits: what is sent and not waited for may be overtaken by what another connection sends.
-//! What is answered must be the same everywhere. Pauses that matter last until `CLIENT UNPAUSE`, so that a slow machine changes
-//! nothing; only a pause of everything must end by itself.
+//! A scene is a text, one step a line: `1 REQUEST` sends a request on connection 1, `1?` waits for its reply,
+//! `1-` checks that it has none, which means it is blocked. A request that is not awaited may be overtaken by
+//! requests of other connections. Replies must be equal everywhere. Pauses that matter last until `CLIENT
+//! UNPAUSE`, so that a slow machine changes nothing; only a pause of all commands must end by itself.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use trials::connection::Connection;
 use trials::server::{Program, Server, programs_or_skip};
 
-/// How long a connection is watched that is to have no answer.
+/// Time for which a connection must stay without a reply.
 const SILENCE: Duration = Duration::from_millis(60);
 
 const SCENES: &[(&str, &str)] = &[
@@ -27,11 +27,11 @@ const SCENES: &[(&str, &str)] = &[
         "2 CLIENT PAUSE 100000 WRITE\n2?\n1 BLPOP k 0.01\n1-\n2 CLIENT UNPAUSE\n2?\n1?",
     ),
     (
-        "a write that is paused serves nobody before it runs",
+        "a paused write serves no client before it runs",
         "1 BLPOP k 0\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n3 RPUSH k v\n3-\n1-\n2 LLEN k\n2?\n2 CLIENT UNPAUSE\n2?\n3?\n1?\n2 LLEN k\n2?",
     ),
     (
-        "who gives up during the pause is not served after it",
+        "a client that times out during the pause is not served after it",
         "1 BLPOP k 0.5\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n3 RPUSH k v\n1?\n3-\n2 CLIENT UNPAUSE\n2?\n3?\n2 LRANGE k 0 -1\n2?",
     ),
     (
@@ -57,7 +57,7 @@ const SCENES: &[(&str, &str)] = &[
          1 XREADGROUP GROUP g c BLOCK 50 STREAMS s >\n1-\n2 CLIENT UNPAUSE\n2?\n1?",
     ),
     (
-        "a paused deletion wakes nobody before it runs",
+        "a paused deletion wakes no client before it runs",
         "1 XGROUP CREATE s g $ MKSTREAM\n1?\n1 XREADGROUP GROUP g c BLOCK 0 STREAMS s >\n1-\n2 CLIENT PAUSE 100000 WRITE\n2?\n3 DEL s\n3-\n1-\n\
          2 CLIENT UNPAUSE\n2?\n3?\n1?",
     ),
@@ -88,7 +88,7 @@ const SCENES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Plays a scene on a server. What was answered, a line for each.
+/// Plays a scene on a server. Returns the replies, one per line.
 fn play(server: &Server, scene: &str) -> io::Result<Vec<String>> {
     let mut admin = server.connect()?;
     admin.call(&["CLIENT", "UNPAUSE"])?;

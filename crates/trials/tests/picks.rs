@@ -1,7 +1,8 @@
-//! Random picks: only members, none twice where they must differ, and each about as often as the others.
+//! Random picks: only members, distinct where required, and each about equally often.
 //!
-//! How often each is picked is judged by chi-square. The bound is generous: servers may be somewhat unfair by design (a pick
-//! looks at a bucket and then into it), but a member that is never picked, or all the time, is far beyond it.
+//! Frequencies are judged by chi-square. The bound is generous: servers may be somewhat unfair by design (a
+//! pick chooses a bucket, then an entry in it), but a member that is never picked, or always, is far beyond
+//! it.
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,10 @@ use trials::server::{Program, Server, programs_or_skip};
 /// Picks for each member.
 const PICKS_EACH: usize = 200;
 const PICKS_A_CALL: usize = 1000;
-/// Chi-square over its degrees of freedom: 1 where all are equally likely.
+/// Chi-square divided by its degrees of freedom: 1 for a uniform distribution.
 const UNFAIRNESS_MAX: f64 = 20.0;
 
-/// How a collection is filled, one request for each number, and what is picked from it.
+/// How a collection is filled, with one request per number, and how members are picked.
 struct Collection {
     name: &'static str,
     member_count: usize,
@@ -119,7 +120,7 @@ fn texts(reply: Reply) -> Vec<String> {
     }
 }
 
-/// Chi-square of the counts over its degrees of freedom.
+/// Returns the chi-square of the counts divided by its degrees of freedom.
 fn unfairness(counts: impl Iterator<Item = usize> + Clone) -> f64 {
     let sum: usize = counts.clone().sum();
     let expected = sum as f64 / counts.clone().count() as f64;
@@ -144,8 +145,8 @@ fn check_picks(connection: &mut Connection, of: &Collection) -> io::Result<()> {
     let unfairness = unfairness(counts.values().copied());
     println!("{}: unfairness {unfairness:.2}", of.name);
     assert!(unfairness < UNFAIRNESS_MAX, "{}: {unfairness:.2}", of.name);
-    assert!(counts.values().all(|count| *count > 0), "{}: one is never picked", of.name);
-    // Those that must differ do, whether they are few or nearly all.
+    assert!(counts.values().all(|count| *count > 0), "{}: a member is never picked", of.name);
+    // Distinct picks are distinct, whether they are few or nearly all.
     for count in [1, 3, of.member_count / 2, of.member_count - 1, of.member_count + 10] {
         let picked = texts(connection.call(&[of.pick, "k", &count.to_string()])?.reply);
         let distinct: BTreeSet<&String> = picked.iter().collect();
@@ -155,7 +156,8 @@ fn check_picks(connection: &mut Connection, of: &Collection) -> io::Result<()> {
     Ok(())
 }
 
-/// What SPOP takes is gone, and nothing else is; of many sets, each member goes about as often as the others.
+/// SPOP removes exactly the members that it returns; over many sets, each member is popped about equally
+/// often.
 fn check_pops(
     connection: &mut Connection,
     member_count: usize,
@@ -172,14 +174,14 @@ fn check_pops(
         let left: BTreeSet<String> = texts(connection.call(&["SMEMBERS", "k"])?.reply).into_iter().collect();
         assert_eq!(popped.len() + left.len(), member_count);
         for member in popped {
-            assert!(!left.contains(&member), "{member} was popped and is still there");
+            assert!(!left.contains(&member), "{member} was popped but is still present");
             *counts.get_mut(&member).unwrap_or_else(|| panic!("{member} is no member")) += 1;
         }
     }
     let unfairness = unfairness(counts.values().copied());
     println!("SPOP of {member_count}: unfairness {unfairness:.2}");
     assert!(unfairness < UNFAIRNESS_MAX, "SPOP of {member_count}: {unfairness:.2}");
-    assert!(counts.values().all(|count| *count > 0), "one is never popped");
+    assert!(counts.values().all(|count| *count > 0), "a member is never popped");
     Ok(())
 }
 
@@ -232,6 +234,6 @@ fn picks_of_small_leaves_are_members_and_fair() {
 fn an_unfair_pick_is_noticed() {
     assert!(unfairness([200; 50].into_iter()) < 1.0);
     assert!(unfairness([190, 210, 205, 195].into_iter().cycle().take(100)) < UNFAIRNESS_MAX);
-    // One of a hundred is picked four times as often as it should be.
+    // One of a hundred is picked 20 times as often as the others.
     assert!(unfairness([200; 99].into_iter().chain([4_000])) > UNFAIRNESS_MAX);
 }

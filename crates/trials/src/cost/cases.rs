@@ -1,5 +1,5 @@
-//! The cases of the audit, each a request and what must be there before. A new command that takes a count, a range or many keys
-//! is a line here.
+//! The cases of the audit, each a request with its preparation. A new command that takes a count, a range or
+//! many keys is one line here.
 
 mod collections;
 mod keys;
@@ -11,46 +11,46 @@ use std::io;
 
 use super::{LINEAR_GROWTH_MAX, RATIO_MAX, SQUARE_GROWTH_MAX};
 
-/// What N counts.
+/// The unit of N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Elements of a collection: a million with 4N.
+    /// Elements of a collection: 4N is one million.
     Elements,
-    /// Keys, arguments or requests: 100,000 with 4N.
+    /// Keys, arguments or requests: 4N is 100,000.
     Arguments,
-    /// Bytes of a string: 100 MB with 4N.
+    /// Bytes of a string: 4N is 100 MB.
     Bytes,
-    /// Both lengths of something that takes their product.
+    /// Both lengths of a command whose cost is their product.
     Sides,
 }
 
-/// A case: texts as `template.rs` has them.
+/// A case: texts in the syntax of `template.rs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What reports call it.
+    /// Name in reports.
     pub title: &'static str,
-    /// What N counts.
+    /// The unit of N.
     pub scale: Scale,
-    /// What is done before, on an empty server.
+    /// Preparation, on an empty server.
     pub set_up: &'static [&'static str],
-    /// What is measured.
+    /// The measured request.
     pub request: &'static str,
-    /// Most that the cost may grow by from N to 4N.
+    /// Maximum growth of the cost from N to 4N.
     pub growth_max: f64,
-    /// Most that the cost may be of Valkey's.
+    /// Maximum ratio to Valkey's cost.
     pub ratio_max: f64,
-    /// Why it may be more than that of other cases; empty: it may not.
+    /// Reason for a higher limit than that of other cases; empty if the limit is the default.
     pub reason: &'static str,
 }
 
-/// Why requests of many keys may cost more than Valkey's.
+/// Reason why requests of many keys may cost more than Valkey's.
 const SLOTS: &str = "each key's slot is latched";
 
-/// Why walks over the keys of a small database may cost more than Valkey's.
-const EMPTY_SLOTS: &str = "every slot is visited, and most of them have no key in a small database";
+/// Reason why walks over the keys of a small database may cost more than Valkey's.
+const EMPTY_SLOTS: &str = "every slot is visited, and most slots of a small database are empty";
 
 impl Scale {
-    /// N.
+    /// Returns N.
     pub fn size(self, is_quick: bool) -> usize {
         let (size, quick_size) = match self {
             Self::Elements => (250_000, 8_000),
@@ -73,7 +73,7 @@ impl Case {
         Case { title, scale, set_up, request, growth_max, ratio_max: RATIO_MAX, reason: "" }
     }
 
-    /// The same with another limit to Valkey's cost, and the reason for it.
+    /// Sets another ratio limit, with its reason.
     const fn up_to(self, ratio_max: f64, reason: &'static str) -> Case {
         Case { ratio_max, reason, ..self }
     }
@@ -94,7 +94,7 @@ impl Case {
         Case::new(title, Scale::Sides, set_up, request)
     }
 
-    /// The commands that are measured, in lower case.
+    /// Returns the measured commands, in lower case.
     pub fn commands(&self) -> impl Iterator<Item = String> {
         self.request.split([';', '|']).map(|line| {
             let line = line.split_once(": ").map_or(line, |(_, words)| words);
@@ -102,13 +102,13 @@ impl Case {
         })
     }
 
-    /// An error that names the case.
+    /// Returns an error that names the case.
     pub fn error(&self, what: &str) -> io::Error {
         io::Error::other(format!("{}: {what}", self.title))
     }
 }
 
-/// Every case.
+/// Returns all cases.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     [strings::CASES, collections::LISTS, collections::SETS, collections::HASHES, sorted_sets::CASES]
         .into_iter()

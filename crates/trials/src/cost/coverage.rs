@@ -1,4 +1,4 @@
-//! Which commands must be in the audit: those whose documented cost depends on what they are given.
+//! The commands that the audit must contain: those whose documented cost depends on their arguments.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,7 +7,7 @@ use super::cases;
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// Commands without a case, and why.
+/// Commands without a case, with the reason.
 const NOT_AUDITED: &[(&str, &str)] = &[
     ("acl", "its lists are as long as the configuration"),
     ("auth", "one password"),
@@ -15,15 +15,15 @@ const NOT_AUDITED: &[(&str, &str)] = &[
     ("commandlog", "its list has a maximum"),
     ("function", "there are no functions yet"),
     ("latency", "its lists have a maximum"),
-    ("module", "there are no modules"),
+    ("module", "modules are not supported"),
     ("save", "nothing is saved yet"),
     ("shutdown", "ends the server"),
     ("slowlog", "its list has a maximum"),
     ("spublish", "as `publish`"),
 ];
 
-/// What is wrong with the audit's table, a line each: commands that are neither in it nor in the list of exceptions, and
-/// exceptions that are not needed.
+/// Returns the errors in the audit's table, one per line: commands that are in neither the table nor the list
+/// of exceptions, and needless exceptions.
 pub fn complaints(server: &Server) -> io::Result<Vec<String>> {
     let audited: BTreeSet<String> = cases::all().flat_map(|case| case.commands()).collect();
     let mut scalable = BTreeSet::new();
@@ -57,7 +57,7 @@ fn is_text(reply: &Reply, expected: &str) -> bool {
     matches!(reply, Reply::Bulk(text) | Reply::Simple(text) if text == expected.as_bytes())
 }
 
-/// Whether an argument, at any depth, may be given several times.
+/// Whether an argument, at any depth, may be repeated.
 fn has_repeated(arguments: &Reply) -> bool {
     match arguments {
         Reply::List(_, parts) => parts.iter().any(has_repeated),

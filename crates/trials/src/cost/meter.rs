@@ -1,7 +1,7 @@
-//! What requests cost a server: CPU time of its busiest thread while it answers them.
+//! The cost of requests: CPU time of the server's busiest thread during their execution.
 //!
-//! Not the time until the reply: that of a machine with other work varies. And not the time of all threads: one that frees
-//! memory beside the others makes nobody wait. Where the kernel does not tell CPU times, the time until the reply is taken.
+//! Latency would vary with other load on the machine. The sum over all threads would include background
+//! threads that free memory without delaying a reply. If the kernel provides no CPU times, latency is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,22 +15,22 @@ use super::template::{Cut, Payload, expand};
 use crate::reply::Reply;
 use crate::server::{Program, Server};
 
-/// A server that is silent for so long hangs.
+/// Time after which a silent server counts as hung.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// Requests that change nothing are repeated until they take about so long.
+/// Read-only requests are repeated until they take about this long.
 const SAMPLE_TIME_MIN: Duration = Duration::from_micros(1500);
 const REPEATS_MAX: usize = 32;
 
-/// How long a server's threads are awaited until they sleep.
+/// Maximum wait until a server's threads sleep.
 const SETTLING_TIME_MAX: Duration = Duration::from_millis(50);
 
-/// A server whose requests are measured.
+/// A server under measurement.
 pub struct Meter {
     server: Server,
 }
 
-/// What was answered: the first error, if there was one.
+/// The replies: the first error, if any.
 struct Answer {
     first_error: Option<String>,
 }
@@ -41,7 +41,7 @@ impl Meter {
         Ok(Meter { server: Server::start(program)? })
     }
 
-    /// The names of the commands that change nothing.
+    /// Returns the names of the read-only commands.
     pub fn readonly_commands(&self) -> io::Result<BTreeSet<String>> {
         let Reply::List(_, commands) = self.server.connect()?.call(&["COMMAND"])?.reply else {
             return Err(io::Error::other("COMMAND gives no list"));
@@ -55,7 +55,8 @@ impl Meter {
         Ok(readonly.collect())
     }
 
-    /// Prepares a case and measures it so many times, in milliseconds. `None`: the server does not have the command.
+    /// Prepares a case and measures it several times, in milliseconds. `None` if the server does not
+    /// implement the command.
     pub fn sample(
         &mut self,
         case: &Case,
@@ -100,7 +101,7 @@ impl Meter {
         let (before, started) = (self.thread_times(), Instant::now());
         let answer = link.exchange(payload)?;
         let wall_time = started.elapsed();
-        // What comes after the reply is part of it, and a thread's time is told once it waits again.
+        // Work after the reply belongs to the request, and a thread's time is accounted once it sleeps again.
         link.exchange(&ping)?;
         link.exchange(&ping)?;
         let after = self.thread_times();
@@ -114,8 +115,9 @@ impl Meter {
         stats.any(|stat| is_running(&stat))
     }
 
-    /// CPU time of each thread so far. The kernel adds what a thread has used when it sleeps, or at the next tick of its clock, so each
-    /// is awaited until it sleeps, but not for long: one may have much to free.
+    /// Returns the CPU time of each thread so far. The kernel accounts a thread's time when it sleeps, or at
+    /// the next clock tick, so each thread is awaited until it sleeps. The wait is bounded, because a thread
+    /// may have much to free.
     fn thread_times(&self) -> BTreeMap<String, Duration> {
         let deadline = Instant::now() + SETTLING_TIME_MAX;
         while self.is_running() && Instant::now() < deadline {
@@ -131,21 +133,22 @@ impl Meter {
     }
 }
 
-/// Whether a thread runs, or waits for a processor, by its `stat`: the state is behind the name, which is in parentheses.
+/// Whether a thread runs or waits for a processor, by its `stat`: the state follows the name, which is in
+/// parentheses.
 fn is_running(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
-/// Whether a server says so of a command or an option that it does not have.
+/// Whether an error reports an unimplemented command or option.
 fn is_unknown(error: &str) -> bool {
     ["unknown command", "unknown subcommand", "syntax error"].iter().any(|text| error.contains(text))
 }
 
-/// A connection that only counts what is answered, and keeps no reply.
+/// A connection that counts replies without keeping them.
 struct Link {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// What is received and not counted yet.
+    /// Received bytes that are not counted yet.
     pending: Vec<u8>,
 }
 
@@ -158,7 +161,7 @@ impl Link {
         Ok(Link { stream, buffer: vec![0; 256 * 1024], pending: Vec::new() })
     }
 
-    /// Sends all requests at once, while the replies are received.
+    /// Sends all requests at once, while receiving the replies.
     fn exchange(&mut self, payload: &Payload) -> io::Result<Answer> {
         let mut sender = self.stream.try_clone()?;
         thread::scope(|scope| {
@@ -189,17 +192,17 @@ impl Link {
     }
 }
 
-/// Counts replies of RESP2 as they come, in any pieces.
+/// Counts RESP2 replies in pieces of any size.
 struct Counter {
-    /// Replies and parts of replies that are still to come.
+    /// Remaining replies and parts of replies.
     left: usize,
-    /// Bytes of a string that are still to come.
+    /// Remaining bytes of a string.
     skipped: usize,
     first_error: Option<String>,
 }
 
 impl Counter {
-    /// Returns how many bytes are done with.
+    /// Returns the number of consumed bytes.
     fn count(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         loop {

@@ -8,17 +8,17 @@ const WIDTHS: [usize; 8] = [54, 9, 10, 10, 7, 10, 7, 7];
 const HEADS: [&str; 9] =
     ["case", "N", "N: ms", "4N: ms", "growth", "Valkey 4N", "growth", "ratio", "over the limit"];
 
-/// How lines are written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Columns of spaces.
+    /// Columns aligned with spaces.
     Aligned,
-    /// A table of Markdown.
+    /// A Markdown table.
     Markdown,
 }
 
 impl Form {
-    /// The lines before the findings.
+    /// Returns the lines before the findings.
     pub fn head(self) -> String {
         let head = self.line(&HEADS.map(str::to_owned));
         match self {
@@ -27,7 +27,7 @@ impl Form {
         }
     }
 
-    /// The line of a finding. The ratio is ours to Valkey's, the worse of both sizes.
+    /// Returns the line of a finding. The ratio is our cost to Valkey's, the worse of both sizes.
     pub fn finding(self, finding: &Finding) -> String {
         let ms = |ms: f64| format!("{ms:.2}");
         let growth = |costs: Costs| format!("{:.1}", costs.growth());

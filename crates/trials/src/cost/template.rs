@@ -1,37 +1,37 @@
-//! Requests of cases as text: words with counts in them, which depend on the size N.
+//! Requests of cases as text: words with counts that depend on the size N.
 //!
 //! ```text
-//! request    request ; request                 one after the other
-//! N: SET k# v       N: INCR k | GET k          N requests, or N times two
+//! request    request ; request                 in sequence
+//! N: SET k# v       N: INCR k | GET k          N requests, or N pairs of requests
 //! SADD k {m# }*N/2                             words in braces, N/2 times
-//! SET k x^N                                    one word of N bytes, `x` again and again; `?^N`: random bytes
+//! SET k x^N                                    one word of N bytes, `x` repeated; `?^N`: random bytes
 //! LTRIM k 10 -N/2                              numbers
-//! # #*8 #%10    ~ ~%100                        in what is repeated: its number, and a random one; `~~` is a `~`
+//! # #*8 #%10    ~ ~%100                        in repetitions: the number of the repetition, and a random one; `~~` is a `~`
 //! ```
 //! Invariant: the same line and size give the same bytes.
 
-/// Requests, ready to be sent.
+/// Encoded requests.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
-    /// Their bytes.
+    /// The encoded bytes.
     pub bytes: Vec<u8>,
-    /// How many replies they have.
+    /// Number of replies.
     pub reply_count: usize,
 }
 
-/// Repetitions of words in braces after which a new request begins, where a line may be cut.
+/// Repetitions of words in braces after which a new request begins, if the line may be cut.
 const CHUNK_LEN: usize = 20_000;
 
-/// Whether a line whose words are repeated may become several requests.
+/// Whether a line with repeated words may be cut into several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It stays one.
+    /// Always one request.
     Never,
-    /// Some at a time: it prepares something.
+    /// Several requests, for preparation.
     Often,
 }
 
-/// All requests of a text.
+/// Returns all requests of a text.
 pub fn expand(text: &str, size: usize, cut: Cut) -> Payload {
     let mut payload = Payload::default();
     for line in text.split(';').map(str::trim) {
@@ -67,7 +67,7 @@ fn expand_line(line: &[Part<'_>], size: usize, cut: Cut, payload: &mut Payload) 
     }
 }
 
-/// Words that are there once, or several times.
+/// Words that occur once, or repeatedly.
 struct Part<'a> {
     words: Vec<&'a str>,
     count: usize,
@@ -75,7 +75,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The words of some repetitions. In a request that is one of many, the number is that of the request.
+    /// Returns the words of some repetitions. In one of many requests, the number is that of the request.
     fn words(
         &self,
         range: std::ops::Range<usize>,
@@ -107,7 +107,7 @@ fn parts(line: &str, size: usize) -> Vec<Part<'_>> {
 
 impl Payload {
     fn add(&mut self, words: &[Vec<u8>]) {
-        // A subscription is answered channel by channel.
+        // A subscription gets one reply per channel.
         let is_subscription = words[0].ends_with(b"SUBSCRIBE");
         self.reply_count += if is_subscription { (words.len() - 1).max(1) } else { 1 };
         self.bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
@@ -119,7 +119,7 @@ impl Payload {
     }
 }
 
-/// The number that a word like `N`, `-N/2` or `17` stands for.
+/// Returns the value of a word such as `N`, `-N/2` or `17`.
 fn number(word: &str, size: usize) -> Option<i64> {
     let (sign, word) = word.strip_prefix('-').map_or((1, word), |word| (-1, word));
     let value = match word.strip_prefix('N') {
@@ -143,7 +143,7 @@ fn text_of(word: &str, size: usize) -> Vec<u8> {
     }
 }
 
-/// Puts the number of a repetition into a word.
+/// Substitutes the number of a repetition in a word.
 fn fill(word: &str, index: usize) -> String {
     let mut filled = String::new();
     let mut rest = word;
@@ -171,7 +171,7 @@ fn fill(word: &str, index: usize) -> String {
     filled + rest
 }
 
-/// A number that looks random and depends on the place only.
+/// Returns a pseudo-random number that depends on the position only.
 fn random(place: usize) -> u64 {
     crate::random::Random::new(place as u64).next_u64()
 }

@@ -1,4 +1,4 @@
-//! What COMMAND INFO says of each command that both servers have: arity, flags, keys, categories, hints.
+//! Compares COMMAND INFO of each command that both servers have: arity, flags, keys, categories, hints.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,14 +6,14 @@ use std::io;
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// The parts of a COMMAND INFO entry after the name, in order. All but the numbers are sets.
+/// The parts of a COMMAND INFO entry after the name, in order. All parts except numbers are sets.
 const PARTS: &[&str] =
     &["arity", "flags", "first key", "last key", "step", "categories", "hints", "key specifications"];
 
-/// A difference that was decided on: command (or `*`), part, reason.
+/// An accepted difference: command (or `*`), part, reason.
 pub type Exception = (&'static str, &'static str, &'static str);
 
-/// One line for each part of a command's entry in which ours differs from the judge's.
+/// Returns one line for each part of a command's entry in which ours differs from the judge's.
 pub fn compare(judge: &Server, ours: &Server, exceptions: &[Exception]) -> io::Result<Vec<String>> {
     let judge_entries = entries(judge)?;
     let mut lines = Vec::new();
@@ -34,7 +34,7 @@ pub fn compare(judge: &Server, ours: &Server, exceptions: &[Exception]) -> io::R
     Ok(lines)
 }
 
-/// The entry of every command and subcommand, by name.
+/// Returns the entry of every command and subcommand, by name.
 fn entries(server: &Server) -> io::Result<BTreeMap<String, Vec<Reply>>> {
     let mut found = BTreeMap::new();
     collect(server.connect()?.call(&["COMMAND"])?.reply, &mut found);
@@ -62,7 +62,7 @@ fn collect(list: Reply, found: &mut BTreeMap<String, Vec<Reply>>) {
     }
 }
 
-/// Notes on keys are prose: each server has its own words.
+/// Removes notes on keys: they are prose and differ between servers.
 fn forget_notes(spec: &mut Reply) {
     let Reply::List(_, parts) = spec else { return };
     let is_notes = |part: &Reply| matches!(part, Reply::Bulk(text) | Reply::Simple(text) if text == b"notes");
@@ -71,7 +71,7 @@ fn forget_notes(spec: &mut Reply) {
     }
 }
 
-/// Lists without their order, all the way down.
+/// Sorts lists at all depths.
 fn as_set(reply: Reply) -> Reply {
     match reply {
         Reply::List(_, items) => {

@@ -1,4 +1,4 @@
-//! Plays sequences to the judge and to ours, and cuts a sequence that shows a mismatch down to what is needed for it.
+//! Plays sequences to the judge and to ours, and reduces a sequence with a mismatch to the necessary steps.
 
 use std::fmt::{self, Write};
 use std::io;
@@ -11,18 +11,18 @@ use super::sequence::{Sequence, Step};
 use crate::reply::Quoted;
 use crate::server::{Program, Server};
 
-/// Cutting down stops after this long: a longer report late is worse than a long one now.
+/// Maximum time of the reduction: a quick long report is better than a late short one.
 const SHRINK_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// The servers that are compared.
+/// The compared servers.
 pub struct Contest {
     judge: Server,
     ours: Server,
-    /// Asked only about mismatches, for the report.
+    /// Used only for reports, on mismatches.
     witness: Option<Server>,
 }
 
-/// A sequence that was answered differently, with what was answered.
+/// A sequence with differing replies, and the replies.
 pub struct Mismatch {
     sequence: Sequence,
     difference: Difference,
@@ -31,9 +31,9 @@ pub struct Mismatch {
 }
 
 enum Difference {
-    /// The answers to the last step of the sequence.
+    /// The replies to the last step of the sequence.
     Answers { judge: Answer, ours: Answer },
-    /// Every answer was the same, but not what is stored.
+    /// All replies were equal, but the stored data differ.
     States { judge: Vec<KeyState>, ours: Vec<KeyState> },
 }
 
@@ -44,7 +44,7 @@ impl Contest {
         Ok(Contest { judge: Server::start(judge)?, ours: Server::start(ours)?, witness })
     }
 
-    /// Plays a sequence; a mismatch comes back cut down.
+    /// Plays a sequence; returns a mismatch in reduced form.
     pub fn play(&mut self, sequence: &Sequence) -> io::Result<Option<Mismatch>> {
         let Some((sequence, difference)) = self.compare(sequence)? else {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Contest {
         Ok(Some(Mismatch { sequence, difference, witness, names: [self.judge.name(), self.ours.name()] }))
     }
 
-    /// The first difference, with the sequence up to it.
+    /// Returns the first difference, with the sequence up to it.
     fn compare(&mut self, sequence: &Sequence) -> io::Result<Option<(Sequence, Difference)>> {
         let judge = play(&mut self.judge, sequence, None)?;
         let ours = play(&mut self.ours, sequence, Some(&judge.waiting))?;
@@ -79,7 +79,7 @@ impl Contest {
         Ok(compare_states(judge, ours).map(|difference| (sequence.clone(), difference)))
     }
 
-    /// Leaves out steps, halves first, then single ones, for as long as some difference remains.
+    /// Removes steps, halves first, then single steps, as long as a difference remains.
     fn shrink(
         &mut self,
         mut sequence: Sequence,
@@ -134,7 +134,7 @@ impl fmt::Display for Mismatch {
         let protocol = |is_resp3: &bool| if *is_resp3 { "RESP3" } else { "RESP2" };
         let protocols: Vec<&str> = self.sequence.is_resp3.iter().map(protocol).collect();
         let protocols = protocols.join(", ");
-        writeln!(out, "mismatch with seed {} ({protocols}), after cutting down:", self.sequence.seed)?;
+        writeln!(out, "mismatch with seed {} ({protocols}), reduced:", self.sequence.seed)?;
         for step in &self.sequence.steps {
             let words: Vec<String> = step.arguments.iter().map(|word| Quoted(word).to_string()).collect();
             let batch = if step.ends_batch { "" } else { "   (in one batch with the next)" };
@@ -150,7 +150,7 @@ impl fmt::Display for Mismatch {
                 writeln!(out, "  {ours_name}: {}", show_answer(ours))?;
             }
             Difference::States { judge, ours } => {
-                writeln!(out, "  all answers agree, but {judge_name} holds{}", show_states(judge))?;
+                writeln!(out, "  all replies agree, but {judge_name} holds{}", show_states(judge))?;
                 writeln!(out, "  and {ours_name} holds{}", show_states(ours))?;
             }
         }

@@ -1,32 +1,33 @@
-//! What several connections play together: one waits, listens, caches or is in a transaction while others change things.
+//! Ensembles of connections: one blocks, subscribes, caches or is in a transaction while others change data.
 
 use super::families::{FAMILIES, Family};
 
-/// Several connections, what they begin with, and the requests that they make in turn.
+/// Several connections with their initial requests and their grammar.
 #[derive(Debug)]
 pub struct Ensemble {
-    /// Its name.
+    /// Name of the ensemble.
     pub name: &'static str,
-    /// `notify-keyspace-events` while it plays.
+    /// Value of `notify-keyspace-events` during the ensemble.
     pub events: &'static str,
-    /// How many connections it has.
+    /// Number of connections.
     pub connection_count: usize,
-    /// Connections that subscribe: what they receive is read up to the answer to a PING. The others get one answer a request.
+    /// Subscribing connections, which read up to the reply to a PING. The others receive one reply per
+    /// request.
     pub listeners: &'static [usize],
-    /// Sent first, by which connection.
+    /// Initial requests, with the connection that sends each.
     pub prelude: &'static [(usize, &'static str)],
-    /// In how many of 100 requests a command of any data type is drawn from the families, and by whom it is sent.
+    /// Percentage of requests drawn from the data families, and the connections that send them.
     pub data: (usize, &'static [usize]),
     /// Weight, connections that may send it, grammar line. `@1` is the id of that connection.
     pub lines: &'static [(usize, &'static [usize], &'static str)],
 }
 
-/// Every ensemble.
+/// All ensembles.
 pub static ENSEMBLES: &[Ensemble] = &[TRANSACTIONS, LISTENING, EVENTS, CACHING, BLOCKING];
 
-/// The families of data commands, from which ensembles draw.
+/// Returns the families of data commands from which ensembles draw.
 pub fn data_families() -> impl Iterator<Item = &'static Family> {
-    // Who listens would be told of ids that each server makes for itself.
+    // Notifications would contain ids that each server generates itself.
     FAMILIES.iter().filter(|family| !matches!(family.name, "connection" | "deep"))
 }
 

@@ -1,17 +1,17 @@
-//! The command families, each a list of grammar lines. A new command is a line here.
+//! The command families, each a list of grammar lines. A new command is one line here.
 
 mod deep;
 mod lists;
 
-/// A family: what it is called on the command line, and its commands with how often each is taken.
+/// A command family: its name on the command line, and its weighted commands.
 pub struct Family {
-    /// Its name.
+    /// Name of the family.
     pub name: &'static str,
     /// Weight and grammar line.
     pub lines: &'static [(usize, &'static str)],
 }
 
-/// Every family. `mixed` runs draw from all of them.
+/// All families. `mixed` runs draw from all of them.
 pub static FAMILIES: &[Family] = &[
     STRINGS,
     BITMAPS,
@@ -158,7 +158,7 @@ const HYPERLOGLOGS: Family = Family {
         (2, "DEL key"),
         (1, "SET key value"),
         (1, "HSET key A 1"),
-        // Nothing that writes into a sketch: what is made of a broken one is each server's own.
+        // No command that writes into a sketch: each server treats a corrupt sketch differently.
         (1, "COPY key key REPLACE"),
     ],
 };
@@ -414,7 +414,7 @@ const SETS: Family = Family {
         (4, "SCARD key"),
         (8, "SMEMBERS key"),
         (6, "SMOVE key key member"),
-        // What is popped at random would not be the same everywhere: none or all of it.
+        // Random pops would differ between servers, so SPOP takes no member or all.
         (3, "SPOP key <0|1000000|9223372036854775807|odd>"),
         (3, "SRANDMEMBER key [<0|1|2|3|-3|1000000|integer>]"),
         (6, "SINTER key+"),

@@ -1,12 +1,13 @@
-//! One line a command: which words it takes. `SET key value [NX|XX|IFEQ value] [GET] [EX seconds|KEEPTTL]`.
+//! The grammar of a command in one line: `SET key value [NX|XX|IFEQ value] [GET] [EX seconds|KEEPTTL]`.
 //!
-//! Capitals stand for themselves, in any case; small letters name a kind of word (`words`); `[a|b]` is one of them or
-//! nothing, `<a|b>` one of them; `*` after a part repeats it 0 to 3 times, `+` 1 to 4 times, `%` 1 to 80 times.
+//! Capitals are literal, in any case; lower-case letters name a kind of word (`words`); `[a|b]` is one
+//! alternative or nothing, `<a|b>` one alternative; `*` after a part repeats it 0 to 3 times, `+` 1 to 4
+//! times, `%` 1 to 80 times.
 
 use super::words;
 use crate::random::Random;
 
-/// What a line says, ready to make requests from.
+/// A parsed line, from which requests are made.
 #[derive(Debug)]
 pub struct Rule {
     parts: Vec<Part>,
@@ -22,7 +23,7 @@ enum Part {
 }
 
 impl Rule {
-    /// Reads a line. Lines are part of the program, so a wrong one ends it.
+    /// Parses a line. Panics on an invalid line, because lines are part of the program.
     pub fn parse(line: &str) -> Rule {
         let tokens = tokens(line);
         let mut at = 0;
@@ -31,7 +32,8 @@ impl Rule {
         rule
     }
 
-    /// A request that follows the line: options may come in another order or twice, but each word is of its kind.
+    /// Makes a request that matches the line: options may be reordered or repeated, but each word is of its
+    /// kind.
     pub fn make(&self, random: &mut Random) -> Vec<Vec<u8>> {
         let mut arguments = Vec::new();
         self.append(random, &mut arguments);
@@ -68,7 +70,7 @@ impl Part {
             }
             Part::Literal(word) => arguments.push(word.clone().into_bytes()),
             Part::Word(make) => arguments.push(make(random)),
-            // Options are off more often than on, or most requests would be refused.
+            // Options are mostly off, because otherwise most requests would be refused.
             Part::Optional(_) if random.chance(60) => {}
             Part::Optional(choices) | Part::OneOf(choices) => random.pick(choices).append(random, arguments),
             Part::Repeated { part, low, high } => {
@@ -114,7 +116,7 @@ fn parse_rule(tokens: &[String], at: &mut usize) -> Rule {
     Rule { parts }
 }
 
-/// Reads from the opening bracket to the closing one, and stands on that then.
+/// Parses from the opening bracket to the closing one, and leaves `at` on the latter.
 fn parse_choices(tokens: &[String], at: &mut usize, close: &str) -> Vec<Rule> {
     let mut choices = Vec::new();
     loop {
@@ -166,7 +168,7 @@ fn word_kind(name: &str) -> fn(&mut Random) -> Vec<u8> {
         "equalkey" => words::equal_key,
         "coordinate" => words::coordinate,
         "distance" => words::distance,
-        _ => panic!("no kind of word is called {name:?}"),
+        _ => panic!("no kind of word has the name {name:?}"),
     }
 }
 

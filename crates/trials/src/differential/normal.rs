@@ -1,43 +1,44 @@
-//! When two servers' answers count as the same: equal bytes, or a difference that this file gives a reason for.
+//! Equality of two servers' replies: equal bytes, or a difference with a reason given in this file.
 
 use super::player::{Answer, KeyState, without_made_ids};
 use super::sequence::{Form, Step};
 use crate::reply::Reply;
 
-/// How far two clocks' views of one expiry may be apart: the servers are asked one after the other.
+/// Maximum difference between two servers' values of one expiry, because they receive the command at
+/// different times.
 const EXPIRY_TOLERANCE_MS: i64 = 10_000;
 
-/// A difference from the judge that was decided on.
+/// An accepted difference from the judge.
 pub struct Divergence {
-    /// The first words of the requests it is about.
+    /// The first words of the affected requests.
     pub words: &'static [&'static str],
-    /// Why ours answers otherwise.
+    /// Reason for the difference.
     pub reason: &'static str,
-    /// Whether this pair, the judge's first, is that difference and no other.
+    /// Whether this pair of replies, the judge's first, is exactly that difference.
     pub accepts: fn(&Reply, &Reply) -> bool,
 }
 
-/// Every decided difference.
+/// All accepted differences.
 pub static DIVERGENCES: &[Divergence] = &[];
 
-/// What happened before in the sequence, as far as comparing depends on it.
+/// Earlier events of the sequence that affect comparisons.
 #[derive(Clone, Copy, Default)]
 pub struct Context {
-    /// A key has expired without having been touched: servers delete it at different times, so they count differently.
+    /// A key has expired without an access: servers delete it at different times, so their counts differ.
     pub has_expired_keys: bool,
-    /// Something was sorted: Valkey and Redis give a sorted set the encoding of large ones before they sort it.
+    /// A SORT has run: Valkey and Redis convert a sorted set to the large encoding before they sort it.
     pub has_sorted: bool,
 }
 
 impl Context {
-    /// Takes note of the next step.
+    /// Records the next step.
     pub fn note(&mut self, step: &Step) {
         self.has_expired_keys |= step.expires_soon;
         self.has_sorted |= step.is(&["SORT"]) || step.is(&["SORT_RO"]);
     }
 }
 
-/// Whether ours answers a step as the judge does.
+/// Whether our answer to a step agrees with the judge's.
 pub fn agree(step: &Step, judge: &Answer, ours: &Answer, context: Context) -> bool {
     match (judge, ours) {
         (Answer::Reply(judge), Answer::Reply(ours)) => {
@@ -49,12 +50,12 @@ pub fn agree(step: &Step, judge: &Answer, ours: &Answer, context: Context) -> bo
     }
 }
 
-/// Whether two replies to a step that are not the same bytes count as the same.
+/// Whether two replies to a step with different bytes agree.
 pub fn agree_replies(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bool {
     agree_trees(step, judge, ours, context) || diverge(step, judge, ours)
 }
 
-/// Whether the keys at the end are the same.
+/// Whether the final values of a key agree.
 pub fn agree_states(judge: &KeyState, ours: &KeyState) -> bool {
     let are_near = |(judge, ours): (&i64, &i64)| {
         (*judge < 0) == (*ours < 0) && judge.abs_diff(*ours) <= EXPIRY_TOLERANCE_MS as u64
@@ -72,13 +73,13 @@ fn diverge(step: &Step, judge: &Reply, ours: &Reply) -> bool {
 }
 
 fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bool {
-    // Ids that servers make of their clocks.
+    // Commands with ids that servers derive from their clocks.
     const WITH_IDS: &[&str] =
         &["XADD", "XRANGE", "XREVRANGE", "XREAD", "XREADGROUP", "XPENDING", "XAUTOCLAIM", "XCLAIM"];
     if WITH_IDS.iter().any(|name| step.is(&[name])) && without_made_ids(judge) == without_made_ids(ours) {
         return true;
     }
-    // The hash order of keys is each server's own.
+    // The hash order of keys differs between servers.
     const UNORDERED: &[&str] = &["KEYS", "HKEYS", "HVALS"];
     if step.form == Form::WholeScan || UNORDERED.iter().any(|word| step.is(&[word])) {
         return sorted(judge) == sorted(ours);
@@ -89,12 +90,13 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["HSCAN"]) && step.arguments.get(2).is_some_and(|cursor| cursor == b"0") {
         return sorted_pages(judge) == sorted_pages(ours);
     }
-    // So is the order of members.
+    // So does the order of members.
     const MEMBERS: &[&str] = &["SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP"];
     if MEMBERS.iter().any(|name| step.is(&[name])) {
         return sorted(judge) == sorted(ours);
     }
-    // Some servers need more calls than others to walk over a set. What a whole walk gives is to be the same.
+    // Some servers need more calls than others to iterate over a set. The results of complete iterations must
+    // be equal.
     if (step.is(&["SSCAN"]) || step.is(&["ZSCAN"]))
         && let (Reply::List(_, judge), Reply::List(_, ours)) = (judge, ours)
         && let ([judge_cursor, judge], [ours_cursor, ours]) = (&judge[..], &ours[..])
@@ -104,21 +106,21 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
         let is_whole = from_start && *judge_cursor == ended && *ours_cursor == ended;
         return !is_whole || sorted(judge) == sorted(ours);
     }
-    // Who a server is, is its own.
+    // The identity of a server is its own.
     if step.is(&["HELLO"]) {
         return without_identity(judge) == without_identity(ours);
     }
-    // A cursor is only good for the server that gave it.
+    // A cursor is only valid on the server that returned it.
     let is_foreign_cursor = step.is(&["SCAN"]) && step.arguments.get(1).is_some_and(|cursor| cursor != b"0");
     if is_foreign_cursor {
         return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
     }
-    // `command_table` compares what commands are; what help says is each server's own.
+    // `command_table` compares command descriptions; help texts differ between servers.
     let is_help = step.arguments.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"HELP"));
     if is_help || (step.is(&["COMMAND"]) && step.arguments.len() == 1) {
         return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
     }
-    // They were asked at different times.
+    // The servers receive the command at different times.
     if step.is(&["TTL"]) || step.is(&["EXPIRETIME"]) {
         return near(judge, ours, EXPIRY_TOLERANCE_MS / 1000);
     }
@@ -135,7 +137,8 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["HRANDFIELD"]) || step.is(&["ZRANDMEMBER"]) {
         return has_same_shape(judge, ours);
     }
-    // Where a value stops being embedded is each server's own; the Tcl suite checks the limit that clients may see.
+    // The size limit of embedded values differs between servers; the Tcl suite checks the limit that clients
+    // can see.
     if step.is(&["OBJECT", "ENCODING"]) {
         let is_sorted_set =
             |reply: &Reply| matches!(reply, Reply::Bulk(name) if name == b"listpack" || name == b"skiplist");
@@ -149,8 +152,8 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     if step.is(&["DBSIZE"]) && context.has_expired_keys {
         return has_same_shape(judge, ours);
     }
-    // Members of a set that are not sorted come in each server's own order, and which of those with equal words for
-    // weights come within the limit is its own, too. Equal numbers are in the order of the elements.
+    // The order of unsorted set members differs between servers, and so does the choice among equal text
+    // weights within the limit. Equal numbers are in the order of the elements.
     let has = |name: &str| step.arguments.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     if (step.is(&["SORT"]) || step.is(&["SORT_RO"]))
         && has("BY")
@@ -160,11 +163,11 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     {
         return judge.len() == ours.len();
     }
-    // With FULL it tells when consumers were seen, and entries delivered.
+    // With FULL it contains the times of consumers' activity and of deliveries.
     if step.is(&["XINFO", "STREAM"]) && step.arguments.len() > 3 {
         return has_same_shape(judge, ours);
     }
-    // Random, clocks, counters, sizes, versions.
+    // Random values, clocks, counters, sizes, versions.
     const OWN_VALUES: &[&[&str]] = &[
         &["RANDOMKEY"],
         &["SRANDMEMBER"],
@@ -181,7 +184,7 @@ fn agree_trees(step: &Step, judge: &Reply, ours: &Reply, context: Context) -> bo
     OWN_VALUES.iter().any(|words| step.is(words)) && has_same_shape(judge, ours)
 }
 
-/// A list without its order.
+/// Returns a list in sorted order.
 pub fn sorted(reply: &Reply) -> Reply {
     match reply {
         Reply::List(kind, items) => {
@@ -193,7 +196,7 @@ pub fn sorted(reply: &Reply) -> Reply {
     }
 }
 
-/// The pairs of a map, or of a list that stands for one.
+/// Returns the sorted pairs of a map, or of a list that represents one.
 fn sorted_pairs(reply: &Reply) -> Result<Vec<(Reply, Reply)>, Reply> {
     let mut pairs: Vec<(Reply, Reply)> = match reply {
         Reply::Map(pairs) => pairs.clone(),
@@ -204,7 +207,8 @@ fn sorted_pairs(reply: &Reply) -> Result<Vec<(Reply, Reply)>, Reply> {
     Ok(pairs)
 }
 
-/// A scan that was done in one go: its cursor, and what it found. Fields and values are mixed, which is enough here.
+/// Returns the cursor and the sorted elements of a complete scan. Fields and values are mixed, which is
+/// sufficient here.
 fn sorted_pages(reply: &Reply) -> Reply {
     match reply {
         Reply::List(kind, parts) => Reply::List(*kind, parts.iter().map(sorted).collect()),
@@ -212,7 +216,7 @@ fn sorted_pages(reply: &Reply) -> Reply {
     }
 }
 
-/// The pairs of HELLO's answer but for version, connection and modules.
+/// Returns the pairs of HELLO's reply except version, connection and modules.
 fn without_identity(reply: &Reply) -> Vec<(Reply, Reply)> {
     let pairs = match reply {
         Reply::Map(pairs) => pairs.clone(),
@@ -232,7 +236,7 @@ fn near(judge: &Reply, ours: &Reply, tolerance: i64) -> bool {
     }
 }
 
-/// Whether both are of one type, all the way down; the texts of errors must be equal.
+/// Whether both replies have equal types at all depths; the texts of errors must be equal.
 fn has_same_shape(judge: &Reply, ours: &Reply) -> bool {
     match (judge, ours) {
         (Reply::Error(judge), Reply::Error(ours)) => judge == ours,

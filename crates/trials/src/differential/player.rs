@@ -1,4 +1,4 @@
-//! Plays a sequence to one server and keeps what it answered and what it holds afterwards.
+//! Plays a sequence to one server and records its replies and its final data.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -10,51 +10,52 @@ use crate::random::Random;
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// The databases that sequences touch.
+/// Number of databases that sequences use.
 const DATABASE_COUNT: usize = 4;
-/// After this, what was to expire in a millisecond is gone, by every server's clock.
+/// Wait after which an expiry of one millisecond has passed on every server's clock.
 pub const EXPIRY_WAIT: Duration = Duration::from_millis(5);
 const SCAN_CALLS_MAX: usize = 10_000;
 
-/// What came back for one step.
+/// The response to one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A reply.
     Reply(RawReply),
-    /// None, as CLIENT REPLY had asked for, or because it stands with those of the batch.
+    /// No reply, because of CLIENT REPLY, or because it is recorded with another step of the batch.
     Silence,
-    /// What each connection of an ensemble received while the batch was played that ends here.
+    /// The replies and pushes that each connection of an ensemble received during the batch that ends here.
     Heard(Vec<Vec<RawReply>>),
-    /// The server closed the connection. Nothing was asked after that.
+    /// The server closed the connection. No request was sent after that.
     Closed,
-    /// The server ended, or nothing sensible came in time. Nothing was asked after that.
+    /// The server ended, or no valid reply arrived in time. No request was sent after that.
     Broken(String),
 }
 
-/// A key with what it holds at the end.
+/// A key with its final value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyState {
     pub database: usize,
     pub key: Vec<u8>,
     pub kind: Vec<u8>,
     pub value: Vec<u8>,
-    /// As PEXPIRETIME gives it: -1 for never.
+    /// The reply of PEXPIRETIME: -1 for no expiry.
     pub expires_at_ms: i64,
-    /// Of a hash: as HPEXPIRETIME gives it for each field, in the order of the fields.
+    /// Of a hash: the reply of HPEXPIRETIME for each field, in the order of the fields.
     pub fields_expire_at_ms: Vec<i64>,
 }
 
-/// What a server answered and holds.
+/// A server's replies and final data.
 pub struct Played {
-    /// One for each step, up to the first broken one.
+    /// One answer per step, up to the first broken one.
     pub answers: Vec<Answer>,
     /// In the order of database and key.
     pub state: Vec<KeyState>,
-    /// Who waited when, in an ensemble.
+    /// The blocked connections after each batch of an ensemble.
     pub waiting: Waiting,
 }
 
-/// Plays a sequence on a server that is emptied first. Ours is to have the same connections waiting as the judge.
+/// Plays a sequence on a server after flushing it. With a guide, expects the judge's connections to be
+/// blocked.
 pub fn play(server: &mut Server, sequence: &Sequence, guide: Option<&Waiting>) -> io::Result<Played> {
     let mut connection = server.connect()?;
     connection.call(&["FLUSHALL"])?;
@@ -111,7 +112,7 @@ fn play_batch(
     Ok(())
 }
 
-/// Sends bytes in up to three pieces, cut anywhere.
+/// Sends bytes in up to three pieces, cut at random.
 fn send_in_pieces(connection: &mut Connection, bytes: &[u8], cuts: &mut Random) -> io::Result<()> {
     let mut rest = bytes;
     for _ in 0..cuts.below(3) {
@@ -122,7 +123,7 @@ fn send_in_pieces(connection: &mut Connection, bytes: &[u8], cuts: &mut Random) 
     connection.send(rest)
 }
 
-/// All that a scan with these options finds, as one sorted list.
+/// Returns all results of a scan with these options as one sorted list.
 fn scan_whole(connection: &mut Connection, step: &Step) -> io::Result<RawReply> {
     let mut request = step.arguments.clone();
     let mut found = Vec::new();
@@ -167,7 +168,7 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
     Ok(states)
 }
 
-/// All of a value, elements without an order sorted.
+/// Returns a whole value, with unordered elements sorted.
 fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Result<Vec<u8>> {
     let request: &[&[u8]] = match kind {
         b"list" => &[b"LRANGE", key, b"0", b"-1"],
@@ -192,7 +193,7 @@ fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Resul
     Ok(format!("{elements:?}").into_bytes())
 }
 
-/// When each field of a hash expires, in the order of the fields.
+/// Returns the expiry of each field of a hash, in the order of the fields.
 fn read_field_expiries(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<i64>> {
     const FIELDS_A_CALL: usize = 500;
     let Reply::List(_, fields) = connection.call(&[b"HKEYS".as_slice(), key])?.reply else {
@@ -216,7 +217,7 @@ fn read_field_expiries(connection: &mut Connection, key: &[u8]) -> io::Result<Ve
     Ok(expiries)
 }
 
-/// The entries of a stream, and its groups with what they have given out, but for times and for what is estimated.
+/// Returns the entries of a stream, and its groups with their deliveries, without times and estimates.
 fn read_stream(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<u8>> {
     let entries = connection.call(&[b"XRANGE".as_slice(), key, b"-", b"+"])?.reply;
     let mut text = format!("{:?}", without_made_ids(&entries));
@@ -225,7 +226,7 @@ fn read_stream(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<u8>> {
     };
     for group in &groups {
         let Reply::List(_, parts) = group else { return Err(io::Error::other("a group is no list")) };
-        // Name, consumers, pending and last-delivered-id, each behind its title.
+        // Name, consumers, pending and last-delivered-id, each after its title.
         let shown: Vec<Reply> = parts.iter().take(8).map(without_made_ids).collect();
         let Some(Reply::Bulk(name)) = parts.get(1) else {
             return Err(io::Error::other("a group has no name"));
@@ -236,14 +237,14 @@ fn read_stream(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// A reply without the ids that servers have made of their clocks.
+/// Replaces the ids that servers derive from their clocks.
 pub fn without_made_ids(reply: &Reply) -> Reply {
     const MADE_DIGITS_MIN: usize = 13;
     let is_made = |text: &[u8]| {
         let mut halves = text.splitn(2, |byte| *byte == b'-');
         let (first, second) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
         let is_number = |half: &[u8]| !half.is_empty() && half.iter().all(u8::is_ascii_digit);
-        // Those that sequences name are far below or, with 20 digits, far above the clock.
+        // The ids of sequences are far below the clock or, with 20 digits, far above it.
         first.len() == MADE_DIGITS_MIN && is_number(first) && is_number(second)
     };
     match reply {
@@ -263,7 +264,7 @@ fn blob(reply: Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// Which requests are answered: what CLIENT REPLY has asked for so far.
+/// Predicts which requests have replies, by the CLIENT REPLY commands so far.
 #[derive(Default)]
 struct ReplyMode {
     is_off: bool,
@@ -271,7 +272,7 @@ struct ReplyMode {
 }
 
 impl ReplyMode {
-    /// Whether this step is answered, and what it changes for the next ones.
+    /// Whether this step has a reply. Applies its effect on later steps.
     fn observe(&mut self, step: &Step) -> bool {
         let mut skips_next = false;
         let mut answers = self.answers(step);
@@ -299,7 +300,7 @@ impl ReplyMode {
         answers
     }
 
-    /// Whether an ordinary request is answered now.
+    /// Whether an ordinary request has a reply now.
     fn answers(&self, _step: &Step) -> bool {
         !self.is_off && !self.skips_this
     }

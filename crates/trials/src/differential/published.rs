@@ -1,4 +1,4 @@
-//! When what the connections of an ensemble received counts as the same: per batch and connection, in order.
+//! Equality of the messages received by the connections of an ensemble: per batch and connection, in order.
 
 use super::ensembles::Ensemble;
 use super::normal::{self, Context};
@@ -7,7 +7,7 @@ use super::sequence::{Sequence, Step};
 use crate::connection::RawReply;
 use crate::reply::Reply;
 
-/// The last step of the first batch of which two servers' connections received something different.
+/// Returns the last step of the first batch in which two servers' connections received different messages.
 pub fn first_difference(
     ensemble: &Ensemble,
     sequence: &Sequence,
@@ -21,7 +21,7 @@ pub fn first_difference(
         at += batch.len();
         batch.iter().for_each(|step| context.note(step));
         let (Some(judge), Some(ours)) = (judge.get(at - 1), ours.get(at - 1)) else {
-            // Played no further, because of what stands at the last step that was.
+            // The run ended early, because of the answer to the last played step.
             return Some(judge.len().min(ours.len()) - 1);
         };
         let (Answer::Heard(judge), Answer::Heard(ours)) = (judge, ours) else { return Some(at - 1) };
@@ -41,7 +41,7 @@ pub fn first_difference(
     None
 }
 
-/// What the connection received that sent the batch: answers are compared with regard to the requests.
+/// Compares the replies of the connection that sent the batch, with regard to the requests.
 fn agree_answers<'a>(
     batch: &'a [Step],
     judge: &[RawReply],
@@ -79,11 +79,12 @@ fn agree_answer(step: &Step, judge: &Reply, ours: &Reply, queued: &[&Step], cont
                 .zip(judge.iter().zip(ours))
                 .all(|(step, (judge, ours))| judge == ours || agree_answer(step, judge, ours, &[], context));
     }
-    // Each server goes its own way through the keys, and single connections check that none is left out.
+    // Each server iterates over the keys in its own order; single-connection runs check that no key is
+    // missing.
     if step.is(&["SCAN"]) {
         return matches!((judge, ours), (Reply::List(..), Reply::List(..)));
     }
-    // A connection's number is each server's own.
+    // Connection ids differ between servers.
     if step.is(&["CLIENT", "TRACKINGINFO"]) || step.is(&["CLIENT", "GETREDIR"]) {
         return without_ids(judge) == without_ids(ours);
     }
@@ -98,21 +99,21 @@ fn note_queued<'a>(step: &'a Step, answer: &Reply, queued: &mut Vec<&'a Step>) {
     }
 }
 
-/// What another connection received, or one that listens.
+/// Compares the messages received by another connection, or by a subscriber.
 fn agree_received(batch: &[Step], judge: &[RawReply], ours: &[RawReply]) -> bool {
     let is_same = judge.len() == ours.len()
         && judge.iter().zip(ours).all(|(judge, ours)| judge.bytes == ours.bytes || agree_pushes(judge, ours));
     if is_same {
         return true;
     }
-    // What a client has made invalid itself is told after what it has made invalid for others, or in its order.
+    // A client's own invalidations come after those by others, or in the order of execution.
     let mut in_any_order =
         [judge, ours].map(|received| received.iter().map(|raw| &raw.reply).collect::<Vec<_>>());
     in_any_order.iter_mut().for_each(|received| received.sort());
     if judge.iter().all(is_invalidation) && in_any_order[0] == in_any_order[1] {
         return true;
     }
-    // The hash order of channels and patterns is each server's own.
+    // The hash order of channels and patterns differs between servers.
     const UNORDERED: &[&[&str]] = &[
         &["UNSUBSCRIBE"],
         &["PUNSUBSCRIBE"],
@@ -126,12 +127,12 @@ fn agree_received(batch: &[Step], judge: &[RawReply], ours: &[RawReply]) -> bool
     is_unordered && words_of(judge) == words_of(ours)
 }
 
-/// The words of all replies, sorted.
+/// Returns the words of all replies, sorted.
 fn words_of(received: &[RawReply]) -> Vec<Reply> {
     let mut words = Vec::new();
     for raw in received {
         match normal::sorted(&raw.reply) {
-            // Who a server is, is its own.
+            // The identity of a server is its own.
             Reply::Map(_) => {}
             Reply::List(_, parts) if parts.contains(&Reply::Bulk(b"server".to_vec())) => {}
             Reply::List(_, parts) => words.extend(parts),
@@ -159,7 +160,7 @@ fn agree_pushes(judge: &RawReply, ours: &RawReply) -> bool {
         || (is_about_id(judge) && is_about_id(ours) && without_ids(&judge.reply) == without_ids(&ours.reply))
 }
 
-/// A reply in which every id is 1.
+/// Returns the reply with every id replaced by 1.
 fn without_ids(reply: &Reply) -> Reply {
     let all = |items: &[Reply]| items.iter().map(without_ids).collect();
     match reply {

@@ -1,4 +1,5 @@
-//! A sequence of requests made from a seed: what is sent, in which batches, cut into which pieces.
+//! A sequence of requests generated from a seed: the requests, their batches, and the pieces they are sent
+//! in.
 
 use super::ensembles::{ENSEMBLES, Ensemble, data_families};
 use super::families::{FAMILIES, Family};
@@ -7,62 +8,62 @@ use super::words;
 use crate::connection::encode;
 use crate::random::Random;
 
-/// How a step is sent and read.
+/// Encoding of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As an array of bulk strings.
+    /// An array of bulk strings.
     Array,
-    /// As a line of words.
+    /// A line of words.
     Inline,
-    /// SCAN from 0 until the cursor is 0 again; what it found is the reply, in no order.
+    /// SCAN from 0 until the cursor is 0 again; the reply is the unordered set of results.
     WholeScan,
 }
 
 /// One request of a sequence.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The words of the request.
+    /// Words of the request.
     pub arguments: Vec<Vec<u8>>,
-    /// How it is sent.
+    /// Encoding.
     pub form: Form,
-    /// Whether the replies of the batch that it ends are awaited before the next request is sent.
+    /// Whether the replies of the batch are awaited before the next request is sent.
     pub ends_batch: bool,
-    /// Whether a key expires a moment later: that moment is awaited.
+    /// Whether a key expires a moment later; the player waits for that.
     pub expires_soon: bool,
-    /// Which connection sends it.
+    /// Connection that sends it.
     pub connection: usize,
 }
 
-/// The requests of one connection, or of those of an ensemble, in order.
+/// The requests of one connection, or of an ensemble, in order.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    /// What it was made from.
+    /// Seed of the sequence.
     pub seed: u64,
     /// Whether each connection starts with HELLO 3.
     pub is_resp3: Vec<bool>,
-    /// Who plays it, if not one connection alone.
+    /// The ensemble that plays it, if not a single connection.
     pub ensemble: Option<&'static Ensemble>,
-    /// The requests.
+    /// Requests.
     pub steps: Vec<Step>,
 }
 
-/// What sequences are made of.
+/// The source of sequences.
 pub struct Recipe {
     ensemble: Option<&'static Ensemble>,
     rules: Rules<&'static [usize]>,
-    /// Commands of every data type, in how many of 100 requests, and who sends them.
+    /// Commands of every data type, their percentage of the requests, and the connections that send them.
     data: (Rules<()>, usize, &'static [usize]),
     length: usize,
 }
 
-/// Weighted rules, each with what goes with it.
+/// Weighted rules, each with its data.
 struct Rules<T> {
     rules: Vec<(usize, T, Rule)>,
     weight_sum: usize,
 }
 
 impl Recipe {
-    /// Sequences of `length` requests of one family, of all of them, or of an ensemble.
+    /// Creates a recipe of `length` requests of one family, of all families, or of an ensemble.
     pub fn new(name: Option<&str>, length: usize) -> Option<Recipe> {
         if let Some(ensemble) = ENSEMBLES.iter().find(|ensemble| Some(ensemble.name) == name) {
             let rules = ensemble.lines.iter().map(|(weight, by, line)| (*weight, *by, Rule::parse(line)));
@@ -79,7 +80,7 @@ impl Recipe {
         (rules.weight_sum > 0).then_some(Recipe { ensemble: None, rules, data, length })
     }
 
-    /// The sequence of a seed.
+    /// Makes the sequence of a seed.
     pub fn make(&self, seed: u64) -> Sequence {
         let mut random = Random::new(seed);
         let connection_count = self.ensemble.map_or(1, |ensemble| ensemble.connection_count);
@@ -88,11 +89,11 @@ impl Recipe {
         let mut steps: Vec<Step> = Vec::with_capacity(self.length);
         for _ in 0..self.length {
             let mut step = self.make_step(&mut random, batch_length_max);
-            // What is said of the next command must not be said of the PING that follows each batch.
+            // CACHING applies to the next command, which must not be the PING after a batch.
             if self.ensemble.is_some() && step.is(&["CLIENT", "CACHING"]) {
                 step.ends_batch = false;
             }
-            // Who begins to be told of all changes is told of those before it in its batch by some servers.
+            // When a connection enables tracking, some servers also report changes made earlier in the batch.
             if let Some(previous) = steps.last_mut().filter(|_| step.is(&["CLIENT", "TRACKING"])) {
                 previous.ends_batch |= !previous.is(&["CLIENT", "CACHING"]);
             }
@@ -112,7 +113,8 @@ impl Recipe {
             (connection, arguments) = self.draw(random);
             mutate(random, &mut arguments);
             let is_settled = expiry(&arguments) != Expiry::Unclear && !leaves_to_chance(&arguments);
-            // A writer that reads what has expired tells of that when it is done, ours at least.
+            // A writer that reads an expired key publishes the expiry after its own event, at least in our
+            // server.
             let is_late = expiry(&arguments) == Expiry::Soon;
             let is_told = self
                 .ensemble
@@ -128,7 +130,7 @@ impl Recipe {
             false if random.chance(5) && arguments.iter().all(|word| is_plain(word)) => Form::Inline,
             false => Form::Array,
         };
-        // What a transaction has set to expire does so after EXEC.
+        // Expiries set in a transaction take effect after EXEC.
         let is_exec = arguments[0].eq_ignore_ascii_case(b"EXEC");
         let expires_soon = is_exec || expiry(&arguments) == Expiry::Soon;
         let ends_batch = is_whole_scan || expires_soon || random.below(batch_length_max) == 0;
@@ -137,7 +139,7 @@ impl Recipe {
         step
     }
 
-    /// A request and who sends it.
+    /// Draws a request and the connection that sends it.
     fn draw(&self, random: &mut Random) -> (usize, Vec<Vec<u8>>) {
         let (data, percent, by) = &self.data;
         if *percent > 0 && random.chance(*percent) {
@@ -168,7 +170,7 @@ impl<T> Rules<T> {
 }
 
 impl Sequence {
-    /// The steps that are sent at once.
+    /// Returns the steps in groups that are sent at once.
     pub fn batches(&self) -> impl Iterator<Item = &[Step]> {
         self.steps.chunk_by(|step, next| {
             !step.ends_batch && next.form != Form::WholeScan && step.connection == next.connection
@@ -177,7 +179,7 @@ impl Sequence {
 }
 
 impl Step {
-    /// The request as it goes over the wire.
+    /// Returns the encoded request.
     pub fn bytes(&self) -> Vec<u8> {
         match self.form {
             Form::Array | Form::WholeScan => encode(&self.arguments),
@@ -185,7 +187,7 @@ impl Step {
         }
     }
 
-    /// Whether it is a command that may wait for data.
+    /// Whether the command may block.
     pub fn may_wait(&self) -> bool {
         let blocks = self.arguments.iter().any(|word| word.eq_ignore_ascii_case(b"BLOCK"));
         WAITING.iter().any(|name| self.is(&[name]))
@@ -200,21 +202,21 @@ impl Step {
     }
 }
 
-/// Commands that wait for data, but for those of streams with BLOCK.
+/// Commands that block, except stream commands with BLOCK.
 const WAITING: &[&str] =
     &["BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"];
 
 #[derive(PartialEq, Eq)]
 enum Expiry {
-    /// None, one that is over at once, or one that no trial lives to see.
+    /// No expiry, one in the past, or one far after the end of any trial.
     Settled,
     /// The one millisecond of the expiry family.
     Soon,
-    /// One that some servers would see pass and others not.
+    /// An expiry that some servers would observe and others not.
     Unclear,
 }
 
-/// What a request says about the time its keys have left.
+/// Classifies the expiry that a request sets.
 fn expiry(arguments: &[Vec<u8>]) -> Expiry {
     const SEEN_MILLISECONDS_MAX: i64 = 900_000;
     let is_word = |argument: &Vec<u8>, word: &str| argument.eq_ignore_ascii_case(word.as_bytes());
@@ -242,7 +244,8 @@ fn expiry(arguments: &[Vec<u8>]) -> Expiry {
     worst
 }
 
-/// Whether a request would make a string or an answer of tens of MB or more, which is legal and says nothing new.
+/// Whether a request would create a string or a reply of tens of MB or more, which is legal but adds no
+/// coverage.
 fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     const HARMLESS_OFFSET_MAX: i64 = 1_000_000;
     const OFFSET_MAX: i64 = u32::MAX as i64;
@@ -271,14 +274,14 @@ fn takes_much_memory(arguments: &[Vec<u8>]) -> bool {
     numbers.any(|offset| (HARMLESS_OFFSET_MAX..=OFFSET_MAX).contains(&offset))
 }
 
-/// Whether a request may make a string longer and write nothing else. We tell of that, since those who have read the
-/// string have read another; Valkey and Redis do not.
+/// Whether a request may extend a string and write nothing else. Our server sends notifications for it,
+/// because the value that clients have read has changed; Valkey and Redis do not.
 fn only_grows(arguments: &[Vec<u8>]) -> bool {
     let is = |word: &Vec<u8>, name: &[u8]| word.eq_ignore_ascii_case(name);
     is(&arguments[0], b"BITFIELD") && arguments.iter().any(|word| is(word, b"FAIL"))
 }
 
-/// Whether what a request changes is drawn at random: servers would hold different data afterwards.
+/// Whether a request changes data at random, so that servers would hold different data afterwards.
 fn leaves_to_chance(arguments: &[Vec<u8>]) -> bool {
     const WHOLE_SET: i64 = 1000;
     let is_spop = arguments[0].eq_ignore_ascii_case(b"SPOP");
@@ -292,7 +295,7 @@ fn leaves_to_chance(arguments: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether a request waits for replicas that don't exist, or for data and then gives up while the trial goes on.
+/// Whether a request waits for non-existent replicas, or blocks with a timeout that ends during the trial.
 fn waits(arguments: &[Vec<u8>]) -> bool {
     const WAIT_MILLISECONDS_MAX: i64 = 10;
     const TRIAL_SECONDS_MAX: f64 = 100_000.0;
@@ -314,7 +317,7 @@ fn waits(arguments: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Sometimes breaks a request: a word lost, one too many, or one replaced.
+/// Sometimes corrupts a request: removes, adds or replaces a word.
 fn mutate(random: &mut Random, arguments: &mut Vec<Vec<u8>>) {
     let at = random.below(arguments.len());
     match random.below(100) {
@@ -326,7 +329,7 @@ fn mutate(random: &mut Random, arguments: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Whether a word can stand in an inline request as it is.
+/// Whether a word can be sent unquoted in an inline request.
 fn is_plain(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:{}".contains(byte))
 }

@@ -1,8 +1,8 @@
-//! Plays what several connections do together to one server, step by step, and keeps what each of them received.
+//! Plays the steps of several connections to one server, and records the messages that each of them receives.
 //!
-//! After each batch every connection that neither waits nor has a transaction open is asked something whose answer
-//! shows that nothing more is to come. Who waits is learned from the judge (`CLIENT LIST`); ours is expected to have the
-//! same connections waiting, so an answer that is missing or early is a difference.
+//! After each batch, every connection that is neither blocked nor in a transaction sends a PING, whose reply
+//! shows that no more messages follow. The judge's `CLIENT LIST` determines the blocked connections; ours
+//! must have the same ones blocked, so a missing or an early reply is a difference.
 
 use std::io;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::connection::{Connection, RawReply, encode};
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// An answer that takes longer is missing.
+/// Time after which a reply counts as missing.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long is looked for an answer before the server is asked again whether the connection waits.
+/// Wait for a reply before the next check whether the connection is blocked.
 const LOOK_TIME: Duration = Duration::from_millis(2);
 const LOOK_COUNT_MAX: usize = 2000;
 
-/// Which connections wait, after each batch.
+/// The blocked connections, after each batch.
 pub type Waiting = Vec<Vec<bool>>;
 
 /// The connections of an ensemble on one server.
 struct Stage<'a> {
     ensemble: &'static Ensemble,
-    /// What the judge's connections did; `None` while the judge plays.
+    /// Blocked connections of the judge; `None` while the judge plays.
     guide: Option<&'a Waiting>,
     admin: Connection,
     participants: Vec<Participant>,
@@ -42,7 +42,7 @@ struct Participant {
     received: Vec<RawReply>,
 }
 
-/// Plays a sequence; the server is empty. What was received stands at the last step of each batch.
+/// Plays a sequence on an empty server. Received messages are recorded at the last step of each batch.
 pub fn play(
     server: &mut Server,
     ensemble: &'static Ensemble,
@@ -110,7 +110,7 @@ impl<'a> Stage<'a> {
             self.await_answers(actor, batch)?;
         }
         self.note_waiting()?;
-        // Of all, who has sent the batch is read from first: what the others receive was sent by then.
+        // The sender of the batch is read first: messages to the others were sent before its replies.
         let others = (0..self.participants.len()).filter(|participant| *participant != actor);
         for participant in [actor].into_iter().chain(others) {
             if !self.participants[participant].is_waiting && !self.participants[participant].is_in_transaction
@@ -124,7 +124,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The request with the ids of this server's connections.
+    /// Encodes the request with the ids of this server's connections.
     fn request(&self, step: &Step) -> Vec<u8> {
         let has_ids = step.is(&["CLIENT", "UNBLOCK"]) || step.is(&["CLIENT", "TRACKING"]);
         let words: Vec<Vec<u8>> = step
@@ -167,8 +167,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Whether the connection waits for what it has just asked, instead of being answered. It does so by then: what others
-    /// do afterwards finds it waiting, on whatever thread they are.
+    /// Whether the connection blocks on the request it has just sent, instead of getting a reply. On return
+    /// it is blocked: later commands of other connections find it so, on any thread.
     fn begins_to_wait(&mut self, actor: usize) -> io::Result<bool> {
         let guide = self.guide.map(|guide| guide.get(self.waiting.len()));
         let expected = guide.map(|waiting| waiting.is_some_and(|waiting| waiting[actor]));
@@ -183,10 +183,10 @@ impl<'a> Stage<'a> {
                 return Ok(true);
             }
         }
-        Err(io::Error::other("neither an answer nor a wait"))
+        Err(io::Error::other("neither a reply nor a blocked connection"))
     }
 
-    /// Who waits after the batch; those who did before and were served are read from again.
+    /// Records the connections blocked after the batch; connections that were served are read from again.
     fn note_waiting(&mut self) -> io::Result<()> {
         let mut now = Vec::with_capacity(self.participants.len());
         for participant in 0..self.participants.len() {
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
         self.participants.iter_mut().map(|participant| std::mem::take(&mut participant.received)).collect()
     }
 
-    /// Nobody is left over who could take what the next sequence stores.
+    /// Closes all connections, so that none stays blocked and takes data of the next sequence.
     fn close(&mut self) -> io::Result<()> {
         for participant in &self.participants {
             self.admin.call(&["CLIENT", "KILL", "ID", &participant.id.to_string()])?;
@@ -249,7 +249,7 @@ impl Participant {
             .map_err(|error| io::Error::other(format!("connection {}: {error}", self.id)))
     }
 
-    /// Reads up to the next answer; what is pushed before it is kept too.
+    /// Reads up to the next reply; records pushes before it.
     fn next_answer(&mut self) -> io::Result<RawReply> {
         loop {
             let raw = self.receive()?;

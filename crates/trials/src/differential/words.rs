@@ -1,8 +1,8 @@
-//! The words that stand for an argument: ordinary ones, and those that servers have been wrong about.
+//! The words that stand for arguments: ordinary ones, and ones that servers have handled wrongly.
 
 use crate::random::Random;
 
-/// Few keys, so that commands meet each other's values.
+/// Few keys, so that commands access each other's values.
 const KEYS: &[&str] = &["k0", "k1", "k2", "k3", "k4", "k5", "{t}a", "{t}b"];
 
 const INTEGERS: &[&str] = &["0", "1", "-1", "2", "3", "7", "10", "100", "-100", "255", "65536"];
@@ -79,7 +79,7 @@ const SHORT_TEXTS: &[&str] = &[
     "\u{00e9}",
 ];
 
-/// A key of the few, or now and then an odd one.
+/// Returns one of few keys, or rarely an unusual one.
 pub fn key(random: &mut Random) -> Vec<u8> {
     match random.below(60) {
         0 => Vec::new(),
@@ -90,7 +90,7 @@ pub fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// An integer argument: small, at an edge, or none at all.
+/// Returns an integer argument: small, at a limit, or invalid.
 pub fn integer(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=9 => random.pick(INTEGERS),
@@ -102,7 +102,7 @@ pub fn integer(random: &mut Random) -> Vec<u8> {
     .to_vec()
 }
 
-/// A position in a string: near its ends.
+/// Returns a position in a string, near its ends.
 pub fn index(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=15 => random.between(-12, 40).to_string().into_bytes(),
@@ -112,7 +112,7 @@ pub fn index(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Where SETRANGE writes: never so far that a server would have to take hundreds of MB.
+/// Returns an offset for SETRANGE, small enough that a server never needs hundreds of MB.
 pub fn offset(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=15 => random.between(0, 40).to_string().into_bytes(),
@@ -123,7 +123,7 @@ pub fn offset(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Which bit: likewise.
+/// Returns a bit offset, equally limited.
 pub fn bit_offset(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=14 => random.between(0, 200).to_string().into_bytes(),
@@ -134,7 +134,7 @@ pub fn bit_offset(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Which bit of BITFIELD: a number, or `#` and the number of a field.
+/// Returns a bit offset for BITFIELD: a number, or `#` and the number of a field.
 pub fn field_offset(random: &mut Random) -> Vec<u8> {
     if random.chance(35) {
         return [b"#".as_slice(), random.between(0, 12).to_string().as_bytes()].concat();
@@ -142,7 +142,7 @@ pub fn field_offset(random: &mut Random) -> Vec<u8> {
     bit_offset(random)
 }
 
-/// A type of BITFIELD, sometimes one that does not exist.
+/// Returns a BITFIELD type, sometimes an invalid one.
 pub fn field_type(random: &mut Random) -> Vec<u8> {
     const ODD: &[&str] = &["u64", "i65", "u0", "i0", "x8", "", "u", "i-1", "u8x", "I8", "u 8"];
     match random.below(20) {
@@ -152,7 +152,7 @@ pub fn field_type(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The id of a stream's entry: one of few, a whole millisecond, or none at all.
+/// Returns the id of a stream entry: one of few, a whole millisecond, or an invalid one.
 pub fn entry_id(random: &mut Random) -> Vec<u8> {
     let ms = random.between(0, 9);
     match random.below(20) {
@@ -169,27 +169,27 @@ pub fn entry_id(random: &mut Random) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Where a range of entries starts.
+/// Returns the start of a range of entries.
 pub fn start_id(random: &mut Random) -> Vec<u8> {
     if random.chance(40) { b"-".to_vec() } else { entry_id(random) }
 }
 
-/// Where a range of entries ends.
+/// Returns the end of a range of entries.
 pub fn end_id(random: &mut Random) -> Vec<u8> {
     if random.chance(40) { b"+".to_vec() } else { entry_id(random) }
 }
 
-/// Behind what XREAD reads.
+/// Returns the id after which XREAD reads.
 pub fn read_id(random: &mut Random) -> Vec<u8> {
     if random.chance(60) { random.pick(&["0", "$", "+"]).as_bytes().to_vec() } else { entry_id(random) }
 }
 
-/// Behind what XREADGROUP reads.
+/// Returns the id after which XREADGROUP reads.
 pub fn group_read_id(random: &mut Random) -> Vec<u8> {
     if random.chance(80) { random.pick(&[">", ">", "0"]).as_bytes().to_vec() } else { entry_id(random) }
 }
 
-/// The name of a field, a member, a group or a consumer: one of few.
+/// Returns the name of a field, a member, a group or a consumer: one of few.
 pub fn name(random: &mut Random) -> Vec<u8> {
     match random.below(30) {
         0 => Vec::new(),
@@ -199,7 +199,7 @@ pub fn name(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A float argument.
+/// Returns a float argument.
 pub fn float(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=12 => random.pick(FLOATS).as_bytes().to_vec(),
@@ -208,7 +208,7 @@ pub fn float(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A value to store.
+/// Returns a value to store.
 pub fn value(random: &mut Random) -> Vec<u8> {
     match random.below(24) {
         0..=5 => integer(random),
@@ -221,7 +221,8 @@ pub fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A member of a set or sorted set: one of few, so that they overlap, or too long for a compact encoding.
+/// Returns a member of a set or sorted set: one of few, so that they overlap, or one too long for a compact
+/// encoding.
 pub fn member(random: &mut Random) -> Vec<u8> {
     match random.below(40) {
         0..=21 => random.between(-3, 12).to_string().into_bytes(),
@@ -233,7 +234,7 @@ pub fn member(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A member of a large collection: of many short ones, now and then a long one.
+/// Returns a member of a large collection: one of many short ones, or rarely a long one.
 pub fn deep_member(random: &mut Random) -> Vec<u8> {
     let number = random.below(600);
     match number % 97 {
@@ -243,51 +244,51 @@ pub fn deep_member(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A number of many.
+/// Returns one of many numbers.
 pub fn deep_number(random: &mut Random) -> Vec<u8> {
     random.between(-500, 500).to_string().into_bytes()
 }
 
-/// A position in a large collection, from either end.
+/// Returns a position in a large collection, from either end.
 pub fn deep_index(random: &mut Random) -> Vec<u8> {
     random.between(-400, 400).to_string().into_bytes()
 }
 
-/// An id that the server makes.
+/// Returns the id that the server generates.
 pub fn auto_id(_: &mut Random) -> Vec<u8> {
     b"*".to_vec()
 }
 
-/// An id whose second half the server makes.
+/// Returns an id whose second half the server generates.
 pub fn half_auto_id(random: &mut Random) -> Vec<u8> {
     format!("{}-*", random.between(1, 40)).into_bytes()
 }
 
-/// The end of all ids, and of all members.
+/// Returns the maximum of all ids, and of all members.
 pub fn highest(_: &mut Random) -> Vec<u8> {
     b"+".to_vec()
 }
 
-/// Seconds until a key expires: long enough to be the same on all servers, already over, or wrong. No two are equal:
-/// GT and LT of equal ones depend on the millisecond.
+/// Returns seconds until expiry: long enough to be equal on all servers, in the past, or invalid. No two are
+/// equal: GT and LT of equal expiries depend on the millisecond.
 pub fn seconds(random: &mut Random) -> Vec<u8> {
     let future = random.between(100_000, 30_000_000).to_string();
     time(random, &future, &["0", "-1", "-100000"])
 }
 
-/// Milliseconds until a key expires, likewise.
+/// Returns milliseconds until expiry, likewise.
 pub fn milliseconds(random: &mut Random) -> Vec<u8> {
     let future = random.between(100_000_000, 30_000_000_000).to_string();
     time(random, &future, &["0", "-1", "-1000000"])
 }
 
-/// A point in time in seconds, far in the past or the future.
+/// Returns a Unix time in seconds, far in the past or the future.
 pub fn unix_seconds(random: &mut Random) -> Vec<u8> {
     let future = *random.pick(&["4102444800", "33177117420", "9223372036854775"]);
     time(random, future, &["0", "1", "-1", "1000000000"])
 }
 
-/// A point in time in milliseconds, likewise.
+/// Returns a Unix time in milliseconds, likewise.
 pub fn unix_milliseconds(random: &mut Random) -> Vec<u8> {
     let future = *random.pick(&["4102444800000", "33177117420000"]);
     time(random, future, &["0", "1", "-1", "1000000000000"])
@@ -304,7 +305,7 @@ fn time(random: &mut Random, future: &str, past: &[&str]) -> Vec<u8> {
     .to_vec()
 }
 
-/// The number of a database; only the first four are ever looked at.
+/// Returns a database number; only the first four are compared.
 pub fn database(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=16 => random.between(0, 3).to_string().into_bytes(),
@@ -313,7 +314,7 @@ pub fn database(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A glob-style pattern.
+/// Returns a glob-style pattern.
 pub fn pattern(random: &mut Random) -> Vec<u8> {
     const PATTERNS: &[&str] = &[
         "*", "k*", "k?", "k[0-2]", "k[^0]", "*a", "{t}*", "k[2-0]", "[", "k\\0", "**", "?", "", "k[01",
@@ -322,12 +323,12 @@ pub fn pattern(random: &mut Random) -> Vec<u8> {
     random.pick(PATTERNS).as_bytes().to_vec()
 }
 
-/// What keys begin with.
+/// Returns a key prefix.
 pub fn prefix(random: &mut Random) -> Vec<u8> {
     random.pick(&["k", "{t}", "k1", "k2", "k", "x", ""]).as_bytes().to_vec()
 }
 
-/// A word that fits nowhere in particular.
+/// Returns a word that fits no particular argument.
 pub fn odd(random: &mut Random) -> Vec<u8> {
     match random.below(8) {
         0 => Vec::new(),
@@ -341,7 +342,7 @@ pub fn odd(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A score: mostly small, so that members have equal ones.
+/// Returns a score, mostly a small one, so that members have equal scores.
 pub fn score(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=11 => random.between(-3, 6).to_string().into_bytes(),
@@ -350,7 +351,7 @@ pub fn score(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// An end of a range of scores.
+/// Returns a bound of a range of scores.
 pub fn score_end(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=7 => score(random),
@@ -361,7 +362,7 @@ pub fn score_end(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// An end of a range of members.
+/// Returns a bound of a range of members.
 pub fn member_end(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=7 => [b"[".as_slice(), &member(random)].concat(),
@@ -372,12 +373,12 @@ pub fn member_end(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A key of sets whose scores are all equal, as ranges of members want them.
+/// Returns a key of sorted sets with equal scores, as ranges of members require.
 pub fn equal_key(random: &mut Random) -> Vec<u8> {
     random.pick(&["equal0", "equal1"]).as_bytes().to_vec()
 }
 
-/// A longitude or a latitude.
+/// Returns a longitude or a latitude.
 pub fn coordinate(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=13 => format!("{}.{}", random.between(-84, 84), random.between(0, 999_999)).into_bytes(),
@@ -389,7 +390,7 @@ pub fn coordinate(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A distance: of a street, a country or the world.
+/// Returns a distance: of a street, a country or the world.
 pub fn distance(random: &mut Random) -> Vec<u8> {
     match random.below(20) {
         0..=17 => random.pick(&["0", "1", "150.5", "1000", "5000", "9000", "25000"]).as_bytes().to_vec(),

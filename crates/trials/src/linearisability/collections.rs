@@ -1,20 +1,21 @@
 //! The sequential store of collections: lists, hashes, sets, sorted sets and streams of a few numbers.
 //!
-//! Whatever is answered is read as the numbers in it, so that one comparison serves all commands; where the order of an
-//! answer is the server's own business, its numbers are sorted.
+//! Each reply is reduced to the numbers in it, so that one comparison serves all commands. If the order of a
+//! reply is unspecified, its numbers are sorted.
 
 use super::search::Command;
 use super::store::Key;
 use crate::random::Random;
 use crate::reply::Reply;
 
-/// How many keys a history may use.
+/// Maximum number of keys of a history.
 const KEY_COUNT_MAX: usize = 4;
 
-/// What every key holds: elements of a list with a 0, fields and values, members with a 0, members and scores, entries.
+/// The contents of every key: list elements with a 0, fields and values, members with a 0, members and
+/// scores, entries.
 pub type Contents = [Vec<(i64, i64)>; KEY_COUNT_MAX];
 
-/// What a command does.
+/// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the command of its name")]
 pub enum Verb {
@@ -50,7 +51,7 @@ pub enum Verb {
 pub struct Act {
     verb: Verb,
     key: Key,
-    /// The other key of those that name two.
+    /// The second key, for commands with two keys.
     to: Key,
     /// A field or member: one of few.
     member: i64,
@@ -58,7 +59,7 @@ pub struct Act {
     value: i64,
 }
 
-/// The commands of each type, with those on keys.
+/// The commands of each type, including commands on whole keys.
 pub static TYPES: &[&[Verb]] = &[
     &[Verb::LPush, Verb::RPush, Verb::LPop, Verb::RPop, Verb::LRange, Verb::LMove, Verb::Del, Verb::Rename],
     &[Verb::HSet, Verb::HSetNx, Verb::HIncrBy, Verb::HDel, Verb::HGetAll, Verb::Del, Verb::Rename],
@@ -68,11 +69,11 @@ pub static TYPES: &[&[Verb]] = &[
 ];
 
 impl Act {
-    /// One of these commands. `unique` is a value that no other command writes.
+    /// Chooses one of these commands. `unique` is a value that no other command writes.
     pub fn choose(verbs: &[Verb], random: &mut Random, key_count: usize, unique: i64) -> Act {
         let key = random.below(key_count);
         let to = (key + 1 + random.below(key_count - 1)) % key_count;
-        // What is on keys as a whole is rarer: else there is never much in them.
+        // Commands on whole keys are rarer, because otherwise keys would hold few elements.
         let verb = match *random.pick(verbs) {
             Verb::Del | Verb::Rename if random.chance(60) => verbs[0],
             verb => verb,
@@ -137,7 +138,7 @@ impl Command for Act {
             }
             Verb::Del => return vec![i64::from(!std::mem::take(held).is_empty())],
             Verb::Rename => {
-                // Of what is not there it is an error, in which there is no number either.
+                // On a missing key it is an error, which contains no number either.
                 if !held.is_empty() {
                     state[to] = std::mem::take(held);
                 }
@@ -213,7 +214,7 @@ fn take_first(held: &mut Vec<(i64, i64)>) -> Option<i64> {
     (!held.is_empty()).then(|| held.remove(0).0)
 }
 
-/// Adds or changes what has this name, in the order of names. Whether it was new.
+/// Inserts or updates the item with this name, in name order. Returns whether it was new.
 fn put(held: &mut Vec<(i64, i64)>, item: (i64, i64)) -> Vec<i64> {
     match held.binary_search_by_key(&item.0, |(name, _)| *name) {
         Ok(at) => {
@@ -233,7 +234,7 @@ fn by_score(held: &[(i64, i64)]) -> Vec<(i64, i64)> {
     items
 }
 
-/// The numbers of an answer, in order: a stream's ids and names of fields are none.
+/// Collects the numbers of a reply, in order; stream ids and field names are not numbers.
 fn collect_numbers(reply: &Reply, numbers: &mut Vec<i64>) {
     match reply {
         Reply::Integer(number) => numbers.push(*number),

@@ -1,21 +1,23 @@
-//! Commands on one key each, with expiries: some are over at once, some far away, and some pass while the history is made.
+//! Commands on one key each, with expiries: some in the past, some far away, and some that pass during the
+//! history.
 //!
-//! A key that expires by itself does so at a moment that nobody sees. It stands in the history as a command of its own, which
-//! may take effect at any time after the one that set the expiry, or never: it only takes away what still has that expiry.
+//! A key expires at an unobserved moment. The expiry is a separate command in the history, which may take
+//! effect at any time after the command that set it, or never. It only deletes a key that still has that
+//! expiry.
 
 use super::search::Command;
 use super::store::{KEY_COUNT_MAX, Key};
 use crate::random::Random;
 use crate::reply::Reply;
 
-/// What a key holds, and which expiry it has.
+/// A key's value and expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     value: i64,
     expiry: Option<Expiry>,
 }
 
-/// An expiry that is far away, or the one of a command that will pass.
+/// A distant expiry, or one that will pass, identified by its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Expiry {
     Far,
@@ -29,7 +31,7 @@ pub enum Timed {
     Get(Key),
     /// SET
     Set(Key, i64),
-    /// SET with PX of a millisecond or two; the value tells the expiry apart.
+    /// SET with PX of a millisecond or two; the value identifies the expiry.
     SetSoon(Key, i64),
     /// SET with PX of a day
     SetFar(Key, i64),
@@ -49,23 +51,23 @@ pub enum Timed {
     Persist(Key),
     /// GETDEL
     GetDelete(Key),
-    /// What happens by itself: the key with this expiry is gone.
+    /// The key's expiry passes.
     Pass(Key, i64),
 }
 
-/// What a command answers.
+/// Output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A value.
     Value(Option<i64>),
-    /// A count, or 1 and 0 for done and not done.
+    /// A count, or 1 and 0 for success and failure.
     Count(i64),
-    /// OK, or nil for not done.
+    /// OK, or nil for failure.
     Done(bool),
 }
 
 impl Timed {
-    /// A command. `unique` is a value that no other command has.
+    /// Chooses a command. `unique` is a value that no other command has.
     pub fn choose(random: &mut Random, key_count: usize, unique: i64) -> Timed {
         let key = random.below(key_count);
         match random.below(20) {
@@ -198,7 +200,8 @@ mod tests {
         Operation { client: called_at as usize, called_at, returned_at, op, output }
     }
 
-    /// A key with an expiry, then the moment at which it passes, then two reads with these answers.
+    /// Whether this history is explained: a key with an expiry, the passing of the expiry, two reads with
+    /// these replies.
     fn explains(first: Option<i64>, second: Option<i64>) -> bool {
         let history = [
             operation(Timed::SetSoon(0, 5), Output::Done(true), 0, 1),

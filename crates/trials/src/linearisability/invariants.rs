@@ -1,4 +1,5 @@
-//! Trials without a search: many commands of several keys at full speed, of which every answer must hold an invariant.
+//! Trials without a search: many commands on several keys at full speed, of which every reply must satisfy an
+//! invariant.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +13,21 @@ use crate::server::Server;
 const KEY_COUNT: usize = 8;
 const WRITER_COUNT: usize = 4;
 const READER_COUNT: usize = 3;
-/// Commands on the wire at once, on each connection.
+/// Outstanding commands per connection.
 const BATCH_LENGTH: usize = 16;
 
-/// An answer that must not be.
+/// An inadmissible reply.
 #[derive(Debug)]
 pub struct Violation(pub String);
 
-/// What the writers do and what each MGET of all keys must show.
+/// The commands of the writers and the invariant of each MGET of all keys.
 struct Trial {
     prepare: fn(&mut Connection) -> io::Result<()>,
     write: fn(&mut Random) -> Vec<String>,
     holds: fn(&[Reply]) -> bool,
 }
 
-/// MSET of all keys to one value, in any order of the keys: every MGET sees one value only.
+/// MSET of all keys to one value, with the keys in any order: every MGET returns a single value.
 pub fn multi_set_is_atomic(server: &Server, batch_count: usize) -> io::Result<Result<(), Violation>> {
     run(
         server,
@@ -43,7 +44,7 @@ pub fn multi_set_is_atomic(server: &Server, batch_count: usize) -> io::Result<Re
     )
 }
 
-/// Everybody renames one key to another, and there is only one to begin with: every MGET sees exactly one.
+/// All clients rename one key to another, and only one key exists initially: every MGET finds exactly one.
 pub fn rename_is_atomic(server: &Server, batch_count: usize) -> io::Result<Result<(), Violation>> {
     run(
         server,
@@ -59,7 +60,7 @@ pub fn rename_is_atomic(server: &Server, batch_count: usize) -> io::Result<Resul
     )
 }
 
-/// MSETNX of all keys, and DEL of all keys: every MGET sees all of one value, or none.
+/// MSETNX of all keys, and DEL of all keys: every MGET returns a single value, or none.
 pub fn multi_set_if_absent_is_atomic(
     server: &Server,
     batch_count: usize,
@@ -82,7 +83,7 @@ pub fn multi_set_if_absent_is_atomic(
     )
 }
 
-/// INCR from all sides: no increment is lost, and no answer is given twice.
+/// INCR by all clients: no increment is lost, and no reply occurs twice.
 pub fn increments_add_up(server: &Server, batch_count: usize) -> io::Result<Result<(), Violation>> {
     server.connect()?.call(&["FLUSHALL"])?;
     let request = encode(&["INCR", "counter"]).repeat(BATCH_LENGTH);
@@ -103,7 +104,7 @@ pub fn increments_add_up(server: &Server, batch_count: usize) -> io::Result<Resu
     let mut seen = Vec::new();
     for part in in_parallel(WRITER_COUNT, &count_up)? {
         if !part.is_sorted_by(|earlier, later| earlier < later) {
-            return Ok(Err(Violation("one connection saw the counter go back".to_owned())));
+            return Ok(Err(Violation("the counter decreased within one connection".to_owned())));
         }
         seen.extend(part);
     }
@@ -112,7 +113,7 @@ pub fn increments_add_up(server: &Server, batch_count: usize) -> io::Result<Resu
     Ok(if seen == expected {
         Ok(())
     } else {
-        Err(Violation("increments were lost or answered twice".to_owned()))
+        Err(Violation("increments were lost or returned twice".to_owned()))
     })
 }
 

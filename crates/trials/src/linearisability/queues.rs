@@ -1,5 +1,5 @@
-//! Queues with blocking pops: what producers put in, consumers get, each once and in order, while other clients that wait
-//! for the same keys are killed or unblocked.
+//! Queues with blocking pops: consumers receive each produced item once and in order, while other clients
+//! that block on the same keys are killed or unblocked.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,22 +14,22 @@ use crate::server::Server;
 
 const PRODUCER_COUNT: usize = 3;
 const CONSUMER_COUNT: usize = 4;
-/// Waits beside the consumers' that are broken off.
+/// Number of interrupted waits besides the consumers' waits.
 const DISTURBANCE_COUNT: usize = 300;
 
-/// How a type is used as a queue. `{n}` stands for what is put in, `{consumer}` for who takes it out.
+/// Commands of a type used as a queue. `{n}` stands for the item, `{consumer}` for the consumer.
 pub struct Queue {
-    /// What reports call it.
+    /// Name in reports.
     pub name: &'static str,
     prepare: &'static [&'static str],
     put: &'static str,
-    /// Waits for something to take. What it takes is the last number of the answer, or the score's member.
+    /// Blocks until an item is taken. The item is the last number of the reply, or the score's member.
     take: &'static str,
-    /// Items of one producer reach one consumer in the order in which they were put in.
+    /// Whether items of one producer reach one consumer in the order of production.
     keeps_order: bool,
 }
 
-/// Every command that waits for something to take out.
+/// All commands that block until an item is available.
 pub static QUEUES: &[Queue] = &[
     Queue { name: "BLPOP", prepare: &[], put: "RPUSH q {n}", take: "BLPOP other q 0", keeps_order: true },
     Queue { name: "BRPOP", prepare: &[], put: "LPUSH q {n}", take: "BRPOP q other 0", keeps_order: true },
@@ -70,7 +70,7 @@ pub static QUEUES: &[Queue] = &[
     },
 ];
 
-/// Puts `item_count` items in by each producer, and checks what the consumers got.
+/// Each producer puts `item_count` items; checks the items that the consumers receive.
 pub fn queue_loses_and_doubles_nothing(
     server: &Server,
     queue: &Queue,
@@ -92,7 +92,7 @@ pub fn queue_loses_and_doubles_nothing(
             .collect();
         let produced: io::Result<Vec<()>> =
             producers.into_iter().map(|producer| finish(producer.join())).collect();
-        // One end for each consumer: behind everything that is in the queue.
+        // One end mark for each consumer, after all items in the queue.
         let ended = produced.and_then(|_| {
             (0..CONSUMER_COUNT).try_for_each(|end| connection.call(&words(queue.put, END + end, 0)).map(drop))
         });
@@ -106,7 +106,7 @@ pub fn queue_loses_and_doubles_nothing(
     Ok(check(queue, &taken, item_count))
 }
 
-/// Numbers from here on tell a consumer that it is done. They are the largest scores, too.
+/// Numbers from this value on are end marks. They are also the largest scores.
 const END: usize = 1_000_000_000;
 
 fn produce(server: &Server, queue: &Queue, producer: usize, item_count: usize) -> io::Result<()> {
@@ -123,7 +123,7 @@ fn consume(server: &Server, queue: &Queue, consumer: usize) -> io::Result<Vec<us
     loop {
         let answer = connection.call(&words(queue.take, 0, consumer))?.reply;
         let number = last_number(&answer)
-            .ok_or_else(|| io::Error::other(format!("{} was answered with {answer:?}", queue.take)))?;
+            .ok_or_else(|| io::Error::other(format!("{} got the reply {answer:?}", queue.take)))?;
         if number >= END {
             return Ok(taken);
         }
@@ -131,8 +131,8 @@ fn consume(server: &Server, queue: &Queue, consumer: usize) -> io::Result<Vec<us
     }
 }
 
-/// Waits for the queue's key beside the consumers, and is killed, unblocked or gone while it does. It wants another type,
-/// so it never takes anything.
+/// Blocks on the queue's key besides the consumers, and is killed, unblocked or disconnected meanwhile. It
+/// requests another type, so it never takes an item.
 fn disturb(server: &Server, queue: &Queue, is_over: &AtomicBool) -> io::Result<()> {
     let waits = if queue.put.starts_with('Z') { ["BLPOP", "q", "0"] } else { ["BZPOPMIN", "q", "0"] };
     let mut killer = server.connect()?;
@@ -168,7 +168,7 @@ fn check(queue: &Queue, taken: &[Vec<usize>], item_count: usize) -> Result<(), V
         return violation(format!("{lost} was put in and never taken"));
     }
     if counts.len() != items().count() {
-        return violation("something was taken that nobody put in".to_owned());
+        return violation("an item was taken that was never put in".to_owned());
     }
     for (consumer, numbers) in taken.iter().enumerate().filter(|_| queue.keeps_order) {
         for producer in 0..PRODUCER_COUNT {
@@ -199,7 +199,7 @@ fn words(template: &str, number: usize, consumer: usize) -> Vec<String> {
     template.split(' ').map(fill).collect()
 }
 
-/// The last text of an answer that is a number, however deep.
+/// Returns the last text of a reply that is a number, at any depth.
 fn last_number(reply: &Reply) -> Option<usize> {
     match reply {
         Reply::List(_, items) => items.iter().rev().find_map(last_number),
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(found(all(vec![1])), Err("BLPOP: 0 was put in and never taken".to_owned()));
         assert_eq!(
             found(all(vec![0, 1, 77])),
-            Err("BLPOP: something was taken that nobody put in".to_owned())
+            Err("BLPOP: an item was taken that was never put in".to_owned())
         );
         let out_of_order = "BLPOP: consumer 0 got items of producer 0 out of order";
         assert_eq!(found(all(vec![1, 0])), Err(out_of_order.to_owned()));

@@ -1,4 +1,5 @@
-//! Records a history: clients on threads of their own, each with several connections that all have a command under way.
+//! Records a history: clients on separate threads, each with several connections that all have a command
+//! outstanding.
 
 use std::io;
 use std::sync::Barrier;
@@ -13,18 +14,18 @@ use crate::connection::{Connection, encode};
 use crate::random::Random;
 use crate::server::Server;
 
-/// How a history is made.
+/// Plan of a history.
 #[derive(Clone)]
 pub struct Plan<M> {
-    /// Threads.
+    /// Number of threads.
     pub client_count: usize,
-    /// Connections of each; a thread sends on all of them before it reads from any.
+    /// Connections per thread. A thread sends on all of them before it reads from any.
     pub connection_count: usize,
-    /// Commands of each connection.
+    /// Commands per connection.
     pub command_count: usize,
-    /// Keys in use.
+    /// Number of keys.
     pub key_count: usize,
-    /// Makes a command, given the number of keys and a number that is not used again.
+    /// Makes a command from the number of keys and a number that is not used again.
     pub make: M,
 }
 
@@ -32,19 +33,21 @@ pub struct Plan<M> {
 type Make = fn(&mut Random, usize, i64) -> Op;
 
 impl Plan<Make> {
-    /// Long histories of commands of one key.
+    /// Long histories of commands on one key.
     pub const SINGLE: Plan<Make> =
         Plan { client_count: 6, connection_count: 3, command_count: 20, key_count: 3, make: choose::single };
-    /// Short ones of commands of several.
+    /// Short histories of commands on several keys.
     pub const SEVERAL: Plan<Make> =
         Plan { client_count: 4, connection_count: 3, command_count: 10, key_count: 4, make: choose::any };
 }
 
-/// Commands on single keys that expire meanwhile. Few of them overlap, for each expiry may pass at any moment.
+/// Commands on single keys that expire during the history. Few of them overlap, because each expiry may pass
+/// at any moment.
 pub const WITH_EXPIRIES: Plan<fn(&mut Random, usize, i64) -> Timed> =
     Plan { client_count: 4, connection_count: 2, command_count: 15, key_count: 5, make: Timed::choose };
 
-/// Short histories of these commands on collections, of few clients: many orders explain what is added and not looked at.
+/// Short histories of these commands on collections, with few clients: additions that are never read fit many
+/// orders.
 pub fn of_collections(
     verbs: &'static [Verb],
 ) -> Plan<impl Fn(&mut Random, usize, i64) -> Act + Clone + Send> {
@@ -52,17 +55,17 @@ pub fn of_collections(
     Plan { client_count: 4, connection_count: 1, command_count: 15, key_count: 3, make }
 }
 
-/// Counts moments for all threads: a call before another's return gets the smaller number.
+/// A logical clock for all threads: a call before another call's return gets the smaller number.
 struct Clock(AtomicU64);
 
 impl Clock {
     fn tick(&self) -> u64 {
-        // SeqCst: one order of all moments, which is what makes them comparable between threads.
+        // SeqCst: a single order of all moments makes them comparable between threads.
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
-/// Empties the server and records one history on it.
+/// Flushes the server and records one history on it.
 pub fn record<C, M>(server: &Server, plan: &Plan<M>, seed: u64) -> io::Result<Vec<Operation<C>>>
 where
     C: Command<Output: Send> + Send,
@@ -96,7 +99,7 @@ where
     let aftermaths: Vec<Operation<C>> = aftermaths
         .enumerate()
         .map(|(index, (called_at, op, output))| {
-            // Each of them waits for none of the others.
+            // Expiries are independent of each other.
             let client = client_count + index;
             Operation { client, called_at, returned_at: u64::MAX, op, output }
         })
@@ -115,7 +118,7 @@ fn run_client<C: Command, M: Fn(&mut Random, usize, i64) -> C>(
 ) -> io::Result<Vec<Operation<C>>> {
     let connections: io::Result<Vec<Connection>> =
         (0..plan.connection_count).map(|_| server.connect()).collect();
-    // Before a failed connection is reported: the others wait here for everybody.
+    // Before a failed connection is reported, because the other threads wait here for all clients.
     start.wait();
     let mut connections = connections?;
     let mut operations = Vec::with_capacity(plan.connection_count * plan.command_count);
@@ -131,7 +134,7 @@ fn run_client<C: Command, M: Fn(&mut Random, usize, i64) -> C>(
             let reply = connections[index].receive()?.reply;
             let returned_at = clock.tick();
             let output = op.read(&reply).ok_or_else(|| {
-                io::Error::other(format!("{} was answered with {reply:?}", op.request().join(" ")))
+                io::Error::other(format!("{} got the reply {reply:?}", op.request().join(" ")))
             })?;
             let client = client * plan.connection_count + index;
             operations.push(Operation { client, called_at, returned_at, op, output });

@@ -1,8 +1,9 @@
-//! Looks for an order of the commands of a history that explains it: Wing and Gong's search with Lowe's memory of what
-//! was tried ("Testing for linearizability", 2017).
+//! Searches for an order of the commands of a history that explains it: Wing and Gong's search with Lowe's
+//! cache of visited states ("Testing for linearizability", 2017).
 //!
-//! Invariants: commands are taken in an order in which none comes before one that was answered before it was asked.
-//! Cost: exponential in how many commands overlap, at worst; linear in the length of a history of few clients.
+//! Invariants: in the order taken, no command precedes one that returned before it was called.
+//! Cost: exponential in the number of overlapping commands in the worst case; linear in the length of a
+//! history of few clients.
 
 use std::collections::HashSet;
 use std::fmt::{self, Debug, Write};
@@ -11,43 +12,43 @@ use std::hash::Hash;
 use super::store::Key;
 use crate::reply::Reply;
 
-/// What a history is made of.
+/// A command of a history.
 pub trait Command: Clone + Debug {
-    /// What the store holds; its default is the empty store.
+    /// State of the store; the default is the empty store.
     type State: Clone + Default + Eq + Hash;
-    /// What is answered.
+    /// Output of a command.
     type Output: Clone + Debug + PartialEq;
 
-    /// Does it: changes the state and gives the answer.
+    /// Applies the command to the state and returns its output.
     fn apply(&self, state: &mut Self::State) -> Self::Output;
-    /// The keys it names.
+    /// Returns the keys of the command.
     fn keys(&self) -> Vec<Key>;
-    /// What happens by itself at some time after it was sent, or never: a command with its answer.
+    /// Returns a follow-up command with its output, which takes effect at some time after this one, or never.
     fn aftermath(&self) -> Option<(Self, Self::Output)> {
         None
     }
-    /// The words of its request.
+    /// Returns the words of the request.
     fn request(&self) -> Vec<String>;
-    /// What a reply (RESP2) to it says; `None` if it makes no sense.
+    /// Interprets a reply (RESP2); `None` if it is invalid.
     fn read(&self, reply: &Reply) -> Option<Self::Output>;
 }
 
 /// One command of a history.
 #[derive(Clone, Debug)]
 pub struct Operation<C: Command> {
-    /// Which connection asked.
+    /// Connection that sent the command.
     pub client: usize,
-    /// A moment before it was sent; only the order of moments matters.
+    /// A moment before the request was sent; only the order of moments matters.
     pub called_at: u64,
-    /// A moment after its reply was there.
+    /// A moment after the reply arrived.
     pub returned_at: u64,
-    /// What was asked.
+    /// The command.
     pub op: C,
-    /// What was answered.
+    /// Its output.
     pub output: C::Output,
 }
 
-/// A history without an explanation: the commands around the place where the search got no further.
+/// A history without an explanation: the commands around the point where the search stopped.
 #[derive(Debug)]
 pub struct NotLinearisable<C: Command> {
     explained_count: usize,
@@ -56,12 +57,12 @@ pub struct NotLinearisable<C: Command> {
 
 const SHOWN_MAX: usize = 24;
 
-/// Checks a history of commands on any keys. The store was empty before.
+/// Checks a history of commands on any keys, from an empty store.
 pub fn check<C: Command>(history: &[Operation<C>]) -> Result<(), NotLinearisable<C>> {
     Search::new(history).run()
 }
 
-/// Checks a history of commands on one key each, key by key: as strong, and much cheaper.
+/// Checks a history of single-key commands key by key: equally strong, and much cheaper.
 pub fn check_each_key<C: Command>(history: &[Operation<C>]) -> Result<(), NotLinearisable<C>> {
     let mut keys: Vec<Key> = history.iter().flat_map(|operation| operation.op.keys()).collect();
     keys.sort_unstable();
@@ -73,7 +74,7 @@ pub fn check_each_key<C: Command>(history: &[Operation<C>]) -> Result<(), NotLin
     })
 }
 
-/// A call or a return in the list of what happened, linked so that a command can be taken out and put back.
+/// A call or a return in the list of events, linked so that a command can be removed and reinserted.
 #[derive(Clone, Copy)]
 struct Event {
     operation: usize,
@@ -88,21 +89,21 @@ const HEAD: usize = 0;
 struct Search<'a, C: Command> {
     history: &'a [Operation<C>],
     events: Vec<Event>,
-    /// For each operation, its return in `events`.
+    /// For each operation, the index of its return in `events`.
     returns: Vec<usize>,
     tried: HashSet<(Vec<u64>, C::State)>,
     taken: Vec<u64>,
     state: C::State,
     /// The calls taken, with the state before each.
     path: Vec<(usize, C::State)>,
-    /// The operations of the longest path so far.
+    /// Bit set of the operations of the longest path so far.
     best: Vec<u64>,
     best_count: usize,
 }
 
 impl<'a, C: Command> Search<'a, C> {
     fn new(history: &'a [Operation<C>]) -> Search<'a, C> {
-        // Calls first where moments are equal: then the two commands count as overlapping.
+        // Calls first if moments are equal: then the two commands count as overlapping.
         let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(history.len() * 2);
         for (index, operation) in history.iter().enumerate() {
             moments.push((operation.called_at, false, index));
@@ -147,7 +148,7 @@ impl<'a, C: Command> Search<'a, C> {
                 at = if self.try_take(at, event.operation) { self.events[HEAD].next } else { event.next };
                 continue;
             }
-            // A command has returned that is not explained: what was taken last was wrong.
+            // An unexplained command has returned: the last command taken was wrong.
             let Some((call, state)) = self.path.pop() else {
                 return Err(self.failure());
             };
@@ -158,7 +159,7 @@ impl<'a, C: Command> Search<'a, C> {
         Ok(())
     }
 
-    /// Takes a command next if its answer fits and this was not tried before.
+    /// Takes a command next if its output fits and the resulting state was not visited before.
     fn try_take(&mut self, call: usize, operation: usize) -> bool {
         let mut state = self.state.clone();
         if self.history[operation].op.apply(&mut state) != self.history[operation].output {
@@ -203,7 +204,7 @@ impl<'a, C: Command> Search<'a, C> {
         let is_open = |index: &usize| self.best[index / 64] & (1 << (index % 64)) == 0;
         let mut open: Vec<usize> = (0..self.history.len()).filter(is_open).collect();
         open.sort_by_key(|index| self.history[*index].called_at);
-        // The first that can't be explained, and all that overlap it.
+        // The first unexplained command, and all that overlap it.
         let stuck = open
             .iter()
             .min_by_key(|index| self.history[**index].returned_at)
@@ -224,7 +225,7 @@ impl<C: Command> fmt::Display for NotLinearisable<C> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "no order explains this history; {} commands were explained, these not all:",
+            "no order explains this history; {} commands were explained, but not all of these:",
             self.explained_count
         )?;
         for Operation { client, called_at, returned_at, op, output } in &self.around {

@@ -1,5 +1,5 @@
-//! Planted faults: a simulated store that is right, or wrong in one of the ways a multi-threaded server goes wrong, under
-//! a random interleaving. The search must accept the right one always and catch each of the others.
+//! Planted faults: a simulated store under a random interleaving, either correct or with one typical fault of
+//! a multi-threaded server. The search must accept the correct store always and catch each fault.
 
 use super::search::{Command, Operation, check, check_each_key};
 use super::store::{Op, Output, State, choose};
@@ -9,21 +9,21 @@ const CLIENT_COUNT: usize = 5;
 const OPERATION_COUNT: usize = 120;
 const KEY_COUNT: usize = 3;
 
-/// How the store goes wrong.
+/// Fault of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     None,
     /// INCR reads, and writes later: an update can be lost.
     TornIncrement,
-    /// MSET writes its keys one after the other.
+    /// MSET writes its keys one at a time.
     TornMultiSet,
-    /// A read may be answered from the state before it was asked.
+    /// A read may return the state before its call.
     StaleRead,
     /// RENAME removes the old key before it writes the new one.
     TornRename,
 }
 
-/// A command under way: the steps it still has to do, each at a moment of its own.
+/// A command in progress, with its remaining steps, each at a separate moment.
 struct Running {
     op: Op,
     called_at: u64,
@@ -87,7 +87,7 @@ fn simulate(seed: u64, fault: Fault, make: fn(&mut Random, usize, i64) -> Op) ->
     history
 }
 
-/// The steps in which a store with that fault does a command; one step is atomic.
+/// Returns the atomic steps of a command in a store with that fault.
 fn steps_of(op: &Op, fault: Fault) -> Vec<Op> {
     match (op, fault) {
         (Op::Increment(key), Fault::TornIncrement) => vec![Op::Get(*key), Op::Set(*key, 0)],

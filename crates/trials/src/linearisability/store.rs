@@ -1,15 +1,15 @@
-//! The sequential store: what each command does and answers when nothing else happens at the same time.
+//! The sequential store: the effect and output of each command in isolation.
 
 use super::search::Command;
 use crate::reply::Reply;
 
-/// How many keys a history may use.
+/// Maximum number of keys of a history.
 pub const KEY_COUNT_MAX: usize = 8;
 
 /// One of the few keys of a history.
 pub type Key = usize;
 
-/// What every key holds; numbers only.
+/// Values of all keys; numbers only.
 pub type State = [Option<i64>; KEY_COUNT_MAX];
 
 /// A command.
@@ -27,9 +27,9 @@ pub enum Op {
     SetIfEqual {
         /// The key.
         key: Key,
-        /// What it must hold.
+        /// Required current value.
         expected: i64,
-        /// What it holds then.
+        /// New value.
         value: i64,
     },
     /// INCR
@@ -38,7 +38,7 @@ pub enum Op {
     GetDelete(Key),
     /// DEL
     Delete(Vec<Key>),
-    /// FLUSHALL, where there are no other keys
+    /// FLUSHALL, if there are no other keys
     Flush(Vec<Key>),
     /// EXISTS
     Exists(Vec<Key>),
@@ -56,16 +56,16 @@ pub enum Op {
     Copy(Key, Key),
 }
 
-/// What a command answers.
+/// Output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// One value.
     Value(Option<i64>),
-    /// Several.
+    /// Several values.
     Values(Vec<Option<i64>>),
-    /// A count, or 1 and 0 for done and not done.
+    /// A count, or 1 and 0 for success and failure.
     Count(i64),
-    /// OK, or nil for not done.
+    /// OK, or nil for failure.
     Done(bool),
     /// The error of RENAME and RENAMENX.
     NoSuchKey,
@@ -212,12 +212,12 @@ impl Command for Op {
     }
 }
 
-/// Makes commands with few keys and values that tell them apart.
+/// Makes commands with few keys and distinguishable values.
 pub mod choose {
     use super::{Key, Op};
     use crate::random::Random;
 
-    /// A command of one key. `unique` is a value that no other command writes.
+    /// Chooses a single-key command. `unique` is a value that no other command writes.
     pub fn single(random: &mut Random, key_count: usize, unique: i64) -> Op {
         let key = random.below(key_count);
         match random.below(14) {
@@ -231,7 +231,7 @@ pub mod choose {
         }
     }
 
-    /// A command of one or several keys.
+    /// Chooses a command on one or several keys.
     pub fn any(random: &mut Random, key_count: usize, unique: i64) -> Op {
         let (from, to) = (random.below(key_count), random.below(key_count));
         match random.below(14) {
@@ -247,7 +247,7 @@ pub mod choose {
         }
     }
 
-    /// Two or more different keys, in any order.
+    /// Returns two or more different keys, in any order.
     fn some(random: &mut Random, key_count: usize) -> Vec<Key> {
         let mut keys: Vec<Key> = (0..key_count).collect();
         random.shuffle(&mut keys);

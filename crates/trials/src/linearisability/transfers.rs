@@ -1,7 +1,7 @@
-//! Bank transfers with WATCH and MULTI, for each type: whoever looks at all accounts in a transaction finds the sum that
-//! was paid in, and no account overdrawn.
+//! Bank transfers with WATCH and MULTI, for each type: a transaction that reads all accounts finds the
+//! initial sum, and no account is overdrawn.
 //!
-//! An account is a key whose balance is a number, a field, a score, or how many elements there are.
+//! An account is a key whose balance is a number, a field, a score, or the number of elements.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,22 +17,22 @@ const BALANCE: i64 = 3;
 const PAYER_COUNT: usize = 4;
 const AUDITOR_COUNT: usize = 2;
 
-/// How a type keeps accounts. `{}` stands for a key's name, `{to}` for the other key's, and `{n}` for a number that no
-/// other command has.
+/// Commands of a type used for accounts. `{}` stands for a key's name, `{to}` for the other key's, and `{n}`
+/// for a number that no other command has.
 pub struct Ledger {
-    /// What reports call it.
+    /// Name in reports.
     pub name: &'static str,
-    /// Pays one in.
+    /// Adds one unit.
     pay_in: &'static str,
-    /// Takes one out.
+    /// Removes one unit.
     take_out: &'static str,
-    /// Tells the balance.
+    /// Returns the balance.
     balance: &'static str,
-    /// Moves one at once; else it is taken out and paid in by a transaction.
+    /// Moves one unit in one command; if absent, a transaction removes and adds it.
     moves: Option<&'static str>,
 }
 
-/// A ledger of each type that can take something out again.
+/// A ledger of each type whose elements can be removed.
 pub static LEDGERS: &[Ledger] = &[
     Ledger {
         name: "strings",
@@ -72,7 +72,7 @@ pub static LEDGERS: &[Ledger] = &[
     },
 ];
 
-/// Makes `transfer_count` transfers a payer, while auditors look.
+/// Makes `transfer_count` transfers per payer, while auditors read.
 pub fn transfers_keep_the_sum(
     server: &Server,
     ledger: &Ledger,
@@ -105,7 +105,7 @@ pub fn transfers_keep_the_sum(
     })
 }
 
-/// Pays from random accounts to others. How often the transaction went through.
+/// Transfers between random accounts. Returns the number of successful transactions.
 fn pay(server: &Server, ledger: &Ledger, payer: usize, transfer_count: usize) -> io::Result<usize> {
     let mut connection = server.connect()?;
     let mut random = Random::new(payer as u64);
@@ -139,7 +139,7 @@ fn pay(server: &Server, ledger: &Ledger, payer: usize, transfer_count: usize) ->
     Ok(carried_out_count)
 }
 
-/// Looks at all accounts in a transaction, again and again. What it found wrong.
+/// Repeatedly reads all accounts in a transaction. Returns the first violation.
 fn audit(server: &Server, ledger: &Ledger, is_over: &AtomicBool) -> io::Result<Option<String>> {
     let mut connection = server.connect()?;
     while !is_over.load(Ordering::Relaxed) {
@@ -148,11 +148,11 @@ fn audit(server: &Server, ledger: &Ledger, is_over: &AtomicBool) -> io::Result<O
             connection.call(&words(ledger.balance, account, account, 0, 0))?;
         }
         let Reply::List(_, answers) = connection.call(&["EXEC"])?.reply else {
-            return Err(io::Error::other("an audit watches nothing, and still was given up"));
+            return Err(io::Error::other("an audit watches no key, but its transaction was aborted"));
         };
         let balances: Vec<i64> = answers.iter().map(number_of).collect::<io::Result<_>>()?;
         if balances.iter().sum::<i64>() != ACCOUNT_COUNT as i64 * BALANCE {
-            return Ok(Some(format!("money was made or lost: {balances:?}")));
+            return Ok(Some(format!("the sum of the balances changed: {balances:?}")));
         }
         if balances.iter().any(|balance| *balance < 0) {
             return Ok(Some(format!("an account is overdrawn: {balances:?}")));
@@ -176,7 +176,7 @@ fn words(template: &str, account: usize, to: usize, number: i64, left: i64) -> V
     template.split(' ').map(fill).collect()
 }
 
-/// The number that an answer says; none is 0.
+/// Returns the number in a reply; no number is 0.
 fn number_of(reply: &Reply) -> io::Result<i64> {
     match reply {
         Reply::Null => Some(0),

@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     Case::elements("FLUSHDB", &["MSET {k# v#}*N"], "FLUSHDB").up_to(8.0, EMPTY_SLOTS),
     Case::elements("FLUSHALL SYNC", &["MSET {k# v#}*N"], "FLUSHALL SYNC").up_to(8.0, EMPTY_SLOTS),
     Case::arguments("FLUSHALL of small collections", &[MIXED], "FLUSHALL").up_to(12.0, EMPTY_SLOTS),
-    Case::elements("SWAPDB", &["MSET {k# v#}*N"], "10: SWAPDB 0 1").up_to(400.0, "the databases of every slot are exchanged"),
+    Case::elements("SWAPDB", &["MSET {k# v#}*N"], "10: SWAPDB 0 1").up_to(400.0, "the databases of every slot are swapped"),
     Case::elements("DBSIZE", &["MSET {k# v#}*N"], "10: DBSIZE"),
     Case::elements("OBJECT ENCODING", &["SADD s {m#}*N"], "100: OBJECT ENCODING s"),
     Case::elements("MEMORY USAGE of all samples", &["HSET h {f# v#}*N"], "MEMORY USAGE h SAMPLES 0"),
@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case] = &[
     Case::arguments("PUBSUB NUMSUB", &[], "PUBSUB NUMSUB {c#}*N"),
     Case::arguments("PUBLISH, deep pipeline", &[], "N: PUBLISH c# x"),
 
-    Case::arguments("COMMAND INFO of many", &[], "COMMAND INFO {get}*N/10").up_to(4.0, "texts are made for each answer"),
+    Case::arguments("COMMAND INFO of many", &[], "COMMAND INFO {get}*N/10").up_to(4.0, "texts are formatted for each reply"),
     Case::arguments("CONFIG GET of many", &[], "CONFIG GET {max#*}*N/100"),
     Case::arguments("INFO of many sections", &[], "INFO {clients}*N"),
     Case::arguments("CLIENT LIST by many ids", &[], "CLIENT LIST ID {1#%7}*N"),

@@ -5,7 +5,7 @@ use super::{Case, SLOTS};
 /// N entries with the ids 1-0 to N-0.
 const ENTRIES: &str = "N: XADD s #-1 name v#";
 
-/// A group to which all of them are delivered.
+/// A group to which all entries are delivered.
 const PENDING: &str = "XGROUP CREATE s g 0 ; XREADGROUP GROUP g c COUNT N STREAMS s >";
 
 /// Cases of streams.

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::bytes("GETSET of a long string", &["SET k x^N"], "GETSET k y^N"),
     Case::bytes("GETDEL of a long string", &["SET k x^N"], "GETDEL k"),
     Case::bytes("APPEND of a long string", &["SET k x"], "APPEND k x^N"),
-    Case::bytes("APPEND to a long string", &["SET k x^N"], "APPEND k x").up_to(10.0, "the first one copies it to where it can grow"),
+    Case::bytes("APPEND to a long string", &["SET k x^N"], "APPEND k x").up_to(10.0, "the first APPEND copies the string"),
     Case::arguments("APPEND, again and again", &[], "N: APPEND k 0123456789"),
     Case::bytes("SETRANGE of a long string", &[], "SETRANGE k 100 x^N"),
     Case::bytes("SETRANGE far behind the end", &[], "SETRANGE k N x"),

@@ -1,5 +1,6 @@
-//! Large collections: enough members for many leaves, nodes and several levels of a tree, above all in a server that was
-//! built with the feature `tiny`. Keys are named after their type, so that few requests meet the wrong one.
+//! Large collections: enough members for many leaves, nodes and several tree levels, in particular in a
+//! server built with the feature `tiny`. Keys are named after their type, so that few requests meet a wrong
+//! type.
 
 use super::Family;
 

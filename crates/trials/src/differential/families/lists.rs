@@ -1,4 +1,4 @@
-//! Lists, and what orders them: SORT belongs to sets and sorted sets too, but its results are lists.
+//! Lists and SORT. SORT also applies to sets and sorted sets, but its results are lists.
 
 use super::Family;
 
