@@ -105,7 +105,7 @@ pub struct Contender {
 pub struct Ratio {
     /// The server compared with.
     pub baseline: String,
-    /// What is compared.
+    /// The compared measure.
     pub measure: Measure,
     /// This server's value divided by the baseline's.
     pub ratio: Estimate,

@@ -112,7 +112,7 @@ impl Workload {
     pub fn named(name: &str) -> Result<Self, BenchError> {
         let named = named().find(|named| named.name == name).ok_or_else(|| {
             let names: Vec<&str> = self::named().map(|named| named.name).collect();
-            BenchError::usage(format!("unknown workload '{name}'; there are {}", names.join(", ")))
+            BenchError::usage(format!("unknown workload '{name}'; available: {}", names.join(", ")))
         })?;
         Ok(Self {
             name: named.name.to_owned(),

@@ -47,7 +47,7 @@ fn errors_are_shown_and_end_in_failure() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(samples(&report, "fake")[0]["error_count"], 100);
     let remark = report["remarks"][0].as_str().unwrap();
-    assert!(remark.contains("100 error replies") && remark.contains("knows no LPUSH"), "{remark}");
+    assert!(remark.contains("100 error replies") && remark.contains("does not implement LPUSH"), "{remark}");
     assert!(String::from_utf8_lossy(&output.stdout).contains(remark), "the remark is on the terminal too");
 
     let (output, _) =

@@ -212,7 +212,7 @@ impl Trial {
         let only_reads = case.commands().all(|name| readers.contains(&name));
         // A read-only case is set up once for all rounds.
         let (set_up_count, rounds) = if only_reads { (1, plan.rounds) } else { (plan.rounds, 1) };
-        let not_known = || case.error("is not known");
+        let not_known = || case.error("unknown command");
         for _ in 0..set_up_count {
             for (place, size) in [small, large].into_iter().enumerate() {
                 let sample = ours.sample(case, size, rounds, only_reads)?;

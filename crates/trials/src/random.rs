@@ -23,7 +23,7 @@ impl Random {
 
     /// Returns a number below `bound`, which must not be 0. The bias is below 2^-40 for the bounds in use.
     pub fn below(&mut self, bound: usize) -> usize {
-        assert!(bound > 0, "there is no number below 0");
+        assert!(bound > 0, "the bound must not be 0");
         (self.next_u64() % bound as u64) as usize
     }
 

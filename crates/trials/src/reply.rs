@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
 
 fn number(text: &[u8]) -> Result<i64, Stop> {
     let text = String::from_utf8_lossy(text);
-    text.parse().map_err(|_| Stop::Malformed(format!("{text:?} is no integer")))
+    text.parse().map_err(|_| Stop::Malformed(format!("{text:?} is not an integer")))
 }
 
 /// Formats bytes as redis-cli does, truncated after 200 bytes.

@@ -3,7 +3,7 @@
 //! The only test that depends on time: factors are generous, low quartiles are compared, and a case over a
 //! limit is measured again, later, before it counts.
 
-#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+#![allow(clippy::unwrap_used)] // A failure here fails the test.
 
 use trials::cost::report::Form;
 use trials::cost::{Allowance, Plan, audit, coverage};

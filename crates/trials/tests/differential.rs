@@ -48,7 +48,7 @@ fn a_difference_is_noticed_and_cut_down() {
     let Some([valkey, redis]) = programs_or_skip(programs) else { return };
     let recipe = Recipe::new(Some("strings"), SEQUENCE_LENGTH).unwrap();
     let mut contest = Contest::start(&valkey, &redis, None).unwrap();
-    // Redis 8.0 knows neither IFEQ nor DELIFEQ.
+    // Redis 8.0 has neither IFEQ nor DELIFEQ.
     let mismatch = (0..50).find_map(|seed| contest.play(&recipe.make(seed)).unwrap()).unwrap().to_string();
     let requests = mismatch.lines().filter(|line| line.starts_with("    ")).count();
     assert!((1..=3).contains(&requests), "{mismatch}");
@@ -139,7 +139,7 @@ fn every_command_of_every_type_is_played() {
     let mut missing = BTreeSet::new();
     for category in CATEGORIES {
         let listed = connection.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", category]).unwrap();
-        let Reply::List(_, names) = listed.reply else { panic!("COMMAND LIST gave no list") };
+        let Reply::List(_, names) = listed.reply else { panic!("COMMAND LIST returned no list") };
         assert!(!names.is_empty(), "there is no command in {category}");
         for name in names {
             let Reply::Bulk(name) = name else { panic!("a name is a string") };
@@ -155,8 +155,8 @@ fn every_command_of_every_type_is_played() {
 
 /// Intended differences between the command tables.
 const DECIDED: &[command_table::Exception] = &[
-    ("function|flush", "flags", "there are no functions to write yet"),
-    ("function|flush", "categories", "there are no functions to write yet"),
+    ("function|flush", "flags", "functions are not implemented yet"),
+    ("function|flush", "categories", "functions are not implemented yet"),
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 //! requests of other connections. Replies must be equal everywhere. Pauses that matter last until `CLIENT
 //! UNPAUSE`, so that a slow machine changes nothing; only a pause of all commands must end by itself.
 
-#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+#![allow(clippy::unwrap_used)] // A failure here fails the test.
 
 use std::io;
 use std::time::Duration;

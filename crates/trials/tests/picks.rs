@@ -3,7 +3,7 @@
 //! Frequencies are judged by chi-square. The bound is generous: servers may be somewhat unfair by design (a
 //! pick chooses a bucket, then an entry in it), but a member that is never picked, or always, is far beyond
 //! it.
-#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+#![allow(clippy::unwrap_used)] // A failure here fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -112,7 +112,7 @@ fn mixed(n: usize) -> String {
 fn texts(reply: Reply) -> Vec<String> {
     let text = |reply: Reply| match reply {
         Reply::Bulk(text) => String::from_utf8(text).unwrap(),
-        other => panic!("{other:?} is no member"),
+        other => panic!("{other:?} is not a member"),
     };
     match reply {
         Reply::List(_, items) => items.into_iter().map(text).collect(),
@@ -139,7 +139,7 @@ fn check_picks(connection: &mut Connection, of: &Collection) -> io::Result<()> {
         let picked = texts(connection.call(&[of.pick, "k", &format!("-{PICKS_A_CALL}")])?.reply);
         assert_eq!(picked.len(), PICKS_A_CALL, "{}", of.name);
         for member in picked {
-            *counts.get_mut(&member).unwrap_or_else(|| panic!("{}: {member} is no member", of.name)) += 1;
+            *counts.get_mut(&member).unwrap_or_else(|| panic!("{}: {member} is not a member", of.name)) += 1;
         }
     }
     let unfairness = unfairness(counts.values().copied());
@@ -175,7 +175,7 @@ fn check_pops(
         assert_eq!(popped.len() + left.len(), member_count);
         for member in popped {
             assert!(!left.contains(&member), "{member} was popped but is still present");
-            *counts.get_mut(&member).unwrap_or_else(|| panic!("{member} is no member")) += 1;
+            *counts.get_mut(&member).unwrap_or_else(|| panic!("{member} is not a member")) += 1;
         }
     }
     let unfairness = unfairness(counts.values().copied());
@@ -195,7 +195,7 @@ fn check_random_key(connection: &mut Connection) -> io::Result<()> {
     }
     for _ in 0..KEY_COUNT * PICKS_EACH / 4 {
         let picked = texts(connection.call(&["RANDOMKEY"])?.reply).remove(0);
-        *counts.get_mut(&picked).unwrap_or_else(|| panic!("{picked} is no key")) += 1;
+        *counts.get_mut(&picked).unwrap_or_else(|| panic!("{picked} is not a key")) += 1;
     }
     let unfairness = unfairness(counts.values().copied());
     println!("RANDOMKEY: unfairness {unfairness:.2}");

@@ -249,7 +249,7 @@ pub static SUITES: &[&Suite] = &[&headline::SUITE];
 pub fn by_name(name: &str) -> Result<&'static Suite, BenchError> {
     SUITES.iter().find(|suite| suite.name == name).copied().ok_or_else(|| {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
-        BenchError::usage(format!("unknown suite '{name}'; there are {}", names.join(", ")))
+        BenchError::usage(format!("unknown suite '{name}'; available: {}", names.join(", ")))
     })
 }
 

@@ -75,7 +75,7 @@ pub fn run(suite: &Suite, options: &SuiteOptions) -> Result<SuiteOutcome, BenchE
         if !suite.sections.iter().any(|section| section.name == name) {
             let names: Vec<&str> = suite.sections.iter().map(|section| section.name).collect();
             return Err(BenchError::usage(format!(
-                "unknown section '{name}'; there are {}",
+                "unknown section '{name}'; available: {}",
                 names.join(", ")
             )));
         }
@@ -389,7 +389,7 @@ impl Runner<'_> {
             Err(error @ BenchError::Server { .. }) => {
                 self.outcome.failures.push(error.to_string());
                 if self.options.shows_progress {
-                    eprintln!("{} left out: {error}", spec.name);
+                    eprintln!("{} skipped: {error}", spec.name);
                 }
                 Ok(None)
             }

@@ -104,7 +104,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>, behaviour: &Behaviour) {
                 Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
                 None => b"$-1\r\n".to_vec(),
             },
-            _ => format!("-ERR the fake server knows no {name}\r\n").into_bytes(),
+            _ => format!("-ERR the fake server does not implement {name}\r\n").into_bytes(),
         };
         drop(state);
         if writer.write_all(&reply).is_err() {

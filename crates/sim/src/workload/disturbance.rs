@@ -93,7 +93,7 @@ fn stall(world: &World, _: &str, mut random: Random) {
 }
 
 fn limit_descriptors(world: &World, _: &str, mut random: Random) {
-    let network = Network::current().expect("there is a network");
+    let network = Network::current().expect("the simulation has a network");
     let most = network.descriptor_limit();
     while world.is_at_work() {
         network.limit_descriptors(network.descriptor_count() + random.below(4));

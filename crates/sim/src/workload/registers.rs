@@ -100,7 +100,7 @@ fn run<C: Command>(
             let returned_at = world.tick();
             let output = op.read(&reply);
             let output =
-                output.unwrap_or_else(|| panic!("{} is answered with {reply:?}", op.request().join(" ")));
+                output.unwrap_or_else(|| panic!("{} got the reply {reply:?}", op.request().join(" ")));
             lock(history).push(Operation { client, called_at, returned_at, op, output });
             done_count += 1;
         }

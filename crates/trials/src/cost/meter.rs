@@ -44,7 +44,7 @@ impl Meter {
     /// Returns the names of the read-only commands.
     pub fn readonly_commands(&self) -> io::Result<BTreeSet<String>> {
         let Reply::List(_, commands) = self.server.connect()?.call(&["COMMAND"])?.reply else {
-            return Err(io::Error::other("COMMAND gives no list"));
+            return Err(io::Error::other("COMMAND returns no list"));
         };
         let readonly = commands.into_iter().filter_map(|command| {
             let Reply::List(_, parts) = command else { return None };

@@ -6,7 +6,7 @@
 //! SADD k {m# }*N/2                             words in braces, N/2 times
 //! SET k x^N                                    one word of N bytes, `x` repeated; `?^N`: random bytes
 //! LTRIM k 10 -N/2                              numbers
-//! # #*8 #%10    ~ ~%100                        in repetitions: the number of the repetition, and a random one; `~~` is a `~`
+//! # #*8 #%10    ~ ~%100                        number of the repetition; random number; `~~` is a `~`
 //! ```
 //! Invariant: the same line and size give the same bytes.
 

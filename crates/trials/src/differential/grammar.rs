@@ -28,7 +28,7 @@ impl Rule {
         let tokens = tokens(line);
         let mut at = 0;
         let rule = parse_rule(&tokens, &mut at);
-        assert_eq!(at, tokens.len(), "something is left over in {line:?}");
+        assert_eq!(at, tokens.len(), "unparsed tokens in {line:?}");
         rule
     }
 

@@ -147,7 +147,7 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
     for database in 0..DATABASE_COUNT {
         connection.call(&["SELECT", &database.to_string()])?;
         let Reply::List(_, keys) = connection.call(&["KEYS", "*"])?.reply else {
-            return Err(io::Error::other("KEYS gave no list"));
+            return Err(io::Error::other("KEYS returned no list"));
         };
         let mut keys: Vec<Vec<u8>> = keys.into_iter().filter_map(blob).collect();
         keys.sort();
@@ -156,7 +156,7 @@ fn read_state(connection: &mut Connection) -> io::Result<Vec<KeyState>> {
             let value = read_value(connection, &kind, &key)?;
             let Reply::Integer(expires_at_ms) = connection.call(&[b"PEXPIRETIME", key.as_slice()])?.reply
             else {
-                return Err(io::Error::other("PEXPIRETIME gave no integer"));
+                return Err(io::Error::other("PEXPIRETIME returned no integer"));
             };
             let fields_expire_at_ms = match kind.as_slice() {
                 b"hash" => read_field_expiries(connection, &key)?,
@@ -197,7 +197,7 @@ fn read_value(connection: &mut Connection, kind: &[u8], key: &[u8]) -> io::Resul
 fn read_field_expiries(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<i64>> {
     const FIELDS_A_CALL: usize = 500;
     let Reply::List(_, fields) = connection.call(&[b"HKEYS".as_slice(), key])?.reply else {
-        return Err(io::Error::other("HKEYS gave no list"));
+        return Err(io::Error::other("HKEYS returned no list"));
     };
     let mut fields: Vec<Vec<u8>> = fields.into_iter().filter_map(blob).collect();
     fields.sort();
@@ -207,7 +207,7 @@ fn read_field_expiries(connection: &mut Connection, key: &[u8]) -> io::Result<Ve
         let mut request: Vec<&[u8]> = vec![b"HPEXPIRETIME", key, b"FIELDS", count.as_bytes()];
         request.extend(fields.iter().map(Vec::as_slice));
         let Reply::List(_, times) = connection.call(&request)?.reply else {
-            return Err(io::Error::other("HPEXPIRETIME gave no list"));
+            return Err(io::Error::other("HPEXPIRETIME returned no list"));
         };
         expiries.extend(times.into_iter().filter_map(|time| match time {
             Reply::Integer(ms) => Some(ms),
@@ -222,10 +222,10 @@ fn read_stream(connection: &mut Connection, key: &[u8]) -> io::Result<Vec<u8>> {
     let entries = connection.call(&[b"XRANGE".as_slice(), key, b"-", b"+"])?.reply;
     let mut text = format!("{:?}", without_made_ids(&entries));
     let Reply::List(_, groups) = connection.call(&[b"XINFO".as_slice(), b"GROUPS", key])?.reply else {
-        return Err(io::Error::other("XINFO GROUPS gave no list"));
+        return Err(io::Error::other("XINFO GROUPS returned no list"));
     };
     for group in &groups {
-        let Reply::List(_, parts) = group else { return Err(io::Error::other("a group is no list")) };
+        let Reply::List(_, parts) = group else { return Err(io::Error::other("a group is not a list")) };
         // Name, consumers, pending and last-delivered-id, each after its title.
         let shown: Vec<Reply> = parts.iter().take(8).map(without_made_ids).collect();
         let Some(Reply::Bulk(name)) = parts.get(1) else {

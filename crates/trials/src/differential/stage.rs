@@ -86,7 +86,7 @@ impl<'a> Stage<'a> {
                 connection.call(&["HELLO", "3"])?;
             }
             let Reply::Integer(id) = connection.call(&["CLIENT", "ID"])?.reply else {
-                return Err(io::Error::other("CLIENT ID gave no integer"));
+                return Err(io::Error::other("CLIENT ID returned no integer"));
             };
             participants.push(Participant {
                 connection,
@@ -206,7 +206,7 @@ impl<'a> Stage<'a> {
         let listed =
             self.admin.call(&["CLIENT", "LIST", "ID", &self.participants[participant].id.to_string()])?;
         let (Reply::Bulk(line) | Reply::Simple(line)) = listed.reply else {
-            return Err(io::Error::other("CLIENT LIST gave no text"));
+            return Err(io::Error::other("CLIENT LIST returned no text"));
         };
         let line = String::from_utf8_lossy(&line).into_owned();
         Ok(line.split(' ').filter_map(|field| field.strip_prefix("flags=")).any(|flags| flags.contains('b')))

@@ -143,7 +143,7 @@ fn disturb(server: &Server, queue: &Queue, is_over: &AtomicBool) -> io::Result<(
         }
         let mut victim = server.connect()?;
         let Reply::Integer(id) = victim.call(&["CLIENT", "ID"])?.reply else {
-            return Err(io::Error::other("CLIENT ID gave no number"));
+            return Err(io::Error::other("CLIENT ID returned no number"));
         };
         victim.send(&encode(&waits))?;
         let id = id.to_string();
