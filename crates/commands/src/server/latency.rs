@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_report_names_every_event() {
         assert!(report(&[], 0).contains("off"));
-        assert!(report(&[], 100).contains("nothing"));
+        assert!(report(&[], 100).contains("no latency above"));
         let text = report(&[event(&[(1, 100), (2, 300)])], 100);
         assert!(text.contains("command: 2 times, 200 ms on average, 900 ms at worst"), "{text}");
     }
