@@ -79,7 +79,7 @@ pub struct CaseOutcome {
     pub name: String,
     /// The load.
     pub settings: ReportedSettings,
-    /// Whether the keys were written beforehand, so that a null reply is unexpected.
+    /// Whether a fill has written the keys, so that a null reply is unexpected.
     pub is_filled: bool,
     /// Names of the servers that the others are compared with.
     pub baselines: Vec<String>,

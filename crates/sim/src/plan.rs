@@ -130,7 +130,7 @@ pub struct Plan {
     pub disturbances: Disturbances,
     /// Thread scheduling; `None`: the seed chooses.
     pub schedule: Option<Schedule>,
-    /// Places where threads are stalled.
+    /// Gaps at which threads are stalled.
     pub gap_stalls: GapStalls,
 }
 
@@ -196,7 +196,7 @@ impl Plan {
     }
 }
 
-/// Returns a few stalls at all places, in one plan of three.
+/// Returns a few stalls at all gaps, in one plan of three.
 fn stalls_anywhere(random: &mut Random) -> Vec<(Gap, u64)> {
     const GAPS: &[Gap] = &[
         Gap::LetThrough,
@@ -216,7 +216,7 @@ impl Race {
         Disturbances { changes_threads: self == Self::Threads, ..Disturbances::default() }
     }
 
-    /// Returns the places where threads are stalled, with the percentage of passes that stall.
+    /// Returns the gaps at which threads are stalled, with the percentage of passes that stall.
     fn gaps(self) -> Vec<(Gap, u64)> {
         match self {
             Self::Threads => vec![(Gap::ReceiverChosen, 40), (Gap::LastLook, 5)],

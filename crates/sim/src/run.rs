@@ -125,7 +125,7 @@ fn info(connection: &mut Connection, section: &str, field: &str) -> i64 {
     found.unwrap_or(0)
 }
 
-/// Lists threads that have not ended, and what they wait for.
+/// Lists unfinished threads with the reason of their wait.
 fn waiting(outcome: &Outcome) -> String {
     let alive = outcome.threads.iter().filter(|thread| thread.state != "ended");
     alive.map(|thread| format!("{} is {}", thread.name, thread.state)).collect::<Vec<_>>().join("; ")

@@ -86,7 +86,7 @@ fn step_clock(world: &World, _: &str, mut random: Random) {
 fn stall(world: &World, _: &str, mut random: Random) {
     while world.is_at_work() {
         simulation::sleep_us(random.below(20_000) as u64);
-        // Thread 0 waits for the end; server threads follow, then client threads.
+        // Thread 0 waits for the end; workers follow, then client threads.
         let thread = 1 + random.below(world.plan.thread_count as usize + 2);
         simulation::stall(thread, random.below(100_000) as u64);
     }

@@ -131,7 +131,7 @@ fn consume(server: &Server, queue: &Queue, consumer: usize) -> io::Result<Vec<us
     }
 }
 
-/// Blocks on the queue's key besides the consumers, and is killed, unblocked or disconnected meanwhile. It
+/// Blocks on the queue's key besides the consumers, and is killed, unblocked or disconnected. It
 /// requests another type, so it never takes an item.
 fn disturb(server: &Server, queue: &Queue, is_over: &AtomicBool) -> io::Result<()> {
     let waits = if queue.put.starts_with('Z') { ["BLPOP", "q", "0"] } else { ["BZPOPMIN", "q", "0"] };
