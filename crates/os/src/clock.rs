@@ -1,25 +1,25 @@
-//! Reading time quickly: the processor's time stamp counter, and wall time in milliseconds.
+//! Fast clocks: the processor's time stamp counter, and wall time in milliseconds.
 //!
-//! The counter is used where the kernel itself trusts it as its clock source; elsewhere [`Ticks`] are nanoseconds of
-//! the monotonic clock, at three times the price. Calibration takes [`CALIBRATION`] once in the life of the process, which
-//! makes spans exact to about 10 parts in a million; crates that calibrate to nanoseconds spin for up to 0.2 s.
+//! The counter is used where the kernel itself uses it as its clock source. Elsewhere [`Ticks`] are nanoseconds
+//! of the monotonic clock, at three times the cost. Calibration takes [`CALIBRATION`] once per process, for an
+//! accuracy of about 10 parts per million. Crates that calibrate to nanoseconds spin for up to 0.2 s.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sync::simulation;
 
-/// The first [`Uptime`], so that none is 0.
+/// The lowest [`Uptime`], so that no moment is 0.
 const UPTIME_MIN_MS: i64 = 1;
-/// How long the counter is compared with the monotonic clock.
+/// The time during which the counter is compared with the monotonic clock.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
-/// A moment, in units of the processor's choice. Comparable across threads.
+/// A moment in processor-specific units. Comparable across threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticks(u64);
 
 impl Ticks {
-    /// The present moment; about 8 ns.
+    /// Returns the current time; about 8 ns.
     #[inline]
     #[must_use]
     pub fn now() -> Self {
@@ -29,7 +29,7 @@ impl Ticks {
         })
     }
 
-    /// Nanoseconds from `earlier` to this; 0 if it is later.
+    /// Nanoseconds since `earlier`; 0 if `earlier` is later than `self`.
     #[inline]
     #[must_use]
     pub fn ns_since(self, earlier: Self) -> u64 {
@@ -37,7 +37,7 @@ impl Ticks {
         ((ticks * u128::from(scale().ns_per_tick_32)) >> 32) as u64
     }
 
-    /// The moment `ns` nanoseconds later.
+    /// Adds `ns` nanoseconds.
     #[must_use]
     pub fn plus_ns(self, ns: u64) -> Self {
         let ticks = (u128::from(ns) << 32) / u128::from(scale().ns_per_tick_32);
@@ -58,14 +58,14 @@ impl Ticks {
         (self.uptime_ns() / 1000) as i64
     }
 
-    /// The millisecond of the monotonic clock that this is in.
+    /// Milliseconds of the monotonic clock, rounded down.
     #[inline]
     #[must_use]
     pub fn uptime(self) -> Uptime {
         Uptime(UPTIME_MIN_MS + self.uptime_us() / 1000)
     }
 
-    /// The bare count, for storing in an atomic.
+    /// The raw count, for storing in an atomic.
     #[must_use]
     pub fn to_raw(self) -> u64 {
         self.0
@@ -78,44 +78,45 @@ impl Ticks {
     }
 }
 
-/// A millisecond of the monotonic clock: timers go by it, since the wall clock may be set. It says nothing about the date.
+/// A time in milliseconds of the monotonic clock. Timers use it because the wall clock may be set. It is
+/// unrelated to the date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uptime(i64);
 
 impl Uptime {
-    /// The present millisecond.
+    /// Returns the current time.
     #[inline]
     #[must_use]
     pub fn now() -> Self {
         Ticks::now().uptime()
     }
 
-    /// So many milliseconds later.
+    /// Adds `ms` milliseconds.
     #[must_use]
     pub fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// So much later, in whole milliseconds.
+    /// Adds `time`, in whole milliseconds.
     #[must_use]
     pub fn plus(self, time: Duration) -> Self {
         self.plus_ms(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Milliseconds from `earlier` to this; negative if it is later.
+    /// Milliseconds since `earlier`; negative if `earlier` is later than `self`.
     #[must_use]
     pub fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Microseconds from a moment to the begin of this millisecond; 0 if it is past.
+    /// Microseconds from `moment` to the start of this millisecond; 0 if it has passed.
     #[must_use]
     pub fn us_since(self, moment: Ticks) -> u64 {
         let us = (self.0 - UPTIME_MIN_MS).saturating_mul(1000);
         u64::try_from(us.saturating_sub(moment.uptime_us())).unwrap_or(0)
     }
 
-    /// The bare count, for storing in an atomic. Never 0 for a moment of this process.
+    /// The raw count, for storing in an atomic. Never 0 for a moment of this process.
     #[must_use]
     pub fn to_raw(self) -> i64 {
         self.0
@@ -146,7 +147,7 @@ pub fn unix_micros() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }
 
-/// Calibrates now rather than at the first use: at start-up, before threads are made.
+/// Calibrates now instead of at the first use. Called at start-up, before threads are created.
 pub fn calibrate() {
     let _ = scale();
 }
@@ -166,7 +167,7 @@ enum Source {
 #[derive(Clone, Copy)]
 struct Scale {
     source: Source,
-    /// Nanoseconds in a tick, in 1/2^32.
+    /// Nanoseconds per tick, in units of 1/2^32.
     ns_per_tick_32: u64,
 }
 
@@ -194,7 +195,7 @@ fn measure() -> Scale {
     let (last_ns, last) = read_both();
     let ticks = last.saturating_sub(first);
     let ns_per_tick_32 = (u128::from(last_ns - first_ns) << 32).checked_div(ticks.into()).unwrap_or(0) as u64;
-    // Outside 10 MHz to 10 GHz it is no clock.
+    // A frequency outside 10 MHz to 10 GHz is implausible.
     if (1 << 32 >> 4..100 << 32).contains(&ns_per_tick_32) {
         Scale { source: Source::Counter, ns_per_tick_32 }
     } else {
@@ -202,7 +203,8 @@ fn measure() -> Scale {
     }
 }
 
-/// Both clocks at one moment: the tightest of several tries, since the thread may be preempted between the readings.
+/// Reads both clocks at one moment: the closest of several pairs, since the thread may be preempted between
+/// readings.
 fn read_both() -> (u64, u64) {
     let mut best = (0, 0);
     let mut best_width = u64::MAX;
@@ -228,7 +230,7 @@ fn monotonic_ns() -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 mod counter {
-    /// Linux checks the counter against other clocks, watches it, and says here whether it holds.
+    /// Whether the kernel trusts the counter. Linux checks it against other clocks and reports its choice here.
     pub(super) fn is_trusted() -> bool {
         let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
         std::fs::read_to_string(path).is_ok_and(|name| name.trim() == "tsc")
@@ -265,7 +267,7 @@ mod tests {
             std::hint::spin_loop();
         }
         let (ns, expected_ns) = (Ticks::now().ns_since(ticks), instant.elapsed().as_nanos() as u64);
-        // A preemption between the two readings widens the gap; a wrong scale would be far off.
+        // A preemption between the readings widens the gap; a wrong scale would be far off.
         assert!(ns.abs_diff(expected_ns) < expected_ns / 4, "{ns} against {expected_ns}");
     }
 

@@ -1,17 +1,19 @@
-//! Faults of the process: signals that mean that it can't go on, and where its threads are when one comes.
+//! Process faults: fatal signals, and stack captures of all threads when one arrives.
 //!
-//! Owns: the handlers of `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGABRT`, and of `SIGUSR2`, by which a thread is asked
-//! where it is. A handler allocates nothing and takes no lock of ours: it notes what happened and its return addresses, wakes the
-//! thread in [`wait`], and lets the process die of the signal when that has called [`done`], or after a while.
-//! (Unwinding may take the loader's lock; if the fault lies there, the process hangs for that while at most.)
+//! Owns the handlers of `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGABRT`, and of `SIGUSR2`, which requests a
+//! thread's stack. A handler allocates nothing and takes no lock of this project. It records the signal and its
+//! return addresses, wakes the thread in [`wait`], and lets the process die of the signal after [`done`] or a
+//! timeout.
+//! (Unwinding may take the loader's lock; if the fault occurred under that lock, the process hangs until the
+//! timeout.)
 //!
 //! | state | to | by |
 //! |---|---|---|
 //! | `CALM` | `NOTED` | the first fault's handler |
 //! | `CALM`, `NOTED` | `REPORTED` | [`done`] |
 //!
-//! Invariants: only the first fault is noted. A capture is written by the one thread that claimed it, and read after its
-//! `is_done` was seen.
+//! Invariants: only the first fault is recorded. A capture is written by the thread that claimed it, and read
+//! after its `is_done` was seen.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -25,18 +27,18 @@ use std::time::{Duration, Instant};
 use crate::check;
 use crate::mapping::Mapping;
 
-/// Signals that end the process with a report.
+/// Fatal signals that produce a report.
 const FATAL: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
-/// The signal that asks a thread where it is.
+/// The signal that requests a thread's stack.
 const ASK: libc::c_int = libc::SIGUSR2;
 
-/// Return addresses kept of a thread.
+/// Maximum number of return addresses per thread.
 const FRAME_COUNT_MAX: usize = 64;
-/// Threads whose addresses are kept.
+/// Maximum number of captured threads.
 const THREAD_COUNT_MAX: usize = base::limits::THREAD_COUNT_MAX + 8;
-/// Size of the stack that a handler runs on, in bytes: unwinding wants a good deal.
+/// Size of a handler's stack in bytes, large enough for unwinding.
 const STACK_SIZE: usize = 256 << 10;
-/// How long a fault's report may take, and how long threads may take to say where they are.
+/// Timeout for a fault's report, and for threads to report their stacks.
 const REPORT_TIME: Duration = Duration::from_secs(60);
 const ASK_TIME: Duration = Duration::from_millis(500);
 
@@ -53,10 +55,10 @@ static NOTE: Note = Note {
     instruction: AtomicUsize::new(0),
     sender: AtomicI32::new(0),
 };
-/// The first is the fault's.
+/// The first capture is the fault's.
 static CAPTURES: [Capture; THREAD_COUNT_MAX] = [const { Capture::new() }; THREAD_COUNT_MAX];
 
-/// What a handler was told.
+/// The signal information of the first fault.
 struct Note {
     signal: AtomicI32,
     code: AtomicI32,
@@ -65,7 +67,7 @@ struct Note {
     sender: AtomicI32,
 }
 
-/// Where a thread is.
+/// The captured stack of a thread.
 struct Capture {
     thread: AtomicI32,
     frame_count: AtomicUsize,
@@ -77,29 +79,29 @@ struct Capture {
 // SAFETY: see the invariant about captures above.
 unsafe impl Sync for Capture {}
 
-/// A fault.
+/// A fault of the process.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The signal's number.
     pub signal: i32,
-    /// Why it was sent, `si_code`; zero or less: by a process.
+    /// The reason, `si_code`; zero or less if a process sent the signal.
     pub code: i32,
-    /// The address that could not be reached, for those signals that have one.
+    /// The inaccessible address, for signals that have one.
     pub address: usize,
-    /// The instruction.
+    /// The address of the interrupted instruction.
     pub instruction: usize,
-    /// The process that sent it, if one did.
+    /// The sending process, if any.
     pub sender: i32,
-    /// The thread, and where it was.
+    /// The thread and its stack.
     pub stack: Stack,
 }
 
-/// Where a thread is.
+/// The stack of a thread.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// The kernel's number of the thread.
+    /// The kernel's thread id.
     pub thread: i32,
-    /// Return addresses, the innermost first.
+    /// Return addresses, innermost first.
     pub frames: Vec<usize>,
 }
 
@@ -114,14 +116,14 @@ impl Capture {
         }
     }
 
-    /// Notes where the calling thread is.
+    /// Captures the stack of the calling thread.
     ///
     /// # Safety
     /// 1. The calling thread has claimed this capture, and not filled it since.
     unsafe fn fill(&self) {
         // SAFETY: takes no pointers.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
-        // SAFETY: (1) nobody else writes it, and nobody reads it before `is_done`.
+        // SAFETY: (1) this thread is the only writer, and there are no readers before `is_done`.
         let frames = unsafe { &mut *self.frames.get() };
         let mut count = 0;
         let note = |frame: &backtrace::Frame| {
@@ -129,7 +131,7 @@ impl Capture {
             count += 1;
             count < FRAME_COUNT_MAX
         };
-        // SAFETY: what it must not be used with at the same time is symbolication, whose state it does not touch.
+        // SAFETY: it must not run concurrently with symbolication, whose state it does not touch.
         unsafe { backtrace::trace_unsynchronized(note) };
         self.frame_count.store(count, Ordering::Relaxed);
         // Pairs with `read`.
@@ -140,10 +142,10 @@ impl Capture {
         !self.is_claimed.load(Ordering::Relaxed) && !self.is_claimed.swap(true, Ordering::AcqRel)
     }
 
-    /// Lets another thread claim it, if the one that did is done.
+    /// Releases the capture if it is filled.
     ///
     /// # Safety
-    /// 1. Nobody calls [`Self::read`] meanwhile.
+    /// 1. No thread calls [`Self::read`] at the same time.
     unsafe fn set_free(&self) {
         if self.is_done.load(Ordering::Acquire) {
             self.is_done.store(false, Ordering::Relaxed);
@@ -151,32 +153,32 @@ impl Capture {
         }
     }
 
-    /// What was noted.
+    /// Returns the captured stack.
     ///
     /// # Safety
-    /// 1. Nobody calls [`Self::set_free`] meanwhile.
+    /// 1. No thread calls [`Self::set_free`] at the same time.
     unsafe fn read(&self) -> Option<Stack> {
         if !self.is_done.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: it is done, and (1) nobody can claim it anew, so nobody writes it.
+        // SAFETY: it is filled, and (1) can't be claimed again, so there is no writer.
         let frames = unsafe { &*self.frames.get() };
         let count = self.frame_count.load(Ordering::Relaxed);
         Some(Stack { thread: self.thread.load(Ordering::Relaxed), frames: frames[..count].to_vec() })
     }
 }
 
-/// Takes the signals over. Someone must then call [`wait`], again and again.
+/// Installs the signal handlers. Afterwards a thread must call [`wait`] repeatedly.
 pub fn install() -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     READER.store(std::os::fd::OwnedFd::from(reader).into_raw_fd(), Ordering::Release);
     WAKE.store(std::os::fd::OwnedFd::from(writer).into_raw_fd(), Ordering::Release);
     for signal in FATAL {
-        // Not blocked meanwhile: a fault of the handler's own is reported too.
-        // SAFETY: (1) it does only what the file's header says.
+        // Not blocked during the handler: a fault of the handler itself is reported too.
+        // SAFETY: (1) the handler does only what the file's header says.
         unsafe { handle(signal, on_fault, libc::SA_ONSTACK | libc::SA_NODEFER) }?;
     }
-    // SAFETY: (1) likewise.
+    // SAFETY: (1) as above.
     unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }
 }
 
@@ -191,53 +193,55 @@ unsafe fn handle(signal: libc::c_int, handler: Handler, flags: libc::c_int) -> i
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | flags;
-    // SAFETY: (1) the action is whole, and its handler has the form that SA_SIGINFO asks for.
+    // SAFETY: (1) the action is complete, and its handler has the signature for SA_SIGINFO.
     check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }).map(drop)
 }
 
-/// A thread's stack for handlers, so that one can run when its own is used up. It stays in the thread.
-#[must_use = "the stack is given up when this is dropped"]
+/// A thread's alternate signal stack, so that a handler can run after a stack overflow. It stays in its thread.
+#[must_use = "the stack is released when this is dropped"]
 pub struct HandlerStack {
     _memory: Mapping,
-    /// The kernel knows the stack as the one of the thread that made it.
+    /// Not `Send`: the kernel associates the stack with the thread that made it.
     _stays_in_thread: PhantomData<*mut u8>,
 }
 
-/// Gives the calling thread a stack for handlers; `None`: there is no memory for it.
+/// Installs an alternate signal stack for the calling thread; `None` if out of memory.
 pub fn prepare_thread() -> Option<HandlerStack> {
     let memory = Mapping::new(STACK_SIZE).ok()?;
-    // SAFETY: (1) the mapping is of this size, and dropping the stack gives it up before it goes.
+    // SAFETY: (1) the mapping has this size, and dropping the `HandlerStack` disables the stack before
+    // unmapping it.
     unsafe { set_handler_stack(memory.start().as_ptr(), 0) };
     Some(HandlerStack { _memory: memory, _stays_in_thread: PhantomData })
 }
 
 impl Drop for HandlerStack {
     fn drop(&mut self) {
-        // SAFETY: (1) there is no memory.
+        // SAFETY: (1) the stack is disabled, so no memory is needed.
         unsafe { set_handler_stack(std::ptr::null_mut(), libc::SS_DISABLE) };
     }
 }
 
 /// # Safety
-/// 1. Unless the stack is given up, [`STACK_SIZE`] bytes from `start` on are nobody else's until this thread gives it up.
+/// 1. Unless the stack is disabled, the [`STACK_SIZE`] bytes from `start` are reserved until this thread
+///    disables it.
 unsafe fn set_handler_stack(start: *mut u8, flags: libc::c_int) {
     let stack = libc::stack_t { ss_sp: start.cast(), ss_flags: flags, ss_size: STACK_SIZE };
-    // SAFETY: (1) the memory is of this size, and stays.
+    // SAFETY: (1) the memory has this size and stays reserved.
     let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
-    debug_assert_eq!(result, 0, "it can only fail for a small or bad stack");
+    debug_assert_eq!(result, 0, "it can only fail for a small or invalid stack");
 }
 
-/// Waits for a fault. The calling thread takes no signals from then on, so that none interrupts its report.
+/// Waits for a fault. Blocks all signals for the calling thread, so that none interrupts its report.
 pub fn wait() -> Fault {
     // SAFETY: all-zero is a valid set.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is alive and writable.
     unsafe { libc::sigfillset(&raw mut all) };
-    // SAFETY: the set is whole, and the old one is not asked for.
+    // SAFETY: the set is complete, and the old set is not requested.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut()) };
     let fd: RawFd = READER.swap(-1, Ordering::AcqRel);
-    assert!(fd >= 0, "installed before, and nobody else waits");
-    // SAFETY: `install` left it here for one owner.
+    assert!(fd >= 0, "installed before, and no other thread waits");
+    // SAFETY: `install` left it here for a single owner.
     let mut reader = unsafe { File::from_raw_fd(fd) };
     loop {
         let heard = reader.read(&mut [0]);
@@ -255,12 +259,12 @@ fn fault() -> Fault {
         address: NOTE.address.load(Ordering::Relaxed),
         instruction: NOTE.instruction.load(Ordering::Relaxed),
         sender: load(&NOTE.sender),
-        // SAFETY: (1) the first capture is never set free.
+        // SAFETY: (1) the first capture is never released.
         stack: unsafe { CAPTURES[0].read() }.unwrap_or(Stack { thread: 0, frames: Vec::new() }),
     }
 }
 
-/// The fault is reported, here or otherwise: the process may die of it, and of any that follows.
+/// Marks the fault as reported: the process may now die of it, and of any later fault.
 pub fn done() {
     STATE.store(REPORTED, Ordering::Release);
 }
@@ -268,10 +272,10 @@ pub fn done() {
 /// Whether a thread is in [`stacks`].
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Where the process's other threads are, those that say so in time. None if another thread goes on asking.
+/// Stacks of the process's other threads that report in time. Empty if another thread's request does not end.
 pub fn stacks() -> Vec<Stack> {
     let started = Instant::now();
-    // No mutex: a fault may have stopped the thread that asks.
+    // Not a mutex: the requesting thread may have been stopped by a fault.
     while IS_ASKING.swap(true, Ordering::Acquire) {
         if started.elapsed() > 2 * ASK_TIME {
             return Vec::new();
@@ -284,7 +288,7 @@ pub fn stacks() -> Vec<Stack> {
     stacks
 }
 
-/// The body of [`stacks`], which one thread at a time is in.
+/// The body of [`stacks`], which one thread at a time executes.
 fn ask_for_stacks() -> Vec<Stack> {
     // SAFETY: takes no pointers.
     let own = unsafe { libc::gettid() };
@@ -296,11 +300,11 @@ fn ask_for_stacks() -> Vec<Stack> {
         .filter(|thread| *thread != own && *thread != faulty)
         .take(THREAD_COUNT_MAX - 1)
         .collect();
-    // What came too late for whoever asked before.
+    // Release captures that arrived after an earlier request had ended.
     // SAFETY: (1) only this thread reads those captures.
     CAPTURES[1..].iter().for_each(|capture| unsafe { capture.set_free() });
     for thread in &threads {
-        // SAFETY: takes no pointers; a thread that has ended meanwhile is an error that changes nothing.
+        // SAFETY: takes no pointers; the call fails without effect if the thread has ended.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), *thread, ASK) };
     }
     let started = Instant::now();
@@ -308,11 +312,11 @@ fn ask_for_stacks() -> Vec<Stack> {
     while started.elapsed() < ASK_TIME && done().count() < threads.len() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // SAFETY: (1) only this thread sets those captures free.
+    // SAFETY: (1) only this thread releases those captures.
     done().filter_map(|capture| unsafe { capture.read() }).collect()
 }
 
-/// Where the calling thread is.
+/// The stack of the calling thread.
 #[must_use]
 pub fn own_stack() -> Stack {
     let mut frames = Vec::new();
@@ -324,7 +328,8 @@ pub fn own_stack() -> Stack {
     Stack { thread: unsafe { libc::gettid() }, frames }
 }
 
-/// The function, file and line of a return address, as far as the executable tells; inlined functions first. Allocates.
+/// Function, file and line of a return address, as far as the executable has them; inlined functions first.
+/// Allocates.
 #[must_use]
 pub fn describe(address: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -339,9 +344,9 @@ pub fn describe(address: usize) -> Vec<String> {
     lines
 }
 
-/// Touches memory that is not there.
+/// Reads an unmapped address.
 pub fn provoke() -> ! {
-    // SAFETY: none. This is what is wanted: the kernel answers with SIGSEGV.
+    // SAFETY: none. The fault is intended: the kernel sends SIGSEGV.
     unsafe { std::ptr::with_exposed_provenance::<u8>(8).read_volatile() };
     std::process::abort()
 }
@@ -349,29 +354,29 @@ pub fn provoke() -> ! {
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     if STATE.compare_exchange(CALM, NOTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         NOTE.signal.store(signal, Ordering::Relaxed);
-        // SAFETY: the kernel gives the handler a whole structure.
+        // SAFETY: the kernel passes the handler a complete structure.
         let info = unsafe { &*info };
         NOTE.code.store(info.si_code, Ordering::Relaxed);
         if info.si_code > 0 {
-            // SAFETY: of a signal that the kernel sent for a fault this is the member in use.
+            // SAFETY: this member is valid for a fault signal sent by the kernel.
             NOTE.address.store(unsafe { info.si_addr() } as usize, Ordering::Relaxed);
         } else {
-            // SAFETY: of a signal that a process sent this is the member in use.
+            // SAFETY: this member is valid for a signal sent by a process.
             NOTE.sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
         }
         NOTE.instruction.store(instruction(context), Ordering::Relaxed);
-        // SAFETY: (1) the first fault's handler comes here, and only once.
+        // SAFETY: (1) only the first fault's handler reaches this, once.
         unsafe { CAPTURES[0].fill() };
     }
-    // Also where this interrupts the notes on the first fault: then the report has no stack.
-    // SAFETY: one byte that is alive; the pipe is never closed.
+    // Also where this interrupts the recording of the first fault: then the report has no stack.
+    // SAFETY: one live byte; the pipe is never closed.
     unsafe { libc::write(WAKE.load(Ordering::Acquire), [1_u8].as_ptr().cast(), 1) };
     let step = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     for _ in 0..REPORT_TIME.as_millis() / 10 {
         if STATE.load(Ordering::Acquire) == REPORTED {
             break;
         }
-        // SAFETY: the time is alive, and no remainder is asked for.
+        // SAFETY: the time is alive, and the remainder is not requested.
         unsafe { libc::nanosleep(&raw const step, std::ptr::null_mut()) };
     }
     // SAFETY: takes no pointers.
@@ -387,13 +392,13 @@ extern "C" fn on_ask(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
     }
 }
 
-/// The instruction that was interrupted; 0 where the layout of the context is not known.
+/// The interrupted instruction; 0 if the context's layout is unknown.
 fn instruction(context: *mut c_void) -> usize {
     let context = context.cast::<libc::ucontext_t>();
-    // SAFETY: the kernel gives the handler a whole structure.
+    // SAFETY: the kernel passes the handler a complete structure.
     #[cfg(target_arch = "x86_64")]
     return unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] } as usize;
-    // SAFETY: likewise.
+    // SAFETY: as above.
     #[cfg(target_arch = "aarch64")]
     return unsafe { (*context).uc_mcontext.pc } as usize;
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -406,7 +411,7 @@ mod tests {
 
     #[test]
     fn threads_say_where_they_are() {
-        // SAFETY: (1) it does only what the file's header says.
+        // SAFETY: (1) the handler does only what the file's header says.
         unsafe { handle(ASK, on_ask, libc::SA_ONSTACK | libc::SA_RESTART) }.unwrap();
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -419,7 +424,7 @@ mod tests {
         });
         let thread = is_ready.recv().unwrap();
         let stacks = stacks();
-        let stack = stacks.iter().find(|stack| stack.thread == thread).expect("it was asked");
+        let stack = stacks.iter().find(|stack| stack.thread == thread).expect("its stack was requested");
         let lines: Vec<String> = stack.frames.iter().flat_map(|frame| describe(*frame)).collect();
         assert!(lines.iter().any(|line| line.contains("threads_say_where_they_are")), "{lines:?}");
         drop(tell);
@@ -431,7 +436,7 @@ mod tests {
         let has_stack = || {
             // SAFETY: all-zero is a valid stack.
             let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
-            // SAFETY: asks only, and the place for the answer is whole.
+            // SAFETY: only queries, and the result buffer is complete.
             assert_eq!(unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) }, 0);
             stack.ss_flags & libc::SS_DISABLE == 0
         };

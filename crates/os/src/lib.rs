@@ -1,6 +1,6 @@
-//! What the server uses of the kernel besides sockets: clocks, processes, threads, pages, faults.
+//! Kernel services other than sockets: clocks, processes, threads, pages, faults.
 //!
-//! - Touches: the kernel; with `reactor` one of the two crates that use libc.
+//! - Touches: the kernel. This crate and `reactor` are the only ones that use libc.
 //! - Never: opens a socket, starts a thread, or blocks, except [`fault::wait`] on the one thread that reports faults.
 //! - Start reading at [`clock`]; [`process`] and [`threads`] are lists of independent functions.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ use std::io;
 
 pub use mapping::Mapping;
 
-/// Turns the kernel's -1 into the error in `errno`.
+/// Converts the kernel's -1 into the error in `errno`.
 ///
 /// # Errors
 /// The error of the last system call, if `result` is -1.

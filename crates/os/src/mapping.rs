@@ -3,14 +3,14 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// Anonymous memory, page-aligned and zeroed, given back when dropped. Pages are taken when first touched.
+/// Anonymous memory, page-aligned and zeroed, unmapped when dropped. Pages are allocated when first touched.
 pub struct Mapping {
     start: NonNull<u8>,
     size: usize,
 }
 
 impl Mapping {
-    /// `size` must not be 0.
+    /// Maps `size` bytes, which must not be 0.
     pub fn new(size: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -32,7 +32,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what `new` mapped, which nobody uses any more.
+        // SAFETY: exactly the mapping made by `new`, which is not used any more.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
         debug_assert_eq!(result, 0, "a whole mapping can be unmapped");
     }

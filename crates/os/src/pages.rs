@@ -5,49 +5,50 @@ use std::mem::MaybeUninit;
 
 use crate::check;
 
-/// Makes memory resident that is a multiple of 2 MiB and so aligned, in huge pages if there are any: far fewer address
-/// translations miss. The caller waits until the kernel has wiped them, and nobody else does. Later the kernel is not to make
-/// huge pages there by itself, which would hold up those who use the memory.
+/// Makes memory resident in huge pages, if available, which reduces TLB misses. Size and start must be
+/// multiples of 2 MiB. Only the caller waits while the kernel zeroes the pages. Afterwards the kernel does not
+/// create huge pages there by itself, which would delay users of the memory.
 pub fn populate_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     const HUGE_PAGE_SIZE: usize = 2 << 20;
     let (start, size) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: the range is this slice's, and the advice changes no contents.
     let _ = unsafe { libc::madvise(start, size, libc::MADV_HUGEPAGE) };
-    // The first touch of each. Without the process-wide lock, which a call that fills the range would hold.
+    // Touches each page once. A call that fills the range would hold the process-wide lock.
     for page in memory.chunks_mut(HUGE_PAGE_SIZE) {
         page[0].write(0);
         std::hint::black_box(&page[0]);
     }
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let _ = unsafe { libc::madvise(start, size, libc::MADV_NOHUGEPAGE) };
 }
 
-/// Gives the pages that lie in this memory as a whole back to the kernel; they read as zeros when they are next touched.
+/// Returns the pages entirely inside this memory to the kernel; they read as zeros when next touched.
 pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
     let page_size = page_size() as usize;
-    // The kernel would round the end up, into what others have.
+    // The kernel would round the end up, into memory of other owners.
     let before = memory.as_ptr().addr().next_multiple_of(page_size) - memory.as_ptr().addr();
     let size = memory.len().saturating_sub(before) / page_size * page_size;
     let Some(pages) = memory.get_mut(before..before + size).filter(|pages| !pages.is_empty()) else { return };
-    // SAFETY: the pages are this slice's, which holds nothing: its bytes may be uninitialised, and so may change.
+    // SAFETY: the pages belong to this slice, which holds no values: its bytes may be uninitialised, and so may
+    // change.
     let _ = unsafe { libc::madvise(pages.as_mut_ptr().cast(), size, libc::MADV_DONTNEED) };
 }
 
-/// Has the allocator give back what it keeps free: what the calling thread keeps, and what no thread does. Takes longer the
-/// more is in use. Does nothing where `mimalloc` isn't the allocator.
+/// Makes the allocator release free memory: the calling thread's and unowned memory. The time grows with the
+/// memory in use. No effect unless `mimalloc` is the allocator.
 pub fn release_free_memory() {
     // SAFETY: may be called at any time, by any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// Turns transparent huge pages off for this process.
+/// Disables transparent huge pages for this process.
 pub fn refuse_huge_pages() -> io::Result<()> {
     let none: libc::c_ulong = 0;
     // SAFETY: takes no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1 as libc::c_ulong, none, none, none) }).map(drop)
 }
 
-/// Turns transparent huge pages off for this process, but where they are asked for ([`populate_huge_pages`]). Fails on
+/// Disables transparent huge pages for this process, except where requested ([`populate_huge_pages`]). Fails on
 /// kernels before 6.18.
 pub fn refuse_unasked_huge_pages() -> io::Result<()> {
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
@@ -76,7 +77,7 @@ mod tests {
         let mut memory = vec![MaybeUninit::new(7_u8); 4 * page_size];
         let first = memory.as_ptr().addr().next_multiple_of(page_size) - memory.as_ptr().addr();
         discard_pages(&mut memory[first..first + page_size + 100]);
-        // SAFETY: all of it was written, and the kernel writes zeros.
+        // SAFETY: all of it was initialised, and the kernel writes zeros.
         let byte = |place: usize| unsafe { memory[place].assume_init() };
         assert_eq!([first, first + page_size - 1].map(byte), [0, 0]);
         assert_eq!([first + page_size, first + page_size + 99, first + page_size + 100].map(byte), [7, 7, 7]);

@@ -1,6 +1,7 @@
-//! What a server asks the operating system about itself and its threads.
+//! Operating system services for the process and its threads.
 //!
-//! Touches: process-wide state. [`daemonize`] and [`set_umask`] belong to start-up, before any thread is made.
+//! Touches: process-wide state. [`daemonize`] and [`set_umask`] are for start-up, before any other thread
+//! exists.
 
 use std::fs::File;
 use std::io;
@@ -13,19 +14,20 @@ use std::time::Duration;
 use crate::check;
 use crate::pages::page_size;
 
-/// Number of processors that this process may use: its affinity mask and its cgroup's quota are respected. Found out by the
-/// first call, which belongs to start-up: a thread that is bound to some processors would count only those.
+/// Number of processors available to this process, limited by its affinity mask and its cgroup's quota.
+/// Determined by the first call, which must come at start-up: a thread bound to some processors would count
+/// only those.
 #[must_use]
 pub fn cpu_count() -> usize {
     if sync::simulation::is_simulated() {
-        // The same on every machine.
+        // Simulations use a fixed number on every machine.
         return 4;
     }
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// Fills `bytes` with the kernel's random numbers, which are good enough for passwords.
+/// Fills `bytes` with the kernel's random numbers, which are suitable for passwords.
 pub fn fill_with_secrets(mut bytes: &mut [u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         // SAFETY: `bytes` is alive and writable, and its length is given.
@@ -42,13 +44,13 @@ pub fn fill_with_secrets(mut bytes: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops this process until somebody lets it go on.
+/// Stops this process until it is continued by a signal.
 pub fn stop_itself() -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::raise(libc::SIGSTOP) }).map(drop)
 }
 
-/// The number of a group by its name, or by its number as text; `None`: there is none.
+/// Looks up a group by its name, or by its number as text; `None` if it does not exist.
 pub fn group_id(name: &str) -> Option<u32> {
     let c_name = std::ffi::CString::new(name).ok()?;
     let mut group = MaybeUninit::<libc::group>::uninit();
@@ -67,11 +69,11 @@ pub fn group_id(name: &str) -> Option<u32> {
     if result != 0 || found.is_null() {
         return name.parse().ok();
     }
-    // SAFETY: it was found, so the group is filled in.
+    // SAFETY: the group was found, so the structure is filled in.
     Some(unsafe { group.assume_init() }.gr_gid)
 }
 
-/// Whose use of resources to ask for.
+/// The scope of resource usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageOf {
     /// All threads of this process.
@@ -95,9 +97,9 @@ pub struct Usage {
     pub minor_fault_count: u64,
     /// Page faults that needed I/O.
     pub major_fault_count: u64,
-    /// Times that the processor was given up, by waiting.
+    /// Context switches caused by waiting.
     pub voluntary_switch_count: u64,
-    /// Times that the processor was taken away.
+    /// Context switches caused by preemption.
     pub involuntary_switch_count: u64,
 }
 
@@ -109,7 +111,7 @@ impl Usage {
     }
 }
 
-/// What was used so far; one system call.
+/// Resources used so far; one system call.
 #[must_use]
 pub fn usage(of: UsageOf) -> Usage {
     let who = match of {
@@ -142,13 +144,13 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Bytes of the process's memory that are resident.
+/// Resident memory of the process, in bytes.
 pub fn resident_size() -> io::Result<u64> {
     ResidentSize::default().size()
 }
 
-/// Tells again and again how many bytes of the process's memory are resident: the file stays open, as opening it costs more
-/// than reading it.
+/// Repeated readings of the process's resident memory. The file stays open, as opening it costs more than
+/// reading it.
 #[derive(Debug)]
 pub struct ResidentSize(io::Result<File>);
 
@@ -159,7 +161,7 @@ impl Default for ResidentSize {
 }
 
 impl ResidentSize {
-    /// The bytes.
+    /// Resident memory in bytes.
     pub fn size(&self) -> io::Result<u64> {
         let file = self.0.as_ref().map_err(|error| io::Error::from(error.kind()))?;
         let mut text = [0; 128];
@@ -170,14 +172,14 @@ impl ResidentSize {
     }
 }
 
-/// The operating system, with its version and the kind of processor.
+/// The operating system, its version and the processor architecture.
 #[must_use]
 pub fn system_name() -> String {
     let version = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {} {}", version.trim(), std::env::consts::ARCH)
 }
 
-/// Bytes of memory of the machine; 0: that can't be told.
+/// Total memory of the machine in bytes; 0 if unknown.
 #[must_use]
 pub fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -185,16 +187,16 @@ pub fn system_memory() -> u64 {
     line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// The limit on open files: what holds now, and what it may be raised to.
+/// The limit on open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFileLimit {
-    /// What holds now.
+    /// The current limit.
     pub soft: u64,
-    /// What an unprivileged process may raise it to.
+    /// The maximum to which an unprivileged process may raise it.
     pub hard: u64,
 }
 
-/// Asks for the limit on open files.
+/// Returns the limit on open files.
 pub fn open_file_limit() -> io::Result<OpenFileLimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
@@ -202,8 +204,8 @@ pub fn open_file_limit() -> io::Result<OpenFileLimit> {
     Ok(OpenFileLimit { soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
-/// Raises the limit on open files to `wanted`, or as near to it as the process may, and returns what holds then.
-/// Never lowers it.
+/// Raises the limit on open files to `wanted`, or as close as permitted, and returns the new limit. Never
+/// lowers it.
 pub fn raise_open_file_limit(wanted: u64) -> io::Result<OpenFileLimit> {
     let limit = open_file_limit()?;
     if limit.soft >= wanted {
@@ -220,39 +222,39 @@ pub fn raise_open_file_limit(wanted: u64) -> io::Result<OpenFileLimit> {
     open_file_limit()
 }
 
-/// Sets the permissions that new files are not to have, and returns what held before.
+/// Sets the permissions withheld from new files, and returns the previous mask.
 pub fn set_umask(mask: u32) -> u32 {
     // SAFETY: takes no pointers, can't fail.
     unsafe { libc::umask(mask as libc::mode_t) }
 }
 
-/// Goes to the background: forks, lets the parent exit, starts a session, and points the three standard streams at
-/// `/dev/null`. The working directory stays.
+/// Moves the process to the background: forks, ends the parent, starts a session, and redirects the three
+/// standard streams to `/dev/null`. The working directory is unchanged.
 ///
 /// # Safety
 ///
-/// 1. The process has one thread: only the caller would live on in the child.
+/// 1. The process has one thread: only the caller would survive in the child.
 pub unsafe fn daemonize() -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    // SAFETY: (1) with one thread no lock is held that the child would miss.
+    // SAFETY: (1) with one thread, the child inherits no lock held by a missing thread.
     match check(unsafe { libc::fork() })? {
         0 => {}
-        // SAFETY: the parent has nothing to flush or run any more; exit handlers belong to the child.
+        // SAFETY: the parent has nothing left to flush or run; exit handlers belong to the child.
         _ => unsafe { libc::_exit(0) },
     }
     // SAFETY: takes no pointers.
     check(unsafe { libc::setsid() })?;
     for stream in 0..=2 {
-        // SAFETY: takes no pointers; the standard streams are meant to be replaced.
+        // SAFETY: takes no pointers; the standard streams are replaced intentionally.
         check(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
     }
     Ok(())
 }
 
-/// [`daemonize`] for a process that has one thread; an error if it has more.
+/// Calls [`daemonize`] if the process has one thread; otherwise returns an error.
 pub fn daemonize_alone() -> io::Result<()> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::other("other threads run already"));
+        return Err(io::Error::other("other threads are already running"));
     }
     // SAFETY: (1) just counted, and only the calling thread could have started another since.
     unsafe { daemonize() }
@@ -264,16 +266,16 @@ pub fn is_tty() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdout())
 }
 
-/// Whether the system knows an order of texts by this name; empty is the environment's.
+/// Whether the system has a collation of this name; an empty name is the environment's.
 #[must_use]
 pub fn is_locale(name: &str) -> bool {
     let Ok(name) = std::ffi::CString::new(name) else { return false };
-    // SAFETY: the name is a C string, and without a base a new locale is made.
+    // SAFETY: the name is a C string, and a null base creates a new locale.
     let locale = unsafe { libc::newlocale(libc::LC_COLLATE_MASK, name.as_ptr(), std::ptr::null_mut()) };
     if locale.is_null() {
         return false;
     }
-    // SAFETY: it was made above, and nobody else has it.
+    // SAFETY: it was created above and is not shared.
     unsafe { libc::freelocale(locale) };
     true
 }
@@ -284,7 +286,7 @@ pub fn oom_score_adjustment() -> io::Result<i32> {
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Sets how ready the kernel is to kill this process when memory runs out, from -1000 (never) to 1000.
+/// Sets the kernel's preference for killing this process when memory runs out, from -1000 (never) to 1000.
 pub fn set_oom_score_adjustment(adjustment: i32) -> io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", adjustment.to_string())
 }
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn secrets_fill_everything() {
-        // More than the kernel promises to give at once.
+        // More than the kernel guarantees to return at once.
         let mut bytes = [0_u8; 600];
         fill_with_secrets(&mut bytes).unwrap();
         assert!(bytes.chunks(100).all(|chunk| chunk.iter().any(|&byte| byte != 0)));

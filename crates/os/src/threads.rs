@@ -7,7 +7,7 @@ use crate::check;
 
 pub use crate::time_slice::lengthen_time_slice;
 
-/// Binds the calling thread to these processors. Fails if none of them may be used.
+/// Binds the calling thread to these processors. Fails if none of them is available.
 pub fn set_thread_affinity(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: all-zero is the empty processor set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -33,12 +33,12 @@ pub fn thread_affinity() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(is_set).collect())
 }
 
-/// What a thread that has just been woken may do to the one that runs.
+/// How a woken thread may preempt the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// It may take the processor from it.
+    /// It may preempt the running thread.
     Normal,
-    /// It waits until that one sleeps, or its time slice is over: `SCHED_BATCH`.
+    /// It waits until the running thread sleeps or ends its time slice: `SCHED_BATCH`.
     Batch,
 }
 
@@ -51,22 +51,22 @@ impl Scheduling {
     }
 }
 
-/// How the calling thread is scheduled; `None`: in another way than these, a real-time one for example.
+/// The calling thread's scheduling; `None` for another policy, e.g. a real-time one.
 #[must_use]
 pub fn thread_scheduling() -> Option<Scheduling> {
     let mut policy = 0;
     let mut parameters = MaybeUninit::<libc::sched_param>::zeroed();
-    // SAFETY: the thread lives, and both are writable.
+    // SAFETY: the thread is alive, and both results are writable.
     let error =
         unsafe { libc::pthread_getschedparam(this_thread(), &raw mut policy, parameters.as_mut_ptr()) };
     debug_assert_eq!(error, 0, "the calling thread lives");
     [Scheduling::Normal, Scheduling::Batch].into_iter().find(|scheduling| scheduling.policy() == policy)
 }
 
-/// Has the calling thread, and those that it starts from now on, scheduled so.
+/// Sets the scheduling of the calling thread and of the threads it starts from now on.
 pub fn set_thread_scheduling(scheduling: Scheduling) -> io::Result<()> {
     let parameters = MaybeUninit::<libc::sched_param>::zeroed();
-    // SAFETY: the thread lives, and all-zero parameters are valid: neither policy has a priority.
+    // SAFETY: the thread is alive, and all-zero parameters are valid: neither policy has a priority.
     let error =
         unsafe { libc::pthread_setschedparam(this_thread(), scheduling.policy(), parameters.as_ptr()) };
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }

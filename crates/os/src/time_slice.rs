@@ -1,14 +1,14 @@
-//! Time slices: how long a thread may run before others have their turn.
+//! Time slices: how long a thread may run before others are scheduled.
 //!
-//! Touches the calling thread's own scheduling, which Linux 6.12 and later tell and take in `sched_attr`.
+//! Touches the calling thread's scheduling, which Linux 6.12 and later expose in `sched_attr`.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use crate::check;
 
-/// Gives the calling thread a time slice that is longer than others': it gets as much time as they do, but one of them that wakes
-/// need not wait until the slice is over. Kernels before 6.12 do nothing.
+/// Requests a longer time slice for the calling thread. Its share of time is unchanged, but a woken thread may
+/// preempt it before the slice ends. No effect on kernels before 6.12.
 pub fn lengthen_time_slice() -> io::Result<()> {
     /// Ordinary slices are about 3 ms.
     const SLICE_NS: u64 = 20_000_000;
@@ -22,11 +22,11 @@ pub fn lengthen_time_slice() -> io::Result<()> {
     check(result as libc::c_int).map(drop)
 }
 
-/// The calling thread, and no flags, to the calls around [`libc::sched_attr`].
+/// The calling thread, and no flags, as arguments for the calls on [`libc::sched_attr`].
 const SELF: libc::c_long = 0;
 const NO_FLAGS: libc::c_ulong = 0;
 
-/// What the kernel schedules the calling thread by.
+/// The calling thread's scheduling attributes.
 fn scheduling_attributes() -> io::Result<libc::sched_attr> {
     let mut attributes = MaybeUninit::<libc::sched_attr>::zeroed();
     let size = size_of::<libc::sched_attr>();
@@ -48,7 +48,7 @@ mod tests {
             let before = scheduling_attributes().unwrap();
             lengthen_time_slice().unwrap();
             let after = scheduling_attributes().unwrap();
-            // Older kernels tell nothing of slices.
+            // Older kernels report no slice.
             assert!(before.sched_runtime == 0 || after.sched_runtime > before.sched_runtime);
             assert_eq!((after.sched_policy, after.sched_nice), (before.sched_policy, before.sched_nice));
         });

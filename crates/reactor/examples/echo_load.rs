@@ -1,9 +1,9 @@
-//! Measures the limit server on both backends: processor time a request, in interleaved rounds, medians.
+//! Measures the limit server on both backends: processor time per request, in interleaved rounds, medians.
 //!
 //! `cargo run --profile quick -p reactor --example echo_load -- [rounds] [milliseconds] [connections]`
 //!
-//! The load comes from one thread of this process, always on epoll, with closed-loop connections: each sends its next
-//! pipeline when all replies of the last one are there.
+//! One thread of this process generates the load, always on epoll, with closed-loop connections: each sends its
+//! next pipeline after all replies to the previous one.
 
 use std::error::Error;
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let duration = Duration::from_millis(arguments.next().transpose()?.unwrap_or(1_000));
     let connection_count = arguments.next().transpose()?.unwrap_or(50);
     println!(
-        "{connection_count} connections; server's processor time a request in microseconds (requests a second)"
+        "{connection_count} connections; server's processor time per request in microseconds (requests per second)"
     );
     for pipeline in PIPELINES {
         let mut figures = [Vec::new(), Vec::new()];
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Microseconds of the server's processor time a request, and requests a second.
+/// Returns microseconds of the server's processor time per request, and requests per second.
 fn measure(
     choice: BackendChoice,
     pipeline: usize,
@@ -57,7 +57,7 @@ fn measure(
     let address = listener.local_address()?.tcp().ok_or("no TCP address")?;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Named for perf.
+        // The name identifies the thread in perf.
         let thread = std::thread::Builder::new().name(format!("{choice:?}-{pipeline}"));
         let server = thread.spawn_scoped(scope, || run_echo(listener, 1, choice, &stop))?;
         let start = Instant::now();

@@ -1,12 +1,13 @@
-//! What to make of errors of accept, on either backend.
+//! Classification of accept errors, for both backends.
 
 use std::io;
 use std::time::Duration;
 
-/// How long a listener rests after a failure to accept, unless a connection closes before.
+/// A listener's rest: its back-off after a failed accept, unless a connection closes earlier.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
-/// A connection that went away in the queue, or a network error that accept(2) says to treat like that.
+/// Whether the error concerns one connection only: a peer that disconnected in the queue, or a network error
+/// that accept(2) says to treat alike.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

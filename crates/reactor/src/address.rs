@@ -3,17 +3,17 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Who is at the other end, or at this end, of a socket.
+/// The address of one end of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     /// An IPv4 or IPv6 address and port.
     Tcp(SocketAddr),
-    /// A unix socket. Clients of one have no name of their own; Redis prints the listener's path and port 0.
+    /// A unix socket. Its clients have no address; Redis prints the listener's path and port 0.
     Unix,
 }
 
 impl PeerAddress {
-    /// The IP address and port, if it has them.
+    /// The IP address and port of a TCP socket.
     #[must_use]
     pub fn tcp(self) -> Option<SocketAddr> {
         match self {

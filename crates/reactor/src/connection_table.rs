@@ -2,23 +2,23 @@
 //!
 //! Invariants, asserted by `check`:
 //! 1. An index is in `free` once if and only if its entry is empty.
-//! 2. The generation of an entry rises each time it is emptied, so an old id finds nothing.
+//! 2. The generation of an entry increases each time it is emptied, so a stale id finds no connection.
 
-/// Names a connection of one reactor. An id outlives its connection harmlessly: it then names nothing.
+/// A connection of one reactor. An id may outlive its connection; it then refers to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
     index: u32,
     generation: u32,
 }
 
-/// Bits of [`ConnectionId::to_bits`] that hold the index; the 32 above them hold the generation.
+/// The bits of [`ConnectionId::to_bits`] that hold the index; the 32 bits above hold the generation.
 const INDEX_BITS: u32 = 24;
 
 impl ConnectionId {
-    /// Number of low bits that [`Self::to_bits`] uses.
+    /// The number of low bits used by [`Self::to_bits`].
     pub(crate) const BITS: u32 = INDEX_BITS + 32;
 
-    /// Packed for the kernel to carry.
+    /// Packs the id into an integer for the kernel.
     pub(crate) fn to_bits(self) -> u64 {
         u64::from(self.index) | u64::from(self.generation) << INDEX_BITS
     }
@@ -35,7 +35,7 @@ struct Entry<T> {
     connection: Option<T>,
 }
 
-/// Dense table from [`ConnectionId`] to the state of a connection; all operations are O(1).
+/// A dense table from [`ConnectionId`] to connection state; all operations are O(1).
 pub(crate) struct ConnectionTable<T> {
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
@@ -50,7 +50,7 @@ impl<T> ConnectionTable<T> {
         self.entries.len() - self.free.len()
     }
 
-    /// Panics beyond 16 million connections, far above any limit on open files.
+    /// Inserts a connection. Panics beyond 16 million connections, far above any limit on open files.
     pub(crate) fn insert(&mut self, connection: T) -> ConnectionId {
         if let Some(index) = self.free.pop() {
             let entry = &mut self.entries[index as usize];
@@ -93,8 +93,8 @@ impl<T> ConnectionTable<T> {
         let mut free = self.free.clone();
         free.sort_unstable();
         free.dedup();
-        assert_eq!(free.len(), self.free.len(), "invariant 1: no index twice");
-        assert_eq!(free.len(), empty, "invariant 1: free are exactly the empty ones");
+        assert_eq!(free.len(), self.free.len(), "invariant 1: no duplicate index");
+        assert_eq!(free.len(), empty, "invariant 1: exactly the empty entries are free");
         assert!(free.iter().all(|&index| self.entries[index as usize].connection.is_none()));
     }
 }

@@ -1,6 +1,6 @@
-//! What a socket, listener or eventfd is to the kernel: a descriptor, or in a simulation the place of one.
+//! The descriptor of a socket, listener or eventfd: the kernel's, or a place in a simulated network.
 //!
-//! Owns the descriptor, and closes it when dropped. Knows nothing of reactors.
+//! Owns the descriptor, and closes it when dropped. Independent of reactors.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ pub(crate) enum Descriptor {
     Simulated(crate::simulated::Descriptor),
 }
 
-/// Answers with the kernel's function for a descriptor, or with the simulated network's method.
+/// Calls the kernel's function for a descriptor, or the simulated network's method.
 macro_rules! ask {
     ($descriptor:expr, $kernel:path, $method:ident $(, $argument:expr)*) => {
         match $descriptor {
@@ -26,7 +26,7 @@ macro_rules! ask {
 }
 
 impl Descriptor {
-    /// A new eventfd.
+    /// Creates an eventfd.
     pub(crate) fn event() -> io::Result<Self> {
         #[cfg(feature = "simulation")]
         if let Some(network) = crate::simulated::Network::current() {
@@ -44,7 +44,7 @@ impl Descriptor {
         }
     }
 
-    /// Its number in the process.
+    /// The descriptor's number in the process.
     pub(crate) fn number(&self) -> RawFd {
         match self {
             Self::Kernel(fd) => fd.as_raw_fd(),
@@ -53,7 +53,7 @@ impl Descriptor {
         }
     }
 
-    /// Ends one or both directions; `how` is one of `SHUT_*`.
+    /// Shuts down one or both directions; `how` is one of `SHUT_*`.
     pub(crate) fn shut_down(&self, how: libc::c_int) -> io::Result<()> {
         ask!(self, sys::shutdown, shut_down, how)
     }
@@ -70,7 +70,7 @@ impl Descriptor {
         ask!(self, sys::is_listening, is_listening)
     }
 
-    /// Sets an option of the kernel's sockets; a simulated one has none.
+    /// Sets a kernel socket option; ignored for a simulated socket.
     pub(crate) fn set_option(
         &self,
         level: libc::c_int,
@@ -92,7 +92,7 @@ impl Descriptor {
         }
     }
 
-    /// The kernel's descriptor. Panics for a simulated one, which nothing outside of the simulation can use.
+    /// Returns the kernel's descriptor. Panics for a simulated one, which is unusable outside the simulation.
     pub(crate) fn into_fd(self) -> OwnedFd {
         match self {
             Self::Kernel(fd) => fd,

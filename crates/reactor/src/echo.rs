@@ -1,5 +1,5 @@
-//! The limit server: answers `+OK` to every request without looking at keys, so that what remains is the cost of moving
-//! bytes. Broadloom is judged by its distance to it.
+//! The limit server: replies `+OK` to every request without reading keys, so that only the cost of moving bytes
+//! remains. It is the reference for Broadloom's performance.
 //!
 //! Start reading at [`run_echo`], then [`RequestCounter`].
 
@@ -14,20 +14,20 @@ use crate::{
 use os::process::{UsageOf, usage};
 use os::threads::set_thread_name;
 
-/// How often a thread looks whether it shall stop.
+/// Interval at which a thread checks whether to stop.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
 const REPLY: &[u8] = b"+OK\r\n";
 
-/// Replies copied at a time.
+/// Number of replies copied at a time.
 const REPLY_BATCH: usize = 128;
 
-/// What an echo server did until it was stopped.
+/// Statistics of an echo server run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EchoReport {
-    /// Requests answered.
+    /// Number of requests answered.
     pub request_count: u64,
-    /// Processor time of all its threads.
+    /// Processor time of all server threads.
     pub cpu_time: Duration,
 }
 
@@ -53,7 +53,7 @@ pub fn run_echo(
             threads.push(scope.spawn(move || {
                 set_thread_name(&format!("echo-{index}"));
                 let (reactor, own_waker) = Reactor::new(choice, ReactorOptions::default())?;
-                // Nobody else sets it.
+                // Set only here.
                 let _ = waker.set(own_waker);
                 let server = EchoThread::new(reactor, Some(inbox), Vec::new());
                 server.run(stop, total, cpu_ns)
@@ -80,7 +80,7 @@ pub fn run_echo(
     })
 }
 
-/// Another thread that takes connections.
+/// Another thread that serves connections.
 struct Helper {
     sender: mpsc::Sender<Socket>,
     waker: std::sync::Arc<OnceLock<Waker>>,
@@ -162,14 +162,14 @@ impl EchoThread {
         self.reactor.send(connection, buffer);
     }
 
-    /// Gives a new connection to the threads in turn.
+    /// Assigns a new connection to the threads in turn.
     fn place(&mut self, socket: Socket) {
         let turn = self.accepted_count % (self.helpers.len() + 1);
         self.accepted_count += 1;
         let Some(helper) = turn.checked_sub(1).and_then(|index| self.helpers.get(index)) else {
             return self.adopt(socket);
         };
-        // A helper that has ended hangs up on the client, as all will shortly.
+        // Fails if the helper has ended, which closes the connection; the server is stopping anyway.
         let _ = helper.sender.send(socket);
         if let Some(waker) = helper.waker.get() {
             waker.wake();
@@ -177,7 +177,7 @@ impl EchoThread {
     }
 
     fn adopt(&mut self, socket: Socket) {
-        // Fails on unix sockets, which have no delay.
+        // Fails on unix sockets, which do not delay segments.
         let _ = socket.set_nodelay();
         let token = self.free_tokens.pop().unwrap_or(self.counters.len() as u64);
         if token as usize == self.counters.len() {
@@ -188,14 +188,14 @@ impl EchoThread {
     }
 }
 
-/// Counts the requests that end in a stream of RESP, hopping over the payloads. Remembers where in a request the bytes
-/// seen so far ended. Trusts its input: the limit server has no errors to report.
+/// Counts the requests that end in a RESP stream, skipping payloads. Keeps its position in a partial request
+/// between calls. The input is assumed valid: the limit server reports no errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestCounter {
     state: State,
-    /// Arguments of the current request still to come.
+    /// Remaining arguments of the current request.
     arguments_left: u64,
-    /// The number being read.
+    /// The number being parsed.
     number: u64,
 }
 
@@ -210,14 +210,14 @@ enum State {
     Argument,
     /// In the number after `$`, up to its line feed.
     Length,
-    /// In a payload and its line end, of which `number` bytes are to come.
+    /// In a payload and its line end, of which `number` bytes remain.
     Payload,
-    /// In a request that is a plain line.
+    /// In an inline request.
     Inline,
 }
 
 impl RequestCounter {
-    /// Number of requests that end in `bytes`.
+    /// Returns the number of requests that end in `bytes`.
     pub fn count(&mut self, bytes: &[u8]) -> usize {
         let mut ended_count = 0;
         let mut at = 0;
@@ -261,7 +261,7 @@ impl RequestCounter {
         self.number = 0;
     }
 
-    /// Whether the request ended with it, for want of arguments.
+    /// Ends a number. Returns whether this also ends a request without arguments.
     fn end_number(&mut self) -> bool {
         if self.state == State::Length {
             self.state = State::Payload;
@@ -279,7 +279,7 @@ impl RequestCounter {
     }
 }
 
-/// The quick way through requests that lie whole in `bytes`: how many there are, and where they end.
+/// The fast path for requests that lie entirely in `bytes`: their number, and where the last one ends.
 fn count_whole(bytes: &[u8]) -> (usize, usize) {
     let (mut count, mut end) = (0, 0);
     while let Some(next) = hop(bytes, end) {
@@ -289,7 +289,7 @@ fn count_whole(bytes: &[u8]) -> (usize, usize) {
     (count, end)
 }
 
-/// The end of the request at `start`, if it is a whole multibulk request.
+/// The end of the request at `start`, if it is a complete multibulk request.
 #[inline]
 fn hop(bytes: &[u8], start: usize) -> Option<usize> {
     let (argument_count, mut at) = hop_number(bytes, start, b'*')?;
@@ -300,7 +300,7 @@ fn hop(bytes: &[u8], start: usize) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// The number between `mark` and a line end, and what follows it.
+/// The number between `mark` and a line end, and the offset after it.
 #[inline]
 fn hop_number(bytes: &[u8], start: usize, mark: u8) -> Option<(usize, usize)> {
     let line = bytes.get(start..)?;

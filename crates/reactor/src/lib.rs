@@ -1,14 +1,14 @@
-//! Sockets, readiness and completions: bytes in, bytes out, nothing about what they mean.
+//! Socket I/O by readiness or completion. The bytes are opaque to this crate.
 //!
-//! A server thread owns one [`Reactor`], made on that thread. It runs on io_uring or on epoll; which one makes
-//! no difference to what the caller observes, and every test of this crate runs on both.
+//! A server thread owns one [`Reactor`], created on that thread. It runs on io_uring or epoll. The backends
+//! behave identically for the caller, and every test of this crate runs on both.
 //!
 //! - Owns: the sockets adopted into a reactor, its listeners, its receive buffers, the send queues.
-//! - Touches: the kernel. With `os` one of the two crates that use libc.
-//! - Never: looks into the bytes, starts a thread, blocks outside [`Reactor::wait`].
+//! - Touches: the kernel. This crate and `os` are the only ones that use libc.
+//! - Never: interprets the bytes, starts a thread, blocks outside [`Reactor::wait`].
 //! - Invariants: each connection ends in exactly one [`Event::Closed`] or [`Event::Detached`]; buffers are sent
-//!   in the order given; a [`ConnectionId`] never names a later connection.
-//! - Cost: one system call a turn on io_uring; on epoll one a turn and one for each receive and each send.
+//!   in queue order; a [`ConnectionId`] never refers to a later connection.
+//! - Cost: on io_uring one system call per turn; on epoll one per turn, per receive and per send.
 //! - Start reading at [`Reactor`], then `epoll` (the simpler backend), then `uring`.
 #![allow(unsafe_code)]
 

@@ -10,7 +10,7 @@ use crate::descriptor::Descriptor;
 use crate::socket::{set_keepalive, set_nodelay};
 use crate::{PeerAddress, sys};
 
-/// Whether other sockets may listen on the same port, each getting a share of the connections.
+/// Whether several sockets may listen on one port and share its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReusePort {
     /// A second listener on the address is an error.
@@ -24,8 +24,8 @@ pub enum ReusePort {
 pub struct Listener(Descriptor);
 
 impl Listener {
-    /// Listens on an address, with `SO_REUSEADDR`. An IPv6 socket takes no IPv4 connections, so that both families
-    /// can be bound to one port. The kernel clips `backlog` to `net.core.somaxconn`.
+    /// Listens on an address, with `SO_REUSEADDR`. An IPv6 socket accepts no IPv4 connections, so that both
+    /// families can be bound to one port. The kernel limits `backlog` to `net.core.somaxconn`.
     pub fn tcp(address: SocketAddr, backlog: u32, reuse_port: ReusePort) -> io::Result<Self> {
         #[cfg(feature = "simulation")]
         if let Some(network) = crate::simulated::Network::current() {
@@ -46,7 +46,7 @@ impl Listener {
         Ok(Self(Descriptor::Kernel(socket)))
     }
 
-    /// Listens on a path, after removing a socket that an earlier server left there. Another kind of file there is
+    /// Listens on a path, after removing a stale socket of an earlier server. Any other kind of file there is
     /// an error. `mode`, if given, is set on the path.
     pub fn unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
@@ -63,35 +63,35 @@ impl Listener {
     }
 
     /// Sets `TCP_NODELAY` and keepalive (see [`Socket::set_keepalive`](crate::Socket::set_keepalive)) for all
-    /// connections to come: Linux lets them inherit it, which saves five system calls each.
+    /// future connections: on Linux they inherit these options, which saves five system calls each.
     pub fn set_inherited_options(&self, keepalive_seconds: u32) -> io::Result<()> {
         set_nodelay(&self.0)?;
         set_keepalive(&self.0, keepalive_seconds)
     }
 
-    /// Marks the packets of this socket and of the connections to come (`SO_MARK`). Wants `CAP_NET_ADMIN`.
+    /// Marks the packets of this socket and of future connections (`SO_MARK`). Requires `CAP_NET_ADMIN`.
     pub fn set_mark(&self, mark: u32) -> io::Result<()> {
         self.0.set_option(libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
     }
 
-    /// The bound address, with the port that the kernel chose if 0 was asked for.
+    /// The bound address, with the port that the kernel chose if port 0 was requested.
     pub fn local_address(&self) -> io::Result<PeerAddress> {
         self.0.local_name()
     }
 
-    /// Stops listening at once, whoever else has a handle of the socket; the address can be bound again.
+    /// Stops listening at once, regardless of other handles of the socket; the address can be bound again.
     pub fn hang_up(&self) {
-        // Fails only if it does not listen, which is what is wanted.
+        // Fails only if the socket is not listening, which is the desired state.
         let _ = self.0.shut_down(libc::SHUT_RDWR);
     }
 
-    /// Whether it listens no more.
+    /// Whether the socket has stopped listening.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
         !self.0.is_listening()
     }
 
-    /// Another handle of the same listening socket, for another reactor.
+    /// Another handle of this listening socket, for another reactor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
@@ -133,7 +133,7 @@ fn bind_tcp(fd: RawFd, address: SocketAddr) -> io::Result<()> {
 
 fn bind<Name>(fd: RawFd, name: &Name) -> io::Result<()> {
     let size = size_of::<Name>() as libc::socklen_t;
-    // SAFETY: `name` is one of the kernel's address structures, whole and alive, and `size` its size.
+    // SAFETY: `name` is a complete, live kernel address structure, and `size` its size.
     os::check(unsafe { libc::bind(fd, std::ptr::from_ref(name).cast(), size) }).map(drop)
 }
 

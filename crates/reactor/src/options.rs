@@ -1,14 +1,14 @@
-//! How a reactor is set up, and what may go wrong then.
+//! The settings of a reactor, and the errors of its creation.
 
 use std::io;
 
-/// Which kernel interface to use.
+/// The choice of kernel interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
-    /// io_uring if the kernel and the sandbox allow everything that is needed, else epoll.
+    /// io_uring if the kernel and the sandbox allow all required operations, else epoll.
     #[default]
     Auto,
-    /// io_uring, or an error.
+    /// io_uring; an error if unavailable.
     Uring,
     /// epoll.
     Epoll,
@@ -26,7 +26,8 @@ pub struct ReactorOptions {
     pub recv_buffer_count: u16,
     /// Size of the receive buffer of epoll, of which a thread normally has one.
     pub shared_buffer_size: u32,
-    /// Most connections accepted from one listener in a turn, so that a storm of them leaves time for the others.
+    /// Maximum number of connections accepted from one listener per turn, so that a burst does not delay other
+    /// connections.
     pub accept_count_max: u32,
 }
 
@@ -42,15 +43,15 @@ impl Default for ReactorOptions {
     }
 }
 
-/// A reactor could not be made or can't go on.
+/// An error that prevents a reactor from starting or continuing.
 #[derive(Debug, thiserror::Error)]
 pub enum ReactorError {
-    /// io_uring was demanded and is not to be had.
+    /// io_uring was requested and is unavailable.
     #[error("io_uring can't be used: {step}: {source}")]
     Uring {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A system call failed that does not fail on a healthy system.
@@ -58,7 +59,7 @@ pub enum ReactorError {
     System {
         /// The system call.
         call: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
 }

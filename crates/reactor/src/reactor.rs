@@ -1,11 +1,11 @@
-//! The reactor as its thread sees it: one interface, two backends.
+//! The reactor's interface for its thread: one interface, two backends.
 //!
-//! What a caller may rely on, whichever backend runs:
-//! 1. Nothing that is asked for blocks or fails at once; outcomes come as events. Ids that name nothing any more
-//!    are ignored.
+//! Guarantees on either backend:
+//! 1. No method blocks (except `wait`) or fails at once; outcomes are reported as events. Ids of ended
+//!    connections are ignored.
 //! 2. Sends of a turn leave together in [`Reactor::wait`].
-//! 3. After [`Reactor::close`] or [`Reactor::detach`] returns there is no `Received` and no `Eof` of that
-//!    connection any more; the last event of each connection is `Closed` or `Detached`.
+//! 3. After [`Reactor::close`] or [`Reactor::detach`] returns, the connection has no further `Received` or
+//!    `Eof` event; its last event is `Closed` or `Detached`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use crate::{
     Socket, Waker,
 };
 
-/// The caller's name for a listener; unique within a reactor.
+/// The caller's id for a listener; unique within a reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerToken(pub u32);
 
-/// What becomes of queued sends when a connection is closed.
+/// The treatment of queued sends when a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
-    /// They are sent first, however long the peer takes.
+    /// They are sent first, however long that takes.
     AfterSends,
     /// They are dropped.
     Now,
 }
 
-/// The event loop of one thread. Not `Send`: it is made and used on its thread.
+/// The event loop of one thread. Not `Send`: it is created and used on its thread.
 pub struct Reactor {
     backend: Backend,
     fallback_reason: Option<String>,
@@ -43,7 +43,7 @@ enum Backend {
     Epoll(Box<Epoll>),
 }
 
-/// Calls the same method of whichever backend runs.
+/// Calls the method on the current backend.
 macro_rules! dispatch {
     ($backends:expr, $backend:ident => $call:expr) => {
         match $backends {
@@ -54,8 +54,8 @@ macro_rules! dispatch {
 }
 
 impl Reactor {
-    /// Makes a reactor for the calling thread, and the handle by which other threads wake it. In a simulation it runs on
-    /// the simulated network, whatever the choice.
+    /// Creates a reactor for the calling thread, and the handle with which other threads wake it. In a
+    /// simulation it always uses the simulated network.
     pub fn new(choice: BackendChoice, options: ReactorOptions) -> Result<(Self, Waker), ReactorError> {
         #[cfg(feature = "simulation")]
         let choice = crate::simulated::Network::current().map_or(choice, |_| BackendChoice::Uring);
@@ -81,14 +81,14 @@ impl Reactor {
         }
     }
 
-    /// Why [`BackendChoice::Auto`] ended at epoll, for the log; `None` if it did not.
+    /// Why [`BackendChoice::Auto`] chose epoll, for the log; `None` if it did not.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<String> {
         self.fallback_reason.clone()
     }
 
-    /// Accepts connections from `listener`, reported with `token`. Several reactors may share a listening socket by
-    /// [`Listener::try_clone`].
+    /// Accepts connections from `listener`, reported with `token`. Several reactors may share a listening
+    /// socket by means of [`Listener::try_clone`].
     pub fn listen(&mut self, listener: Listener, token: ListenerToken) -> Result<(), ReactorError> {
         dispatch!(&mut self.backend, backend => backend.listen(listener, token))
     }
@@ -98,45 +98,46 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.pause_accept(token));
     }
 
-    /// Undoes [`Self::pause_accept`].
+    /// Reverts [`Self::pause_accept`].
     pub fn resume_accept(&mut self, token: ListenerToken) {
         dispatch!(&mut self.backend, backend => backend.resume_accept(token));
     }
 
-    /// Closes this reactor's handle of a listener. Connections accepted meanwhile may still be reported.
+    /// Closes this reactor's handle of a listener. Connections that are already accepted may still be reported.
     pub fn stop_listening(&mut self, token: ListenerToken) {
         dispatch!(&mut self.backend, backend => backend.stop_listening(token));
     }
 
-    /// Takes over a connected socket and begins to receive. `token` comes back in each of its events.
+    /// Takes over a connected socket and starts receiving. `token` is reported in each of its events.
     pub fn adopt(&mut self, socket: Socket, token: u64) -> ConnectionId {
         dispatch!(&mut self.backend, backend => backend.adopt(socket, token))
     }
 
-    /// Queues a buffer; it leaves with the next [`Self::wait`], after those queued before. Its capacity comes back
-    /// in [`Event::Sent`]. Dropped if the connection is closing or gone.
+    /// Queues a buffer, which is sent in the next [`Self::wait`], after earlier ones. [`Event::Sent`] returns
+    /// it for reuse. Dropped if the connection is closing or closed.
     pub fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
         dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Own(bytes)));
     }
 
-    /// Queues bytes that others may hold as well. [`Event::Sent`] comes with an empty buffer for them.
+    /// Queues bytes that may be shared. Their [`Event::Sent`] has an empty buffer.
     pub fn send_shared(&mut self, connection: ConnectionId, bytes: Arc<Vec<u8>>) {
         dispatch!(&mut self.backend, backend => backend.send(connection, Buffer::Shared(bytes)));
     }
 
-    /// Bytes queued and not yet taken by the kernel, and what it has taken of a buffer that is still held for its rest.
+    /// Bytes not yet taken by the kernel, plus the sent part of a buffer that is held until all of it is sent.
     #[must_use]
     pub fn pending_send_bytes(&self, connection: ConnectionId) -> usize {
         dispatch!(&self.backend, backend => backend.pending_send_bytes(connection))
     }
 
-    /// Delivers nothing from this connection until [`Self::resume_receive`]; at most a few buffers are held back,
-    /// the rest stays with the kernel and then with the peer. A failure of the connection may go unseen meanwhile.
+    /// Suspends delivery from this connection until [`Self::resume_receive`]. A few buffers at most are held
+    /// back; the rest stays with the kernel and then with the peer. A failure of the connection may go
+    /// unnoticed while paused.
     pub fn pause_receive(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.pause_receive(connection));
     }
 
-    /// Undoes [`Self::pause_receive`].
+    /// Reverts [`Self::pause_receive`].
     pub fn resume_receive(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.resume_receive(connection));
     }
@@ -146,48 +147,50 @@ impl Reactor {
         dispatch!(&mut self.backend, backend => backend.shutdown_write(connection));
     }
 
-    /// Ends a connection; [`Event::Closed`] follows. `Now` also cuts short an earlier `AfterSends`.
+    /// Ends a connection; [`Event::Closed`] follows. `Now` also overrides an earlier `AfterSends`.
     pub fn close(&mut self, connection: ConnectionId, mode: CloseMode) {
         dispatch!(&mut self.backend, backend => backend.close(connection, mode));
     }
 
-    /// Takes a live connection out of this reactor; [`Event::Detached`] follows, or `Closed` if it fails meanwhile.
-    /// To go on elsewhere: adopt the socket, treat `unread` as received, send `unsent`. Ignored while closing.
+    /// Removes a live connection from this reactor; [`Event::Detached`] follows, or `Closed` if it fails
+    /// before. To continue elsewhere: adopt the socket, treat `unread` as received, send `unsent`. Ignored
+    /// while closing.
     pub fn detach(&mut self, connection: ConnectionId) {
         dispatch!(&mut self.backend, backend => backend.detach(connection));
     }
 
-    /// Number of connections adopted and neither closed nor detached.
+    /// The number of connections adopted and neither closed nor detached.
     #[must_use]
     pub fn connection_count(&self) -> usize {
         dispatch!(&self.backend, backend => backend.connection_count())
     }
 
-    /// Number of the connection's descriptor, as `CLIENT LIST` shows it.
+    /// The number of the connection's descriptor, as shown in `CLIENT LIST`.
     #[must_use]
     pub fn fd_number(&self, connection: ConnectionId) -> Option<i32> {
         dispatch!(&self.backend, backend => backend.socket(connection).map(Socket::number))
     }
 
-    /// The address of the other end; `None` if the connection is gone.
+    /// The peer's address; `None` if the connection has ended.
     #[must_use]
     pub fn peer_address(&self, connection: ConnectionId) -> Option<PeerAddress> {
         dispatch!(&self.backend, backend => backend.socket(connection)?.peer_address().ok())
     }
 
-    /// Submits what was asked for since the last wait, then blocks until something happens, a waker is used, or
-    /// `timeout` has passed (`None`: no limit). Does not block while events are left over. May return early.
+    /// Submits the requests since the last wait, then blocks until an event occurs, a waker is used, or
+    /// `timeout` has passed (`None`: no limit). Does not block while events are pending. May return early.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<(), ReactorError> {
         dispatch!(&mut self.backend, backend => backend.wait(timeout))
     }
 
-    /// The next event of this turn. Call it until `None` before the next [`Self::wait`], or leave some for later.
+    /// Returns the next event of this turn. Call it until `None` before the next [`Self::wait`], or leave some
+    /// for later.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {
         dispatch!(&mut self.backend, backend => backend.next_event())
     }
 
-    /// Gives a receive buffer back; the same as dropping it.
+    /// Returns a receive buffer to its pool, as dropping it does.
     #[inline]
     pub fn recycle(&mut self, buffer: RecvBuffer) {
         drop(buffer);
@@ -207,7 +210,7 @@ mod tests {
     use super::Reactor;
     use crate::{BackendChoice, ReactorError, ReactorOptions};
 
-    /// Has this thread's system call `number` answered with EPERM, as container sandboxes do.
+    /// Makes system call `number` fail with EPERM on this thread, as in container sandboxes.
     fn forbid(number: libc::c_long) {
         let statement = |code: u32, jump_if_true, jump_if_false, k| libc::sock_filter {
             code: code as u16,
@@ -224,7 +227,7 @@ mod tests {
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         // SAFETY: takes no pointers.
         os::check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }).unwrap();
-        // SAFETY: `filter` points to a whole program, both alive; it holds for this thread only.
+        // SAFETY: `filter` points to a complete program, both alive; it applies to this thread only.
         let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
         os::check(set).unwrap();
     }

@@ -1,7 +1,7 @@
-//! Received bytes on loan to the caller, and the buffers of the epoll backend.
+//! Received bytes lent to the caller, and the buffers of the epoll backend.
 //!
-//! A [`RecvBuffer`] goes back to where it came from when it is dropped, so none can get lost. It holds its pool
-//! alive, so it may outlive the reactor. The pool of io_uring is in `uring::buffer_ring`.
+//! A [`RecvBuffer`] returns to its pool when dropped, so none can be lost. It keeps its pool alive, so it may
+//! outlive the reactor. The io_uring pool is in `uring::buffer_ring`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,22 +11,23 @@ use std::rc::Rc;
 
 use crate::uring::buffer_ring::BufferRing;
 
-/// Where buffers go when they are dropped.
+/// The pool to which dropped buffers return.
 pub(crate) enum Pool {
     /// Heap buffers, kept for the next receive.
     Shared(SharedPool),
     /// Buffers lent to the kernel.
     Ring(BufferRing),
-    /// One buffer, used once; the bytes belong to the pool, and to nobody while a `RecvBuffer` points to them.
+    /// A single-use buffer. The pool owns the bytes but does not access them while a `RecvBuffer` points to
+    /// them.
     Single { _bytes: Vec<u8> },
 }
 
-/// Received bytes. Drop it, or [`recycle`](crate::Reactor::recycle) it, to give the buffer back.
+/// Received bytes. Drop or [`recycle`](crate::Reactor::recycle) it to return the buffer.
 pub struct RecvBuffer {
     pool: Rc<Pool>,
     start: NonNull<u8>,
     size: u32,
-    /// The pool's name for the buffer.
+    /// The pool's id of the buffer.
     id: u32,
 }
 
@@ -34,18 +35,18 @@ impl RecvBuffer {
     /// # Safety
     ///
     /// 1. `size` bytes at `start` are initialised and lie in memory that lives as long as `pool`.
-    /// 2. Nobody else reads or writes them until the buffer is given back to the pool, which only this does.
-    /// 3. The buffer was taken from the pool: it starts at `start`, and is the one that the pool calls `id`.
+    /// 2. There are no other readers or writers until the buffer is returned to the pool, which only this does.
+    /// 3. The buffer was taken from the pool: it starts at `start` and has the pool's id `id`.
     pub(crate) unsafe fn new(pool: Rc<Pool>, start: NonNull<u8>, size: u32, id: u32) -> Self {
         Self { pool, start, size, id }
     }
 
-    /// Bytes from elsewhere.
+    /// Wraps bytes from another source.
     pub(crate) fn of_bytes(mut bytes: Vec<u8>) -> Self {
         let size = u32::try_from(bytes.len()).expect("receives are held up long before 4 GiB");
         let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector's pointer is not null");
-        // SAFETY: (1) moving the vector does not move its bytes; the pool owns it; (2) the pool never touches it; (3) and
-        // has no other buffer.
+        // SAFETY: (1) moving the vector does not move its bytes; the pool owns it; (2) the pool never accesses
+        // it; (3) the pool has no other buffer.
         unsafe { Self::new(Rc::new(Pool::Single { _bytes: bytes }), start, size, 0) }
     }
 }
@@ -55,7 +56,8 @@ impl Deref for RecvBuffer {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `new` (1) initialised and alive, as the pool is held; (2) no writer but through `&mut self`.
+        // SAFETY: `new` (1) initialised and alive, as the pool is alive; (2) no writer except through `&mut
+        // self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size as usize) }
     }
 }
@@ -64,7 +66,7 @@ impl DerefMut for RecvBuffer {
     /// For decryption in place.
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `new` (1) initialised and alive, as the pool is held; (2) this is the only handle.
+        // SAFETY: `new` (1) initialised and alive, as the pool is alive; (2) this is the only handle.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size as usize) }
     }
 }
@@ -73,9 +75,9 @@ impl Drop for RecvBuffer {
     #[inline]
     fn drop(&mut self) {
         match &*self.pool {
-            // SAFETY: (1) `new` (3), and nobody uses it after this.
+            // SAFETY: (1) `new` (3), and it is not used afterwards.
             Pool::Shared(pool) => unsafe { pool.give_back(self.start) },
-            // SAFETY: (1) `new` (3), and nobody uses it after this.
+            // SAFETY: (1) `new` (3), and it is not used afterwards.
             Pool::Ring(buffers) => unsafe { buffers.give_back(self.id as u16) },
             Pool::Single { .. } => {}
         }
@@ -88,14 +90,14 @@ impl fmt::Debug for RecvBuffer {
     }
 }
 
-/// Heap buffers of one size, last in, first out: a caller that gives each back soon has few, mostly in the cache.
+/// Heap buffers of one size in LIFO order: a caller that returns each soon uses few, mostly cached ones.
 pub(crate) struct SharedPool {
     buffer_size: u32,
     /// Free buffers, each a leaked `Box<[u8]>` of `buffer_size` bytes.
     free: RefCell<Vec<NonNull<u8>>>,
 }
 
-/// Free buffers kept; more are given to the allocator.
+/// Maximum number of free buffers kept; more are deallocated.
 const FREE_COUNT_MAX: usize = 16;
 
 impl SharedPool {
@@ -107,7 +109,7 @@ impl SharedPool {
         self.buffer_size as usize
     }
 
-    /// A buffer of `buffer_size` initialised bytes, the caller's own until it is given back.
+    /// Returns a buffer of `buffer_size` initialised bytes, exclusive to the caller until it is returned.
     pub(crate) fn take(&self) -> NonNull<u8> {
         if let Some(start) = self.free.borrow_mut().pop() {
             return start;
@@ -116,24 +118,24 @@ impl SharedPool {
         NonNull::from(Box::leak(buffer)).cast()
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     ///
     /// # Safety
     ///
-    /// 1. It came from [`Self::take`] of this pool, was not given back since, and nobody uses it any more.
+    /// 1. It came from [`Self::take`] of this pool, was not returned since, and is not used any more.
     pub(crate) unsafe fn give_back(&self, start: NonNull<u8>) {
         let mut free = self.free.borrow_mut();
         if free.len() < FREE_COUNT_MAX {
             free.push(start);
         } else {
-            // SAFETY: (1) is the callee's condition, too.
+            // SAFETY: (1) is also the callee's condition.
             unsafe { self.release(start) };
         }
     }
 
     /// # Safety
     ///
-    /// 1. It came from [`Self::take`] of this pool, and nobody has it any more.
+    /// 1. It came from [`Self::take`] of this pool, and has no users any more.
     unsafe fn release(&self, start: NonNull<u8>) {
         let buffer = std::ptr::slice_from_raw_parts_mut(start.as_ptr(), self.buffer_size as usize);
         // SAFETY: (1) `take` leaked a box of exactly this size here.
@@ -144,7 +146,7 @@ impl SharedPool {
 impl Drop for SharedPool {
     fn drop(&mut self) {
         for start in std::mem::take(self.free.get_mut()) {
-            // SAFETY: (1) it was given back.
+            // SAFETY: (1) it was returned.
             unsafe { self.release(start) };
         }
     }

@@ -1,8 +1,8 @@
-//! What one connection still has to send.
+//! The unsent data of one connection.
 //!
 //! Invariants, asserted by `check`:
 //! 1. `pending_size` is the number of bytes queued and not sent.
-//! 2. `sent_size` bytes of the first buffer are sent, and fewer than it holds; 0 if there is none.
+//! 2. `sent_size` bytes of the first buffer are sent, fewer than its size; 0 if there is no buffer.
 //! 3. No buffer is empty.
 
 use std::collections::VecDeque;
@@ -10,19 +10,21 @@ use std::io::IoSlice;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Buffers sent by one call.
+/// Maximum number of buffers per send call.
 pub(crate) const SLICE_COUNT_MAX: usize = 64;
 
-/// Bytes offered by one call. The kernel copies what it takes at once, while other connections wait.
+/// Maximum number of bytes per send call. The kernel copies what it takes at once, while other connections
+/// wait.
 pub(crate) const OFFER_SIZE_MAX: usize = 256 * 1024;
 
-/// Most bytes of a connection whose being sent does not end a wait: see [`Event::Sent`](crate::Event::Sent).
+/// Maximum pending size of a connection whose completed sends do not end a wait; see
+/// [`Event::Sent`](crate::Event::Sent).
 pub(crate) const QUIET_SIZE_MAX: usize = 16 * 1024;
 
-/// Bytes to be sent.
+/// A buffer to send.
 pub(crate) enum Buffer {
     Own(Vec<u8>),
-    /// Others may hold them as well, and nobody changes them.
+    /// Possibly shared with other owners, and immutable.
     Shared(Arc<Vec<u8>>),
 }
 
@@ -38,7 +40,7 @@ impl Deref for Buffer {
 }
 
 impl Buffer {
-    /// What is left when it is out: a buffer to be used again, or none.
+    /// Returns the buffer, cleared, for reuse; without capacity if it was shared.
     pub(crate) fn emptied(self) -> Vec<u8> {
         match self {
             Self::Own(mut bytes) => {
@@ -57,7 +59,7 @@ impl Buffer {
     }
 }
 
-/// Buffers in sending order; the first may be partly out.
+/// Buffers in send order; the first may be partly sent.
 #[derive(Default)]
 pub(crate) struct SendQueue {
     buffers: VecDeque<Buffer>,
@@ -79,14 +81,14 @@ impl SendQueue {
         self.pending_size
     }
 
-    /// Bytes that are queued, and those of the first buffer that are sent, as it is held whole until its end is out. Nobody
-    /// waits for that with a shared one.
+    /// Bytes queued, plus the sent bytes of the first buffer, which is held until all of it is sent. Sent bytes
+    /// of a shared buffer are not counted.
     pub(crate) fn held_size(&self) -> usize {
         let is_own = matches!(self.buffers.front(), Some(Buffer::Own(_)));
         self.pending_size + if is_own { self.sent_size } else { 0 }
     }
 
-    /// Whether one call can send it all, and its being sent need not end a wait.
+    /// Whether one call can send everything, and its completion need not end a wait.
     pub(crate) fn is_small(&self) -> bool {
         self.pending_size <= QUIET_SIZE_MAX && self.buffers.len() <= SLICE_COUNT_MAX
     }
@@ -98,13 +100,13 @@ impl SendQueue {
         self.buffers.push_back(buffer);
     }
 
-    /// What of the first buffer is to be offered next; empty if there is none.
+    /// The part of the first buffer to offer next; empty if there is no buffer.
     pub(crate) fn first(&self) -> &[u8] {
         let rest = self.buffers.front().map_or(&[][..], |buffer| &buffer[self.sent_size..]);
         &rest[..rest.len().min(OFFER_SIZE_MAX)]
     }
 
-    /// Writes what is to be offered next into `slices`. Returns how many there are, and their bytes together.
+    /// Writes the bytes to offer next into `slices`. Returns the number of slices and of bytes.
     pub(crate) fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
         let mut skip = self.sent_size;
         let (mut count, mut size) = (0, 0);
@@ -122,7 +124,7 @@ impl SendQueue {
         (count, size)
     }
 
-    /// Notes that `size` more bytes are sent, and hands each buffer that is wholly out to `done`, emptied.
+    /// Records that `size` more bytes are sent, and passes each completely sent buffer to `done`, cleared.
     pub(crate) fn advance(&mut self, size: usize, mut done: impl FnMut(Vec<u8>)) {
         debug_assert!(size <= self.pending_size);
         self.pending_size -= size;
@@ -138,7 +140,7 @@ impl SendQueue {
         }
     }
 
-    /// Empties the queue: what is not sent, in order.
+    /// Empties the queue. Returns the unsent data in order.
     pub(crate) fn take_unsent(&mut self) -> Vec<Vec<u8>> {
         let buffers = std::mem::take(&mut self.buffers);
         let mut unsent: Vec<Vec<u8>> = buffers.into_iter().map(Buffer::into_bytes).collect();
@@ -192,7 +194,7 @@ mod tests {
                 sent.extend_from_slice(&offered[..size]);
                 queue.advance(size, |buffer| {
                     assert!(buffer.is_empty());
-                    assert_eq!(buffer.capacity() > 0, done_count % 2 == 0, "what was shared is let go");
+                    assert_eq!(buffer.capacity() > 0, done_count % 2 == 0, "a shared buffer is released");
                     done_count += 1;
                 });
                 queue.check();
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn unsent_starts_where_sending_stopped() {
         let mut queue = queue_of(&["abc", "def"]);
-        queue.advance(2, |_| unreachable!("nothing is wholly out"));
+        queue.advance(2, |_| unreachable!("no buffer is completely sent"));
         assert_eq!(queue.held_size(), 6);
         assert_eq!(queue.take_unsent(), [b"c".to_vec(), b"def".to_vec()]);
         queue.check();

@@ -1,4 +1,4 @@
-//! A connected stream socket on its way between threads, and the options that can be set on it.
+//! A connected stream socket that can move between threads, and its options.
 
 use std::io;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use crate::PeerAddress;
 use crate::descriptor::Descriptor;
 
-/// A connected stream socket: non-blocking, closed on exec, hung up when dropped.
+/// A connected stream socket: non-blocking, closed on exec, closed when dropped.
 #[derive(Debug)]
 pub struct Socket(Descriptor);
 
@@ -18,7 +18,7 @@ impl Socket {
         Self(descriptor)
     }
 
-    /// Its descriptor's number, as `CLIENT LIST` shows it.
+    /// The number of its descriptor, as shown in `CLIENT LIST`.
     #[must_use]
     pub fn number(&self) -> i32 {
         self.0.number()
@@ -29,18 +29,19 @@ impl Socket {
         set_nodelay(&self.0)
     }
 
-    /// Lets the kernel probe an idle peer after `idle_seconds`, and give it up after three probes a third of that
-    /// apart: what Redis does with `tcp-keepalive`. 0 turns it off.
+    /// Makes the kernel probe an idle peer after `idle_seconds`, and end the connection after three probes a
+    /// third of that apart, as Redis does for `tcp-keepalive`. 0 disables it.
     pub fn set_keepalive(&self, idle_seconds: u32) -> io::Result<()> {
         set_keepalive(&self.0, idle_seconds)
     }
 
-    /// Size of the kernel's send buffer, in bytes; the kernel doubles it. For tests and bulk transfers.
+    /// Sets the size of the kernel's send buffer, in bytes; the kernel doubles it. For tests and bulk
+    /// transfers.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
         self.0.set_option(libc::SOL_SOCKET, libc::SO_SNDBUF, clamp(size))
     }
 
-    /// The address of the other end. Fails if the peer has already gone.
+    /// The peer's address. Fails if the peer has already disconnected.
     pub fn peer_address(&self) -> io::Result<PeerAddress> {
         self.0.peer_name()
     }
@@ -81,7 +82,7 @@ impl TryFrom<UnixStream> for Socket {
 }
 
 impl From<Socket> for OwnedFd {
-    /// Still non-blocking. Panics in a simulation.
+    /// The result is still non-blocking. Panics in a simulation.
     fn from(socket: Socket) -> Self {
         socket.0.into_fd()
     }

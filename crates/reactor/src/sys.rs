@@ -1,6 +1,7 @@
-//! System calls that the standard library has not, each as one safe function.
+//! System calls missing in the standard library, each as one safe function.
 //!
-//! Never: keeps state (but that a call is missing), retries, or interprets errors beyond turning -1 into [`io::Error`].
+//! Never: keeps state (except that a call is unavailable), retries, or interprets errors beyond turning -1 into
+//! [`io::Error`].
 
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
@@ -19,36 +20,36 @@ fn check_size(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Takes ownership of a descriptor that a system call has just returned.
+/// Takes ownership of a descriptor returned by a system call.
 ///
 /// # Safety
-/// 1. A system call that makes a descriptor returned it, and nobody else owns that.
+/// 1. A system call that creates a descriptor returned it, and it has no other owner.
 unsafe fn own(result: c_int) -> io::Result<OwnedFd> {
     let fd = check(result)?;
-    // SAFETY: (1) it is open, and nobody else's.
+    // SAFETY: (1) it is open and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes ownership of a descriptor that a completion has just brought; negative numbers are errors.
+/// Takes ownership of a descriptor from a completion; negative numbers are errors.
 ///
 /// # Safety
-/// 1. It is the result of a completed accept, and nobody else owns the descriptor.
+/// 1. It is the result of a completed accept, and the descriptor has no other owner.
 pub(crate) unsafe fn own_result(result: c_int) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::from_raw_os_error(-result));
     }
-    // SAFETY: (1) it is open, and nobody else's.
+    // SAFETY: (1) it is open and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let result = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    // SAFETY: (1) just made.
+    // SAFETY: (1) just created.
     unsafe { own(result) }
 }
 
-/// Adds one to an eventfd. It can't fail short of 2^64 - 2 calls.
+/// Adds one to an eventfd. This can't fail before 2^64 - 2 calls.
 pub(crate) fn signal_eventfd(fd: &OwnedFd) {
     let one = 1_u64;
     // SAFETY: `one` is 8 readable bytes.
@@ -59,7 +60,7 @@ pub(crate) fn signal_eventfd(fd: &OwnedFd) {
 pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let result = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    // SAFETY: (1) just made.
+    // SAFETY: (1) just created.
     unsafe { own(result) }
 }
 
@@ -72,15 +73,15 @@ pub(crate) fn epoll_control(
     data: u64,
 ) -> io::Result<()> {
     let mut event = libc::epoll_event { events: events as u32, u64: data };
-    // SAFETY: `event` lives through the call, and the kernel copies it.
+    // SAFETY: `event` is alive during the call, and the kernel copies it.
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &raw mut event) }).map(drop)
 }
 
-/// Whether `epoll_pwait2` (Linux 5.11) was never refused.
+/// Whether `epoll_pwait2` (Linux 5.11) has not been refused so far.
 static HAS_PRECISE_WAIT: AtomicBool = AtomicBool::new(true);
 
-/// Fills `events` up to its capacity. `None` waits for ever. Precise to the nanosecond where the kernel can do it, else
-/// rounded up to milliseconds.
+/// Fills `events` up to its capacity. `None` waits without a limit. Precise to the nanosecond if the kernel
+/// supports it, else rounded up to milliseconds.
 pub(crate) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut Vec<libc::epoll_event>,
@@ -91,7 +92,7 @@ pub(crate) fn epoll_wait(
     let ready_count = match precise {
         Some(timeout) if HAS_PRECISE_WAIT.load(Ordering::Relaxed) => {
             match wait_precisely(epoll, events, timeout) {
-                // Sandboxes answer EPERM for system calls that they don't know.
+                // Sandboxes return EPERM for unknown system calls.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     HAS_PRECISE_WAIT.store(false, Ordering::Relaxed);
                     wait_roughly(epoll, events, Some(timeout))?
@@ -102,7 +103,7 @@ pub(crate) fn epoll_wait(
         _ => wait_roughly(epoll, events, timeout)?,
     };
     debug_assert!(ready_count <= events.capacity());
-    // SAFETY: the kernel initialised this many entries, within the capacity.
+    // SAFETY: the kernel has initialised this many entries, within the capacity.
     unsafe { events.set_len(ready_count) };
     Ok(())
 }
@@ -114,7 +115,7 @@ fn wait_precisely(
 ) -> io::Result<usize> {
     let timeout = timespec(timeout);
     let (fd, capacity) = (epoll.as_raw_fd(), capacity_of(events));
-    // SAFETY: `events` has room for `capacity` entries, `timeout` lives through the call, no signal mask.
+    // SAFETY: `events` has room for `capacity` entries, `timeout` is alive during the call, no signal mask.
     let ready = unsafe {
         libc::epoll_pwait2(fd, events.as_mut_ptr(), capacity, &raw const timeout, std::ptr::null())
     };
@@ -163,7 +164,7 @@ pub(crate) fn send_slices(fd: RawFd, slices: &[IoSlice<'_>]) -> io::Result<usize
     check_size(unsafe { libc::sendmsg(fd, &raw const message, flags) })
 }
 
-/// A message header for the bytes in `slices`, valid as long as they are.
+/// Creates a message header for the bytes in `slices`, valid as long as they are.
 pub(crate) fn message_of(slices: &[IoSlice<'_>]) -> libc::msghdr {
     // SAFETY: all-zero is a valid msghdr: null pointers and zero lengths.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -172,39 +173,39 @@ pub(crate) fn message_of(slices: &[IoSlice<'_>]) -> libc::msghdr {
     message
 }
 
-/// One connection off the queue of a listening socket, or `WouldBlock`.
+/// Accepts one connection from the queue of a listening socket, or returns `WouldBlock`.
 pub(crate) fn accept(listener: RawFd) -> io::Result<(OwnedFd, PeerAddress)> {
     let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: `address` has room for `size` bytes, both live through the call.
+    // SAFETY: `address` has room for `size` bytes, both alive during the call.
     let accepted = unsafe { libc::accept4(listener, address.as_mut_ptr().cast(), &raw mut size, flags) };
-    // SAFETY: (1) just made.
+    // SAFETY: (1) just created.
     let fd = unsafe { own(accepted) }?;
     // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
     Ok((fd, decode_address(unsafe { &*address.as_ptr() })))
 }
 
-/// The address of the other end of a socket.
+/// The peer's address.
 pub(crate) fn peer_name(fd: RawFd) -> io::Result<PeerAddress> {
-    // SAFETY: (1) it is such a call.
+    // SAFETY: (1) holds for getpeername.
     unsafe { name_of(fd, libc::getpeername) }
 }
 
-/// The address of this end of a socket.
+/// The local address.
 pub(crate) fn local_name(fd: RawFd) -> io::Result<PeerAddress> {
-    // SAFETY: (1) it is such a call.
+    // SAFETY: (1) holds for getsockname.
     unsafe { name_of(fd, libc::getsockname) }
 }
 
 type AskName = unsafe extern "C" fn(c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> c_int;
 
 /// # Safety
-/// 1. `ask` writes at most as many bytes of an address as it is told that there is room for.
+/// 1. `ask` writes at most as many bytes of an address as its size argument allows.
 unsafe fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
     let mut address = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut size = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: (1) `address` has room for `size` bytes, both live through the call.
+    // SAFETY: (1) `address` has room for `size` bytes, both alive during the call.
     check(unsafe { ask(fd, address.as_mut_ptr().cast(), &raw mut size) })?;
     // SAFETY: all-zero bytes are a valid sockaddr_storage, and the kernel writes plain bytes.
     Ok(decode_address(unsafe { &*address.as_ptr() }))
@@ -213,13 +214,15 @@ unsafe fn name_of(fd: RawFd, ask: AskName) -> io::Result<PeerAddress> {
 fn decode_address(address: &libc::sockaddr_storage) -> PeerAddress {
     match c_int::from(address.ss_family) {
         libc::AF_INET => {
-            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family says which.
+            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family selects
+            // the type.
             let name = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
             PeerAddress::Tcp(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family says which.
+            // SAFETY: a sockaddr_storage is large and aligned enough for every address, and the family selects
+            // the type.
             let name = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
             let port = u16::from_be(name.sin6_port);
@@ -229,16 +232,16 @@ fn decode_address(address: &libc::sockaddr_storage) -> PeerAddress {
     }
 }
 
-/// A new stream socket: non-blocking, closed on exec.
+/// Creates a stream socket: non-blocking, closed on exec.
 pub(crate) fn stream_socket(family: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes no pointers.
     let result = unsafe { libc::socket(family, kind, 0) };
-    // SAFETY: (1) just made.
+    // SAFETY: (1) just created.
     unsafe { own(result) }
 }
 
-/// Lets whoever else is to run on this CPU do so.
+/// Lets other runnable threads use this CPU.
 pub(crate) fn yield_cpu() {
     // SAFETY: takes no arguments, and always succeeds on Linux.
     unsafe { libc::sched_yield() };
@@ -254,7 +257,7 @@ pub(crate) fn set_option(fd: RawFd, level: c_int, option: c_int, value: c_int) -
 pub(crate) fn is_listening(fd: RawFd) -> bool {
     let mut value: c_int = 0;
     let mut size = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `value` is writable and as large as `size` says, and `size` is alive.
+    // SAFETY: `value` is writable and has size `size`, and `size` is alive.
     let result = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, (&raw mut value).cast(), &raw mut size)
     };

@@ -1,6 +1,6 @@
-//! Waking a reactor from another thread, at the price of a system call only if it sleeps.
+//! Wakes a reactor from another thread; a system call only if it sleeps.
 //!
-//! One atomic word says what the reactor does:
+//! One atomic word holds the reactor's state:
 //!
 //! | from | to | by |
 //! |---|---|---|
@@ -8,11 +8,12 @@
 //! | any | WOKEN | any thread [`Waker::wake`]; from SLEEPING it also signals the eventfd |
 //! | any | RUNNING | the reactor, after a wait [`WakeState::finish_wait`] |
 //!
-//! All transitions are read-modify-writes of one word, so either the reactor's attempt to sleep sees the wake-up,
-//! or the waker sees that the reactor sleeps. What a thread wrote before `wake` is visible to the reactor when it
-//! gets [`Event::Woken`](crate::Event::Woken): the swap in `wake` pairs with the swap in `finish_wait`.
+//! All transitions are read-modify-writes of one word. So either the reactor's attempt to sleep sees the
+//! wake-up, or the waker sees that the reactor sleeps. Writes made before `wake` are visible to the reactor
+//! when it receives [`Event::Woken`](crate::Event::Woken): the swap in `wake` pairs with the swap in
+//! `finish_wait`.
 //!
-//! The eventfd is never read: both backends watch it for edges, and each write is one.
+//! The eventfd is never read: both backends use edge triggering, and each write is an edge.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ const RUNNING: u32 = 0;
 const SLEEPING: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// Wakes one reactor; cheap to clone and usable from any thread. Outlives the reactor harmlessly.
+/// Wakes one reactor; cheap to clone, and usable from any thread. It may outlive the reactor.
 #[derive(Clone)]
 pub struct Waker(Arc<WakeState>);
 
 impl Waker {
-    /// Makes the reactor's current or next wait return, with one [`Event::Woken`](crate::Event::Woken) however
-    /// often this was called meanwhile.
+    /// Makes the reactor's current or next wait return, with one [`Event::Woken`](crate::Event::Woken) for any
+    /// number of calls since the last wait.
     #[inline]
     pub fn wake(&self) {
         // AcqRel: pairs with `finish_wait`.
@@ -67,17 +68,17 @@ impl WakeState {
         self.eventfd.number()
     }
 
-    /// Announces that the reactor is about to block. `false` if it was woken and must not.
+    /// Announces that the reactor is about to block. Returns `false` if it was woken and must not block.
     #[must_use]
     pub(crate) fn try_sleep(&self) -> bool {
-        // Relaxed: nothing is read on the strength of it before `finish_wait`.
+        // Relaxed: the reactor reads no data based on this before `finish_wait`.
         self.state.compare_exchange(RUNNING, SLEEPING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Back from a wait; whether there was a wake-up since the last one.
+    /// Ends a wait. Returns whether there was a wake-up since the previous one.
     #[must_use]
     pub(crate) fn finish_wait(&self) -> bool {
-        // Acquire pairs with the swap in `wake`: the waker's messages are visible.
+        // Acquire pairs with the swap in `wake`: the waking thread's messages are visible.
         self.state.swap(RUNNING, Ordering::AcqRel) == WOKEN
     }
 }

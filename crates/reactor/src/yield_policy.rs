@@ -1,11 +1,13 @@
-//! Letting others run before going to sleep.
+//! Yielding the CPU before sleeping.
 //!
-//! Where a thread shares its CPU with its clients, or with other threads of the server, sleeping as soon as there is nothing
-//! to do is dear: the first request that somebody sends next wakes the thread, which then handles that one and sleeps again.
-//! If it lets the others run once and looks again, it finds what all of them have sent meanwhile, and nobody had to wake it.
+//! A thread may share its CPU with clients, or with other threads of the server. Then sleeping as soon as it is
+//! idle is expensive: the next request wakes the thread, which handles only that one and sleeps again. If the
+//! thread yields once and polls again, it finds the requests sent by all others in the meantime, without a
+//! wake-up.
 //!
-//! Where it has a CPU for itself that is a system call or two for nothing, and where somebody computes on the same one, it
-//! costs a whole time slice. So an attempt that finds nobody is followed by ever more waits without one, and where most
+//! With a CPU of its own, yielding wastes a system call or two. Beside a compute-bound thread it costs a whole
+//! time slice. So after each attempt in which no other thread ran, more waits follow without one. If most
+//! attempts take long, yielding rests for many times their length.
 //! attempts take long, by a rest of many times as long.
 
 use std::time::Duration;
@@ -13,41 +15,43 @@ use std::time::Duration;
 use crate::sys;
 use os::clock::Ticks;
 
-/// Below, nobody else has run on this CPU, in nanoseconds: switching to another thread and back takes longer.
+/// Below this, in nanoseconds, no other thread has run on this CPU: switching to another thread and back takes
+/// longer.
 const ALONE_NS: u64 = 2_000;
 
-/// Most waits without an attempt after attempts that found nobody.
+/// Maximum number of waits without an attempt, after attempts in which no other thread ran.
 const SKIP_MAX: u32 = 15;
 
-/// From here on an attempt took long, in nanoseconds: who answers or sends requests rarely needs so much at once.
+/// From this duration in nanoseconds an attempt is long: clients and server threads rarely need as much at
+/// once.
 const LONG_NS: u64 = 2_000_000;
 
-/// How many more long attempts than short ones, in which others have run, are followed by a rest.
+/// Excess of long attempts over short ones, in which others ran, that starts a rest.
 const DEBT_MAX: u32 = 8;
 
-/// How many times as long as the last attempt the first rest is; every further one is twice as long as it would be.
+/// Length of the first rest as a multiple of the last attempt; each later rest doubles the factor.
 const REST_FACTOR: u64 = 64;
 
-/// How often that is doubled at most.
+/// Maximum number of doublings.
 const DOUBLING_MAX: u32 = 6;
 
-/// When to let others run.
+/// Decides when to yield.
 #[derive(Default)]
 pub(crate) struct YieldPolicy {
-    /// Waits to come without an attempt.
+    /// Remaining waits without an attempt.
     waits_left: u32,
-    /// How many there were after the last attempt; 0 if others have run.
+    /// The initial value of `waits_left` after the last attempt; 0 if others ran.
     skip: u32,
-    /// Short attempts, in which others have run, that would make up for the long ones.
+    /// The excess of long attempts over short ones in which others ran.
     debt: u32,
-    /// Rests since there was no debt.
+    /// Number of rests since `debt` was last 0.
     rest_count: u32,
-    /// When the last of them ends.
+    /// The end of the last rest.
     rest_end: Ticks,
 }
 
 impl YieldPolicy {
-    /// To be asked at every wait that may block: whether others should run first.
+    /// Whether to yield first. Called at every wait that may block.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         if self.waits_left > 0 {
@@ -57,7 +61,8 @@ impl YieldPolicy {
         self.rest_count == 0 || Ticks::now() >= self.rest_end
     }
 
-    /// Lets others run on this CPU, until they sleep or their share is over. Returns what that leaves of a time to wait.
+    /// Yields this CPU to others until they sleep or their share is used up. Returns the rest of the waiting
+    /// time.
     #[inline]
     pub(crate) fn yield_once(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let started = Ticks::now();
@@ -67,7 +72,7 @@ impl YieldPolicy {
         timeout.map(|timeout| timeout.saturating_sub(Duration::from_nanos(ns)))
     }
 
-    /// Learns from an attempt that took `ns`.
+    /// Records an attempt that took `ns`.
     #[inline]
     fn note(&mut self, ns: u64) {
         if ns < ALONE_NS {
@@ -79,7 +84,7 @@ impl YieldPolicy {
         self.waits_left = self.skip;
     }
 
-    /// Others have run for `ns`: if that is long too often, they compute.
+    /// Records that others ran for `ns`. If that is often long, they are compute-bound.
     fn note_others(&mut self, ns: u64) {
         if ns < LONG_NS {
             self.debt = self.debt.saturating_sub(1);
@@ -102,7 +107,7 @@ mod tests {
     use super::{ALONE_NS, LONG_NS, SKIP_MAX, YieldPolicy};
     use os::clock::Ticks;
 
-    /// Waits until the next attempt.
+    /// Returns the number of waits until the next attempt.
     fn skipped_by(yield_policy: &mut YieldPolicy) -> u32 {
         (0..).take_while(|_| !yield_policy.is_due()).count() as u32
     }
@@ -134,9 +139,9 @@ mod tests {
     fn rests_when_most_attempts_take_long() {
         let mut yield_policy = YieldPolicy::default();
         for _ in 0..100 {
-            // So long that the rest would still be going on, however slowly this runs.
+            // Long enough that the rest is still in progress, however slow this test is.
             yield_policy.note(1_000 * LONG_NS);
-            assert!(yield_policy.is_due(), "as many short ones make up for it");
+            assert!(yield_policy.is_due(), "an equal number of short attempts cancels the debt");
             yield_policy.note(LONG_NS - 1);
         }
         let mut rests = [0; 2];
@@ -149,6 +154,6 @@ mod tests {
             assert!((0..1_000).all(|_| !yield_policy.is_due()));
             yield_policy.rest_end = Ticks::default();
         }
-        assert!(rests[1] > rests[0] / 2 * 3, "the next one is twice as long");
+        assert!(rests[1] > rests[0] / 2 * 3, "the next rest is twice as long");
     }
 }

@@ -1,8 +1,8 @@
-//! Every behaviour of a reactor on each backend: one function a behaviour, one line in the table at the end.
+//! Every behaviour of a reactor on each backend: one function per behaviour, one line in the table at the end.
 //!
-//! Peers are plain blocking sockets, on their own threads where both sides must run at once. Nothing sleeps: each wait
-//! ends with an event, or fails the test at [`PATIENCE`].
-// The lint's exemption for tests covers only functions marked as such.
+//! Peers are plain blocking sockets, on their own threads where both sides must run concurrently. No test
+//! sleeps: each wait ends with an event, or fails the test after [`PATIENCE`].
+// The lint's exemption for tests covers only functions marked as tests.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -144,17 +144,17 @@ fn large_transfers_both_ways_stay_bounded(backend: Backend) {
     writing.join().unwrap();
     reading.join().unwrap();
     assert!(pending_max < 4 << 20, "{pending_max} bytes were queued");
-    // Worker threads of io_uring would make a thread's work run beside it, and hold on to sockets.
+    // Worker threads of io_uring would run concurrently with the thread, and hold on to sockets.
     for thread in std::fs::read_dir("/proc/self/task").unwrap() {
         let name = std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default();
-        assert!(!name.starts_with("iou-wrk"), "io_uring took a worker thread");
+        assert!(!name.starts_with("iou-wrk"), "io_uring started a worker thread");
     }
 }
 
 fn a_slow_reader_costs_bounded_memory(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     let (client, connection) = fixture.pair(1);
-    // The client writes until nobody takes any more, and reads nothing.
+    // The client writes until its socket is full, and reads nothing.
     client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let mut writer = client.try_clone().unwrap();
     let (full_sender, full) = mpsc::channel();
@@ -187,7 +187,7 @@ fn a_slow_reader_costs_bounded_memory(backend: Backend) {
     writing.join().unwrap();
     assert!(fixture.reactor.pending_send_bytes(connection) < 2 << 20);
     assert!(received_size < written_size, "the rest waits in the kernel");
-    // Now it reads, and everything comes through.
+    // Now it reads, and all bytes arrive.
     let mut reader = client;
     let reading = std::thread::spawn(move || read_all(&mut reader));
     fixture.reactor.resume_receive(connection);
@@ -257,7 +257,7 @@ fn close_now_does_not_wait_for_a_peer(backend: Backend) {
     fixture.reactor.close(connection, CloseMode::Now);
     fixture.expect_closed(connection);
     let mut rest = Vec::new();
-    // Reset or end of file, after a part.
+    // Reset or end of file, after a partial read.
     let _ = client.read_to_end(&mut rest);
     assert!(rest.len() < 32 << 20);
 }
@@ -289,7 +289,7 @@ fn sends_to_a_peer_that_left_end_the_connection(backend: Backend) {
     let (client, connection) = fixture.pair(1);
     drop(client);
     fixture.until(|event| matches!(event, Event::Eof { .. }).then_some(()));
-    // The peer answers the first by a reset, so the second fails, whether that has arrived or not.
+    // The peer answers the first send with a reset, so the second fails, whether the reset has arrived or not.
     fixture.reactor.send(connection, b"anyone?".to_vec());
     fixture.expect_sent(1);
     fixture.reactor.send(connection, b"anyone?".to_vec());
@@ -329,7 +329,7 @@ fn old_ids_name_nothing(backend: Backend) {
     assert_eq!(read_some(&mut client, 7), b"so am I");
 }
 
-/// Connections are closed with bytes on their way, and their places taken by new ones at once.
+/// Connections are closed with bytes in flight, and new ones reuse their entries at once.
 fn late_bytes_reach_no_successor(backend: Backend) {
     let mut fixture = Fixture::new(backend);
     for round in 0..200_u64 {
@@ -394,7 +394,7 @@ fn a_detached_connection_goes_on_elsewhere(backend: Backend) {
     assert!(reading.join().unwrap() == vec![b'a'; 8 << 20]);
 }
 
-/// Two threads throw connections at each other while clients talk through them.
+/// Two threads move connections to each other while clients use them.
 fn connections_move_under_load(backend: Backend) {
     juggle([backend, backend], 1_000);
 }
@@ -462,13 +462,13 @@ fn unix_sockets_work_alike(backend: Backend) {
 
 fn another_thread_wakes_it(backend: Backend) {
     let mut fixture = Fixture::new(backend);
-    // While it runs: one event, however many calls.
+    // While running: one event for any number of calls.
     fixture.waker.wake();
     fixture.waker.wake();
     fixture.until(|event| matches!(event, Event::Woken).then_some(()));
     assert!(fixture.reactor.next_event().is_none());
 
-    // While it sleeps: answer each wake-up by asking for the next one.
+    // While asleep: after each wake-up, request the next one.
     let (ask, asked) = mpsc::channel();
     let waker = fixture.waker.clone();
     let thread = std::thread::spawn(move || {
@@ -529,7 +529,7 @@ fn accepting_can_be_paused(backend: Backend) {
     TcpStream::connect(fixture.address).unwrap_err();
 }
 
-/// With all buffers of io_uring on loan, others wait; given back, everyone is served.
+/// With all io_uring buffers lent, other connections wait; once buffers are returned, all are served.
 fn exhausted_buffers_delay_but_lose_nothing(backend: Backend) {
     let options = ReactorOptions {
         recv_buffer_count: 4,
@@ -577,10 +577,10 @@ fn buffers_and_wakers_outlive_the_reactor(backend: Backend) {
     assert_eq!(&*data, b"keepsake");
     waker.wake();
     drop(data);
-    assert_eq!(read_all(&mut client), b"", "the reactor hung up");
+    assert_eq!(read_all(&mut client), b"", "the reactor closed the connection");
 }
 
-/// A server may run on both backends at once, thread by thread.
+/// A server may use both backends at once, on different threads.
 #[test]
 fn connections_move_between_backends() {
     if is_available(Backend::Uring) {
@@ -588,7 +588,7 @@ fn connections_move_between_backends() {
     }
 }
 
-/// Small sends cost no turn of their own; large ones report at once.
+/// Small sends do not end a wait; large sends report at once.
 fn only_large_sends_end_a_wait(backend: Backend) {
     const TIMEOUT: Duration = Duration::from_millis(30);
     let mut fixture = Fixture::new(backend);
@@ -602,7 +602,7 @@ fn only_large_sends_end_a_wait(backend: Backend) {
         let event = fixture.reactor.next_event();
         assert!(matches!(event, Some(Event::Sent { .. })), "{event:?}");
     }
-    // Nor does a small one go unnoticed where the caller has paused the connection, and may resume on it.
+    // A small send also reports while its connection is paused, as the caller may wait for it to resume.
     fixture.reactor.pause_receive(connection);
     fixture.reactor.send(connection, vec![b'x'; 100]);
     fixture.until(|event| matches!(event, Event::Sent { .. }).then_some(()));
@@ -635,13 +635,13 @@ fn a_reactor_with_work_under_way_can_be_dropped(backend: Backend) {
     fixture.reactor.wait(Some(PATIENCE)).unwrap();
     drop(fixture);
     let mut rest = Vec::new();
-    // Reset or end of file, after a part.
+    // Reset or end of file, after a partial read.
     let _ = client.read_to_end(&mut rest);
     assert!(rest.len() < 32 << 20);
 }
 
-/// In one turn, every one of many sockets takes only a part of what is offered: each request completes, far more of them
-/// than completion queues of 8 requests hold.
+/// In one turn, each of many sockets takes only a part of its data. Each request completes, and there are far
+/// more completions than a queue for 8 requests holds.
 fn many_full_sockets_lose_nothing(backend: Backend) {
     const COUNT: usize = 100;
     let mut fixture = Fixture::new(backend);
@@ -654,7 +654,7 @@ fn many_full_sockets_lose_nothing(backend: Backend) {
     }
     let mut mixer = Mixer::new(7);
     let mut sent = Vec::new();
-    // Until nobody takes all of a small buffer any more.
+    // Until a small buffer is no longer taken completely on any connection.
     while clients.iter().any(|(_, connection)| fixture.reactor.pending_send_bytes(*connection) == 0) {
         let part = mixer.bytes(8 << 10);
         clients.iter().for_each(|(_, connection)| fixture.reactor.send(*connection, part.clone()));

@@ -1,4 +1,4 @@
-//! Running out of file descriptors, which are a process's: so this test has a process of its own.
+//! Exhausts the file descriptors of the process, so this test has its own process.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code, reason = "most of it is for the other test crate")]
@@ -24,12 +24,12 @@ fn runs_out_and_recovers(backend: Backend) {
     let (_first_client, first) = fixture.pair(1);
     let (_second_client, second) = fixture.pair(2);
     let client = fixture.connect();
-    // Opens files until no more can be, then makes room for none.
+    // Opens files up to the limit and keeps them open.
     let mut files = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         files.push(file);
     }
-    // The client may have been accepted by the kernel before; more of them can't be made without descriptors.
+    // The kernel may already have accepted the client; without descriptors no further clients can be created.
     fixture.reactor.wait(Some(Duration::ZERO)).unwrap();
     let early = fixture.reactor.next_event();
     let mut accepted_count = usize::from(matches!(early, Some(Event::Accepted { .. })));
@@ -37,7 +37,7 @@ fn runs_out_and_recovers(backend: Backend) {
         let error = early.or_else(|| Some(fixture.until(Some)));
         assert!(matches!(error, Some(Event::AcceptError { listener: Fixture::LISTENER, .. })), "{error:?}");
     }
-    // It does not try over and over, which would cost a processor.
+    // The reactor does not retry continuously, which would use a whole processor.
     let start = Instant::now();
     let mut error_count = 0;
     while start.elapsed() < Duration::from_millis(300) {
@@ -49,7 +49,7 @@ fn runs_out_and_recovers(backend: Backend) {
     }
     assert!(error_count <= 4, "{error_count} attempts");
 
-    // A closed connection makes room for a new one, and that is noticed at once.
+    // A closed connection allows a new one, and the reactor resumes at once.
     fixture.reactor.close(first, CloseMode::Now);
     fixture.reactor.close(second, CloseMode::Now);
     let start = Instant::now();

@@ -1,9 +1,9 @@
 //! The reactor's contract on the simulated network: the io_uring backend on a simulated kernel, under seeds.
 //!
-//! Two echo threads hand connections to each other while clients stream noise through and check what comes back. Where
-//! the seed's queues are tiny, completions overflow all the time.
+//! Two echo threads move connections to each other while clients stream random bytes through and check the
+//! echo. Where the seed's queues are tiny, completions overflow constantly.
 #![cfg(feature = "simulation")]
-// The lint's exemption for tests covers only functions marked as such.
+// The lint's exemption for tests covers only functions marked as tests.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/mixer.rs"]
@@ -25,17 +25,17 @@ use sync::simulation::{self, Fault, Outcome, Scheduler, Task};
 
 const CLIENT_COUNT: usize = 16;
 const MESSAGE_COUNT: usize = 15;
-/// Virtual time after which a client has waited in vain.
+/// Virtual time after which a client's wait fails.
 const PATIENCE_US: u64 = 60_000_000;
 
-/// A live connection between two threads.
+/// A live connection on its way between two threads.
 struct Handover {
     socket: Socket,
     unsent: Vec<Vec<u8>>,
     unread: Vec<u8>,
 }
 
-/// What the echo threads share. Its locks are held for no scheduling point.
+/// State shared by the echo threads. Its locks are not held at a scheduling point.
 #[derive(Default)]
 struct Table {
     wakers: Mutex<Vec<Waker>>,
@@ -51,7 +51,7 @@ fn deadline_us() -> u64 {
     simulation::monotonic_ns().unwrap() / 1000 + PATIENCE_US
 }
 
-/// Echoes, and hands every connection over after a few receives.
+/// Echoes, and moves every connection after a few receives.
 fn echo(table: &Table, index: usize, listener: Option<Listener>) {
     let (mut reactor, waker) = Reactor::new(BackendChoice::Auto, ReactorOptions::default()).unwrap();
     table.wakers.lock().unwrap().push(waker);
@@ -95,7 +95,7 @@ fn echo(table: &Table, index: usize, listener: Option<Listener>) {
     }
 }
 
-/// Streams noise, and checks that just this comes back.
+/// Streams random bytes, and checks that exactly these come back.
 fn client(seed: u64) {
     let mut peer = Peer::connect(address()).unwrap();
     let mut random = Mixer::new(seed);
@@ -106,10 +106,10 @@ fn client(seed: u64) {
         let message = random.bytes(size);
         peer.write_all(&message, deadline_us()).unwrap();
         sent.extend(message);
-        // Sometimes ahead of the replies, but by no more than fits the smallest buffers.
+        // Sometimes ahead of the replies, but by no more than the smallest buffers hold.
         while received.len() + 256 < sent.len() {
             let size = peer.read(&mut buffer, deadline_us()).unwrap();
-            assert!(size > 0, "the server hung up");
+            assert!(size > 0, "the server closed the connection");
             received.extend_from_slice(&buffer[..size]);
         }
     }
@@ -154,7 +154,7 @@ fn run(seed: u64, faults: Vec<Fault>) -> Outcome {
             .collect();
         clients.iter().chain(&servers).for_each(Task::join);
         let network = Network::current().unwrap();
-        // The standard streams, and the eventfds of wakers that are still held.
+        // Left are the standard streams, and the eventfds of wakers that are still held.
         drop(listener);
         table.wakers.lock().unwrap().clear();
         assert_eq!(network.descriptor_count(), 3, "a descriptor is left");
@@ -177,7 +177,8 @@ fn a_seed_gives_the_same_run_again() {
     }
 }
 
-/// Sends that are taken for complete while completions wait in the kernel's list lose bytes: within so many seeds.
+/// If sends are considered complete while completions wait in the kernel's list, bytes are lost within this
+/// many seeds.
 #[test]
 fn sends_settled_too_early_are_found() {
     const SEED_COUNT_MAX: u64 = 20;

@@ -79,7 +79,7 @@ pub enum Fault {
     MailToClosedSeat,
     /// Timers follow the wall clock.
     WallClockTimers,
-    /// A send without a completion entry is considered complete while completions wait in the overflow list.
+    /// A quiet send is considered complete while completions wait in the overflow list.
     SendSettledEarly,
     /// A segment is retired before the hint that leads to it is unlinked.
     RetireBeforeUnlink,

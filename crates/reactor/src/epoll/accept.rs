@@ -23,7 +23,7 @@ struct Entry {
     rests_until: Option<Instant>,
     /// Connections that may still be accepted in this turn.
     quota: u32,
-    /// It is in the reactor's `ready`.
+    /// Whether the listener is in the reactor's `ready`.
     is_listed: bool,
 }
 
@@ -67,12 +67,12 @@ impl Epoll {
     pub(crate) fn stop_listening(&mut self, token: ListenerToken) {
         if let Some(index) = self.listeners.entries.iter().position(|entry| entry.token == token) {
             let entry = self.listeners.entries.remove(index);
-            // Another reactor may hold the same socket open, so closing it would not take it off the list.
+            // Another reactor may hold this socket open, so closing it would not deregister it.
             unwatch(&self.epoll, &entry.listener);
         }
     }
 
-    /// The kernel has connections for a listener.
+    /// Handles readiness of a listener.
     pub(super) fn list_listener(&mut self, token: ListenerToken) {
         let Some(entry) = self.listeners.lookup_mut(token) else { return };
         if !std::mem::replace(&mut entry.is_listed, true) {
@@ -80,7 +80,7 @@ impl Epoll {
         }
     }
 
-    /// Accepts once from a listener of the ready list.
+    /// Accepts one connection from a listener in `ready`.
     pub(super) fn accept(&mut self, token: ListenerToken) -> Option<Event> {
         let quota_full = self.options.accept_count_max;
         let entry = self.listeners.lookup_mut(token)?;
@@ -89,7 +89,7 @@ impl Epoll {
             return None;
         }
         if entry.quota == 0 {
-            // Level-triggered: the next wait reports it again.
+            // Level-triggered: the next wait reports the listener again.
             entry.quota = quota_full;
             return None;
         }
@@ -119,7 +119,7 @@ impl Epoll {
         }
     }
 
-    /// Ends rests that are over, and shortens `timeout` to the end of the next one.
+    /// Ends expired rests, and shortens `timeout` to the end of the next one.
     pub(super) fn wake_resting_listeners(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         if !self.listeners.has_resting {
             return timeout;
@@ -143,7 +143,7 @@ impl Epoll {
         timeout
     }
 
-    /// A descriptor is free again.
+    /// Ends all rests, because a descriptor is free again.
     pub(super) fn end_rests(&mut self) {
         if self.listeners.has_resting {
             let now = Instant::now();
@@ -172,7 +172,7 @@ impl Epoll {
     }
 }
 
-/// Fails only if the listener is not watched, which is what is wanted.
+/// Fails only if the listener is not watched, which is the desired state.
 fn unwatch(epoll: &std::os::fd::OwnedFd, listener: &Listener) {
     let _ = sys::epoll_control(epoll, libc::EPOLL_CTL_DEL, listener.as_raw_fd(), 0, 0);
 }

@@ -1,4 +1,4 @@
-//! Closing and handing over on epoll. Nothing is ever in flight, so both are immediate but for queued sends.
+//! Closing and detaching on epoll. No request is ever in flight, so both are immediate except for queued sends.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,7 +21,7 @@ impl Epoll {
             return;
         }
         let Some(mut connection) = self.connections.remove(id) else { return };
-        // It can only fail for a descriptor that is not watched.
+        // Fails only for a descriptor that is not watched.
         let fd = connection.socket.as_raw_fd();
         let _ = sys::epoll_control(&self.epoll, libc::EPOLL_CTL_DEL, fd, 0, 0);
         self.events.push_back(Event::Detached {
@@ -41,7 +41,7 @@ impl Epoll {
     /// Closing the descriptor, of which there is no duplicate, also ends its watch.
     pub(super) fn remove(&mut self, id: ConnectionId, reason: CloseReason) {
         if let Some(connection) = self.connections.remove(id) {
-            // `Closed` is the last event, so what is held back comes before it.
+            // `Closed` must be the last event, so deferred events precede it.
             self.events.append(&mut self.quiet_events);
             self.events.push_back(Event::Closed { connection: id, token: connection.token, reason });
             drop(connection.socket);

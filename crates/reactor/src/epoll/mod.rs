@@ -1,15 +1,17 @@
 //! The epoll backend: readiness turned into completions.
 //!
-//! - Connections are registered once, edge-triggered, for input and hang-up: no `epoll_ctl` a request, and the
-//!   kernel need not look at a drained socket again. Output readiness is asked for only while a socket is full.
-//! - A receive that fills its buffer, or follows a hang-up, leaves the connection `readable`; it is read again next
-//!   turn, after the others. A shorter one proves the socket empty (epoll(7)), so no read ends in `EAGAIN`.
-//! - Sends are written in `wait`, one call a connection.
-//! - Listeners are level-triggered and exclusive, so that one of several waiting threads wakes up.
+//! - Connections are registered once, edge-triggered, for input and hang-up: no `epoll_ctl` per request, and
+//!   the kernel need not poll a drained socket again. Output readiness is requested only while a socket is
+//!   full.
+//! - A receive that fills its buffer, or follows a hang-up, leaves the connection `readable`; it is read again
+//!   next turn, after the others. A shorter receive proves the socket empty (epoll(7)), so no read ends in
+//!   `EAGAIN`.
+//! - Sends are written in `wait`, one call per connection.
+//! - Listeners are level-triggered and exclusive, so that only one of several waiting threads wakes up.
 //!
 //! Invariants:
 //! 1. A connection is in `ready` or `ready_later` at most once, if and only if `is_listed`.
-//! 2. A connection that has something to send is in `flush`, or waits for `EPOLLOUT` (`is_full`), not both.
+//! 2. A connection with pending sends is either in `flush` or waits for `EPOLLOUT` (`is_full`), not both.
 
 mod accept;
 mod close;
@@ -31,7 +33,7 @@ use crate::waker::WakeState;
 use crate::yield_policy::YieldPolicy;
 use crate::{ConnectionId, Event, ListenerToken, ReactorError, ReactorOptions, Socket, sys};
 
-/// What `epoll_event::u64` names: a connection's bits, or one of these with a listener's token below it.
+/// The contents of `epoll_event::u64`: a connection's bits, or one of these flags above a listener's token.
 const DATA_LISTENER: u64 = 1 << ConnectionId::BITS;
 const DATA_WAKER: u64 = 2 << ConnectionId::BITS;
 
@@ -45,15 +47,15 @@ pub(crate) struct Epoll {
     yield_policy: YieldPolicy,
     connections: ConnectionTable<Connection>,
     listeners: Listeners,
-    /// Ready to be accepted from or read this turn.
+    /// To accept from or read this turn.
     ready: VecDeque<Ready>,
-    /// Ready again, next turn.
+    /// To accept from or read next turn.
     ready_later: VecDeque<Ready>,
-    /// Connections with something to send.
+    /// Connections with pending sends.
     flush: Vec<ConnectionId>,
-    /// Events that are already made; they come before those that `ready` makes.
+    /// Completed events; they precede the events from `ready`.
     events: VecDeque<Event>,
-    /// Events that don't end a wait; with the next ones.
+    /// Events that do not end a wait; delivered with the next other events.
     quiet_events: VecDeque<Event>,
     kernel_events: Vec<libc::epoll_event>,
     pool: Rc<Pool>,
@@ -69,27 +71,27 @@ struct Connection {
     socket: Socket,
     token: u64,
     sends: SendQueue,
-    /// The kernel may have bytes, an end of file or an error for us.
+    /// The kernel may have bytes, an end of file or an error.
     is_readable: bool,
-    /// The kernel reported a hang-up: read on until it says so.
+    /// The kernel reported a hang-up: read until the end of file or error.
     is_hung_up: bool,
     is_listed: bool,
     is_paused: bool,
     is_at_eof: bool,
-    /// The socket takes no more; `EPOLLOUT` is awaited.
+    /// The socket is full; waits for `EPOLLOUT`.
     is_full: bool,
-    /// `EPOLLOUT` is registered.
+    /// Whether `EPOLLOUT` is registered.
     watches_room: bool,
     is_in_flush: bool,
     ending: Ending,
 }
 
-/// What follows when the sends are out.
+/// The action after the last send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     None,
     Shutdown,
-    /// Half-closed for writing already.
+    /// Already half-closed for writing.
     IsShut,
     Close,
 }
@@ -218,7 +220,7 @@ impl Epoll {
         }
     }
 
-    /// Puts a connection on the list of those to read, if it is not there and wants to be read.
+    /// Adds a connection to the read list, if it is readable, not paused and not yet listed.
     fn list_if_readable(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if connection.is_readable && !connection.is_listed && connection.wants_bytes() {

@@ -22,7 +22,7 @@ impl Epoll {
         }
     }
 
-    /// Reads once from a connection of the ready list.
+    /// Reads once from a connection in `ready`.
     pub(super) fn receive(&mut self, id: ConnectionId) -> Option<Event> {
         let connection = self.connections.lookup_mut(id)?;
         connection.is_listed = false;
@@ -31,7 +31,7 @@ impl Epoll {
         }
         let Pool::Shared(pool) = &*self.pool else { return None };
         let start = pool.take();
-        // SAFETY: `take` gives that many initialised bytes that are ours alone.
+        // SAFETY: `take` returns this many initialised bytes, which are exclusive to this function.
         let buffer = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), pool.buffer_size()) };
         let token = connection.token;
         let received = sys::receive(connection.socket.as_raw_fd(), buffer);
@@ -49,8 +49,8 @@ impl Epoll {
                     connection.is_listed = true;
                     self.ready_later.push_back(Ready::Connection(id));
                 }
-                // SAFETY: (1) the first `size` of the bytes from `take`, owned by the pool's buffers;
-                // (2) `start` is not given back but by the RecvBuffer; (3) it was taken above.
+                // SAFETY: (1) the first `size` of the bytes from `take`, owned by the pool's buffers; (2) only
+                // the RecvBuffer returns `start`; (3) it was taken above.
                 let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size as u32, 0) };
                 Some(Event::Received { connection: id, token, data })
             }

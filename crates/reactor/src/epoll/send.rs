@@ -1,4 +1,4 @@
-//! Sending on epoll: written at the end of the turn, one call a connection.
+//! Sending on epoll: at the end of the turn, one call per connection.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -34,7 +34,7 @@ impl Epoll {
         }
     }
 
-    /// Has the connection looked at when sends are flushed, unless it waits for room.
+    /// Schedules the connection for the next flush, unless it waits for room.
     pub(super) fn queue_flush(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if !connection.is_in_flush && !connection.is_full {
@@ -43,12 +43,12 @@ impl Epoll {
         }
     }
 
-    /// The socket has room again.
+    /// Resumes sending after the socket has room again.
     pub(super) fn resume_sends(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         connection.is_full = false;
         self.queue_flush(id);
-        // Written at once: the wait that reported the room has its flush behind it.
+        // Written at once: the wait that reported the room has already flushed.
         self.flush_sends();
     }
 
@@ -57,7 +57,7 @@ impl Epoll {
         for id in flush.drain(..) {
             self.flush_connection(id);
         }
-        // Those with more than is offered at once have their next turn soon.
+        // Connections with more data than one call offers continue next turn.
         flush.append(&mut self.flush);
         self.flush = flush;
     }
@@ -90,7 +90,7 @@ impl Epoll {
         self.end_after_sends(id);
     }
 
-    /// The sends are out: do what was to follow.
+    /// Performs the action after the last send.
     fn end_after_sends(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         match connection.ending {
@@ -110,7 +110,7 @@ impl Epoll {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         connection.is_full = true;
         connection.watches_room = true;
-        // Even if it was watched already: the kernel then looks again, so that no edge can have been missed.
+        // Also if it was registered already: then the kernel checks again, so that no edge is missed.
         self.modify(id, INPUT | libc::EPOLLOUT);
     }
 

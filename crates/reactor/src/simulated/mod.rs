@@ -1,15 +1,19 @@
-//! The network of a simulation: sockets between the threads of one process, with delays, cuts and losses that a seed decides.
+//! A simulated network: sockets between the threads of one process, with delays, splits and losses that a seed
+//! decides.
 //!
 //! - Servers use it through the ordinary [`Reactor`](crate::Reactor): [`Listener`](crate::Listener) and
-//!   [`Socket`](crate::Socket) hold places of it, and the io_uring backend runs on a simulated kernel (`uring/simulated.rs`).
+//!   [`Socket`](crate::Socket) hold places in it, and the io_uring backend runs on a simulated kernel
+//!   (`uring/simulated.rs`).
 //! - Clients use [`Peer`], which blocks in virtual time.
-//! - A [`Network`] is the extension of a [`Scheduler`](sync::simulation::Scheduler): one a simulation, for any number of servers.
+//! - A [`Network`] is the extension of a [`Scheduler`](sync::simulation::Scheduler): one per simulation, for
+//!   any number of servers.
 //!
-//! Owns the sockets, the descriptors and the bytes on their way. Never touches the real network.
+//! Owns the sockets, the descriptors and the bytes in flight. Never uses the real network.
 //! Invariants:
-//! 1. The network's lock is held for no scheduling point: all that is asked of the scheduler is asked before.
-//! 2. Bytes of one direction arrive in order, each once; what was sent before a reset may be lost, what follows is.
-//! 3. Every change that a waiter may want to see sets its [`Notice`].
+//! 1. The network's lock is not held at a scheduling point: all calls to the scheduler precede it.
+//! 2. Bytes of one direction arrive once and in order. Bytes sent before a reset may be lost; later ones are
+//!    lost.
+//! 3. Every change that a waiter may depend on sets its [`Notice`].
 
 mod network;
 mod peer;
@@ -26,7 +30,7 @@ pub(crate) use socket::Descriptor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// That something has changed for one who waits. No scheduling point, so that conditions may read it.
+/// A change notification for a waiter. It has no scheduling point, so that conditions may read it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notice(Arc<AtomicBool>);
 

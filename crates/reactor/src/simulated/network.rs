@@ -1,6 +1,6 @@
-//! Sockets, listeners and descriptors: what the kernel holds, and the bytes on their way.
+//! Sockets, listeners and descriptors: the kernel's objects, and the bytes in flight.
 //!
-//! A connection has two ends. What one end writes is put into the other end's `flight`, with the time at which it arrives,
+//! A connection has two ends. Data written at one end goes into the other end's `flight` with its arrival time,
 //! and becomes readable there at that time.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub struct Network {
 pub(super) struct State {
     pub(super) settings: Settings,
     pub(super) random: Random,
-    /// By number; `None`: free.
+    /// Descriptors by number; `None` if free.
     descriptors: Vec<Option<Watched>>,
     ends: Vec<End>,
     listeners: Vec<ListenerState>,
@@ -30,7 +30,7 @@ pub(super) struct State {
     next_client_port: u16,
 }
 
-/// What a descriptor names. Places are never used again.
+/// The object of a descriptor. Indices are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     End(usize),
@@ -43,14 +43,14 @@ pub(crate) enum Watched {
 struct End {
     address: SocketAddr,
     peer: usize,
-    /// What is on its way here, by its time of arrival in nanoseconds.
+    /// Data in flight to this end, by arrival time in nanoseconds.
     flight: VecDeque<(u64, Vec<u8>)>,
     readable: VecDeque<u8>,
     flight_size: usize,
-    /// When the end of the peer's bytes arrives.
+    /// Arrival time of the peer's end of file.
     fin_at: Option<u64>,
     reset_at: Option<u64>,
-    /// The reset has been reported: from now on writes find a broken pipe.
+    /// Whether the reset has been reported: later writes fail with a broken pipe.
     knows_of_reset: bool,
     is_closed: bool,
     is_write_shut: bool,
@@ -61,7 +61,7 @@ struct ListenerState {
     address: SocketAddr,
     handle_count: usize,
     is_listening: bool,
-    /// The server's ends of new connections, by the time at which they arrive.
+    /// The server's ends of new connections, by arrival time.
     queue: VecDeque<(u64, usize)>,
     notices: Vec<Notice>,
 }
@@ -71,20 +71,20 @@ struct EventState {
     notice: Option<Notice>,
 }
 
-/// What there is to be had at a moment.
+/// The readiness of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Now,
-    /// At this nanosecond, if nothing else happens.
+    /// Ready at this nanosecond, unless other events intervene.
     At(u64),
     Unknown,
 }
 
-/// How many connections may wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: usize = 128;
 
 impl Network {
-    /// A network for a simulation of this seed.
+    /// Creates a network for a simulation with this seed.
     #[must_use]
     pub fn new(seed: u64, settings: Settings) -> Arc<Self> {
         let state = State {
@@ -106,18 +106,18 @@ impl Network {
         simulation::extension()
     }
 
-    /// Changes how many descriptors the process may have; those that it has stay.
+    /// Changes the maximum number of descriptors of the process; existing ones stay open.
     pub fn limit_descriptors(&self, most: usize) {
         self.lock().settings.descriptor_count_max = most;
     }
 
-    /// How many descriptors the process may have.
+    /// The maximum number of descriptors of the process.
     #[must_use]
     pub fn descriptor_limit(&self) -> usize {
         self.lock().settings.descriptor_count_max
     }
 
-    /// Descriptors in use.
+    /// The number of descriptors in use.
     #[must_use]
     pub fn descriptor_count(&self) -> usize {
         self.lock().descriptors.iter().flatten().count()
@@ -131,7 +131,7 @@ impl Network {
         self.lock().settings.clone()
     }
 
-    /// The options of a reactor, with what the settings say otherwise.
+    /// Applies the settings to the options of a reactor.
     pub(crate) fn adjust(&self, options: ReactorOptions) -> ReactorOptions {
         let settings = self.settings();
         ReactorOptions {
@@ -141,7 +141,7 @@ impl Network {
         }
     }
 
-    /// A random decision that is true so often.
+    /// Returns true with a probability of `percent`.
     pub(crate) fn chance(&self, percent: u64) -> bool {
         percent > 0 && self.lock().random.chance(percent)
     }
@@ -164,7 +164,7 @@ impl Network {
         Ok(Descriptor::new(Arc::clone(self), number))
     }
 
-    /// A new eventfd.
+    /// Creates an eventfd.
     pub(crate) fn event(self: &Arc<Self>) -> io::Result<Descriptor> {
         let mut state = self.lock();
         let event = state.events.len();
@@ -173,18 +173,18 @@ impl Network {
         Ok(Descriptor::new(Arc::clone(self), number))
     }
 
-    /// A descriptor for a ring.
+    /// Creates a descriptor for a ring.
     pub(crate) fn ring(self: &Arc<Self>) -> io::Result<Descriptor> {
         let number = self.lock().open(Watched::Ring)?;
         Ok(Descriptor::new(Arc::clone(self), number))
     }
 
-    /// What a descriptor names.
+    /// The object of a descriptor.
     pub(crate) fn watched(&self, number: i32) -> Option<Watched> {
         self.lock().watched(number)
     }
 
-    /// Has changes of this object noted from now on.
+    /// Starts recording changes of this object in `notice`.
     pub(crate) fn watch(&self, watched: Watched, notice: &Notice) {
         let mut state = self.lock();
         match watched {
@@ -195,17 +195,17 @@ impl Network {
         }
     }
 
-    /// Reads what has arrived; `WouldBlock`: nothing yet.
+    /// Reads arrived data; `WouldBlock` if there is none.
     pub(crate) fn read(&self, end: usize, buffer: &mut [u8], now_ns: u64) -> io::Result<usize> {
         self.lock().read(end, buffer, now_ns)
     }
 
-    /// When the next read has a result.
+    /// When the next read completes.
     pub(crate) fn read_readiness(&self, end: usize, now_ns: u64) -> Readiness {
         self.lock().ends[end].read_readiness(now_ns)
     }
 
-    /// Writes as much as there is room for; `WouldBlock`: none.
+    /// Writes as much as there is room for; `WouldBlock` if there is none.
     pub(crate) fn write(&self, end: usize, bytes: &[u8], now_ns: u64) -> io::Result<usize> {
         self.lock().write(end, bytes, now_ns)
     }
@@ -218,7 +218,7 @@ impl Network {
         ended || state.room(end) > 0
     }
 
-    /// The next connection that has arrived, with its descriptor; `WouldBlock`: none.
+    /// Accepts the next connection that has arrived, with a new descriptor; `WouldBlock` if there is none.
     pub(crate) fn accept(&self, listener: usize, now_ns: u64) -> io::Result<i32> {
         let mut state = self.lock();
         if !state.listeners[listener].is_listening {
@@ -253,12 +253,12 @@ impl Network {
         give(event.notice.as_ref());
     }
 
-    /// How often it was signalled.
+    /// The number of signals so far.
     pub(crate) fn signal_count(&self, event: usize) -> u64 {
         self.lock().events[event].signal_count
     }
 
-    /// Connects a client; its end of the connection.
+    /// Connects a client. Returns its end of the connection.
     pub(super) fn connect(&self, to: SocketAddr, now_ns: u64) -> io::Result<usize> {
         let mut state = self.lock();
         let Some(listener) = state.listener_of(to) else {
@@ -285,12 +285,12 @@ impl Network {
         self.lock().shut_write(end, now_ns);
     }
 
-    /// Closes an end. With bytes unread, or if `by_force`, the peer is reset.
+    /// Closes an end. If bytes are unread, or if `by_force`, the peer is reset.
     pub(super) fn close_end(&self, end: usize, by_force: bool, now_ns: u64) {
         self.lock().close_end(end, by_force, now_ns);
     }
 
-    /// A descriptor is closed.
+    /// Closes a descriptor.
     pub(super) fn close(&self, number: i32, now_ns: u64) {
         let mut state = self.lock();
         let Some(watched) = state.descriptors.get_mut(number as usize).and_then(Option::take) else { return };
@@ -329,7 +329,7 @@ impl Network {
         matches!(state.watched(number), Some(Watched::Listener(listener)) if state.listeners[listener].is_listening)
     }
 
-    /// Another descriptor of the same object.
+    /// Creates another descriptor of the same object.
     pub(super) fn duplicate(&self, number: i32) -> io::Result<i32> {
         let mut state = self.lock();
         let watched = state.watched(number).ok_or(io::ErrorKind::InvalidInput)?;
@@ -340,7 +340,7 @@ impl Network {
         Ok(copy)
     }
 
-    /// The addresses of a connection or listener: this end's and the peer's.
+    /// The local address of a connection or listener, and the peer's address.
     pub(super) fn addresses(&self, number: i32) -> Option<(SocketAddr, Option<SocketAddr>)> {
         let state = self.lock();
         match state.watched(number)? {
@@ -359,7 +359,7 @@ impl State {
         self.descriptors.get(usize::try_from(number).ok()?).copied().flatten()
     }
 
-    /// A new descriptor: the lowest number that is free, as the kernel does.
+    /// Creates a descriptor with the lowest free number, as the kernel does.
     fn open(&mut self, watched: Watched) -> io::Result<i32> {
         let number = self.descriptors.iter().position(Option::is_none).unwrap_or(self.descriptors.len());
         if number >= self.settings.descriptor_count_max {
@@ -376,19 +376,19 @@ impl State {
         self.listeners.iter().position(|listener| listener.address == address && listener.is_listening)
     }
 
-    /// When something that is sent now arrives.
+    /// The arrival time of data sent now.
     fn arrival(&mut self, now_ns: u64) -> u64 {
         now_ns + (1 + self.random.below(self.settings.delay_us_max)) * 1000
     }
 
-    /// When something that is sent now arrives at an end after what is on its way there.
+    /// The arrival time at `end` of data sent now, after all data in flight to it.
     fn arrival_at(&mut self, end: usize, now_ns: u64) -> u64 {
         let at = self.arrival(now_ns);
         let end = &self.ends[end];
         at.max(end.flight.back().map_or(0, |(at, _)| *at)).max(end.fin_at.unwrap_or(0))
     }
 
-    /// How much an end may write.
+    /// How many bytes an end may write.
     fn room(&self, end: usize) -> usize {
         let peer = &self.ends[self.ends[end].peer];
         self.settings.buffer_size.saturating_sub(peer.flight_size + peer.readable.len())
@@ -430,7 +430,7 @@ impl State {
         }
         let peer = one.peer;
         if self.ends[peer].is_closed {
-            // It answers with a reset.
+            // The peer responds with a reset.
             let at = self.arrival_at(end, now_ns);
             self.reset(end, at);
             return Ok(bytes.len());
@@ -480,7 +480,7 @@ impl State {
         } else {
             self.shut_write(end, now_ns);
         }
-        // Who waits for room needs to learn that there is nobody to make any.
+        // A waiter for room is notified that none will become available.
         give(self.ends[peer].notice.as_ref());
         let one = &mut self.ends[end];
         (one.readable, one.flight, one.flight_size) = (VecDeque::new(), VecDeque::new(), 0);
@@ -519,7 +519,7 @@ impl End {
         }
     }
 
-    /// Makes readable what has arrived.
+    /// Makes arrived data readable.
     fn arrive(&mut self, now_ns: u64) {
         while let Some((_, packet)) = self.flight.pop_front_if(|(at, _)| *at <= now_ns) {
             self.flight_size -= packet.len();

@@ -21,7 +21,7 @@ impl Peer {
     /// Connects to a listener of the caller's simulation.
     ///
     /// # Errors
-    /// Nobody listens there, or too many wait to be accepted.
+    /// There is no listener, or its backlog is full.
     ///
     /// # Panics
     /// The caller belongs to no simulation with a network.
@@ -33,7 +33,7 @@ impl Peer {
         Ok(Self { network, end, notice })
     }
 
-    /// Writes all bytes, however long the server takes.
+    /// Writes all bytes, blocking as needed.
     ///
     /// # Errors
     /// The connection is reset, or there is no room until the deadline in microseconds of the monotonic clock.
@@ -51,10 +51,10 @@ impl Peer {
         Ok(())
     }
 
-    /// Reads what has arrived, at least a byte; 0: the server sends no more.
+    /// Reads arrived data, at least one byte; 0 at end of file.
     ///
     /// # Errors
-    /// The connection is reset, or nothing has come until the deadline in microseconds of the monotonic clock.
+    /// The connection is reset, or no data arrives until the deadline in microseconds of the monotonic clock.
     pub fn read(&mut self, buffer: &mut [u8], deadline_us: u64) -> io::Result<usize> {
         loop {
             self.notice.take();
@@ -68,17 +68,17 @@ impl Peer {
         }
     }
 
-    /// Sends no more; the server reads end of file.
+    /// Half-closes; the server reads end of file.
     pub fn shut_write(&mut self) {
         self.network.shut_write(self.end, now_ns());
     }
 
-    /// Ends the connection so that the server finds it reset.
+    /// Ends the connection so that the server sees a reset.
     pub fn reset(self) {
         self.network.close_end(self.end, true, now_ns());
     }
 
-    /// Blocks until something changes, or the time of `readiness`.
+    /// Blocks until a change, or until the time in `readiness`.
     fn wait(&self, readiness: Readiness, deadline_us: u64) -> io::Result<()> {
         let at_us = match readiness {
             Readiness::Now => return Ok(()),

@@ -1,34 +1,34 @@
-//! How kind or hostile a simulated network is.
+//! The degree of hostility of a simulated network.
 
 use sync::simulation::Random;
 
-/// What the network does to bytes and connections.
+/// How the network delays, splits and loses data.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Longest delay of a packet, in microseconds.
     pub delay_us_max: u64,
-    /// Percent of writes that are cut into several packets, and of reads that give only a part.
+    /// Percentage of writes that are split into several packets, and of reads that return only a part.
     pub cut_percent: u64,
-    /// Percent of writes that take only a part although there is room.
+    /// Percentage of writes that take only a part although there is room.
     pub short_write_percent: u64,
-    /// Bytes that may be on their way to an end, and unread there.
+    /// Maximum number of bytes in flight to an end or unread there.
     pub buffer_size: usize,
     /// Entries of the submission queue of each ring.
     pub ring_entries: u32,
-    /// Entries of the completion queue of each ring; what finds it full waits in a list of the kernel's.
+    /// Entries of the completion queue of each ring; overflowing completions wait in the kernel's list.
     pub completion_entries: u32,
     /// Size of the receive buffers lent to each ring.
     pub receive_buffer_size: u32,
     /// Number of the receive buffers lent to each ring.
     pub receive_buffer_count: u16,
-    /// Percent of the calls that wait, which end early as if by a signal.
+    /// Percentage of waiting calls that end early, as if interrupted by a signal.
     pub interruption_percent: u64,
-    /// Descriptors that the process may have.
+    /// Maximum number of descriptors of the process.
     pub descriptor_count_max: usize,
 }
 
 impl Default for Settings {
-    /// A calm network.
+    /// A network with benign settings.
     fn default() -> Self {
         Self {
             delay_us_max: 50,
@@ -46,7 +46,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a seed: from calm to hostile.
+    /// Draws the settings of a seed, from benign to hostile.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(seed);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Network, Watched};
 use crate::PeerAddress;
 
-/// Owns a number in the network's table; closed when dropped.
+/// An entry in the network's descriptor table; closed when dropped.
 pub(crate) struct Descriptor {
     network: Arc<Network>,
     number: i32,
@@ -65,7 +65,7 @@ impl fmt::Debug for Descriptor {
     }
 }
 
-/// The present virtual time; 0 after the end of the simulation, when nobody waits for anything.
+/// The current virtual time; 0 after the end of the simulation, when no thread waits any more.
 pub(super) fn now_ns() -> u64 {
     sync::simulation::monotonic_ns().unwrap_or(0)
 }

@@ -13,7 +13,7 @@ use os::clock::Ticks;
 #[derive(Default)]
 pub(super) struct Listeners {
     entries: Vec<Entry>,
-    /// Whether any entry may need a request made or cancelled, or is resting.
+    /// Whether any listener may need a request made or cancelled, or is resting.
     needs_tending: bool,
 }
 
@@ -21,13 +21,13 @@ struct Entry {
     token: ListenerToken,
     /// Distinguishes requests of a listener from those of an earlier one with the same token.
     serial: u32,
-    /// `None` once nothing is accepted from it any more; the entry waits for its request to end.
+    /// `None` once accepting has stopped; the entry remains until its request ends.
     listener: Option<Listener>,
     is_armed: bool,
     is_cancelled: bool,
     is_paused: bool,
     rests_until: Option<Ticks>,
-    /// Accepted while paused.
+    /// Connections accepted while paused.
     held: Vec<Socket>,
 }
 
@@ -42,7 +42,7 @@ impl Listeners {
         self.entries.iter_mut().find(|entry| entry.token == token && entry.listener.is_some())
     }
 
-    /// A request could not be cancelled.
+    /// Handles a failed cancellation of a request.
     pub(super) fn cancel_again(&mut self, user_data: u64) {
         for entry in self.entries.iter_mut().filter(|entry| entry.user_data() == user_data) {
             entry.is_cancelled = false;
@@ -50,7 +50,7 @@ impl Listeners {
         self.needs_tending = true;
     }
 
-    /// A descriptor is free again.
+    /// Ends all rests, because a descriptor is free again.
     pub(super) fn end_rests(&mut self) {
         if self.needs_tending {
             let now = Ticks::now();
@@ -102,7 +102,8 @@ impl Uring {
         }
     }
 
-    /// Arms, cancels and forgets as is due. Returns `timeout`, shortened to the end of the next rest.
+    /// Arms and cancels accept requests and removes entries as needed. Returns `timeout`, shortened to the end
+    /// of the next rest.
     pub(super) fn tend_listeners(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
         if !self.listeners.needs_tending {
             return Ok(timeout);
@@ -126,7 +127,7 @@ impl Uring {
                     entry.is_armed = true;
                     entry.is_cancelled = false;
                     let accept = Request::new(user_data, Operation::Accept { fd: listener.as_raw_fd() });
-                    // SAFETY: (1) it points to nothing.
+                    // SAFETY: (1) it contains no pointers.
                     unsafe { self.push(&accept)? };
                 }
                 (listener, true) if (!is_wanted || listener.is_none()) && !entry.is_cancelled => {
@@ -140,7 +141,7 @@ impl Uring {
     }
 
     pub(super) fn complete_accept(&mut self, user_data: u64, completion: &Completion) -> Option<Event> {
-        // SAFETY: (1) an accept has just completed with it, and completions are looked at once.
+        // SAFETY: (1) an accept has just completed with it, and each completion is handled once.
         let result = unsafe { self.ring.own_result(completion.result) };
         let entry = self.listeners.entries.iter_mut().find(|entry| entry.user_data() == user_data)?;
         let token = entry.token;
@@ -164,7 +165,7 @@ impl Uring {
     }
 }
 
-/// Nothing if the peer has already gone.
+/// Returns the event; `None` if the peer has already disconnected.
 fn accepted(listener: ListenerToken, socket: Socket) -> Option<Event> {
     let peer: PeerAddress = socket.peer_address().ok()?;
     Some(Event::Accepted { listener, socket, peer })

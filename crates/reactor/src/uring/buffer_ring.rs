@@ -1,11 +1,12 @@
 //! Receive buffers lent to the kernel, which picks one for each arrival.
 //!
-//! The kernel takes buffers in the order in which they were given back. Their starts are spread over the cache's sets:
-//! at a distance of a power of two, the first lines of all buffers would fight for a few places.
+//! The kernel takes buffers in the order in which they were returned. Their starts are spread over the cache
+//! sets: at a power-of-two distance, the first lines of all buffers would map to a few sets.
 //!
 //! Invariants:
-//! 1. A buffer is with the kernel or with one [`RecvBuffer`](crate::RecvBuffer) or on its way in a completion, never in two places.
-//! 2. `free_count` is the number with the kernel, as far as completions have been looked at.
+//! 1. A buffer is with the kernel, with one [`RecvBuffer`](crate::RecvBuffer), or on its way in a completion;
+//!    never in two places.
+//! 2. `free_count` is the number with the kernel, according to the completions handled so far.
 
 use std::cell::Cell;
 use std::io;
@@ -26,7 +27,7 @@ pub(crate) struct BufferRing {
     entries: os::Mapping,
     memory: os::Mapping,
     buffer_size: u32,
-    /// The number of buffers less 1; their number is a power of two.
+    /// The number of buffers, a power of two, minus 1.
     mask: u16,
     tail: Cell<u16>,
     free_count: Cell<u32>,
@@ -39,8 +40,8 @@ impl BufferRing {
         let entries = os::Mapping::new(usize::from(buffer_count) * size_of::<BufRingEntry>())?;
         let memory = os::Mapping::new(usize::from(buffer_count) * stride(buffer_size))?;
         let start = entries.start().cast::<BufRingEntry>().as_ptr();
-        // SAFETY: (1) a mapping is page-aligned and zeroed, is of that size, and is kept until the ring is gone: `Uring`
-        // keeps the pool, and drops the ring first.
+        // SAFETY: (1) a mapping is page-aligned and zeroed, has this size, and outlives the ring: `Uring` keeps
+        // the pool, and drops the ring first.
         unsafe { ring.register_buffers(start, buffer_count, GROUP)? };
         let buffers = Self {
             entries,
@@ -51,7 +52,7 @@ impl BufferRing {
             free_count: Cell::new(0),
         };
         for id in 0..buffer_count {
-            // SAFETY: (1) there are so many, and nobody has one yet.
+            // SAFETY: (1) the id is in range, and no buffer is in use yet.
             unsafe { buffers.give_back(id) };
         }
         Ok(buffers)
@@ -61,14 +62,14 @@ impl BufferRing {
         self.free_count.get()
     }
 
-    /// Notes that the kernel has filled buffer `id`, and tells where it is.
+    /// Records that the kernel has filled buffer `id`, and returns its address.
     ///
     /// # Safety
     ///
     /// 1. A completion of the ring has just named the buffer.
     pub(super) unsafe fn take(&self, id: u16) -> NonNull<u8> {
         self.free_count.set(self.free_count.get() - 1);
-        // SAFETY: (1) so it is one of the buffers.
+        // SAFETY: (1) so `id` is in range.
         unsafe { self.start_of(id) }
     }
 
@@ -76,17 +77,17 @@ impl BufferRing {
     ///
     /// # Safety
     ///
-    /// 1. It is one of the buffers, is not with the kernel, and nobody reads or writes it any more.
+    /// 1. It is one of the buffers, is not with the kernel, and has no readers or writers any more.
     #[inline]
     pub(crate) unsafe fn give_back(&self, id: u16) {
         let tail = self.tail.get();
         let ring = self.entries.start().cast::<BufRingEntry>();
         // SAFETY: the masked index is below the number of entries in the mapping.
         let entry = unsafe { ring.add(usize::from(tail & self.mask)) };
-        // SAFETY: the mapping is valid and aligned, and the kernel does not read entries from `tail` on until the tail
-        // passes them. Only this thread makes references to entries.
+        // SAFETY: the mapping is valid and aligned, and the kernel does not read entries from `tail` on until
+        // the tail passes them. Only this thread creates references to entries.
         let entry = unsafe { &mut *entry.as_ptr() };
-        // SAFETY: (1) is the callee's condition, too.
+        // SAFETY: (1) is also the callee's condition.
         entry.set_addr(unsafe { self.start_of(id) }.as_ptr() as u64);
         entry.set_len(self.buffer_size);
         entry.set_bid(id);
@@ -100,13 +101,13 @@ impl BufferRing {
         let ring = self.entries.start().cast::<BufRingEntry>();
         // SAFETY: it is the first entry of the buffer ring, initialised.
         let tail = unsafe { BufRingEntry::tail(ring.as_ptr()) };
-        // SAFETY: it is an aligned u16 in our mapping, only written through this.
+        // SAFETY: it is an aligned u16 in this mapping, written only here.
         let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
-        // Release: pairs with the kernel's acquiring load; the entries before it are written.
+        // Release pairs with the kernel's acquiring load: the entries before it are written.
         tail.store(self.tail.get(), Ordering::Release);
     }
 
-    /// Where buffer `id` is.
+    /// The address of buffer `id`.
     ///
     /// # Safety
     ///

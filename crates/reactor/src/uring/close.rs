@@ -1,4 +1,4 @@
-//! Closing and handing over on io_uring: when nothing is in flight any more.
+//! Closing and detaching on io_uring, once no request is in flight.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{Ending, Leaving, Receiving, Sending, Uring};
 use crate::{CloseMode, CloseReason, ConnectionId, Event};
 use os::clock::Ticks;
 
-/// How long a reactor that is dropped waits for its requests to end, in nanoseconds.
+/// Maximum time in nanoseconds that a dropped reactor waits for its requests to end.
 const FAREWELL_NS: u64 = 2_000_000_000;
 
 impl Uring {
@@ -18,7 +18,7 @@ impl Uring {
             self.leave(id, CloseReason::Requested);
         } else {
             connection.ending = Ending::Close;
-            // A quiet send in flight is looked at again when it is over; others are flushed or complete.
+            // The end of a quiet send in flight handles the connection; other sends are flushed or complete.
             self.note_change(id);
         }
     }
@@ -32,7 +32,7 @@ impl Uring {
         }
     }
 
-    /// Begins to close a connection, or turns its detaching into closing.
+    /// Starts closing a connection, or turns a pending detach into a close.
     pub(super) fn leave(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if !matches!(connection.leaving, Leaving::Closing(_)) {
@@ -47,7 +47,7 @@ impl Uring {
         self.leave(id, CloseReason::Failed(error));
     }
 
-    /// Lets a leaving connection go if nothing of it is in flight.
+    /// Removes a leaving connection if it has no request in flight.
     pub(super) fn leave_if_quiet(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup(id) else { return };
         let is_quiet = connection.receiving == Receiving::Idle && connection.sending == Sending::Idle;
@@ -72,11 +72,11 @@ impl Uring {
         });
     }
 
-    /// Cancels all requests and waits for their ends. `false` if some don't end in time.
+    /// Cancels all requests and waits until they end. Returns `false` if some do not end in time.
     pub(super) fn cancel_everything(&mut self) -> bool {
         let cancel = Request::new(super::KIND_CANCEL, Operation::CancelAll).quiet();
         let start = Ticks::now();
-        // What the caller has not looked at yet counts too.
+        // Completions that the caller has not handled yet also count.
         loop {
             let taken = std::mem::take(&mut self.completions);
             for completion in taken.iter().skip(std::mem::take(&mut self.completion_index)) {
@@ -92,7 +92,7 @@ impl Uring {
             if Ticks::now().ns_since(start) > FAREWELL_NS {
                 return false;
             }
-            // SAFETY: (1) it points to nothing.
+            // SAFETY: (1) it contains no pointers.
             if unsafe { self.ring.push(&cancel) }.is_err() {
                 return false;
             }

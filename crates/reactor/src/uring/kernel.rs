@@ -1,4 +1,4 @@
-//! The kernel's queues: what of the ring is shared with it, and the system call.
+//! The kernel's queues: the memory shared with it, and the system call.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -9,13 +9,13 @@ use io_uring::{Builder, EnterFlags, IoUring, types};
 
 use super::request::{Completion, Request};
 
-/// Completion queue entries for each submission queue entry: multishot requests complete often.
+/// Completion queue entries per submission queue entry: multishot requests complete often.
 const COMPLETION_FACTOR: u32 = 4;
 
 /// From linux/io_uring.h: registers the ring's descriptor with its thread.
 const IORING_REGISTER_RING_FDS: libc::c_uint = 20;
 
-/// Ways to set a ring up, best first; older kernels refuse the first ones.
+/// Ring configurations, best first; older kernels reject the first ones.
 const SETUPS: [fn(&mut Builder); 4] = [
     |builder| {
         builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_no_sqarray();
@@ -31,7 +31,8 @@ const SETUPS: [fn(&mut Builder); 4] = [
 
 pub(super) struct KernelQueues {
     ring: IoUring,
-    /// The ring's index among the thread's registered rings, which spares a look-up a call; else its descriptor.
+    /// The ring's index among the thread's registered rings, which saves a look-up per call; otherwise its
+    /// descriptor.
     enter_fd: RawFd,
     enter_flags: EnterFlags,
 }
@@ -62,8 +63,8 @@ impl KernelQueues {
         Ok(Self { ring, enter_fd, enter_flags })
     }
 
-    /// Whether the kernel keeps completions that find the queue full, lets waits end by time, copies what requests point
-    /// to when they are submitted, and can leave out completions of successes.
+    /// Whether the kernel keeps completions that overflow the queue, supports timeouts for waits, copies
+    /// referenced data on submission, and can suppress completions of successful requests.
     pub(super) fn has_features(&self) -> bool {
         let params = self.ring.params();
         params.is_feature_nodrop()
@@ -74,7 +75,7 @@ impl KernelQueues {
 
     /// # Safety
     ///
-    /// 1. As of [`Ring::register_buffers`](super::ring::Ring::register_buffers).
+    /// 1. See [`Ring::register_buffers`](super::ring::Ring::register_buffers).
     pub(super) unsafe fn register_buffers(
         &self,
         start: *mut BufRingEntry,
@@ -90,11 +91,11 @@ impl KernelQueues {
         self.ring.submitter().unregister_buf_ring(group)
     }
 
-    /// Puts a request into the submission queue; `false`: there is no room.
+    /// Puts a request into the submission queue. Returns `false` if the queue is full.
     ///
     /// # Safety
     ///
-    /// 1. As of [`Ring::push`](super::ring::Ring::push).
+    /// 1. See [`Ring::push`](super::ring::Ring::push).
     #[inline]
     pub(super) unsafe fn try_push(&mut self, request: &Request) -> bool {
         let entry = request.to_entry();
@@ -102,26 +103,27 @@ impl KernelQueues {
         unsafe { self.ring.submission().push(&entry) }.is_ok()
     }
 
-    /// Requests in the submission queue.
+    /// Number of requests in the submission queue.
     #[inline]
     pub(super) fn queued_count(&mut self) -> u32 {
         self.ring.submission().len() as u32
     }
 
-    /// Whether completions found the queue full, and wait in a list of the kernel's.
+    /// Whether completions have overflowed the queue and wait in the kernel's list.
     #[inline]
     pub(super) fn has_overflowed(&mut self) -> bool {
         self.ring.submission().cq_overflow()
     }
 
-    /// Moves the completions in the queue to the end of `to`.
+    /// Appends the completions in the queue to `to`.
     #[inline]
     pub(super) fn take(&mut self, to: &mut Vec<Completion>) {
         to.extend(self.ring.completion().map(Completion::from));
     }
 
-    /// The system call: submits requests, moves completions from the kernel's list into the queue as far as there is room,
-    /// and waits until `wanted_count` are in the queue or `timeout` has passed. Returns how many requests were taken.
+    /// The system call: submits requests, moves completions from the kernel's list into the queue as far as
+    /// there is room, and waits until `wanted_count` are in the queue or `timeout` has passed. Returns the
+    /// number of requests taken.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -134,8 +136,8 @@ impl KernelQueues {
         if let Some(timespec) = &timespec {
             arguments = arguments.timespec(timespec);
         }
-        // SAFETY: io_uring_enter with EXT_ARG reads a `SubmitArgs`, alive and of the size given; requests in the queue
-        // are valid by `try_push` (1).
+        // SAFETY: io_uring_enter with EXT_ARG reads a `SubmitArgs`, which is alive and has the size given;
+        // requests in the queue are valid by `try_push` (1).
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -159,7 +161,7 @@ fn register_ring(fd: RawFd) -> Option<RawFd> {
         data: u64,
     }
     let mut update = Update { offset: u32::MAX, reserved: 0, data: fd as u64 };
-    // SAFETY: the kernel reads and writes one `Update`, laid out as its struct io_uring_rsrc_update.
+    // SAFETY: the kernel reads and writes one `Update`, with the layout of its struct io_uring_rsrc_update.
     let registered = unsafe {
         libc::syscall(libc::SYS_io_uring_register, fd, IORING_REGISTER_RING_FDS, &raw mut update, 1_u32)
     };

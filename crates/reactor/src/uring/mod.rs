@@ -1,30 +1,32 @@
-//! The io_uring backend: one system call a turn.
+//! The io_uring backend: one system call per turn.
 //!
-//! - Receives and accepts are armed once and complete many times (multishot), receives into the kernel-chosen buffers of
-//!   `buffer_ring`.
-//! - Sends are submitted together with the wait. A small one is **quiet**: it may not wait (`MSG_DONTWAIT`), so it is over
-//!   when the submission is, and posts a completion only if it is not wholly out (`CQE_SKIP_SUCCESS` with `MSG_WAITALL`).
-//!   So it neither ends the wait nor costs a completion. Larger sends complete, but don't wait either: what a full socket
-//!   leaves over goes out when a poll has found room. A send that waited by itself might be handed to a kernel worker
-//!   thread, which may hold on to the socket after the completion.
-//! - All requests are made in [`Uring::wait`]; other methods change what is wanted and list the connection in `changed`.
-//! - Completions are taken from the queue in `wait` and looked at one by one in `next_event`, so that what the caller
-//!   does about one event holds for the next.
+//! - Receives and accepts are armed once and complete many times (multishot). Receives use the buffers of
+//!   `buffer_ring`, which the kernel picks.
+//! - Sends are submitted together with the wait. A small one is **quiet**: it may not block (`MSG_DONTWAIT`),
+//!   so it has ended when it is submitted, and it posts a completion only if not all is sent
+//!   (`CQE_SKIP_SUCCESS` with `MSG_WAITALL`). So it neither ends the wait nor costs a completion. Larger sends
+//!   always complete, but don't block either: the rest after a full socket is sent once a poll has found room.
+//!   A blocking send might be passed to a kernel worker thread, which may hold on to the socket after the
+//!   completion.
+//! - All requests are made in [`Uring::wait`]; other methods change the desired state and list the connection
+//!   in `changed`.
+//! - Completions are taken from the queue in `wait` and handled one by one in `next_event`, so that the
+//!   caller's reaction to one event applies to the next.
 //!
-//! A connection's entry lives until its last request has completed, so a completion always finds it.
+//! A connection's entry lives until its last request has completed, so each completion finds it.
 //!
 //! | leaving | what happens | to |
 //! |---|---|---|
-//! | No | the caller closes, sends fail or receives fail [`Uring::leave`] | Closing |
+//! | No | the caller closes, or a send or receive fails [`Uring::leave`] | Closing |
 //! | No | the caller detaches [`Uring::detach`] | Detaching |
-//! | Detaching | closed or failed meanwhile [`Uring::leave`] | Closing |
-//! | Closing, Detaching | nothing is in flight any more [`Uring::leave_if_quiet`] | gone, with its last event |
+//! | Detaching | the connection is closed or fails [`Uring::leave`] | Closing |
+//! | Closing, Detaching | no request is in flight any more [`Uring::leave_if_quiet`] | removed, with its last event |
 //!
 //! Invariants:
 //! 1. `in_flight_count` requests will post a completion without `MORE`.
 //! 2. A connection is in `changed` once if `is_changed`, in `flush` once if `is_in_flush`, in `starved` once if
 //!    `is_starved`.
-//! 3. Bytes in `held` come before all bytes still to complete.
+//! 3. Bytes in `held` precede all bytes still to complete.
 
 mod accept;
 pub(crate) mod buffer_ring;
@@ -59,17 +61,17 @@ use crate::waker::WakeState;
 use crate::yield_policy::YieldPolicy;
 use crate::{CloseReason, ConnectionId, Event, ReactorError, ReactorOptions, Socket};
 
-/// What the top byte of a request's user data says; below it are a connection's bits or a listener's token.
+/// The top byte of a request's user data; below it are a connection's bits or a listener's token.
 const KIND_RECEIVE: u64 = 1 << ConnectionId::BITS;
 const KIND_SEND: u64 = 2 << ConnectionId::BITS;
 const KIND_ACCEPT: u64 = 3 << ConnectionId::BITS;
 const KIND_WAKE: u64 = 4 << ConnectionId::BITS;
-/// Set in the kind of a request that cancels the one with the rest of the user data.
+/// Flag in the kind of a request that cancels the request with the rest of the user data.
 const KIND_CANCEL: u64 = 0x80 << ConnectionId::BITS;
 const KIND_MASK: u64 = 0xff << ConnectionId::BITS;
 
 pub(crate) struct Uring {
-    /// Dropped first, and after all requests have ended: see `drop`.
+    /// Dropped first, and after all requests have ended; see `drop`.
     ring: ManuallyDrop<Ring>,
     pool: ManuallyDrop<Rc<Pool>>,
     connections: ManuallyDrop<ConnectionTable<Connection>>,
@@ -79,20 +81,20 @@ pub(crate) struct Uring {
     yield_policy: YieldPolicy,
     listeners: Listeners,
     in_flight_count: usize,
-    /// Completions of this turn, looked at up to `completion_index`.
+    /// Completions of this turn; those before `completion_index` are handled.
     completions: Vec<Completion>,
     completion_index: usize,
     /// Connections that may need requests made or cancelled.
     changed: Vec<ConnectionId>,
-    /// Connections with something to send.
+    /// Connections with pending sends.
     flush: Vec<ConnectionId>,
     /// Connections whose quiet sends are being submitted.
     quiet: Vec<ConnectionId>,
-    /// Connections that found no receive buffer, in the order to serve them.
+    /// Connections without a receive buffer, in the order to serve them.
     starved: VecDeque<ConnectionId>,
     /// Connections resumed with bytes in `held`.
     resumed: VecDeque<ConnectionId>,
-    /// Events that are already made; they come first.
+    /// Completed events, delivered first.
     events: VecDeque<Event>,
 }
 
@@ -102,9 +104,9 @@ struct Connection {
     sends: SendQueue,
     receiving: Receiving,
     sending: Sending,
-    /// Received while nobody wanted it.
+    /// Bytes received while paused or detaching.
     held: Vec<u8>,
-    /// End of file was received and not reported yet.
+    /// Whether end of file was received but not reported yet.
     holds_eof: bool,
     is_paused: bool,
     is_at_eof: bool,
@@ -122,7 +124,7 @@ struct Connection {
 enum Receiving {
     Idle,
     Armed,
-    /// Armed, and its cancellation asked for.
+    /// Armed, and being cancelled.
     Cancelled,
 }
 
@@ -130,31 +132,31 @@ enum Receiving {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Idle,
-    /// Posts no completion if all `size` bytes go out.
+    /// A send that posts no completion if all `size` bytes are sent.
     Quiet {
         size: usize,
     },
-    /// Completes as soon as it is submitted, having offered `size` bytes.
+    /// A send of `size` bytes that completes as soon as it is submitted.
     Prompt {
         size: usize,
     },
     /// A poll that completes when the socket has room again.
     AwaitingRoom,
-    /// Such a poll, and its cancellation asked for.
+    /// A poll for room that is being cancelled.
     Cancelled,
 }
 
-/// What follows when the sends are out.
+/// The action after the last send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     None,
     Shutdown,
-    /// Half-closed for writing already.
+    /// Already half-closed for writing.
     IsShut,
     Close,
 }
 
-/// How the connection is about to leave the reactor, once nothing is in flight.
+/// How the connection leaves the reactor once no request is in flight.
 enum Leaving {
     No,
     Closing(CloseReason),
@@ -250,7 +252,7 @@ impl Uring {
             || self.completion_index < self.completions.len();
         let may_block = !has_work && timeout != Some(Duration::ZERO);
         if may_block && self.ring.is_real() && self.yield_policy.is_due() {
-            // What is queued goes out first: others may be waiting for it.
+            // Queued requests are submitted first: their recipients may be waiting.
             self.ring.enter(0, None).map_err(ReactorError::system("io_uring_enter"))?;
             timeout = self.yield_policy.yield_once(timeout);
         }
@@ -280,11 +282,11 @@ impl Uring {
         }
     }
 
-    /// Queues every request that the state of things asks for. Returns `timeout`, shortened to the end of a rest.
+    /// Queues all requests that the current state requires. Returns `timeout`, shortened to the end of a rest.
     fn make_requests(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
         if !self.is_wake_armed {
             let poll = Request::new(KIND_WAKE, Operation::AwaitSignals { fd: self.wake.eventfd() });
-            // SAFETY: (1) it points to nothing.
+            // SAFETY: (1) it contains no pointers.
             unsafe { self.push(&poll)? };
             self.is_wake_armed = true;
         }
@@ -301,7 +303,7 @@ impl Uring {
         Ok(timeout)
     }
 
-    /// Takes what the kernel has posted, and settles sends at once: what is left is for `next_event`.
+    /// Takes the posted completions, and settles sends at once; the others are left for `next_event`.
     fn take_completions(&mut self) -> io::Result<()> {
         self.completions.drain(..self.completion_index);
         self.completion_index = 0;
@@ -318,7 +320,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Acts on a completion other than a send's, which has been acted on.
+    /// Handles a completion. Send completions have already been handled.
     #[inline]
     fn complete(&mut self, completion: &Completion) -> Option<Event> {
         let user_data = completion.user_data;
@@ -343,7 +345,7 @@ impl Uring {
     ///
     /// # Safety
     ///
-    /// 1. As of [`Ring::push`].
+    /// 1. See [`Ring::push`].
     unsafe fn push(&mut self, request: &Request) -> io::Result<()> {
         // SAFETY: (1) is the callee's condition.
         unsafe { self.ring.push(request)? };
@@ -351,15 +353,15 @@ impl Uring {
         Ok(())
     }
 
-    /// Asks for the end of the request with this user data, which completes in any case. This request completes only
-    /// if it fails.
+    /// Cancels the request with this user data, which completes in any case. The cancellation completes only if
+    /// it fails.
     fn push_cancel(&mut self, user_data: u64) -> io::Result<()> {
         let cancel = Request::new(KIND_CANCEL | user_data, Operation::Cancel { user_data }).quiet();
-        // SAFETY: (1) it points to nothing.
+        // SAFETY: (1) it contains no pointers.
         unsafe { self.ring.push(&cancel) }
     }
 
-    /// A request could not be cancelled: it has ended by itself, or must be cancelled again.
+    /// Handles a failed cancellation: the request has ended by itself, or must be cancelled again.
     fn complete_cancel(&mut self, user_data: u64) {
         let kind = user_data & KIND_MASK;
         if kind == KIND_ACCEPT {
@@ -375,7 +377,7 @@ impl Uring {
         self.note_change(id);
     }
 
-    /// Has the connection looked at in the next wait.
+    /// Lists the connection for adjustment in the next wait.
     fn note_change(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if !std::mem::replace(&mut connection.is_changed, true) {
@@ -383,7 +385,7 @@ impl Uring {
         }
     }
 
-    /// Brings the requests of a connection into line with what is wanted.
+    /// Makes and cancels a connection's requests to match the desired state.
     fn adjust(&mut self, id: ConnectionId) -> io::Result<()> {
         let Some(connection) = self.connections.lookup_mut(id) else { return Ok(()) };
         connection.is_changed = false;
@@ -392,7 +394,7 @@ impl Uring {
                 connection.receiving = Receiving::Armed;
                 let receive = Operation::Receive { fd: connection.socket.as_raw_fd() };
                 let request = Request::new(KIND_RECEIVE | id.to_bits(), receive);
-                // SAFETY: (1) it points to nothing; buffers come from the group.
+                // SAFETY: (1) it contains no pointers; buffers come from the group.
                 unsafe { self.push(&request)? };
             }
             Receiving::Armed if !connection.wants_receive() => {
@@ -411,12 +413,12 @@ impl Uring {
 }
 
 impl Drop for Uring {
-    /// Ends all requests before it frees the memory that they use. Should the kernel not let go of it, it is leaked.
+    /// Ends all requests before it frees the memory that they use. If they do not end, the memory is leaked.
     fn drop(&mut self) {
         if !self.cancel_everything() {
             return;
         }
-        // Without receives in flight the kernel takes no buffers; a failure leaves the group to the end of the ring.
+        // Without receives in flight the kernel takes no buffers; on failure the group is freed with the ring.
         let _ = self.ring.unregister_buffers(buffer_ring::GROUP);
         // SAFETY: dropped once, here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.ring) };

@@ -1,5 +1,5 @@
-//! Trying out what this backend needs, for real: kernels and sandboxes refuse single operations, and support that is
-//! announced may still fail.
+//! A functional probe of the required operations: kernels and sandboxes reject single operations, and announced
+//! support may still fail.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -14,11 +14,11 @@ use super::request::{Completion, Operation, Request};
 use super::ring::Ring;
 use crate::sys;
 
-/// How long an operation may take that completes at once.
+/// Timeout for an operation that completes at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How large a send buffer the probe's socket asks for, and what is larger by far: the memory counts as used, and connections
-/// may be there already.
+/// The send buffer size that the probe requests, and a send size well above it. Both are small because the
+/// memory is charged, and connections may already exist.
 const SEND_BUFFER_SIZE: i32 = 8 << 10;
 const LARGE_SIZE: usize = 64 << 10;
 
@@ -29,10 +29,11 @@ const PROBE_CANCEL: u64 = 4;
 
 type Failure = (&'static str, io::Error);
 
-/// Whether this process has succeeded once: what the kernel allows is the same for all of its rings.
+/// Whether the probe has succeeded in this process: the kernel permits the same operations for all of its
+/// rings.
 static HAS_SUCCEEDED: AtomicBool = AtomicBool::new(false);
 
-/// Does [`probe`] unless it has succeeded before.
+/// Runs [`probe`] unless it has succeeded before.
 pub(super) fn probe_once(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
     if !HAS_SUCCEEDED.load(Ordering::Relaxed) {
         probe(ring, buffers)?;
@@ -41,14 +42,14 @@ pub(super) fn probe_once(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Fa
     Ok(())
 }
 
-/// Receives, sends and cancels on a socket pair. Leaves nothing in flight and no buffer taken.
+/// Receives, sends and cancels on a socket pair. Leaves no request in flight and no buffer taken.
 fn probe(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
     let (near, mut far) = UnixStream::pair().map_err(|error| ("socketpair", error))?;
     probe_receive(ring, buffers, &near, &mut far).map_err(|error| ("multishot receive", error))?;
     probe_sends(ring, near, far).map_err(|error| ("quiet send", error))
 }
 
-/// A multishot receive takes two messages into provided buffers, and can be cancelled.
+/// Checks that a multishot receive takes two messages into provided buffers, and can be cancelled.
 fn probe_receive(
     ring: &mut Ring,
     buffers: &BufferRing,
@@ -56,7 +57,7 @@ fn probe_receive(
     far: &mut UnixStream,
 ) -> io::Result<()> {
     let request = Request::new(PROBE_RECEIVE, Operation::Receive { fd: near.as_raw_fd() });
-    // SAFETY: (1) it points to nothing; buffers come from the group.
+    // SAFETY: (1) it contains no pointers; buffers come from the group.
     unsafe { ring.push(&request)? };
     for _ in 0..2 {
         ring.enter(0, None)?;
@@ -66,27 +67,27 @@ fn probe_receive(
         if let Some(buffer) = buffer {
             // SAFETY: (1) the completion of a receive names it.
             unsafe { buffers.take(buffer) };
-            // SAFETY: (1) taken above, and nobody reads it.
+            // SAFETY: (1) taken above, and not read.
             unsafe { buffers.give_back(buffer) };
         }
         expect(completion.result == 5 && buffer.is_some() && completion.has_more(), &completion)?;
     }
     let cancel = Request::new(PROBE_CANCEL, Operation::Cancel { user_data: PROBE_RECEIVE }).quiet();
-    // SAFETY: (1) it points to nothing.
+    // SAFETY: (1) it contains no pointers.
     unsafe { ring.push(&cancel)? };
     let completion = next_completion(ring)?;
     let is_end = completion.user_data == PROBE_RECEIVE && !completion.has_more();
     expect(is_end && completion.result == -libc::ECANCELED, &completion)
 }
 
-/// A send that succeeds posts nothing; one that is larger than the room for it posts what went out.
+/// Checks that a successful send posts no completion, and that a partial send posts the size sent.
 fn probe_sends(ring: &mut Ring, near: UnixStream, mut far: UnixStream) -> io::Result<()> {
     sys::set_option(near.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_SIZE)?;
     let large = vec![0_u8; LARGE_SIZE];
     for (size, user_data) in [(5, PROBE_SEND), (LARGE_SIZE, PROBE_LARGE_SEND)] {
         let send = Operation::Send { fd: near.as_raw_fd(), start: large.as_ptr(), size: size as u32 };
         let send = Request::new(user_data, send).quiet();
-        // SAFETY: (1) `large` lives longer than the request, which can't wait.
+        // SAFETY: (1) `large` outlives the request, which can't block.
         unsafe { ring.push(&send)? };
     }
     let completion = next_completion(ring)?;
@@ -102,7 +103,7 @@ fn next_completion(ring: &mut Ring) -> io::Result<Completion> {
     ring.enter(1, Some(PATIENCE))?;
     ring.take_completions(&mut completions)?;
     if completions.len() > 1 {
-        return Err(io::Error::other("it completes too often"));
+        return Err(io::Error::other("more completions than expected"));
     }
     completions.pop().ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
@@ -111,6 +112,6 @@ fn expect(is_right: bool, completion: &Completion) -> io::Result<()> {
     match completion.result {
         _ if is_right => Ok(()),
         error @ ..0 => Err(io::Error::from_raw_os_error(-error)),
-        result => Err(io::Error::other(format!("it completes with {result}: {completion:?}"))),
+        result => Err(io::Error::other(format!("unexpected result {result}: {completion:?}"))),
     }
 }

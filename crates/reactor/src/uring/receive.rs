@@ -26,7 +26,7 @@ impl Uring {
         }
     }
 
-    /// Makes events of what was held back, if it is still wanted.
+    /// Creates events from held bytes, unless the connection is paused or leaving.
     pub(super) fn deliver_held(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if !connection.wants_bytes() {
@@ -37,7 +37,7 @@ impl Uring {
             let data = RecvBuffer::of_bytes(std::mem::take(&mut connection.held));
             self.events.push_back(Event::Received { connection: id, token, data });
             if connection.holds_eof {
-                // After the bytes, if it is then still wanted.
+                // End of file follows the bytes, if the connection is then still active.
                 self.resumed.push_front(id);
             }
         } else if std::mem::take(&mut connection.holds_eof) {
@@ -68,13 +68,13 @@ impl Uring {
         }
         connection.receiving = Receiving::Idle;
         self.in_flight_count -= 1;
-        // A receive that ends with bytes is made anew; the call for events finds its end another time.
+        // A receive that ends with bytes is armed again; a later event reports its end.
         let end = self.end_of_receive(id, completion.result);
         debug_assert!(event.is_none() || end.is_none());
         event.or(end)
     }
 
-    /// The bytes of a completion, if it has any.
+    /// The bytes of a completion, if any.
     #[inline]
     fn received(&self, completion: &Completion) -> Option<RecvBuffer> {
         let buffer_id = completion.buffer()?;
@@ -82,13 +82,13 @@ impl Uring {
         // SAFETY: (1) the completion of a receive names it.
         let start = unsafe { buffers.take(buffer_id) };
         let size = u32::try_from(completion.result).unwrap_or(0);
-        // SAFETY: (1) the kernel has written that many bytes to the buffer, which the pool owns; (2) it has the buffer no
-        // more, and this completion is the only one to name it; (3) it was taken above.
+        // SAFETY: (1) the kernel has written this many bytes to the buffer, which the pool owns; (2) the kernel
+        // no longer has the buffer, and only this completion names it; (3) it was taken above.
         let data = unsafe { RecvBuffer::new(Rc::clone(&self.pool), start, size, buffer_id.into()) };
         (size > 0).then_some(data)
     }
 
-    /// Acts on the last completion of a receive request.
+    /// Handles the last completion of a receive request.
     fn end_of_receive(&mut self, id: ConnectionId, result: i32) -> Option<Event> {
         let connection = self.connections.lookup_mut(id)?;
         if connection.is_leaving() {
@@ -118,8 +118,8 @@ impl Uring {
         None
     }
 
-    /// Lets as many starved connections receive again as there are buffers, those that wait longest first. Requests
-    /// submitted come before arrivals for requests already armed, so they get theirs.
+    /// Resumes receiving for as many starved connections as there are free buffers, longest waiting first.
+    /// Requests submitted now precede arrivals for armed requests, so they get the buffers.
     pub(super) fn feed_starved(&mut self) {
         if self.starved.is_empty() {
             return;
@@ -136,8 +136,8 @@ impl Uring {
     }
 }
 
-/// Keeps bytes that arrive while nobody wants them: for later if the connection is paused or detached, not if it closes.
-/// A copy, since buffers held by paused connections would be missing to all others.
+/// Stores bytes that arrive while delivery is suspended: kept if the connection is paused or detached, dropped
+/// if it closes. Copied, since paused connections would withhold their buffers from all others.
 fn hold(connection: &mut Connection, data: &[u8]) {
     use super::{Ending, Leaving};
     if !matches!(connection.leaving, Leaving::Closing(_)) && connection.ending != Ending::Close {

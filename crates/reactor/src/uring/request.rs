@@ -1,4 +1,4 @@
-//! What is asked of the ring, and what comes back, apart from how the kernel wants it written.
+//! Requests and completions, independent of the kernel's encoding.
 
 use std::os::fd::RawFd;
 
@@ -17,18 +17,18 @@ pub(super) struct Request {
 
 #[derive(Clone, Copy)]
 pub(super) enum Operation {
-    /// Receives into buffers of the group; completes for each arrival until it ends with an error, end of file or
-    /// cancellation.
+    /// Receives into buffers of the group. Completes for each arrival until it ends with an error, end of file
+    /// or cancellation.
     Receive {
         fd: RawFd,
     },
-    /// Sends what the socket takes at once, and completes. A short send counts as failed.
+    /// Sends as much as the socket takes without blocking, and completes. A short send counts as failed.
     Send {
         fd: RawFd,
         start: *const u8,
         size: u32,
     },
-    /// The same of several slices.
+    /// As `Send`, for several slices.
     SendMessage {
         fd: RawFd,
         message: *const libc::msghdr,
@@ -52,7 +52,7 @@ pub(super) enum Operation {
     CancelAll,
 }
 
-/// With MSG_WAITALL a short send counts as failed, so that it completes even where success is silent.
+/// With MSG_WAITALL a short send counts as failed, so that it completes even where successes are suppressed.
 const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
 
 impl Request {
@@ -60,12 +60,12 @@ impl Request {
         Self { user_data, operation, is_quiet: false }
     }
 
-    /// The request, posting no completion on success.
+    /// Returns the request with completions of successes suppressed.
     pub(super) fn quiet(self) -> Self {
         Self { is_quiet: true, ..self }
     }
 
-    /// As the kernel reads it.
+    /// Encodes the request for the kernel.
     #[inline]
     pub(super) fn to_entry(self) -> squeue::Entry {
         let fd = types::Fd;
@@ -95,17 +95,17 @@ impl Request {
     }
 }
 
-/// What a request comes back with.
+/// A completion of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     pub(super) user_data: u64,
-    /// A count or a descriptor, or an error as a negative number.
+    /// A count or a descriptor; a negative number is an error.
     pub(super) result: i32,
     flags: u32,
 }
 
 impl Completion {
-    /// A completion of a simulated ring, with the buffer that it filled.
+    /// Creates a completion of a simulated ring, with the buffer that it filled.
     #[cfg(feature = "simulation")]
     pub(super) fn new(user_data: u64, result: i32, has_more: bool, buffer: Option<u16>) -> Self {
         // From linux/io_uring.h.
@@ -116,12 +116,12 @@ impl Completion {
         Self { user_data, result, flags: buffer | if has_more { MORE } else { 0 } }
     }
 
-    /// Whether the request completes again.
+    /// Whether the request will complete again.
     pub(super) fn has_more(&self) -> bool {
         cqueue::more(self.flags)
     }
 
-    /// The buffer that it filled.
+    /// The buffer that was filled, if any.
     pub(super) fn buffer(&self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }

@@ -1,7 +1,7 @@
-//! The submission and completion queues, and the one call that serves both.
+//! The submission and completion queues, and the one system call that serves both.
 //!
-//! The queues are the kernel's, or in a simulation those of a simulated kernel, which are small when the seed says so.
-//! Knows no connections.
+//! The queues are the kernel's. In a simulation they belong to a simulated kernel, and are small if the seed
+//! decides so. Independent of connections.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::sys;
 
 pub(super) struct Ring {
     queues: Queues,
-    /// Completions taken from the kernel and not handed on yet.
+    /// Completions taken from the kernel and not passed on yet.
     reaped: Vec<Completion>,
 }
 
@@ -26,7 +26,7 @@ enum Queues {
     Simulated(super::simulated::SimulatedQueues),
 }
 
-/// Calls the same method of whichever queues there are.
+/// Calls the method on the current queues.
 macro_rules! dispatch {
     ($queues:expr, $one:ident => $call:expr) => {
         match $queues {
@@ -48,8 +48,8 @@ impl Ring {
         Ok(Self { queues, reaped: Vec::new() })
     }
 
-    /// Whether the kernel keeps completions that find the queue full, lets waits end by time, copies what requests point
-    /// to when they are submitted, and can leave out completions of successes.
+    /// Whether the kernel keeps completions that overflow the queue, supports timeouts for waits, copies
+    /// referenced data on submission, and can suppress completions of successful requests.
     pub(super) fn has_features(&self) -> bool {
         dispatch!(&self.queues, queues => queues.has_features())
     }
@@ -63,8 +63,8 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// 1. `start` begins a page-aligned array of `entry_count` entries, zeroed, that lives until
-    ///    [`Self::unregister_buffers`] returns or the ring is gone.
+    /// 1. `start` points to a page-aligned array of `entry_count` zeroed entries that lives until
+    ///    [`Self::unregister_buffers`] returns or the ring is dropped.
     pub(super) unsafe fn register_buffers(
         &mut self,
         start: *mut BufRingEntry,
@@ -75,17 +75,18 @@ impl Ring {
         dispatch!(&mut self.queues, queues => unsafe { queues.register_buffers(start, entry_count, group) })
     }
 
-    /// Afterwards the kernel takes no buffer of the group any more.
+    /// Unregisters a buffer group. Afterwards the kernel takes no buffer of the group.
     pub(super) fn unregister_buffers(&mut self, group: u16) -> io::Result<()> {
         dispatch!(&mut self.queues, queues => queues.unregister_buffers(group))
     }
 
-    /// Queues a request; a full queue is submitted first, and what that completes is reaped.
+    /// Queues a request. If the queue is full, submits it first and reaps completions.
     ///
     /// # Safety
     ///
-    /// 1. What the request points to stays valid until it is submitted, and memory that it reads or writes until its
-    ///    last completion. Where it posts none on success and can't wait, that is when it is submitted.
+    /// 1. Data referenced by the request stays valid until it is submitted, and memory that it reads or writes
+    ///    until its last completion. If it posts none on success and can't block, this also ends with the
+    ///    submission.
     #[inline]
     pub(super) unsafe fn push(&mut self, request: &Request) -> io::Result<()> {
         // SAFETY: (1) is the callee's condition.
@@ -98,9 +99,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits everything queued, lets pending completions be posted, and waits until there are `wanted_count` or
-    /// `timeout` has passed; all in one system call unless the kernel takes the requests in portions. Does not wait while
-    /// there are completions that [`Self::take_completions`] has not handed on.
+    /// Submits all queued requests, lets pending completions be posted, and waits until there are
+    /// `wanted_count` or `timeout` has passed. This is one system call unless the kernel takes the requests in
+    /// parts. Does not wait while there are completions that [`Self::take_completions`] has not passed on.
     #[inline]
     pub(super) fn enter(&mut self, wanted_count: u32, timeout: Option<Duration>) -> io::Result<()> {
         let wanted_count = if self.reaped.is_empty() { wanted_count } else { 0 };
@@ -113,7 +114,7 @@ impl Ring {
             if let Err(error) = &taken {
                 match error.raw_os_error() {
                     Some(libc::EINTR | libc::ETIME) => {}
-                    // Completions overflowed, or memory is short: what there is must be consumed first.
+                    // Completions overflowed, or memory is short: existing completions must be consumed first.
                     Some(libc::EBUSY | libc::EAGAIN) => return Ok(()),
                     _ => return taken.map(drop),
                 }
@@ -123,33 +124,33 @@ impl Ring {
             }
             refusal_count = if taken.is_ok_and(|count| count > 0) { 0 } else { refusal_count + 1 };
             if refusal_count > 100 {
-                return Err(io::Error::other("io_uring takes no requests"));
+                return Err(io::Error::other("io_uring accepts no requests"));
             }
         }
     }
 
-    /// Whether all requests queued are with the kernel.
+    /// Whether the kernel has all queued requests.
     #[inline]
     pub(super) fn is_submitted(&mut self) -> bool {
         dispatch!(&mut self.queues, queues => queues.queued_count()) == 0
     }
 
-    /// Takes ownership of the descriptor that an accept's completion has just brought; negative numbers are errors.
+    /// Takes ownership of the descriptor in an accept's completion; negative numbers are errors.
     ///
     /// # Safety
     ///
-    /// 1. It is the result of a completed accept of this ring, and nobody else owns the descriptor.
+    /// 1. It is the result of a completed accept of this ring, and the descriptor has no other owner.
     pub(super) unsafe fn own_result(&self, result: i32) -> io::Result<Descriptor> {
         match &self.queues {
-            // SAFETY: (1) is the callee's condition, too.
+            // SAFETY: (1) is also the callee's condition.
             Queues::Kernel(_) => unsafe { sys::own_result(result) }.map(Descriptor::Kernel),
             #[cfg(feature = "simulation")]
             Queues::Simulated(queues) => queues.own_result(result).map(Descriptor::Simulated),
         }
     }
 
-    /// Moves all completions posted so far to the end of `to`, those too that found the queue full: a quiet send that was
-    /// submitted and has none among them is wholly out.
+    /// Appends all completions posted so far to `to`, including those that overflowed the queue. Afterwards a
+    /// submitted quiet send without a completion among them is completely sent.
     #[inline]
     pub(super) fn take_completions(&mut self, to: &mut Vec<Completion>) -> io::Result<()> {
         self.reap()?;
@@ -157,8 +158,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes what the kernel has posted. What found the completion queue full waits in a list of the kernel's, which comes
-    /// into the queue when it is asked for events, as far as there is room.
+    /// Takes the posted completions. Overflowed completions wait in the kernel's list. A call that requests
+    /// events moves them to the queue, as far as there is room.
     #[inline]
     fn reap(&mut self) -> io::Result<()> {
         dispatch!(&mut self.queues, queues => queues.take(&mut self.reaped));

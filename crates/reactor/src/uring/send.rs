@@ -35,7 +35,8 @@ impl Uring {
         }
     }
 
-    /// Has the connection looked at when sends are submitted, unless a send is in flight, whose end will do it.
+    /// Schedules the connection for the next submission of sends, unless a send is in flight, whose end does
+    /// so.
     pub(super) fn queue_flush(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         if !connection.is_in_flush && connection.sending == Sending::Idle {
@@ -44,7 +45,7 @@ impl Uring {
         }
     }
 
-    /// Makes a send request for each connection that has something to send and none in flight.
+    /// Makes a send request for each connection with pending sends and none in flight.
     pub(super) fn submit_sends(&mut self) -> io::Result<()> {
         if self.ring.is_submitted() {
             self.messages.clear();
@@ -53,7 +54,7 @@ impl Uring {
         for id in flush.drain(..) {
             self.submit_send(id)?;
         }
-        // Submitting queues nothing to flush, so this keeps the allocation and loses no entry.
+        // Submitting adds no entry to `flush`, so this keeps the allocation and loses no entry.
         debug_assert!(self.flush.is_empty());
         self.flush = flush;
         Ok(())
@@ -73,7 +74,7 @@ impl Uring {
             connection.sending = Sending::AwaitingRoom;
             let await_room = Operation::AwaitRoom { fd: connection.socket.as_raw_fd() };
             let request = Request::new(KIND_SEND | id.to_bits(), await_room);
-            // SAFETY: (1) it points to nothing.
+            // SAFETY: (1) it contains no pointers.
             return unsafe { self.push(&request) };
         }
         let (operation, size) = operation(connection, &mut self.messages);
@@ -82,16 +83,17 @@ impl Uring {
             connection.sending = Sending::Quiet { size };
             self.quiet.push(id);
             let request = request.quiet();
-            // SAFETY: (1) the buffers stay in `sends` and the message in the arena until `settle_quiet_sends` has found the
-            // request submitted; with MSG_DONTWAIT it is then over.
+            // SAFETY: (1) the buffers stay in `sends` and the message in the arena until `settle_quiet_sends`
+            // has found the request submitted; with MSG_DONTWAIT it has then ended.
             return unsafe { self.ring.push(&request) };
         }
         connection.sending = Sending::Prompt { size };
-        // SAFETY: (1) the buffers stay in `sends` until the completion, the message in the arena until it is submitted.
+        // SAFETY: (1) the buffers stay in `sends` until the completion, and the message in the arena until it
+        // is submitted.
         unsafe { self.push(&request) }
     }
 
-    /// A send, or the wait for room to send, posted its completion. Quiet sends do so only when something is left.
+    /// Handles the completion of a send, or of the wait for room. A quiet send completes only if data is left.
     pub(super) fn complete_send(&mut self, id: ConnectionId, result: i32) {
         let Some(connection) = self.connections.lookup_mut(id) else {
             debug_assert!(false, "a connection stays until its requests have completed");
@@ -102,7 +104,7 @@ impl Uring {
             self.in_flight_count -= 1;
         }
         let (Sending::Quiet { size: offered } | Sending::Prompt { size: offered }) = sending else {
-            // Whatever it found, an error of the socket too, the next send will tell.
+            // The result does not matter: the next send reports any error of the socket.
             connection.is_full = false;
             self.queue_flush(id);
             return self.leave_if_quiet(id);
@@ -114,7 +116,7 @@ impl Uring {
         }
     }
 
-    /// Quiet sends that posted nothing are wholly out, if they are submitted.
+    /// Settles quiet sends: if submitted and without a completion, they are completely sent.
     pub(super) fn settle_quiet_sends(&mut self) {
         if self.quiet.is_empty() || !self.ring.is_submitted() {
             return;
@@ -130,8 +132,8 @@ impl Uring {
         self.quiet = quiet;
     }
 
-    /// `size` more bytes of those `offered` are out and no send is in flight: go on with the rest, or with what follows
-    /// the last.
+    /// Records that `size` more bytes of the `offered` ones are sent, with no send in flight. Continues with
+    /// the rest, or performs the action after the last send.
     fn advance(&mut self, id: ConnectionId, size: usize, offered: usize) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         let token = connection.token;
@@ -149,7 +151,7 @@ impl Uring {
         }
     }
 
-    /// The sends are out: do what was to follow.
+    /// Performs the action after the last send.
     fn end_after_sends(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.lookup_mut(id) else { return };
         match connection.ending {
@@ -165,7 +167,7 @@ impl Uring {
     }
 }
 
-/// Whether nobody waits for the outcome of what is now sent: see [`Event::Sent`].
+/// Whether the next send may be quiet; see [`Event::Sent`].
 fn is_quiet(connection: &Connection) -> bool {
     connection.sends.is_small()
         && !connection.is_full
@@ -173,7 +175,7 @@ fn is_quiet(connection: &Connection) -> bool {
         && connection.ending == Ending::None
 }
 
-/// A send of what is to be offered next, and how much that is.
+/// Creates a send of the bytes to offer next. Returns it with their size.
 fn operation(connection: &Connection, messages: &mut MessageArena) -> (Operation, usize) {
     let fd = connection.socket.as_raw_fd();
     if connection.sends.buffer_count() == 1 {
@@ -184,7 +186,7 @@ fn operation(connection: &Connection, messages: &mut MessageArena) -> (Operation
     (Operation::SendMessage { fd, message }, size)
 }
 
-/// Message headers of the requests of one turn; their addresses stay.
+/// Message headers of one turn's requests, at stable addresses.
 #[derive(Default)]
 pub(super) struct MessageArena {
     #[expect(clippy::vec_box, reason = "the kernel holds their addresses while the vector grows")]
@@ -198,12 +200,12 @@ struct Message {
 }
 
 impl MessageArena {
-    /// All messages have been submitted, which is when the kernel copies them.
+    /// Clears the arena after all messages have been submitted, which is when the kernel copies them.
     fn clear(&mut self) {
         self.used_count = 0;
     }
 
-    /// A message with what is to be offered next, and its size.
+    /// Adds a message with the bytes to offer next. Returns it with their size.
     fn add(&mut self, sends: &SendQueue) -> (*const libc::msghdr, usize) {
         if self.used_count == self.messages.len() {
             let header = sys::message_of(&[]);

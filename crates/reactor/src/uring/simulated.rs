@@ -1,8 +1,8 @@
-//! A kernel's side of a ring, simulated: requests on sockets of the simulated network.
+//! A simulated kernel's side of a ring, with requests on sockets of the simulated network.
 //!
-//! It does what the backend relies on, and no more kindly than the kernel may: the queues are as small as the network's
-//! settings say, completions that find their queue full wait in a list until the next call, a multishot request ends when
-//! its completion finds no room, and calls may be interrupted.
+//! It provides what the backend relies on, with the least favourable behaviour permitted to a kernel. The
+//! queues have the sizes in the network's settings. Completions that overflow their queue wait in a list until
+//! the next call. A multishot request ends when its completion finds no room. Calls may be interrupted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use crate::simulated::{Descriptor, Network, Notice, Readiness, Watched};
 
 pub(super) struct SimulatedQueues {
     network: Arc<Network>,
-    /// Counts among the process's descriptors.
+    /// Occupies a descriptor of the process.
     _descriptor: Descriptor,
     notice: Notice,
     submissions: VecDeque<Request>,
@@ -42,7 +42,7 @@ struct Armed {
 enum Kind {
     Receive(usize),
     Room(usize),
-    /// Of an event, with the number of signals that were reported.
+    /// For an event: its id, and the number of signals reported so far.
     Signals(usize, u64),
     Accept(usize),
 }
@@ -54,7 +54,7 @@ struct Buffers {
     head: u16,
 }
 
-/// A buffer that was taken.
+/// A buffer taken from the group.
 struct Buffer {
     start: *mut u8,
     size: usize,
@@ -85,7 +85,7 @@ impl SimulatedQueues {
 
     /// # Safety
     ///
-    /// 1. As of [`Ring::register_buffers`](super::ring::Ring::register_buffers).
+    /// 1. See [`Ring::register_buffers`](super::ring::Ring::register_buffers).
     pub(super) unsafe fn register_buffers(
         &mut self,
         start: *mut BufRingEntry,
@@ -105,7 +105,7 @@ impl SimulatedQueues {
 
     /// # Safety
     ///
-    /// 1. As of [`Ring::push`](super::ring::Ring::push).
+    /// 1. See [`Ring::push`](super::ring::Ring::push).
     pub(super) unsafe fn try_push(&mut self, request: &Request) -> bool {
         let has_room = self.submissions.len() < self.entries;
         if has_room {
@@ -126,7 +126,7 @@ impl SimulatedQueues {
         to.extend(self.completions.drain(..));
     }
 
-    /// A descriptor that an accept brought.
+    /// The descriptor from an accept's completion.
     pub(super) fn own_result(&self, result: i32) -> io::Result<Descriptor> {
         if result < 0 {
             return Err(io::Error::from_raw_os_error(-result));
@@ -167,7 +167,7 @@ impl SimulatedQueues {
         }
     }
 
-    /// Begins a request: what can't wait is over when this returns.
+    /// Starts a request. A request that can't block has ended when this returns.
     fn submit(&mut self, request: &Request, now_ns: u64) {
         let result = match request.operation {
             Operation::Send { fd, start, size } => {
@@ -208,7 +208,7 @@ impl SimulatedQueues {
         }
     }
 
-    /// Sends without waiting. A short send of a quiet request counts as an error, that is: it posts its size.
+    /// Sends without blocking. A short send of a quiet request counts as an error, so it posts its size.
     fn send(&mut self, fd: i32, bytes: &[u8], now_ns: u64) -> Result<i32, i32> {
         let Some(Watched::End(end)) = self.network.watched(fd) else { return Err(libc::EBADF) };
         match self.network.write(end, bytes, now_ns) {
@@ -218,7 +218,7 @@ impl SimulatedQueues {
         }
     }
 
-    /// Has a request complete later.
+    /// Defers a request's completion.
     fn arm(&mut self, request: &Request, fd: i32) {
         let kind = match (self.network.watched(fd), request.operation) {
             (Some(Watched::End(end)), Operation::Receive { .. }) => Kind::Receive(end),
@@ -233,7 +233,7 @@ impl SimulatedQueues {
         self.armed.push(Armed { user_data: request.user_data, kind });
     }
 
-    /// Completes what can be. Returns when more can be, if nothing else happens.
+    /// Completes all requests that can complete. Returns when the next one can, unless other events intervene.
     fn progress(&mut self, now_ns: u64) -> Option<u64> {
         let mut next_ns = None;
         let mut index = 0;
@@ -255,7 +255,7 @@ impl SimulatedQueues {
         next_ns
     }
 
-    /// Whether a receive stays armed, and when it has more.
+    /// Returns whether a receive stays armed, and when it has more data.
     fn receive(&mut self, user_data: u64, end: usize, now_ns: u64) -> (bool, Option<u64>) {
         loop {
             match self.network.read_readiness(end, now_ns) {
@@ -267,7 +267,8 @@ impl SimulatedQueues {
                 self.post(Completion::new(user_data, -libc::ENOBUFS, false, None));
                 return (false, None);
             };
-            // SAFETY: the buffer is with the kernel: nobody else reads or writes it until a completion names it.
+            // SAFETY: the buffer is with the kernel: there are no other readers or writers until a completion
+            // names it.
             let room = unsafe { std::slice::from_raw_parts_mut(buffer.start, buffer.size) };
             let result = match self.network.read(end, room, now_ns) {
                 Ok(0) => Completion::new(user_data, 0, false, None),
@@ -331,7 +332,7 @@ impl SimulatedQueues {
         }
     }
 
-    /// Whether a completion finds room in the queue. Once some wait in the list, the next ones queue up behind them.
+    /// Whether the queue has room for a completion. Once some wait in the list, later ones queue behind them.
     fn has_room(&self) -> bool {
         self.overflow.is_empty() && self.completions.len() < self.completion_entries
     }
@@ -353,18 +354,18 @@ impl SimulatedQueues {
 }
 
 impl Buffers {
-    /// The buffer that the next receive fills, if one is lent.
+    /// The buffer that the next receive fills, if one is available.
     fn first(&mut self) -> Option<Buffer> {
         // SAFETY: `register_buffers` (1): the entries are alive and initialised.
         let tail = unsafe { BufRingEntry::tail(self.start.as_ptr()) };
-        // SAFETY: it is an aligned u16, which the other side writes atomically too.
+        // SAFETY: it is an aligned u16, which the other side also writes atomically.
         let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) }.load(Ordering::Acquire);
         if tail == self.head {
             return None;
         }
         // SAFETY: the masked index is below the number of entries.
         let entry = unsafe { self.start.add(usize::from(self.head & self.mask)) };
-        // SAFETY: entries before the tail are written, and the same thread writes them.
+        // SAFETY: entries before the tail are written, by this thread.
         let entry = unsafe { entry.as_ref() };
         Some(Buffer { start: entry.addr() as *mut u8, size: entry.len() as usize, id: entry.bid() })
     }

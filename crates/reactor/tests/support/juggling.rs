@@ -1,4 +1,4 @@
-//! Live connections thrown from thread to thread.
+//! Live connections that move from thread to thread.
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,21 +10,21 @@ use reactor::{CloseMode, Event, Listener, Reactor, ReactorOptions, ReusePort, So
 use super::mixer::Mixer;
 use super::{Backend, Fixture, PATIENCE, read_all, read_some};
 
-/// A live connection between two threads.
+/// A live connection on its way between two threads.
 struct Handover {
     socket: Socket,
     unsent: Vec<Vec<u8>>,
     unread: Vec<u8>,
 }
 
-/// What the two echo threads share.
+/// State shared by the two echo threads.
 struct Table {
     wakers: [OnceLock<Waker>; 2],
     is_over: AtomicBool,
 }
 
-/// Two echo threads, each of which hands connections to the other after a few receives, while 8 clients stream noise
-/// through and check what comes back; `message_count` messages a client.
+/// Runs two echo threads, each of which moves connections to the other after a few receives. Meanwhile 8
+/// clients stream random bytes through and check the echo, `message_count` messages per client.
 pub fn juggle(backends: [Backend; 2], message_count: usize) {
     const CLIENT_COUNT: usize = 8;
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
@@ -84,7 +84,7 @@ fn juggler(
                 }
                 Event::Detached { socket, unsent, unread, .. } => {
                     moved_count += 1;
-                    // The partner may be over already; then so are the clients.
+                    // The partner may have ended already; then the clients have ended too.
                     let _ = outbox.send(Handover { socket, unsent, unread });
                     partner.wake();
                 }
@@ -115,7 +115,7 @@ fn juggled_client(address: SocketAddr, seed: u64, message_count: usize) {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut writer = client.try_clone().unwrap();
-    // A bounded number of messages under way, or all would arrive in a few large pieces.
+    // A bounded number of messages in flight, as otherwise all would arrive in a few large pieces.
     let (under_way, arrived) = mpsc::sync_channel(8);
     let writing = std::thread::spawn(move || {
         for message in messages() {

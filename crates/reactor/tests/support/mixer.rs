@@ -1,6 +1,6 @@
 //! Reproducible bytes.
 
-/// Reproducible noise: a 64-bit linear congruential generator.
+/// Reproducible pseudorandom bytes from a 64-bit linear congruential generator.
 pub struct Mixer(u64);
 
 impl Mixer {

@@ -12,10 +12,10 @@ use reactor::{
     ReactorError, ReactorOptions, ReusePort, Socket, Waker,
 };
 
-/// Longest wait for anything before a test fails.
+/// Maximum time to wait before a test fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a behaviour is tested on.
+/// The backend under test.
 #[derive(Clone, Copy, Debug)]
 pub enum Backend {
     Epoll,
@@ -32,7 +32,7 @@ impl Backend {
         }
     }
 
-    /// Makes a reactor of this kind, with the other options given.
+    /// Creates a reactor on this backend, with the other options given.
     pub fn reactor(self, mut options: ReactorOptions) -> Result<(Reactor, Waker), ReactorError> {
         if matches!(self, Self::SmallUring) {
             options.entries = 8;
@@ -41,7 +41,7 @@ impl Backend {
     }
 }
 
-/// Whether the backend can be used here; says so where it can't.
+/// Whether the backend is available here; prints the reason if not.
 pub fn is_available(backend: Backend) -> bool {
     match backend.reactor(ReactorOptions::default()) {
         Ok(_) => true,
@@ -81,7 +81,7 @@ impl Fixture {
         client
     }
 
-    /// A client and its adopted connection. Panics on events other than `Accepted` and `Closed`.
+    /// Returns a client and its adopted connection. Panics on events other than `Accepted` and `Closed`.
     pub fn pair(&mut self, token: u64) -> (TcpStream, ConnectionId) {
         let client = self.connect();
         let (socket, _) = self.accepted();
@@ -99,7 +99,7 @@ impl Fixture {
         })
     }
 
-    /// Turns the loop until `look` has what it wants.
+    /// Runs turns until `look` returns a value.
     pub fn until<T>(&mut self, mut look: impl FnMut(Event) -> Option<T>) -> T {
         self.until_with(|_, event| look(event))
     }
@@ -112,12 +112,12 @@ impl Fixture {
                     return found;
                 }
             }
-            assert!(start.elapsed() < PATIENCE, "nothing came");
+            assert!(start.elapsed() < PATIENCE, "no event arrived");
             self.reactor.wait(Some(PATIENCE)).unwrap();
         }
     }
 
-    /// Expects `count` buffers to be sent, small ones too, which don't end a wait.
+    /// Waits until `count` buffers are sent, including small ones, which do not end a wait.
     pub fn expect_sent(&mut self, count: usize) {
         let start = Instant::now();
         let mut sent_count = 0;
@@ -132,13 +132,13 @@ impl Fixture {
         assert_eq!(sent_count, count);
     }
 
-    /// One turn without blocking, events dropped.
+    /// Runs one turn without blocking, and drops its events.
     pub fn turn(&mut self) {
         self.reactor.wait(Some(Duration::ZERO)).unwrap();
         while self.reactor.next_event().is_some() {}
     }
 
-    /// Turns until a turn brings no event.
+    /// Runs turns until one has no event.
     pub fn drain_events(&mut self) {
         loop {
             self.reactor.wait(Some(Duration::from_millis(1))).unwrap();
@@ -160,7 +160,8 @@ impl Fixture {
     }
 }
 
-/// Sends everything back, holding input while much is pending; closes at end of file. Returns the most that was pending.
+/// Echoes all bytes, pausing input while much is pending; closes at end of file. Returns the maximum pending
+/// size.
 pub fn echo_until_closed(fixture: &mut Fixture, connection: ConnectionId) -> usize {
     let mut pending_max = 0;
     fixture.until_with(|reactor, event| {
