@@ -8,7 +8,6 @@
 //! With a CPU of its own, yielding wastes a system call or two. Beside a compute-bound thread it costs a whole
 //! time slice. So after each attempt in which no other thread ran, more waits follow without one. If most
 //! attempts take long, yielding rests for many times their length.
-//! attempts take long, by a rest of many times as long.
 
 use std::time::Duration;
 
