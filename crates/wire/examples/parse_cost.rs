@@ -1,7 +1,7 @@
-//! What parsing and replying cost: nanoseconds a request, for pipelines of the usual commands.
+//! The cost of parsing and replying, in nanoseconds a request, for pipelines of common commands.
 //!
-//! `cargo run --release -p wire --example parse_cost`. Each figure is the best of many rounds over a buffer that stays in the
-//! cache, so it tells instructions, not memory.
+//! `cargo run --release -p wire --example parse_cost`. Each figure is the best of many rounds over a buffer
+//! that stays in the cache, so it measures instructions, not memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -60,7 +60,8 @@ fn key(index: usize) -> Vec<u8> {
     format!("key:{index:012}").into_bytes()
 }
 
-/// Nanoseconds for one of the [`REQUEST_COUNT`] things that `run` does, which returns how many it did.
+/// Nanoseconds for one of the [`REQUEST_COUNT`] operations of `run`, which returns the number of its
+/// operations.
 fn best(mut run: impl FnMut() -> usize) -> f64 {
     let mut best_ns = f64::MAX;
     for _ in 0..ROUND_COUNT {

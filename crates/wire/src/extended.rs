@@ -1,16 +1,16 @@
-//! 80-bit extended floats: the `long double` of x86, in which Redis does `INCRBYFLOAT` and `HINCRBYFLOAT`.
+//! 80-bit extended floats: the `long double` of x86, which Redis uses for `INCRBYFLOAT` and `HINCRBYFLOAT`.
 //!
-//! Rust has no such type, and doubles would show: `0.1 + 0.2` is `0.3` to a Redis user. So the three things these commands do
-//! are done here in integers, rounded as the hardware and the C library round: reading a decimal, adding, and writing with
-//! 17 decimals less trailing zeros.
+//! Rust has no such type, and doubles would give other results: `0.1 + 0.2` is `0.3` in Redis. So the three
+//! operations of these commands are implemented on integers, rounded like the hardware and the C library:
+//! reading a decimal, adding, and writing with 17 decimals without trailing zeros.
 //!
 //! Invariants of a finite value:
 //! 1. It is `significand * 2^exponent`, with `exponent` in `-16445..=16320`.
 //! 2. The top bit of the significand is set, unless the exponent is the least one.
 //! 3. 0 has the least exponent.
 //!
-//! Cost: usual numbers (19 digits, 18 decimals) take 128-bit arithmetic only; others big integers, up to 0.1 ms for texts
-//! of the greatest permitted size.
+//! Cost: common numbers (19 digits, 18 decimals) need 128-bit arithmetic only. Others need big integers, up to
+//! 0.1 ms for texts of the maximum size.
 //!
 //! Start reading at [`Extended::parse`].
 
@@ -27,7 +27,7 @@ use decimal::Decimal;
 pub(crate) use hexadecimal::parse_hexadecimal;
 pub(crate) use rounding::{Format, Rounded, Wide};
 
-/// Longest text that is read, in bytes: Redis's buffer has one more.
+/// Longest text that is read, in bytes. Redis's buffer has one byte more.
 const TEXT_SIZE_MAX: usize = 5 * 1024 - 1;
 
 /// Digits after the point that are written.
@@ -49,14 +49,15 @@ enum Magnitude {
 }
 
 impl Extended {
-    /// Zero, which an absent value counts as.
+    /// Zero, the value of an absent number.
     pub const ZERO: Self = Self {
         is_negative: false,
         magnitude: Magnitude::Finite { significand: 0, exponent: EXTENDED.exponent_min },
     };
 
-    /// Reads a number as Redis does for `INCRBYFLOAT`: C's `strtold` on all of `text`, decimal or hexadecimal, without
-    /// blanks, `inf` and `infinity` in any case, without NaN. Numbers too large, or too small but not 0, are refused.
+    /// Reads a number as Redis does for `INCRBYFLOAT`: C's `strtold` on all of `text`, decimal or hexadecimal,
+    /// without blanks; `inf` and `infinity` in any case; no NaN. Too large numbers, and numbers that are too
+    /// small but not 0, are refused.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_SIZE_MAX {
@@ -79,13 +80,13 @@ impl Extended {
         is_in_range.then_some(value)
     }
 
-    /// Whether it is a number that may be stored.
+    /// Whether the number may be stored.
     #[must_use]
     pub fn is_finite(self) -> bool {
         self.magnitude != Magnitude::Infinite
     }
 
-    /// The sum, rounded to the nearest; `None` for infinities of both signs, which have none.
+    /// The sum, rounded to the nearest; `None` for infinities of opposite signs.
     #[must_use]
     pub fn checked_add(self, other: Self) -> Option<Self> {
         match (self.magnitude, other.magnitude) {
@@ -98,8 +99,8 @@ impl Extended {
         }
     }
 
-    /// A thousand times the number, rounded to the nearest number there is and then up to an integer, as `long double`
-    /// arithmetic in C has it; `None` if that is beyond the range of `i64`, `i64::MIN` if it is below.
+    /// A thousand times the number, rounded to the nearest value and then up to an integer, like `long double`
+    /// arithmetic in C. `None` above the range of `i64`, `i64::MIN` below it.
     #[must_use]
     pub fn thousandfold_up(self) -> Option<i64> {
         let rounded = match self.magnitude {
@@ -125,7 +126,7 @@ impl Extended {
         }
     }
 
-    /// Appends the number with up to 17 decimals and never an exponent, as Redis shows it.
+    /// Appends the number with up to 17 decimals and without an exponent, as Redis prints it.
     pub fn write(self, out: &mut Vec<u8>) {
         let Magnitude::Finite { significand, exponent } = self.magnitude else {
             out.extend_from_slice(if self.is_negative { b"-inf" } else { b"inf" });
@@ -141,7 +142,7 @@ impl Extended {
             integer.write_decimal(out);
             return;
         }
-        // At most 2^64 * 10^17 < 2^121, so it can be scaled first and rounded then.
+        // At most 2^64 * 10^17 < 2^121, so the product cannot overflow before it is rounded.
         const SCALE: u128 = 10u128.pow(DECIMAL_COUNT);
         let scaled = rounding::shift_right_to_nearest(u128::from(significand) * SCALE, -exponent as u32);
         let (integer, mut fraction) = ((scaled / SCALE) as u64, (scaled % SCALE) as u64);
@@ -175,7 +176,8 @@ impl Extended {
         let (large, small) = if self.order() >= other.order() { (self, other) } else { (other, self) };
         let ((large_exponent, large_significand), (small_exponent, small_significand)) =
             (large.order(), small.order());
-        // Two bits are left free above for the carry; the small number's bits beyond the 62 below are only noted.
+        // Two bits are left free above for the carry. Of the small number's bits beyond the 62 below, only
+        // their presence counts.
         let distance = (large_exponent - small_exponent) as u32;
         let large_bits = u128::from(large_significand) << 62;
         let whole_small_bits = u128::from(small_significand) << 62;
@@ -193,7 +195,7 @@ impl Extended {
         Self::round(large.is_negative, Wide { bits, exponent: large_exponent - 62, is_inexact })
     }
 
-    /// Exponent and significand, by which finite magnitudes are ordered.
+    /// The exponent and significand, which order finite magnitudes.
     fn order(self) -> (i32, u64) {
         match self.magnitude {
             Magnitude::Finite { significand, exponent } => (exponent, significand),
@@ -248,7 +250,7 @@ impl TryFrom<f64> for Extended {
     }
 }
 
-/// The double was no number.
+/// The double is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotANumber;
 
@@ -288,7 +290,7 @@ mod tests {
         }
     }
 
-    /// What `INCRBYFLOAT` makes of a value and an increment; `None` where it refuses.
+    /// The result of `INCRBYFLOAT` for a value and an increment; `None` if the command refuses.
     fn sum(value: &str, increment: &str) -> Option<String> {
         let sum = Extended::parse(value.as_bytes())?.checked_add(Extended::parse(increment.as_bytes())?)?;
         sum.is_finite().then(|| text(sum))
@@ -400,7 +402,7 @@ mod tests {
                 .starts_with("118973149535723176502126385303097020516906332229462420044032373389173700552")
         );
         assert!(largest.ends_with("662444156604419552086811989770240"), "{}", &largest[4900..]);
-        // Half of the least number is 0, anything more is that number.
+        // Half of the least number rounds to 0, anything larger to the least number.
         assert_eq!(Extended::parse(b"1.82259976594123730126e-4951"), None);
         assert!(Extended::parse(b"1.82259976594123730127e-4951").is_some());
         assert!(Extended::parse(b"0x1p-16445").is_some());
@@ -412,7 +414,7 @@ mod tests {
 
     #[test]
     fn long_texts_round_as_their_value_does() {
-        // A tie between two significands goes to the even one; the least bit beyond it decides otherwise.
+        // A tie between two significands rounds to the even one; any bit beyond the tie rounds up.
         let tie = (1u128 << 64) + 1;
         for (suffix, expected) in [("", 1u128 << 64), (".0", 1 << 64), (".5", (1 << 64) + 2)] {
             assert_eq!(sum(&format!("{tie}{suffix}"), "0"), Some(expected.to_string()));

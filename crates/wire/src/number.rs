@@ -1,7 +1,7 @@
-//! Decimal texts of numbers, in Redis's dialect.
+//! Decimal texts of numbers, in Redis's format.
 //!
-//! Integers are read strictly: what is accepted is exactly what would be written. Floats are read as C's `strtod` reads
-//! them, but without blanks and without NaN, and written as the shortest text that reads back the same.
+//! Integers are read strictly: only texts that would be written are accepted. Floats are read as by C's
+//! `strtod`, without blanks and NaN, and written as the shortest text that reads back as an equal value.
 
 mod double;
 mod grisu;
@@ -17,7 +17,7 @@ pub use integer::{
 #[inline(always)]
 pub(crate) fn write_header(out: &mut Vec<u8>, mark: u8, number: u64) {
     match number {
-        // Made as one word: bytes stored one by one would be waited for when they are read together.
+        // Composed as one word: single-byte stores would delay a later wide load of them (store forwarding).
         0..10 => out.extend_from_slice(
             &(u32::from_le_bytes([mark, b'0', b'\r', b'\n']) + ((number as u32) << 8)).to_le_bytes(),
         ),

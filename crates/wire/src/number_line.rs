@@ -1,12 +1,12 @@
-//! The quick ways through a mark, a number and a line end, as counts and lengths have them.
+//! Fast paths for lines of a mark, a number and a line end: counts and lengths.
 //!
-//! They read what almost always comes, and leave all else, wrong or not whole, to the careful ways of their callers.
+//! They read the common forms. Other input, malformed or incomplete, is left to the full checks of the callers.
 
-/// Reads a line with a number of one or two digits, which almost all are; anything else is `None`.
+/// Reads a line with a number of one or two digits, the most common form; otherwise `None`.
 #[inline(always)]
 pub(crate) fn short_number_line(rest: &[u8], mark: u8) -> Option<(u32, &[u8])> {
     let (head, after) = rest.split_first_chunk::<4>()?;
-    // As one word, with the first byte the lowest: compared in one go.
+    // As one word, with the first byte the lowest, for a single comparison.
     let word = u32::from_le_bytes(*head);
     let difference = word ^ u32::from_le_bytes([mark, b'0', b'\r', b'\n']);
     if difference & 0xffff_00ff == 0 && difference <= 9 << 8 {
@@ -21,7 +21,7 @@ pub(crate) fn short_number_line(rest: &[u8], mark: u8) -> Option<(u32, &[u8])> {
     is_read.then_some((u32::from(first) * 10 + u32::from(second), after))
 }
 
-/// Reads a number of up to nine digits and a line end; anything else is `None`.
+/// Reads a number of up to nine digits and a line end; otherwise `None`.
 #[inline(never)]
 pub(crate) fn plain_number_line(rest: &[u8]) -> Option<(u32, &[u8])> {
     let mut number = 0;
@@ -32,7 +32,7 @@ pub(crate) fn plain_number_line(rest: &[u8]) -> Option<(u32, &[u8])> {
             let is_number = at > 0 && (rest[0] != b'0' || at == 1);
             return is_number.then_some((number, after));
         }
-        // Of a tenth digit nothing comes, so an overflow is of no interest.
+        // A number with a tenth digit is not returned, so an overflow does not matter.
         number = u32::wrapping_mul(number, 10).wrapping_add(digit);
     }
     None

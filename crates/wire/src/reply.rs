@@ -1,30 +1,32 @@
 //! Replies, for a connection of either protocol version.
 //!
-//! A [`ReplyBuffer`] appends to the caller's bytes. What RESP2 has no type for is written as Redis falls back: maps and
-//! sets as arrays, doubles and big numbers as bulk strings, booleans as integers, both nulls as length -1.
+//! A [`ReplyBuffer`] appends to the caller's bytes. Types that RESP2 lacks are written in Redis's fallback
+//! forms: maps and sets as arrays, doubles and big numbers as bulk strings, booleans as integers, both nulls as
+//! length -1.
 //!
-//! Never checks that as many elements follow as an aggregate announced: that is the handlers' duty and their tests'.
+//! Does not check that an aggregate has the announced number of elements: the handlers and their tests ensure
+//! it.
 
 use crate::number;
 
-/// The version of the protocol a connection speaks, as `HELLO` chose it.
+/// The protocol version of a connection, as chosen by `HELLO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// What every connection starts with.
+    /// The initial version of every connection.
     #[default]
     Resp2,
-    /// With types for maps, sets, doubles and the like.
+    /// With types for maps, sets, doubles and so on.
     Resp3,
 }
 
-/// A writer of replies at the end of somebody's bytes.
+/// Writes replies at the end of a byte buffer.
 #[derive(Debug)]
 pub struct ReplyBuffer<'a> {
     out: &'a mut Vec<u8>,
     protocol: Protocol,
 }
 
-/// A place in the replies to cut back to.
+/// A position in the output to which it can be truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(usize);
 
@@ -36,16 +38,16 @@ impl Mark {
     }
 }
 
-/// The header of an aggregate whose length is not known yet; it goes back with the length.
+/// The header of an aggregate of unknown length, to be completed with the length.
 #[derive(Debug)]
 #[must_use]
 pub struct Deferred {
     at: usize,
-    /// Elements of the protocol for each one counted: 2 for a map written as an array.
+    /// Protocol elements for each counted element: 2 for a map written as an array.
     factor: u64,
 }
 
-/// Bytes a deferred header holds place for: a mark, one digit and the line end.
+/// Bytes reserved for a deferred header: a mark, one digit and the line end.
 const DEFERRED_SIZE: usize = 4;
 
 impl<'a> ReplyBuffer<'a> {
@@ -56,41 +58,41 @@ impl<'a> ReplyBuffer<'a> {
         Self { out, protocol }
     }
 
-    /// The same writer for a shorter time.
+    /// Reborrows the writer for a shorter lifetime.
     #[must_use]
     pub fn reborrow(&mut self) -> ReplyBuffer<'_> {
         ReplyBuffer { out: self.out, protocol: self.protocol }
     }
 
-    /// The protocol version it writes.
+    /// The protocol version of the output.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Goes on in another version: `HELLO` answers in the one it switches to.
+    /// Changes the version: the reply to `HELLO` already has the new one.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.protocol = protocol;
     }
 
-    /// Whether it writes RESP3.
+    /// Whether the output is RESP3.
     #[must_use]
     pub fn is_resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }
 
-    /// The place reached so far.
+    /// The current position.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark(self.out.len())
     }
 
-    /// Takes back everything since `mark`.
+    /// Discards everything since `mark`.
     pub fn truncate(&mut self, mark: Mark) {
         self.out.truncate(mark.0);
     }
 
-    /// Takes everything behind a place away, into a buffer of just that size.
+    /// Moves everything after a position into a buffer of exactly that size.
     pub fn split_off(&mut self, position: usize) -> Vec<u8> {
         let end = self.out[position..].to_vec();
         self.out.truncate(position);
@@ -109,13 +111,13 @@ impl<'a> ReplyBuffer<'a> {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// A simple string; line ends in it become blanks.
+    /// A simple string; line ends inside become blanks.
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'+', text.as_ref());
     }
 
-    /// An error: `text` starts with its code (`ERR`, `WRONGTYPE`, ...). Line ends around it are dropped, those in it become
-    /// blanks.
+    /// An error: `text` starts with its code (`ERR`, `WRONGTYPE`, ...). Line ends around it are dropped, line
+    /// ends inside become blanks.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.line(b'-', text.as_ref());
     }
@@ -133,14 +135,15 @@ impl<'a> ReplyBuffer<'a> {
     /// A bulk string.
     #[inline(always)]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        // All of it at once: else the line end behind a long string would double the buffer.
+        // Reserves the whole size: otherwise the line end behind a long string would double the buffer.
         self.out.reserve(bytes.len() + 32);
         number::write_header(self.out, b'$', bytes.len() as u64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A bulk string of `size` bytes, which the caller has sent after so many bytes of output as this returns.
+    /// The header and end of a bulk string of `size` bytes. Returns the output position where the caller sends
+    /// the string itself.
     pub fn bulk_elsewhere(&mut self, size: usize) -> usize {
         number::write_header(self.out, b'$', size as u64);
         let at = self.out.len();
@@ -148,7 +151,7 @@ impl<'a> ReplyBuffer<'a> {
         at
     }
 
-    /// A bulk string put together from parts.
+    /// A bulk string composed of parts.
     pub fn bulk_parts(&mut self, parts: &[&[u8]]) {
         let size = parts.iter().map(|part| part.len()).sum::<usize>();
         self.out.reserve(size + 32);
@@ -159,7 +162,7 @@ impl<'a> ReplyBuffer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer in decimal as a bulk string.
+    /// An integer as a decimal bulk string.
     pub fn bulk_int(&mut self, value: i64) {
         let size = number::decimal_digit_count(value.unsigned_abs()) + usize::from(value < 0);
         number::write_header(self.out, b'$', size as u64);
@@ -167,7 +170,7 @@ impl<'a> ReplyBuffer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Nothing, where a string could have been.
+    /// Null, in place of a string.
     #[inline]
     pub fn null(&mut self) {
         self.out.extend_from_slice(match self.protocol {
@@ -176,7 +179,7 @@ impl<'a> ReplyBuffer<'a> {
         });
     }
 
-    /// Nothing, where an array could have been.
+    /// Null, in place of an array.
     pub fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",
@@ -202,14 +205,14 @@ impl<'a> ReplyBuffer<'a> {
         number::write_header(self.out, mark, len as u64);
     }
 
-    /// The start of a message that answers no request, of `len` elements; in RESP2 an array.
+    /// The start of a push of `len` elements; in RESP2 an array.
     pub fn push(&mut self, len: usize) {
         let mark = self.mark_of(b'>');
         number::write_header(self.out, mark, len as u64);
     }
 
-    /// The start of `len` pairs of remarks on the reply that follows. RESP2 has none: nothing is written, and if it gives
-    /// false the pairs must not be either.
+    /// The start of `len` pairs of attributes of the reply that follows. RESP2 has no attributes: then nothing
+    /// is written, false is returned, and the pairs must not be written either.
     #[must_use]
     pub fn attribute(&mut self, len: usize) -> bool {
         if self.is_resp3() {
@@ -223,12 +226,12 @@ impl<'a> ReplyBuffer<'a> {
         self.float_with(|out| number::write_f64(out, value));
     }
 
-    /// A floating point number whose text the caller has made: a bulk string in RESP2.
+    /// A floating point number with a text of the caller: a bulk string in RESP2.
     pub fn double_text(&mut self, text: &[u8]) {
         self.float_with(|out| out.extend_from_slice(text));
     }
 
-    /// A truth value.
+    /// A boolean.
     pub fn boolean(&mut self, value: bool) {
         self.out.extend_from_slice(match (self.protocol, value) {
             (Protocol::Resp2, true) => b":1\r\n",
@@ -246,7 +249,7 @@ impl<'a> ReplyBuffer<'a> {
         }
     }
 
-    /// A text for people, in the format that three letters name (`txt`, `mkd`).
+    /// A verbatim string: a text with its format in three letters (`txt`, `mkd`).
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
@@ -260,31 +263,33 @@ impl<'a> ReplyBuffer<'a> {
         }
     }
 
-    /// Bytes that are protocol already.
+    /// Bytes that are already in protocol format.
     pub fn raw(&mut self, protocol: &[u8]) {
         self.out.extend_from_slice(protocol);
     }
 
-    /// The start of an array whose length [`Self::set_len`] will tell.
+    /// The start of an array whose length is set later by [`Self::set_len`].
     pub fn deferred_array(&mut self) -> Deferred {
         self.deferred(b'*', 1)
     }
 
-    /// The start of a map whose length [`Self::set_len`] will tell.
+    /// The start of a map whose length is set later by [`Self::set_len`].
     pub fn deferred_map(&mut self) -> Deferred {
         let (mark, factor) = self.map_header();
         self.deferred(mark, factor)
     }
 
-    /// The start of a set whose length [`Self::set_len`] will tell.
+    /// The start of a set whose length is set later by [`Self::set_len`].
     pub fn deferred_set(&mut self) -> Deferred {
         let mark = self.mark_of(b'~');
         self.deferred(mark, 1)
     }
 
-    /// Tells the length of a deferred aggregate: elements, for a map pairs. Of nested ones the inner comes first.
+    /// Sets the length of a deferred aggregate: elements, or pairs of a map. Of nested aggregates the inner one
+    /// comes first.
     ///
-    /// Moves what was written since if the length has more than one digit: O(bytes since). Returns by how many bytes.
+    /// Moves the bytes written since if the length has more than one digit: O(bytes since). Returns the
+    /// distance in bytes.
     pub fn set_len(&mut self, deferred: Deferred, len: usize) -> usize {
         let count = len as u64 * deferred.factor;
         if count < 10 {
@@ -317,7 +322,7 @@ impl<'a> ReplyBuffer<'a> {
         }
     }
 
-    /// The mark of a map, and the elements counted for a pair.
+    /// The mark of a map, and the number of elements for a pair.
     fn map_header(&self) -> (u8, u64) {
         match self.protocol {
             Protocol::Resp2 => (b'*', 2),
@@ -325,7 +330,7 @@ impl<'a> ReplyBuffer<'a> {
         }
     }
 
-    /// Writes a float's text behind the header that fits the protocol.
+    /// Writes a float's text with the header of the protocol version.
     fn float_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         match self.protocol {
             Protocol::Resp2 => {
@@ -343,7 +348,7 @@ impl<'a> ReplyBuffer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes a line of text that must not break the protocol, whatever it quotes.
+    /// Writes a line of text, in which quoted input must not break the protocol.
     fn line(&mut self, mark: u8, text: &[u8]) {
         self.out.push(mark);
         if text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
@@ -362,7 +367,7 @@ impl<'a> ReplyBuffer<'a> {
 mod tests {
     use super::*;
 
-    /// What `write` writes in RESP2 and in RESP3.
+    /// The output of `write` in RESP2 and in RESP3.
     fn both(write: impl Fn(&mut ReplyBuffer<'_>)) -> [String; 2] {
         [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
             let mut out = b"before|".to_vec();

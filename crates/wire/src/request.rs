@@ -1,7 +1,7 @@
 //! Client input: multibulk and inline requests.
 //!
-//! [`Parser::parse`] appends every complete request at the front of the input to a [`Batch`]; a request is then
-//! looked at through [`Args`]. Nothing is copied, except the arguments of inline requests, which have to be unquoted.
+//! [`Parser::parse`] appends every complete request at the front of the input to a [`Batch`]; [`Args`] is the
+//! view of one request. Nothing is copied, except the arguments of inline requests, which must be unquoted.
 
 mod args;
 mod batch;

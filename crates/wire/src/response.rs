@@ -1,8 +1,8 @@
-//! The client's side: requests written, replies read.
+//! The client's side: writing requests, reading replies.
 //!
-//! For our own clients and for tests. [`skip_reply`] only finds where a reply ends; [`Reply`] is the whole of it. Both
-//! take what either protocol version has: attributes, pushes, and streamed strings and aggregates included. A reply that
-//! has not arrived whole is looked at again from its start.
+//! For our own clients and for tests. [`skip_reply`] finds the end of a reply; [`Reply`] is its whole content.
+//! Both accept either protocol version: attributes, pushes, and streamed strings and aggregates included. An
+//! incomplete reply is read again from its start.
 
 mod cursor;
 mod skip;
@@ -15,16 +15,16 @@ use crate::number;
 pub use skip::{Skipped, skip_reply};
 pub use tree::Reply;
 
-/// What a server must not answer.
+/// An invalid reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
-    /// A byte that starts no reply.
+    /// A byte that is not the start of a reply.
     UnknownMark(u8),
-    /// A reply of this mark, with something else where a number, a truth value or the like was due.
+    /// A reply with this mark and an invalid number, boolean or similar.
     Malformed(u8),
-    /// Other bytes where `\r\n` was due.
+    /// Other bytes instead of `\r\n`.
     InvalidLineEnd,
-    /// Aggregates in aggregates beyond what is read.
+    /// Aggregates nested too deeply.
     NestedTooDeeply,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for ResponseError {
 
 impl std::error::Error for ResponseError {}
 
-/// Appends a request of these arguments, the name first.
+/// Appends a request with these arguments, the name first.
 pub fn encode_command<A: AsRef<[u8]>>(arguments: &[A], out: &mut Vec<u8>) {
     number::write_header(out, b'*', arguments.len() as u64);
     for argument in arguments {

@@ -1,9 +1,8 @@
-//! Client input, request by request: what is accepted, what is refused in which words, and that neither depends on how
-//! the input is cut up.
+//! Client input, request by request: accepted forms, error texts, and independence from fragmentation.
 
 use wire::request::{Args, Batch, Parser, Peer, ProtocolError, RequestLimits};
 
-/// The requests of an input, and the error it ended with.
+/// The requests of an input, and the error at its end.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 const CLIENT: RequestLimits = RequestLimits { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 };
@@ -20,7 +19,7 @@ struct Session {
 }
 
 impl Session {
-    /// Receives `bytes` and parses as much as there is.
+    /// Receives `bytes` and parses all complete requests.
     fn receive(&mut self, bytes: &[u8], limits: &RequestLimits, request_count_max: usize) {
         self.buffer.extend_from_slice(bytes);
         while self.outcome.1.is_none() {
@@ -70,7 +69,8 @@ fn parse_cut(input: &[u8], cuts: &[usize], limits: &RequestLimits, request_count
     session.outcome
 }
 
-/// Checks the outcome of `input`, whole and in single bytes. `requests` has one request a line, arguments split at blanks.
+/// Checks the outcome of `input`, whole and in single bytes. `requests` has one request a line, arguments
+/// separated by blanks.
 fn check(limits: &RequestLimits, input: &[u8], requests: &str, error: Option<ProtocolError>) {
     let expected = requests
         .lines()
@@ -169,7 +169,7 @@ fn strangers_have_closer_limits() {
     check(&UNAUTHENTICATED, b"*1\r\n$16384\r\n", "", None);
     check(&UNAUTHENTICATED, b"*1\r\n$16385\r\n", "", Some(ProtocolError::UnauthenticatedLength));
     check(&UNAUTHENTICATED, b"*1\r\n$536870913\r\n", "", Some(ProtocolError::InvalidLength));
-    // The first request may lift the limits, so the second is not looked at in the same pass.
+    // The first request may lift the limits, so the second is not parsed in the same call.
     let mut batch = Batch::new();
     let input = b"*1\r\n$4\r\nAUTH\r\n*11\r\n";
     let parsed = Parser::new().parse(input, &UNAUTHENTICATED, &mut batch, usize::MAX);
@@ -252,7 +252,7 @@ impl Random {
         (self.0 >> 16) as usize % limit
     }
 
-    /// Protocol-like bytes: whole requests, and now and then something broken.
+    /// Protocol-like bytes: whole requests, and sometimes malformed ones.
     fn input(&mut self) -> Vec<u8> {
         let mut input = Vec::new();
         for _ in 0..self.below(12) {

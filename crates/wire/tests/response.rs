@@ -1,4 +1,4 @@
-//! Replies as a client reads them, of both protocol versions, whole and in pieces.
+//! Replies as read by a client, of both protocol versions, whole and in pieces.
 
 use wire::number;
 use wire::reply::{Protocol, ReplyBuffer};
@@ -9,7 +9,7 @@ fn bulk(text: &str) -> Reply {
     Reply::Bulk(text.as_bytes().to_vec())
 }
 
-/// Checks that `input` is exactly this reply, and that no shorter part of it is a reply or an error.
+/// Checks that `input` is exactly this reply, and that no shorter prefix is a reply or an error.
 fn check(input: &str, expected: &Reply) {
     let bytes = [input.as_bytes(), b"+next\r\n"].concat();
     let (reply, len) = Reply::parse(&bytes).expect("a reply").expect("whole");
@@ -110,7 +110,7 @@ fn malformed_replies_are_refused() {
         assert_eq!(skip_reply(input), Err(error), "{}", input.escape_ascii());
         assert_eq!(Reply::parse(input), Err(error), "{}", input.escape_ascii());
     }
-    // What is wrong inside is of no interest for where a reply ends.
+    // An error inside a reply does not affect where it ends.
     let whole_but_wrong: &[&[u8]] =
         &[b":x\r\n", b"#x\r\n", b",x\r\n", b"_x\r\n", b"=2\r\nab\r\n", b"~-1\r\n"];
     for input in whole_but_wrong {

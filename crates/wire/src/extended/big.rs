@@ -1,14 +1,15 @@
-//! Just enough of big integers to read and write the largest and smallest extended floats.
+//! Big integers with the operations for reading and writing the largest and smallest extended floats.
 
 use std::cmp::Ordering;
 
 use super::rounding::Wide;
 use crate::number;
 
-/// Significant bits of a quotient that [`Big::divide_to_wide`] gives: enough to round, and few enough for a `u128`.
+/// Significant bits of the quotient of [`Big::divide_to_wide`]: enough for rounding, and few enough for a
+/// `u128`.
 const QUOTIENT_BIT_COUNT: u32 = 68;
 
-/// A non-negative integer of any size: 32-bit digits, the least first, the last of them not 0.
+/// A non-negative integer of any size: 32-bit digits, the least significant first, the last not 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Big {
     words: Vec<u32>,
@@ -52,7 +53,7 @@ impl Big {
         self.words.splice(0..0, std::iter::repeat_n(0, word_count));
     }
 
-    /// Appends it in decimal.
+    /// Appends the number in decimal.
     pub(super) fn write_decimal(mut self, out: &mut Vec<u8>) {
         let mut groups = Vec::new();
         while !self.words.is_empty() {
@@ -66,7 +67,7 @@ impl Big {
         }
     }
 
-    /// Its 128 most significant bits, or all.
+    /// The 128 most significant bits, or all bits.
     pub(super) fn to_wide(&self) -> Wide {
         let dropped_bit_count = self.bit_count().saturating_sub(u128::BITS);
         let (dropped_words, shift) = (dropped_bit_count as usize / 32, dropped_bit_count % 32);
@@ -85,9 +86,9 @@ impl Big {
         Wide { bits, exponent: dropped_bit_count as i32, is_inexact }
     }
 
-    /// The quotient of two numbers that are not 0, to as many bits as rounding needs.
+    /// The quotient of two numbers other than 0, with the bits that rounding needs.
     pub(super) fn divide_to_wide(mut self, mut divisor: Self) -> Wide {
-        // With both of one length the quotient is between a half and 2; each step then gives one more bit.
+        // With equal bit counts the quotient is between a half and 2; each step then gives one more bit.
         let (bit_count, divisor_bit_count) = (self.bit_count(), divisor.bit_count());
         self.shift_left(divisor_bit_count.saturating_sub(bit_count));
         divisor.shift_left(bit_count.saturating_sub(divisor_bit_count));
@@ -118,7 +119,7 @@ impl Big {
             .then_with(|| self.words.iter().rev().cmp(other.words.iter().rev()))
     }
 
-    /// `self = self - other`, which is not larger.
+    /// `self = self - other`, where `other` is not larger.
     fn subtract(&mut self, other: &Self) {
         let mut borrow = false;
         for (at, word) in self.words.iter_mut().enumerate() {
@@ -132,7 +133,7 @@ impl Big {
         self.trim();
     }
 
-    /// Divides by `divisor`, and gives the remainder.
+    /// Divides by `divisor`, and returns the remainder.
     fn divide_small(&mut self, divisor: u32) -> u32 {
         let mut remainder = 0u64;
         for word in self.words.iter_mut().rev() {

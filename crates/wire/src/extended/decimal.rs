@@ -1,18 +1,19 @@
-//! Reading decimal numbers, of any length and rounded once.
+//! Reading decimal numbers of any length, with a single rounding.
 
 use super::big::Big;
 use super::hexadecimal::parse_exponent;
 use super::rounding::Wide;
 
-/// Decimal exponents beyond which every number is infinite, or 0: extended floats go from 3.6e-4951 to 1.2e+4932.
+/// Decimal exponents beyond which every number is infinite or 0: extended floats range from 3.6e-4951 to
+/// 1.2e+4932.
 const DECIMAL_EXPONENT_MAX: i64 = 4940;
 
-/// A decimal number: digits of which the first and the last are not 0, and a power of ten.
+/// A decimal number: digits whose first and last are not 0, and a power of ten.
 pub(super) struct Decimal<'a> {
-    /// The digits as written, which may have a point among them.
+    /// The digits as written, possibly with a point among them.
     text: &'a [u8],
     digit_count: usize,
-    /// The decimal exponent of the integer that all digits together are.
+    /// The decimal exponent of the integer that all digits form.
     exponent: i64,
 }
 
@@ -37,7 +38,7 @@ impl<'a> Decimal<'a> {
         };
         let last = mantissa.iter().rposition(is_significant).unwrap_or(first);
         let point_within = point.is_some_and(|point| (first..last).contains(&point));
-        // Places between the last significant digit and the point, or where it would be.
+        // Places between the last significant digit and the explicit or implicit point.
         let place = match point {
             Some(point) if point < last => point as i64 - last as i64,
             Some(point) => (point - last - 1) as i64,
@@ -82,14 +83,14 @@ impl<'a> Decimal<'a> {
         digits.divide_to_wide(power)
     }
 
-    /// The same for up to 19 digits and small exponents: `digits` is below 2^64.
+    /// [`Self::to_wide`] for up to 19 digits and small exponents: `digits` is below 2^64.
     fn to_wide_by_words(&self) -> Wide {
         let digits = self.digits().fold(0u64, |value, digit| value * 10 + u64::from(digit));
         let power = 10u64.pow(self.exponent.unsigned_abs() as u32);
         if self.exponent >= 0 {
             return Wide { bits: u128::from(digits) * u128::from(power), exponent: 0, is_inexact: false };
         }
-        // Dividing 128 bits by at most 60 leaves more than the 66 that rounding needs.
+        // 128 bits divided by at most 60 leave more than the 66 bits that rounding needs.
         let shift = digits.leading_zeros() + 64;
         let numerator = u128::from(digits) << shift;
         let divisor = u128::from(power);

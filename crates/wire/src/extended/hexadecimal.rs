@@ -2,7 +2,8 @@
 
 use super::rounding::Wide;
 
-/// Reads what follows `0x`: hexadecimal digits with an optional point, and an optional binary exponent behind `p`.
+/// Reads the text behind `0x`: hexadecimal digits with an optional point, and an optional binary exponent
+/// behind `p`.
 pub(crate) fn parse_hexadecimal(text: &[u8]) -> Option<Wide> {
     let mantissa_end = text.iter().position(|byte| matches!(byte, b'p' | b'P')).unwrap_or(text.len());
     let (mantissa, exponent_text) = text.split_at(mantissa_end);
@@ -30,12 +31,12 @@ pub(crate) fn parse_hexadecimal(text: &[u8]) -> Option<Wide> {
     if !has_digit {
         return None;
     }
-    // Anything beyond is infinite or 0 in every format.
+    // Larger exponents are infinite or 0 in every format.
     let exponent = exponent.clamp(-(1 << 20), 1 << 20) as i32;
     Some(Wide { bits, exponent, is_inexact })
 }
 
-/// Reads the digits of an exponent with an optional sign; those too large for any use are cut back.
+/// Reads the digits of an exponent with an optional sign; magnitudes are limited to 2^40.
 pub(super) fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),

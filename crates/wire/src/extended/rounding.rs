@@ -1,7 +1,7 @@
 //! Rounding to the nearest binary float, ties to even.
 
-/// A positive number with more bits than any format keeps: `bits * 2^exponent`, and less than one unit of the last bit more
-/// if it is inexact. An inexact one has at least 66 significant bits.
+/// A positive number with more bits than any format: `bits * 2^exponent`, plus less than one unit of the last
+/// bit if it is inexact. An inexact number has at least 66 significant bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wide {
     pub(crate) bits: u128,
@@ -32,7 +32,7 @@ pub(crate) struct Format {
 /// A value of a [`Format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounded {
-    /// The significand has its top bit set, unless the exponent is the least one.
+    /// The top bit of the significand is set, unless the exponent is the least one.
     Finite {
         significand: u64,
         exponent: i32,
@@ -53,7 +53,7 @@ impl Format {
         let (significand, exponent) = if shift <= 0 {
             ((wide.bits << -shift) as u64, exponent)
         } else {
-            // A tail that is below the last bit only matters where the bits alone would be a tie.
+            // A remainder below the last bit matters only if the bits alone are a tie.
             let doubled_tail = wide.bits & 1 == 0 && wide.is_inexact;
             let rounded = shift_right_to_nearest(wide.bits | u128::from(doubled_tail), shift as u32);
             if rounded >> self.significand_bits == 0 {

@@ -1,16 +1,18 @@
 //! Doubles as text.
 //!
-//! Written texts are those of Redis's `d2string`: integers without a point, otherwise about the fewest digits that read
-//! back as the same double (see [`super::grisu`]), with an exponent only where the plain text would have many zeros.
+//! Written texts are those of Redis's `d2string`: integers without a point, otherwise nearly the fewest digits
+//! that read back as an equal double (see [`super::grisu`]), with an exponent only where the plain text would
+//! have many zeros.
 
 use super::{grisu, integer};
 use crate::extended::{Format, Rounded, parse_hexadecimal};
 
-/// Largest integer magnitude written digit by digit: beyond, Redis writes the shortest digits padded with zeros.
+/// Largest integer magnitude written digit by digit. Above it, Redis writes the shortest digits padded with
+/// zeros.
 const PLAIN_INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
 
-/// Reads a double as Redis does for scores and increments: C's `strtod` on all of `text`, without blanks, with `inf`
-/// and `infinity` in any case, without NaN. Texts too large for a double, or too small but not 0, are refused.
+/// Reads a double as Redis does for scores and increments: C's `strtod` on all of `text`, without blanks; `inf`
+/// and `infinity` in any case; no NaN. Numbers too large for a double, and too small but not 0, are refused.
 #[must_use]
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     if let Some(value) = super::parse_i64_strict(text) {
@@ -39,16 +41,16 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     is_in_range.then_some(value)
 }
 
-/// The same without hexadecimal digits, as Valkey reads scores and coordinates.
+/// [`parse_f64`] without hexadecimal digits, as Valkey reads scores and coordinates.
 #[must_use]
 pub fn parse_f64_decimal(text: &[u8]) -> Option<f64> {
     let is_hexadecimal = text.iter().any(|byte| matches!(byte, b'x' | b'X'));
     if is_hexadecimal { None } else { parse_f64(text) }
 }
 
-/// Reads what follows `0x`.
+/// Reads the text behind `0x`.
 fn parse_hexadecimal_f64(digits: &[u8]) -> Option<f64> {
-    // IEEE 754 binary64: 52 bits of fraction below 11 of exponent; the numbers of least exponent have no hidden bit.
+    // IEEE 754 binary64: 52 bits of fraction below 11 of exponent. Subnormal numbers have no hidden bit.
     const FRACTION_BITS: u32 = 52;
     const DOUBLE: Format =
         Format { significand_bits: FRACTION_BITS + 1, exponent_min: -1074, exponent_max: 971 };
@@ -64,8 +66,9 @@ fn parse_hexadecimal_f64(digits: &[u8]) -> Option<f64> {
     }
 }
 
-/// Appends a finite double with exactly so many decimals, at most 17, as Redis shows distances: scaled, then rounded to
-/// the nearest integer, ties to even. Values beyond what an `i64` holds once scaled are cut back to it.
+/// Appends a finite double with the given number of decimals, at most 17, as Redis prints distances: scaled,
+/// then rounded to the nearest integer, ties to even. Scaled values beyond the range of `i64` are clamped to
+/// it.
 pub fn write_f64_fixed(out: &mut Vec<u8>, value: f64, decimal_count: u32) {
     let power = 10u64.pow(decimal_count);
     let scaled = (value * power as f64).round_ties_even() as i64;
@@ -82,7 +85,8 @@ pub fn write_f64_fixed(out: &mut Vec<u8>, value: f64, decimal_count: u32) {
     }
 }
 
-/// Appends a double with 17 significant digits less trailing zeros, as C's `%.17g` writes it and `ZSCAN` shows scores.
+/// Appends a double with 17 significant digits without trailing zeros, as C's `%.17g` does for the scores of
+/// `ZSCAN`.
 pub fn write_f64_general(out: &mut Vec<u8>, value: f64) {
     const DIGIT_COUNT: i32 = 17;
     if value == 0.0 || !value.is_finite() {
@@ -113,7 +117,7 @@ pub fn write_f64_general(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends a double as Redis's replies show it.
+/// Appends a double as in Redis's replies.
 pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         out.extend_from_slice(b"nan");
@@ -131,7 +135,7 @@ pub fn write_f64(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends a decimal, by the rules of Redis's `fpconv` for when to write an exponent.
+/// Appends a decimal. The rules for exponents are those of Redis's `fpconv`.
 fn write_decimal(out: &mut Vec<u8>, decimal: &grisu::Decimal) {
     let (digits, exponent) = (decimal.digits(), decimal.exponent);
     let digit_count = digits.len() as i32;
@@ -215,7 +219,7 @@ mod tests {
 
     #[test]
     fn digits_are_not_always_the_fewest_nor_the_nearest() {
-        // As Redis has them.
+        // The expected texts are Redis's.
         let cases: &[(f64, &str)] = &[
             (3600.89058, "3600.8905800000002"),
             (8.31e21, "8310000000000001000000"),

@@ -1,15 +1,17 @@
 //! Short decimal texts of doubles, by Grisu2.
 //!
-//! Source: Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010. The digits always
-//! read back as the same double, and in 99.9 % of all cases no fewer would. A newer algorithm would do without the
-//! exceptions, but Redis and Valkey have them, so that `3600.89058` is `3600.8905800000002` to all their users. The
-//! choice of the power, the two strictnesses and the last rounding therefore are as theirs.
+//! Source: Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers", 2010. The
+//! digits always read back as an equal double, and in 99.9 % of all cases they are the fewest. A newer
+//! algorithm would have no exceptions, but Redis and Valkey have them: `3600.89058` is `3600.8905800000002` to
+//! their users. The choice of the power, the two comparisons and the last rounding are therefore as in theirs.
 //!
 //! Invariants while generating digits:
-//! 1. `lower < value < upper` have one exponent, between -60 and -32, so that the integer part has at most 32 bits.
-//! 2. What has been generated plus `rest` is `upper`; once `rest` is within `range`, it lies inside the boundaries.
+//! 1. `lower < value < upper` have one exponent, between -60 and -32, so that the integer part has at most 32
+//!    bits.
+//! 2. The generated number plus `rest` is `upper`; once `rest` is within `range`, the number is inside the
+//!    boundaries.
 
-/// Most digits a double needs.
+/// Largest number of digits of a double.
 pub(super) const DIGIT_COUNT_MAX: usize = 17;
 
 /// Digits and a power of ten: a positive number in decimal.
@@ -17,7 +19,7 @@ pub(super) const DIGIT_COUNT_MAX: usize = 17;
 pub(super) struct Decimal {
     digits: [u8; DIGIT_COUNT_MAX],
     digit_count: usize,
-    /// The number is the integer that the digits make, times ten to this.
+    /// The number is the integer of the digits, times ten to this power.
     pub(super) exponent: i32,
 }
 
@@ -34,10 +36,11 @@ impl Decimal {
         }
     }
 
-    /// Lowers the last digit as long as that brings the number closer to the value and keeps it above the lower boundary.
+    /// Lowers the last digit as long as this brings the number closer to the value and keeps it above the lower
+    /// boundary.
     ///
-    /// All in one unit: `rest` is what the number is below the upper boundary, `range` how far it may be, `target` how far
-    /// the value is, and `step` what the last digit counts.
+    /// All arguments have one unit: `rest` is the number's distance below the upper boundary, `range` the
+    /// allowed distance, `target` the value's distance, and `step` the weight of the last digit.
     fn approach(&mut self, range: u64, mut rest: u64, step: u64, target: u64) {
         while rest < target
             && range - rest >= step
@@ -57,7 +60,7 @@ struct Binary {
 }
 
 impl Binary {
-    /// The same number with the top bit set.
+    /// The number with the top bit of the significand set.
     fn normalized(self) -> Self {
         let shift = self.significand.leading_zeros();
         Self { significand: self.significand << shift, exponent: self.exponent - shift as i32 }
@@ -82,9 +85,9 @@ pub(super) fn to_decimal(magnitude: f64) -> Decimal {
         0 => Binary { significand: fraction, exponent: -1074 },
         biased => Binary { significand: fraction | HIDDEN_BIT, exponent: biased - 1075 },
     };
-    // Whatever lies between the middles to both neighbours reads back as this double.
+    // All numbers between the midpoints to both neighbours read back as this double.
     let upper = Binary { significand: value.significand * 2 + 1, exponent: value.exponent - 1 }.normalized();
-    // Below a power of two the next double is only half as far.
+    // Below a power of two the next double is only half as far away.
     let lower_shift = if value.significand == HIDDEN_BIT { 2 } else { 1 };
     let lower = Binary {
         significand: ((value.significand << lower_shift) - 1)
@@ -93,7 +96,7 @@ pub(super) fn to_decimal(magnitude: f64) -> Decimal {
     };
     let (power, power_exponent) = power_of_ten(upper.exponent);
     let (value, upper, lower) = (value.normalized().times(power), upper.times(power), lower.times(power));
-    // Each product may be off by one, so the boundaries are drawn in by that.
+    // Each product may be off by one, so the boundaries are narrowed by one.
     let (upper_bits, lower_bits) = (upper.significand - 1, lower.significand + 1);
     generate(
         upper_bits,
@@ -104,8 +107,8 @@ pub(super) fn to_decimal(magnitude: f64) -> Decimal {
     )
 }
 
-/// Generates the digits of `upper / 2^point` until what is left is within `range`, then goes towards the value, which is
-/// `target` below.
+/// Generates the digits of `upper / 2^point` until the remainder is within `range`, then moves towards the
+/// value, which is `target` below.
 fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i32) -> Decimal {
     let mut decimal = Decimal { digits: [0; DIGIT_COUNT_MAX], digit_count: 0, exponent };
     let fraction_mask = (1u64 << point) - 1;
@@ -141,14 +144,16 @@ fn generate(upper: u64, mut range: u64, mut target: u64, point: i32, exponent: i
 const POWER_EXPONENT_MIN: i32 = -348;
 const POWER_EXPONENT_STEP: i32 = 8;
 
-/// Gives a power of ten, and its exponent, by which a number of this binary exponent gets one between -60 and -32.
+/// Returns a power of ten, and its exponent, that scales a number of this binary exponent to one between -60
+/// and -32.
 fn power_of_ten(exponent: i32) -> (Binary, i32) {
-    // Two may fit: which is taken depends on where the search starts.
+    // Two powers may fit: the start of the search decides between them.
     let estimate = (f64::from(-(exponent + POWERS_OF_TEN.len() as i32)) * std::f64::consts::LOG10_2) as i32;
     let mut index = (estimate - POWER_EXPONENT_MIN) / POWER_EXPONENT_STEP;
     loop {
         let power_exponent = POWER_EXPONENT_MIN + index * POWER_EXPONENT_STEP;
-        // The integer part of the exponent's logarithm to base 2: 217706 / 2^16 is log2(10), near enough for all of them.
+        // The integer part of the exponent's logarithm to base 2: 217706 / 2^16 approximates log2(10) closely
+        // enough for all exponents.
         let binary_exponent = ((power_exponent * 217_706) >> 16) - 63;
         match exponent + binary_exponent + 64 {
             ..-60 => index += 1,
@@ -192,7 +197,7 @@ const POWERS_OF_TEN: [u64; 87] = [
 mod tests {
     use super::*;
 
-    /// `10^exponent` to 64 bits, from the parser of extended floats, which knows nothing of this table.
+    /// `10^exponent` to 64 bits, from the parser of extended floats, which does not use this table.
     fn significand_of_power(exponent: i32) -> u64 {
         crate::extended::significand(format!("1e{exponent}").as_bytes()).unwrap()
     }
@@ -207,7 +212,7 @@ mod tests {
 
     #[test]
     fn every_exponent_has_a_power() {
-        // From the least double, normalised, to the greatest.
+        // From the smallest double, normalised, to the largest.
         for exponent in -1074 - 63..=971 {
             let (power, _) = power_of_ten(exponent);
             assert!((-60..=-32).contains(&(exponent + power.exponent + 64)));

@@ -1,9 +1,10 @@
 //! Integers as decimal text.
 
-/// Longest text of an `i64` or `u64`, in bytes: `-9223372036854775808` and `18446744073709551615` have 20.
+/// Longest text of an `i64` or `u64`, in bytes: `-9223372036854775808` and `18446744073709551615` have 20
+/// characters.
 pub const I64_TEXT_SIZE_MAX: usize = 20;
 
-/// `00` to `99`, one behind the other.
+/// `00` to `99`, concatenated.
 const DIGIT_PAIRS: [u8; 200] = {
     let mut pairs = [0; 200];
     let mut number = 0;
@@ -15,7 +16,7 @@ const DIGIT_PAIRS: [u8; 200] = {
     pairs
 };
 
-/// Reads an integer that is written as [`write_i64`] writes it: no blanks, no `+`, no leading zeros, no `-0`.
+/// Reads an integer in the form that [`write_i64`] writes: no blanks, no `+`, no leading zeros, no `-0`.
 #[must_use]
 pub fn parse_i64_strict(text: &[u8]) -> Option<i64> {
     match text {
@@ -25,13 +26,13 @@ pub fn parse_i64_strict(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads digits of which the first is not 0.
+/// Reads digits whose first is not 0.
 fn parse_positive(digits: &[u8]) -> Option<u64> {
     let (first, others) = digits.split_first()?;
     if !matches!(first, b'1'..=b'9') || others.len() >= I64_TEXT_SIZE_MAX {
         return None;
     }
-    // Nineteen digits can't overflow, so only the twentieth is checked.
+    // Nineteen digits cannot overflow, so only the twentieth is checked.
     let (unchecked, last) = others.split_at(others.len().min(I64_TEXT_SIZE_MAX - 2));
     let mut value = u64::from(first - b'0');
     let (eights, singles) = unchecked.as_chunks();
@@ -52,11 +53,12 @@ fn digit(byte: u8) -> Option<u64> {
     (value <= 9).then_some(u64::from(value))
 }
 
-/// Reads eight digits at once: each step joins neighbours, in all lanes of one word.
+/// Reads eight digits at once: each step combines neighbours, in all lanes of one word.
 fn eight_digits(text: [u8; 8]) -> Option<u64> {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
     let digits = u64::from_le_bytes(text) ^ ZEROS;
-    // Adding 0x76 to a byte carries into its top bit from 10 on; bytes that have it already are none either.
+    // Adding 0x76 to a byte of 10 or more carries into its top bit. Bytes with this bit set are not digits
+    // either.
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
@@ -71,14 +73,14 @@ pub fn decimal_digit_count(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Writes `value` at the end of `buffer`, and gives the text.
+/// Writes `value` at the end of `buffer`, and returns the text.
 #[must_use]
 pub fn format_u64(value: u64, buffer: &mut [u8; I64_TEXT_SIZE_MAX]) -> &[u8] {
     let start = fill_back(value, buffer);
     &buffer[start..]
 }
 
-/// Writes `value` at the end of `buffer`, and gives the text.
+/// Writes `value` at the end of `buffer`, and returns the text.
 #[must_use]
 pub fn format_i64(value: i64, buffer: &mut [u8; I64_TEXT_SIZE_MAX]) -> &[u8] {
     let start = fill_back_signed(value, buffer);
@@ -99,7 +101,8 @@ pub fn write_u64(out: &mut Vec<u8>, value: u64) {
 pub(crate) fn write_line(out: &mut Vec<u8>, mark: u8, value: i64) {
     match u64::try_from(value) {
         Ok(value @ ..100_000_000) => {
-            // Made as one word, for bytes stored one by one would be waited for when they are read together.
+            // Composed as one word: single-byte stores would delay a later wide load of them (store
+            // forwarding).
             let (digits, count) = digits_of(value);
             let end = u128::from(u16::from_le_bytes(*b"\r\n")) << (8 * (1 + count));
             let line = u128::from(mark) | u128::from(digits) << 8 | end;
@@ -118,8 +121,9 @@ fn write_long_line(out: &mut Vec<u8>, mark: u8, value: i64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The digits of a value below 10^8, the first of them in the lowest byte, and how many they are. Each step cuts what is in a
-/// lane in two, in all lanes of one word: a division is a multiplication and a shift that are right for all that a lane holds.
+/// The digits of a value below 10^8, the first in the lowest byte, and their number. Each step splits the
+/// values of all lanes of a word in two: a division is a multiplication and a shift, exact for all values of a
+/// lane.
 #[inline]
 const fn digits_of(value: u64) -> (u64, usize) {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -132,7 +136,7 @@ const fn digits_of(value: u64) -> (u64, usize) {
     ((digits | ZEROS) >> (8 * leading_zero_count), 8 - leading_zero_count as usize)
 }
 
-/// Writes sign and digits backwards from the buffer's end, and gives where they start.
+/// Writes sign and digits backwards from the buffer's end, and returns the position of the first byte.
 #[inline]
 fn fill_back_signed(value: i64, buffer: &mut [u8]) -> usize {
     let start = fill_back(value.unsigned_abs(), buffer);
@@ -143,7 +147,7 @@ fn fill_back_signed(value: i64, buffer: &mut [u8]) -> usize {
     start - 1
 }
 
-/// Writes the digits backwards from the buffer's end, and gives where they start.
+/// Writes the digits backwards from the buffer's end, and returns the position of the first one.
 #[inline]
 fn fill_back(mut value: u64, buffer: &mut [u8]) -> usize {
     let mut at = buffer.len();

@@ -1,19 +1,19 @@
-//! The arguments of one request: spans of somebody's bytes.
+//! The arguments of one request: spans of the caller's bytes.
 //!
-//! Invariants: every span of an [`Args`] lies inside its bytes; whoever makes one vouches for it, and indexing panics
-//! if it is not so (a batch read with other bytes than it was parsed from).
+//! Invariant: every span of an [`Args`] is inside its bytes. The constructor's caller ensures this; indexing
+//! panics if it does not hold (a batch read with other bytes than it was parsed from).
 
 use std::ops::{Index, Range};
 use std::slice;
 
 use crate::number;
 
-/// Where an argument lies in the bytes that go with it.
+/// The position of an argument in its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Position of its first byte.
+    /// Position of the first byte.
     pub start: u32,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub len: u32,
 }
 
@@ -24,7 +24,7 @@ impl Span {
     }
 }
 
-/// The arguments of a request, its name first. Copying it copies two slices.
+/// The arguments of a request, the name first. A copy copies two slices.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -32,13 +32,13 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Arguments at these places of `bytes`.
+    /// The arguments at these positions of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
         Self { bytes, spans }
     }
 
-    /// How many there are, the name included.
+    /// Number of arguments, the name included.
     #[must_use]
     pub fn len(self) -> usize {
         self.spans.len()
@@ -50,21 +50,21 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// The argument of this index, if there are so many.
+    /// The argument at `index`, if it exists.
     #[must_use]
     #[inline]
     pub fn get(self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| span.of(self.bytes))
     }
 
-    /// The argument of this index, for as long as the bytes live. Panics if there are fewer.
+    /// The argument at `index`, with the lifetime of the bytes. Panics if it does not exist.
     #[must_use]
     #[inline]
     pub fn at(self, index: usize) -> &'a [u8] {
         self.spans[index].of(self.bytes)
     }
 
-    /// The command's name as the client wrote it; empty only if there are no arguments at all.
+    /// The command's name as the client sent it; empty only if there are no arguments.
     #[must_use]
     #[inline]
     pub fn name(self) -> &'a [u8] {
@@ -77,13 +77,13 @@ impl<'a> Args<'a> {
         Iter { bytes: self.bytes, spans: self.spans.iter() }
     }
 
-    /// The arguments from `index` on; none if there are no more than that.
+    /// The arguments from `index` on; empty if `index` is beyond the last one.
     #[must_use]
     pub fn tail(self, index: usize) -> Self {
         Self { bytes: self.bytes, spans: self.spans.get(index..).unwrap_or_default() }
     }
 
-    /// Some of the arguments. Panics if there are fewer.
+    /// A range of the arguments. Panics if it exceeds their number.
     #[must_use]
     pub fn range(self, indexes: Range<usize>) -> Self {
         Self { bytes: self.bytes, spans: &self.spans[indexes] }
@@ -162,7 +162,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Arguments that own their bytes: a queued request, a rewritten one, one that a script makes.
+/// Arguments that own their bytes: of a queued or rewritten request, or one from a script.
 #[derive(Clone, Debug, Default)]
 pub struct ArgsBuf {
     bytes: Vec<u8>,
@@ -170,7 +170,7 @@ pub struct ArgsBuf {
 }
 
 impl ArgsBuf {
-    /// No arguments yet.
+    /// An empty list of arguments.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -189,7 +189,7 @@ impl ArgsBuf {
         self.push(number::format_i64(value, &mut [0; number::I64_TEXT_SIZE_MAX]));
     }
 
-    /// Forgets the arguments and keeps the memory.
+    /// Removes the arguments and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
@@ -201,7 +201,7 @@ impl ArgsBuf {
         Args { bytes: &self.bytes, spans: &self.spans }
     }
 
-    /// Bytes of memory held, for accounting.
+    /// Allocated bytes, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
         self.bytes.capacity() + self.spans.capacity() * size_of::<Span>()

@@ -1,32 +1,34 @@
 //! The complete requests of one pass over the input, as spans of it.
 //!
-//! Owns the unquoted arguments of inline requests; all other arguments stay where they were received. Reused from
-//! batch to batch, so that parsing allocates nothing once it has warmed up.
+//! Owns the unquoted arguments of inline requests; all other arguments stay in the input buffer. Reused for
+//! each batch, so that parsing stops allocating after the first ones.
 //!
 //! Invariants:
 //! 1. `spans` is the concatenation of the arguments of each series' first request, in order.
-//! 2. Spans of an inline request are positions in `inline_bytes`, all others count from the start of their request.
-//! 3. A request has at least one argument, a series at least one request, and one of inline requests no more.
+//! 2. Spans of an inline request are positions in `inline_bytes`, all others are relative to the start of their
+//!    request.
+//! 3. A request has at least one argument, a series at least one request, and a series of inline requests
+//!    exactly one.
 
 use std::ops::Range;
 
 use super::args::{Args, Span};
 
-/// Requests in a [`Batch`] that stand one behind the other and differ in what is in their arguments only: the name is the same, and
-/// so are the number and the sizes of the arguments.
+/// Consecutive requests of a [`Batch`] that differ in the contents of their arguments only: the name, the
+/// number of arguments and their sizes are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     first_arg: u32,
-    /// Argument count of each, with [`INLINE`].
+    /// Argument count of each request, with [`INLINE`].
     argc: u32,
-    /// Where the first one starts in the parsed input.
+    /// Position of the first request in the parsed input.
     start: u32,
-    /// Bytes of each.
+    /// Size of each request in bytes.
     size: u32,
     count: u32,
 }
 
-/// Marks the argument count of an inline request. Counts stay below it: in input of this size there is no room for so many
+/// Marks the argument count of an inline request. Counts are smaller: the largest input cannot hold so many
 /// arguments.
 const INLINE: u32 = 1 << 31;
 const _: () = assert!(base::limits::QUERY_BUFFER_SIZE_MAX / b"$0\r\n\r\n".len() < INLINE as usize);
@@ -39,28 +41,28 @@ impl Series {
         self.count as usize
     }
 
-    /// Number of arguments of each, the name included; never 0.
+    /// Number of arguments of each request, the name included; never 0.
     #[must_use]
     #[inline]
     pub fn argc(&self) -> usize {
         (self.argc & !INLINE) as usize
     }
 
-    /// Size of each in bytes.
+    /// Size of each request in bytes.
     #[must_use]
     #[inline]
     pub fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// Whether it came as a line of text.
+    /// Whether the request is inline.
     #[must_use]
     #[inline]
     pub fn is_inline(&self) -> bool {
         self.argc & INLINE != 0
     }
 
-    /// Where the `nth` request stands in the parsed input, counted from 0.
+    /// Position of the `nth` request in the parsed input, counted from 0.
     #[must_use]
     #[inline]
     pub fn range_of(&self, nth: usize) -> Range<usize> {
@@ -68,7 +70,7 @@ impl Series {
         start..start + self.size()
     }
 
-    /// The `nth` request as a series of its own.
+    /// The `nth` request as a series of one.
     #[must_use]
     #[inline]
     pub fn only(&self, nth: usize) -> Self {
@@ -93,7 +95,7 @@ impl Batch {
         Self::default()
     }
 
-    /// Forgets the requests and keeps the memory.
+    /// Removes the requests and keeps the memory.
     pub fn clear(&mut self) {
         self.spans.clear();
         self.inline_bytes.clear();
@@ -101,7 +103,7 @@ impl Batch {
         self.len = 0;
     }
 
-    /// Gives back the memory that a rare large batch has left, beyond room for `span_count` arguments.
+    /// Frees memory of a rare large batch, except room for `span_count` arguments.
     pub fn shrink(&mut self, span_count: usize) {
         self.spans.shrink_to(span_count);
         self.series.shrink_to(span_count);
@@ -114,7 +116,7 @@ impl Batch {
         self.len
     }
 
-    /// Whether it has no requests.
+    /// Whether there are no requests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -127,15 +129,15 @@ impl Batch {
         &self.series
     }
 
-    /// The arguments of the `nth` request of one of its series. `bytes` is the input as it was given to the parser; it may have
-    /// grown at its end. Panics if it has become shorter.
+    /// The arguments of the `nth` request of a series. `bytes` is the input that was given to the parser; it
+    /// may have grown at its end. Panics if it is shorter.
     #[must_use]
     #[inline]
     pub fn args<'a>(&'a self, series: &Series, nth: usize, bytes: &'a [u8]) -> Args<'a> {
         Args::new(self.source(series, nth, bytes), self.spans_of(series))
     }
 
-    /// The arguments of the requests of a series, one by one, from the `nth` on; `bytes` as for [`Self::args`].
+    /// The arguments of each request of a series, from the `nth` on; `bytes` as for [`Self::args`].
     #[inline(always)]
     pub fn args_from<'a>(
         &'a self,
@@ -152,12 +154,12 @@ impl Batch {
         })
     }
 
-    /// The arguments of all requests, one by one; `bytes` as for [`Self::args`].
+    /// The arguments of each request; `bytes` as for [`Self::args`].
     pub fn requests<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = Args<'a>> {
         self.series.iter().flat_map(move |series| self.args_from(series, 0, bytes))
     }
 
-    /// What the spans of the `nth` request are positions in.
+    /// The bytes to which the spans of the `nth` request refer.
     #[inline(always)]
     fn source<'a>(&'a self, series: &Series, nth: usize, bytes: &'a [u8]) -> &'a [u8] {
         if series.is_inline() { &self.inline_bytes } else { &bytes[series.range_of(nth).start..] }
@@ -168,7 +170,7 @@ impl Batch {
         &self.spans[series.first_arg as usize..][..series.argc()]
     }
 
-    /// Bytes of memory held, for accounting.
+    /// Allocated bytes, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
@@ -176,13 +178,14 @@ impl Batch {
             + self.inline_bytes.capacity()
     }
 
-    /// Adds a series of multibulk requests, the arguments of whose first one are the spans from `first_arg` on.
+    /// Adds a series of multibulk requests. The spans from `first_arg` on are the arguments of its first
+    /// request.
     #[inline]
     pub(super) fn push_multibulk(&mut self, first_arg: usize, start: usize, size: usize, count: usize) {
         self.push(first_arg, 0, start, size, count);
     }
 
-    /// Adds an inline request likewise.
+    /// Adds an inline request.
     pub(super) fn push_inline(&mut self, first_arg: usize, start: usize, size: usize) {
         self.push(first_arg, INLINE, start, size, 1);
     }

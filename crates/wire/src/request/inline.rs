@@ -1,7 +1,7 @@
-//! Inline requests: a line of words, as people type them.
+//! Inline requests: a line of words, as typed in a terminal.
 //!
-//! Words are split at blanks; inside double quotes C escapes and `\xHH` hold, inside single quotes only `\'`. As in Valkey 9,
-//! and not in Redis, a word may go on behind its quotes.
+//! Words are separated by blanks. Double quotes allow C escapes and `\xHH`, single quotes only `\'`. As in
+//! Valkey 9, and unlike Redis, a word may continue behind its quotes.
 
 use super::args::Span;
 
@@ -9,7 +9,7 @@ use super::args::Span;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unbalanced;
 
-/// Splits `line` into words: their bytes are appended to `bytes`, their places in it to `spans`.
+/// Splits `line` into words: appends their bytes to `bytes`, and their positions there to `spans`.
 pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
     let mut rest = skip_blanks(line);
     while !rest.is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn split_words(line: &[u8], bytes: &mut Vec<u8>, spans: &mut Vec<Span
     Ok(())
 }
 
-/// Reads one word, any parts of which may be quoted, and gives what follows it.
+/// Reads one word, parts of which may be quoted, and returns the rest of the line.
 fn read_word<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbalanced> {
     while let Some((&byte, after)) = rest.split_first() {
         rest = match byte {
@@ -89,7 +89,7 @@ fn hex_digit(digit: u8) -> u8 {
     }
 }
 
-/// C's `isspace`: unlike Rust's ASCII white space it has the vertical tab.
+/// C's `isspace`. Unlike Rust's ASCII white space it includes the vertical tab.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | 0x09..=0x0d)
 }

@@ -1,6 +1,6 @@
 //! The lines that start requests and arguments: a mark, a number, a line end.
 //!
-//! RequestLimits that depend on the peer are the parser's business; here are only those of the protocol.
+//! Only limits of the protocol are checked here; the parser checks those that depend on the peer.
 
 use base::limits::{ARGUMENT_COUNT_MAX, INLINE_SIZE_MAX};
 
@@ -8,21 +8,21 @@ use super::protocol_error::ProtocolError;
 use crate::number;
 use crate::number_line::plain_number_line;
 
-/// What ends lines and arguments.
+/// The end of lines and arguments.
 pub(super) const LINE_END: &[u8; 2] = b"\r\n";
 
-/// A mark, a number and a line end, as they start requests and arguments.
+/// The result of reading a mark, a number and a line end, at the start of a request or argument.
 pub(super) enum NumberLine<'a> {
-    /// The number, and what follows the line.
+    /// The number, and the position after the line.
     Read(u64, &'a [u8]),
-    /// The line has not arrived whole; so much of it holds no end.
+    /// The line is incomplete; this many bytes of it contain no end.
     Incomplete {
         line_scanned: usize,
     },
     Failed(ProtocolError),
 }
 
-/// Reads a request's argument count with every check; less than 0 counts as 0.
+/// Reads a request's argument count with every check; negative counts are 0.
 #[inline(never)]
 pub(super) fn count_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
     match find_in_line(rest, line_scanned, |byte| byte == b'\r') {
@@ -41,7 +41,7 @@ pub(super) fn count_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
     }
 }
 
-/// Reads an argument's length with every check but the one against the limits.
+/// Reads an argument's length with every check except for the limits.
 #[inline(never)]
 pub(super) fn length_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
     match find_in_line(rest, line_scanned, |byte| byte == b'\r') {
@@ -59,23 +59,23 @@ pub(super) fn length_line(rest: &[u8], line_scanned: usize) -> NumberLine<'_> {
     }
 }
 
-/// Finds the end in a line of permitted length, whose first `scanned` bytes don't hold it.
+/// Finds the end of a line of permitted length, whose first `scanned` bytes do not contain it.
 pub(super) fn find_in_line(rest: &[u8], scanned: usize, is_end: impl Fn(u8) -> bool) -> Option<usize> {
     let line = &rest[..rest.len().min(INLINE_SIZE_MAX + 1)];
     line[scanned..].iter().position(|&byte| is_end(byte)).map(|at| scanned + at)
 }
 
-/// The eight bytes at `at`, the first one the lowest.
+/// The eight bytes at `at`, the first one lowest.
 #[inline(always)]
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Reads a line end at `at`, `$`, a number of up to nine digits and a line end; anything else is `None`. Gives the number,
-/// and where the line ends.
+/// Reads a line end at `at`, `$`, a number of up to nine digits and a line end; otherwise `None`. Returns the
+/// number and the position after the line.
 #[inline(always)]
 pub(super) fn plain_length_line(input: &[u8], at: usize) -> Option<(u32, usize)> {
-    // Whatever the number's length, eight bytes are there if the argument is, with its own line end.
+    // For any length of the number, eight bytes are available if the argument and its line end are.
     let window = word(input, at)?;
     let one = window ^ u64::from_le_bytes(*b"\r\n$0\r\n\0\0");
     if one & 0x0000_ffff_00ff_ffff == 0 {

@@ -1,21 +1,21 @@
 //! The parser of client input.
 //!
-//! Pure and resumable: [`Parser::parse`] looks at the bytes it is given, appends the complete requests at their front
-//! to a batch, and remembers how far it got in the one that is not complete, so that no byte of a large request is
-//! looked at twice, however it is cut up on its way.
+//! Pure and resumable: [`Parser::parse`] appends the complete requests at the front of its input to a batch,
+//! and stores how much of the incomplete request it has read. So no byte of a large request is read twice,
+//! however the input is fragmented.
 //!
 //! Invariants:
-//! 1. Everything the parser remembers is relative to the start of the incomplete request, which is the end of what was
-//!    consumed: the caller may move the bytes, but must give them again from there on.
-//! 2. What is parsed does not depend on where the input is cut, nor does the error.
-//! 3. Nothing is reserved on the word of a client: memory grows with the bytes that have arrived.
+//! 1. All stored positions are relative to the start of the incomplete request, which is the end of the
+//!    consumed input. The caller may move the bytes, but must pass them again from there on.
+//! 2. Neither the requests nor the error depend on where the input is cut.
+//! 3. Memory grows with the bytes that have arrived, never with announced sizes.
 //!
-//! Where a request stands, and who takes it on:
+//! States of an incomplete request:
 //!
-//! | stands at | remembered by | goes on in |
+//! | position | stored in | continued by |
 //! |---|---|---|
-//! | start, nothing seen | all fields 0 | `start_requests` |
-//! | first line, end not seen | `line_scanned` | `start_requests` |
+//! | start, nothing read | all fields 0 | `start_requests` |
+//! | first line, end not found | `line_scanned` | `start_requests` |
 //! | length line of an argument | `args_missing`, `resume_at`, `line_scanned` | `resume` |
 //! | argument, length known | also `bulk_len` | `resume` |
 //!
@@ -34,82 +34,82 @@ use super::repeat::count_alike;
 use crate::number;
 use crate::number_line::short_number_line;
 
-/// Arguments a client may send in one request before it has authenticated.
+/// Largest number of arguments of a request from an unauthenticated client.
 const UNAUTHENTICATED_ARGUMENT_COUNT_MAX: u64 = 10;
 
-/// Size of an argument a client may send before it has authenticated.
+/// Largest size of an argument from an unauthenticated client.
 const UNAUTHENTICATED_BULK_SIZE_MAX: u64 = 16 * 1024;
 
-/// Spans for which room is kept from one incomplete request to the next.
+/// Spans whose memory is kept from one incomplete request to the next.
 const KEPT_SPAN_COUNT_MAX: usize = 1024;
 
-/// Who sends the input.
+/// The sender of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// A client that has to authenticate first. Only one request is parsed a call, for it may be the one.
+    /// An unauthenticated client. Each call parses only one request, because it may authenticate the client.
     Unauthenticated,
     /// A client.
     #[default]
     Client,
-    /// The primary that this server replicates from: no limits, no inline requests but empty lines.
+    /// The primary that this server replicates: no limits, and no inline requests except empty lines.
     Primary,
 }
 
-/// What the sender of the input may do.
+/// The limits of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Who it is.
+    /// The sender.
     pub peer: Peer,
-    /// `proto-max-bulk-len`: largest size of an argument of a client, in bytes.
+    /// `proto-max-bulk-len`: largest size of an argument from a client, in bytes.
     pub bulk_size_max: u64,
 }
 
 impl Default for RequestLimits {
-    /// An authenticated client's, with Redis's default of 512 MiB.
+    /// The limits of an authenticated client, with Redis's default of 512 MiB.
     fn default() -> Self {
         Self { peer: Peer::Client, bulk_size_max: 512 * 1024 * 1024 }
     }
 }
 
-/// What a call of [`Parser::parse`] came to.
+/// The result of a call of [`Parser::parse`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Parsed {
-    /// Bytes of complete requests at the front of the input, those that ask for nothing included.
+    /// Bytes of complete requests at the front of the input, empty requests included.
     pub consumed: usize,
-    /// If the input ends in an argument: how many bytes of it, with its line end, are still to come.
+    /// If the input ends inside an argument: its missing bytes, with its line end.
     pub need_hint: Option<usize>,
-    /// What is wrong with the request behind those consumed. The connection ends after the requests before it.
+    /// The error in the request after the consumed ones. The connection closes after the requests before it.
     pub error: Option<ProtocolError>,
 }
 
-/// The state of an incomplete request. Clean when new, after a complete request and after an error.
+/// The state of an incomplete request. Clean initially, after a complete request and after an error.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The arguments of the incomplete request that have arrived, relative to its start.
+    /// The complete arguments of the incomplete request, relative to its start.
     spans: Vec<Span>,
     progress: Progress,
 }
 
-/// How far a request has been read. Positions are relative to its start.
+/// The progress in a request. Positions are relative to its start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Arguments still to come; 0 as long as the first line has not been read.
+    /// Missing arguments; 0 until the first line has been read.
     args_missing: u64,
-    /// Where the next length line starts, or the argument if its length line has been read.
+    /// The start of the next length line, or of the argument if its length line has been read.
     resume_at: usize,
     /// The length of the argument at `resume_at`.
     bulk_len: Option<u64>,
-    /// Bytes of the line at `resume_at` that hold no line end.
+    /// Bytes of the line at `resume_at` that contain no line end.
     line_scanned: usize,
 }
 
-/// The limits that hold for this peer.
+/// The limits for this peer.
 #[derive(Clone, Copy)]
 struct Bounds {
     count_max: u64,
     bulk_size_max: u64,
-    /// The limit on arguments that holds after authentication too: going beyond it is told otherwise.
+    /// The limit on arguments after authentication. Exceeding it is a different error.
     lasting_bulk_size_max: u64,
 }
 
@@ -137,9 +137,10 @@ impl Bounds {
     }
 }
 
-/// Where reading a request ended.
+/// The end of reading a request.
 enum Step {
-    /// It is complete and has so many bytes, with those behind it that are alike; unless it asked for nothing (an empty line, a count of 0), it is in the batch.
+    /// The request and the repeated requests after it are complete and have this many bytes. They are in the
+    /// batch, unless the request is empty (an empty line, a count of 0).
     Complete(usize),
     /// More bytes are needed.
     Incomplete(Progress),
@@ -153,34 +154,35 @@ impl Parser {
         Self::default()
     }
 
-    /// Forgets the incomplete request.
+    /// Discards the incomplete request.
     pub fn reset(&mut self) {
         self.spans.clear();
         self.progress = Progress::default();
     }
 
-    /// Whether part of a request has arrived and been looked at.
+    /// Whether part of a request has been read.
     #[must_use]
     pub fn is_mid_request(&self) -> bool {
         self.progress.args_missing > 0 || self.progress.line_scanned > 0
     }
 
-    /// Where in the incomplete request the argument stands, with its line end, that was announced and has not arrived
-    /// whole. `0..0` if there is none.
+    /// The position, in the incomplete request, of an announced argument that has not arrived completely, with
+    /// its line end. `0..0` if there is none.
     #[must_use]
     pub fn announced(&self) -> Range<usize> {
         let start = self.progress.resume_at;
-        // An end that is beyond what can be kept has been refused.
+        // An end beyond the largest position has already been refused.
         self.progress.bulk_len.map_or(0..0, |len| start..start + len as usize + LINE_END.len())
     }
 
-    /// Bytes at the front of the incomplete request that are read for good: its whole arguments, and length lines.
+    /// Bytes at the front of the incomplete request that need not be read again: complete arguments and length
+    /// lines.
     #[must_use]
     pub fn read_size(&self) -> usize {
         self.progress.resume_at
     }
 
-    /// Bytes of memory held, for accounting.
+    /// Allocated bytes, for accounting.
     #[must_use]
     pub fn allocated_size(&self) -> usize {
         self.spans.capacity() * size_of::<Span>()
@@ -188,8 +190,8 @@ impl Parser {
 
     /// Appends the complete requests at the front of `bytes` to `batch`, up to `request_count_max` of them.
     ///
-    /// `bytes` starts where the last call stopped consuming. What is in `batch` are positions in these `bytes`, so
-    /// clear it before calling with others. At an error, the requests before it are in the batch.
+    /// `bytes` starts where the last call stopped consuming. The batch contains positions in these `bytes`, so
+    /// clear it before a call with other bytes. At an error, the batch contains the requests before it.
     pub fn parse(
         &mut self,
         bytes: &[u8],
@@ -232,10 +234,11 @@ impl Parser {
         parsed
     }
 
-    /// Goes on with the arguments of the incomplete request, which `input` starts with.
+    /// Continues with the arguments of the incomplete request at the front of `input`.
     #[inline(never)]
     fn resume(&mut self, input: &[u8], bounds: &Bounds, batch: &mut Batch) -> Step {
-        // They are collected here, not in the batch: moving them there and back at each call would be quadratic.
+        // Arguments are collected here, not in the batch: moving them to and fro in each call would be
+        // quadratic.
         let progress = std::mem::take(&mut self.progress);
         let step = read_bulks(input, progress, bounds, &mut self.spans);
         if let Step::Complete(size) = step {
@@ -247,7 +250,7 @@ impl Parser {
         step
     }
 
-    /// Keeps what is known of the request at `parsed.consumed`, or reports what is wrong with it.
+    /// Stores the progress in the request at `parsed.consumed`, or reports its error.
     #[cold]
     #[inline(never)]
     fn stop(&mut self, input: &[u8], step: Step, mut parsed: Parsed) -> Parsed {
@@ -275,8 +278,8 @@ impl Parser {
     }
 }
 
-/// Reads the request at `start`, of whose first line `line_scanned` bytes hold no line end, and those behind it that are alike, up
-/// to `count_max` in all.
+/// Reads the request at `start`, whose first line has no line end in `line_scanned` bytes, and the repeated
+/// requests after it, up to `count_max` in all.
 #[inline(always)]
 fn start_requests(
     input: &[u8],
@@ -324,7 +327,7 @@ fn start_requests(
     Step::Complete(count * size)
 }
 
-/// Reads the arguments that are still missing of the request at the front of `request`, and appends their spans.
+/// Reads the missing arguments of the request at the front of `request`, and appends their spans.
 #[inline(never)]
 fn read_bulks(request: &[u8], mut progress: Progress, bounds: &Bounds, spans: &mut Vec<Span>) -> Step {
     loop {
@@ -340,7 +343,8 @@ fn read_bulks(request: &[u8], mut progress: Progress, bounds: &Bounds, spans: &m
     }
 }
 
-/// Reads arguments as long as all of each is there and in order; gives the number still missing, and where they start.
+/// Reads well-formed arguments that have arrived completely. Returns the number still missing, and their
+/// position.
 #[inline(always)]
 fn read_plain_bulks(
     request: &[u8],
@@ -349,7 +353,8 @@ fn read_plain_bulks(
     spans: &mut Vec<Span>,
 ) -> (u64, usize) {
     let mut args_missing = progress.args_missing;
-    // Each step starts at the line end before a length line, and thereby checks the end of the argument before it.
+    // Each step starts at the line end before a length line, and thereby checks the end of the previous
+    // argument.
     let mut line_end = progress.resume_at - LINE_END.len();
     while args_missing > 0
         && let Some((len, start)) = plain_length_line(request, line_end)
@@ -367,13 +372,13 @@ fn read_plain_bulks(
     if args_missing == progress.args_missing {
         return (args_missing, progress.resume_at);
     }
-    // The end of the last argument may not be in order, or not be there: the argument is left to a closer look.
+    // The end of the last argument may be malformed or missing: the argument is left to the full check.
     let last = spans.pop().unwrap_or_default();
     let length_line_size = 1 + number::decimal_digit_count(u64::from(last.len)) + LINE_END.len();
     (args_missing + 1, last.start as usize - length_line_size)
 }
 
-/// Reads one argument, with every check; `None` if it has not arrived whole.
+/// Reads one argument with every check; `None` if it is incomplete.
 #[inline(never)]
 fn read_bulk(
     request: &[u8],
@@ -414,8 +419,8 @@ fn read_bulk(
     }
 }
 
-/// Reads an inline request: a line that ends in `\n` or `\r\n`. As in Redis and Valkey, which look for the end in a C
-/// string, a line with a NUL byte has none.
+/// Reads an inline request: a line that ends in `\n` or `\r\n`. Redis and Valkey search the end in a C string,
+/// so a line with a NUL byte has none.
 #[inline(never)]
 fn read_inline(input: &[u8], start: usize, line_scanned: usize, peer: Peer, batch: &mut Batch) -> Step {
     let rest = &input[start..];

@@ -1,43 +1,43 @@
-//! What can be wrong with client input, in the words Redis and Valkey have for it.
+//! Errors in client input, with Redis's and Valkey's texts.
 
 use std::fmt;
 
-/// A violation of the protocol: the client is told and then disconnected.
+/// A violation of the protocol: the client receives the error and is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// An inline request without a line end in its first 64 KiB.
     InlineTooBig,
-    /// An inline request that ends inside quotes, or has text right behind closing ones.
+    /// An inline request that ends inside quotes, or has text directly after a closing quote.
     UnbalancedQuotes,
-    /// An inline request on a replication stream: the two sides have lost each other.
+    /// An inline request on a replication stream: the two sides are out of step.
     InlineFromPrimary,
-    /// An argument count without an end of line in 64 KiB.
+    /// An argument count without a line end in 64 KiB.
     CountLineTooBig,
-    /// An argument count that is no number, or too large a one.
+    /// An argument count that is not a number, or too large.
     InvalidCount,
-    /// More arguments than a client may send before it has authenticated.
+    /// More arguments than an unauthenticated client may send.
     UnauthenticatedCount,
-    /// The given byte where the `$` of an argument's length was due.
+    /// The given byte instead of the `$` of an argument's length.
     ExpectedBulk(u8),
-    /// An argument's length without an end of line in 64 KiB.
+    /// An argument's length without a line end in 64 KiB.
     LengthLineTooBig,
-    /// An argument's length that is no number, negative, or above `proto-max-bulk-len`.
+    /// An argument's length that is not a number, negative, or above `proto-max-bulk-len`.
     InvalidLength,
-    /// A longer argument than a client may send before it has authenticated.
+    /// A longer argument than an unauthenticated client may send.
     UnauthenticatedLength,
-    /// Other bytes where `\r\n` was due.
+    /// Other bytes instead of `\r\n`.
     InvalidLineEnd,
-    /// A request that ends beyond the largest position a buffer can have.
+    /// A request that ends beyond the largest position in a buffer.
     RequestTooBig,
 }
 
 impl ProtocolError {
-    /// Appends the error as the reply's text, without `-` and line end, which [`crate::reply`] adds.
+    /// Appends the text of the error reply, without `-` and line end, which [`crate::reply`] adds.
     pub fn write_text(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"ERR Protocol error: ");
         out.extend_from_slice(self.reason().as_bytes());
         if let Self::ExpectedBulk(byte) = self {
-            // The byte itself, whatever it is: it need not be text.
+            // The byte is written unchanged: it need not be text.
             out.push(byte);
             out.push(b'\'');
         }

@@ -1,7 +1,8 @@
-//! The quick way through a pipeline of requests of one form.
+//! The fast path for a pipeline of requests of one form.
 //!
-//! Requests that follow each other often differ in what is in their arguments only: the command is the same, and so is the size of
-//! each argument. Then all else stands where it stood in the request before, byte for byte, and what was read from it holds.
+//! Consecutive requests often differ in the contents of their arguments only: the command and the size of each
+//! argument are equal. Then all other bytes are equal, too, at equal positions, and the first request's parse
+//! is valid for all.
 
 use super::args::Span;
 use super::lines::{LINE_END, word};
@@ -9,8 +10,8 @@ use super::lines::{LINE_END, word};
 /// Bytes that are compared at once.
 const PART_SIZE: usize = 16;
 
-/// How many requests at the front of `input` are the first one, which has this size and these arguments, over again, but for what is
-/// in the arguments: 1 if only that one is, and no more than `count_max`.
+/// The number of requests at the front of `input` that repeat the first one, whose size and arguments are
+/// given, except for the contents of their arguments. At least 1, at most `count_max`.
 #[inline(always)]
 pub(super) fn count_alike(input: &[u8], size: usize, spans: &[Span], count_max: usize) -> usize {
     let Some((model, rest)) = input.split_at_checked(size) else { return 1 };
@@ -22,17 +23,17 @@ pub(super) fn count_alike(input: &[u8], size: usize, spans: &[Span], count_max: 
     }
 }
 
-/// What requests of one form have in common.
+/// The common bytes of requests of one form.
 struct Form<'a> {
-    /// The request that others are held against.
+    /// The reference request.
     model: &'a [u8],
-    /// All up to the argument behind the name, in two parts, which may overlap.
+    /// All bytes up to the argument after the name, in two parts, which may overlap.
     head: [&'a [u8; PART_SIZE]; 2],
     second_at: usize,
 }
 
 impl<'a> Form<'a> {
-    /// The form of a request with these arguments. `None`: it can't be compared so.
+    /// The form of a request with these arguments; `None` if it cannot be compared in this way.
     #[inline(always)]
     fn of(model: &'a [u8], spans: &[Span]) -> Option<Self> {
         // Of 16 to 32 bytes.
@@ -41,7 +42,7 @@ impl<'a> Form<'a> {
         Some(Self { model, head: [part(model, 0)?, part(model, second_at)?], second_at })
     }
 
-    /// How many requests at the front of `rest` are of this form, whose arguments behind the name are `args`.
+    /// The number of requests of this form at the front of `rest`. `args` are the arguments after the name.
     #[inline(always)]
     fn count(&self, args: &[Span], mut rest: &[u8], count_max: usize) -> usize {
         let mut count = 0;
@@ -54,7 +55,7 @@ impl<'a> Form<'a> {
         count
     }
 
-    /// Holds a request of the right size against the form.
+    /// Compares a request of the right size with the form.
     #[inline(always)]
     fn is_of(&self, args: &[Span], request: &[u8]) -> Option<()> {
         if part(request, 0)? != self.head[0] || part(request, self.second_at)? != self.head[1] {
@@ -62,7 +63,8 @@ impl<'a> Form<'a> {
         }
         for pair in args.windows(2) {
             let gap = (pair[0].start + pair[0].len) as usize;
-            // Of a word, which is there: behind a length line of six bytes there are at least the two of another line end.
+            // Part of a word, which is available: a length line of six bytes is followed by at least the two
+            // bytes of another line end.
             let unread_bits = 64_u32.checked_sub(8 * (pair[1].start - gap as u32))?;
             if (word(request, gap)? ^ word(self.model, gap)?) << unread_bits != 0 {
                 return None;
@@ -85,12 +87,12 @@ mod tests {
         Parser::new().parse(input, &RequestLimits::default(), batch, request_count_max)
     }
 
-    /// What is in the requests of a batch.
+    /// The requests of a batch.
     fn contents(batch: &Batch, bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
         batch.requests(bytes).map(|args| args.iter().map(<[u8]>::to_vec).collect()).collect()
     }
 
-    /// The requests of `input`, each parsed by itself, and whether all of it could be read.
+    /// The requests of `input`, each parsed separately, and whether all input was read.
     fn one_by_one(input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Parsed) {
         let (mut requests, mut consumed) = (Vec::new(), 0);
         loop {
@@ -126,7 +128,7 @@ mod tests {
         assert_eq!(counts, expected);
     }
 
-    /// Whatever byte is another one, and wherever the input ends, it reads as it does request by request.
+    /// For any changed byte and any end of the input, the result equals that of parsing request by request.
     #[test]
     fn a_repeated_request_is_what_it_is_by_itself() {
         for pipeline in PIPELINES {

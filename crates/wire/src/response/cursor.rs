@@ -1,17 +1,17 @@
-//! Reading the parts that replies are made of, from the front of what has arrived.
+//! Reading the parts of replies, from the front of the input.
 
 use super::ResponseError;
 
-/// Why reading goes no further.
+/// The reason why reading stops.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The reply has not arrived whole.
+    /// The reply is incomplete.
     Incomplete,
     Failed(ResponseError),
 }
 
 impl Stop {
-    /// What a caller gets who may be given the rest later.
+    /// The result for a caller that may receive the rest later.
     pub(super) fn into_result<T>(self) -> Result<Option<T>, ResponseError> {
         match self {
             Self::Incomplete => Ok(None),
@@ -26,23 +26,23 @@ impl From<ResponseError> for Stop {
     }
 }
 
-/// The length that a string or aggregate announces.
+/// The announced length of a string or aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     Known(u64),
-    /// `-1`: there is none, not even an empty one.
+    /// `-1`: null, as distinct from empty.
     Null,
-    /// `?`: parts follow until one says that it was the last.
+    /// `?`: parts follow, up to an end mark.
     Streamed,
 }
 
-/// What has not been read yet.
+/// The unread input.
 pub(super) struct Cursor<'a> {
     pub(super) rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// The byte that tells the type of what follows.
+    /// The byte with the type of the next reply.
     #[inline]
     pub(super) fn mark(&mut self) -> Result<u8, Stop> {
         let (&mark, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         Ok(line)
     }
 
-    /// The length that a reply of type `mark` announces.
+    /// The length in the header of a reply of type `mark`.
     #[inline]
     pub(super) fn length(&mut self, mark: u8) -> Result<Length, Stop> {
         let mut value = 0u64;
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// So many bytes and the line end behind them.
+    /// `len` bytes and the line end after them.
     #[inline]
     pub(super) fn bytes(&mut self, len: u64) -> Result<&'a [u8], Stop> {
         let len = usize::try_from(len).map_err(|_| Stop::Incomplete)?;

@@ -1,28 +1,28 @@
-//! Finding the end of a reply, without making anything of it.
+//! Finding the end of a reply, without building its content.
 
 use super::ResponseError;
 use super::cursor::{Cursor, Length, Stop};
 use crate::number_line::{plain_number_line, short_number_line};
 
-/// A reply that has arrived whole.
+/// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Its size in bytes, attributes before it included.
     pub len: usize,
     /// Whether it is an error.
     pub is_error: bool,
-    /// Whether it is a push, which answers no request.
+    /// Whether it is a push, which is not the answer to a request.
     pub is_push: bool,
 }
 
-/// Elements that are due before what is around them goes on.
+/// Elements that are missing before the enclosing aggregate continues.
 struct Level {
     due: u64,
     /// Whether any number of elements may follow, up to an end mark.
     is_streamed: bool,
 }
 
-/// Finds the end of the reply at the front of `bytes`; `None` if it has not arrived whole.
+/// Finds the end of the reply at the front of `bytes`; `None` if it is incomplete.
 #[inline]
 pub fn skip_reply(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     if let Some(rest) = skip_plain(bytes) {
@@ -31,7 +31,7 @@ pub fn skip_reply(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     skip_checked(bytes)
 }
 
-/// Skips `+OK` or a bulk string in the quickest way, and gives what follows; `None` for all else.
+/// Skips `+OK` or a bulk string on a fast path, and returns the rest; otherwise `None`.
 #[inline(always)]
 fn skip_plain(bytes: &[u8]) -> Option<&[u8]> {
     let (len, body) = match bytes.split_first_chunk::<4>()? {
@@ -42,7 +42,7 @@ fn skip_plain(bytes: &[u8]) -> Option<&[u8]> {
     body.get(len as usize..)?.strip_prefix(b"\r\n")
 }
 
-/// Does the same for every type, and with every check.
+/// Skips a reply of any type, with every check.
 #[inline(never)]
 fn skip_checked(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     let mut cursor = Cursor { rest: bytes };
@@ -56,7 +56,7 @@ fn skip_checked(bytes: &[u8]) -> Result<Option<Skipped>, ResponseError> {
     }
 }
 
-/// Skips one reply with its attributes, and gives its mark.
+/// Skips one reply with its attributes, and returns its mark.
 #[inline]
 fn skip_whole(cursor: &mut Cursor<'_>) -> Result<u8, Stop> {
     loop {
@@ -76,8 +76,8 @@ fn skip_whole(cursor: &mut Cursor<'_>) -> Result<u8, Stop> {
     }
 }
 
-/// Skips the elements of an aggregate. Nesting costs no recursion: fixed aggregates only add to the elements due, and
-/// what is around streamed ones is kept aside.
+/// Skips the elements of an aggregate, without recursion: fixed aggregates add to the missing elements, and the
+/// enclosing state of streamed ones is stored separately.
 fn skip_elements(cursor: &mut Cursor<'_>, mut level: Level) -> Result<(), Stop> {
     let mut around: Vec<Level> = Vec::new();
     loop {
@@ -114,18 +114,18 @@ fn skip_elements(cursor: &mut Cursor<'_>, mut level: Level) -> Result<(), Stop> 
     }
 }
 
-/// What follows the head of a reply.
+/// The parts after the head of a reply.
 enum Head {
     Whole,
-    /// So many elements.
+    /// A fixed number of elements.
     Elements(u64),
-    /// So many elements, and then what they are about.
+    /// A fixed number of elements, and then the reply that they describe.
     Attribute(u64),
     /// Elements up to an end mark.
     Streamed,
 }
 
-/// Skips a reply but for its elements.
+/// Skips a reply except for its elements.
 #[inline]
 fn skip_head(cursor: &mut Cursor<'_>, mark: u8) -> Result<Head, Stop> {
     match mark {

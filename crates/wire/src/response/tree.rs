@@ -1,10 +1,10 @@
-//! A reply with everything in it.
+//! A reply with its whole content.
 
 use super::cursor::{Cursor, Length, Stop};
 use super::{ResponseError, skip_reply};
 use crate::number;
 
-/// Aggregates in aggregates that are read; deeper ones are refused, for each costs stack.
+/// Maximum nesting of aggregates; deeper replies are refused, because each level uses stack.
 const NESTING_MAX: usize = 256;
 
 /// A reply of any type of either protocol version.
@@ -12,7 +12,7 @@ const NESTING_MAX: usize = 256;
 pub enum Reply {
     /// `+`
     Simple(Vec<u8>),
-    /// `-`, or `!` where the text is long or of several lines.
+    /// `-`, or `!` for a text that is long or has several lines.
     Error(Vec<u8>),
     /// `:`
     Integer(i64),
@@ -40,14 +40,14 @@ pub enum Reply {
     Set(Vec<Reply>),
     /// `>`
     Push(Vec<Reply>),
-    /// `|`: remarks on the reply that follows, and that reply.
+    /// `|`: attributes of the reply that follows, and that reply.
     Attributed(Vec<(Reply, Reply)>, Box<Reply>),
 }
 
 impl Reply {
-    /// Reads the reply at the front of `bytes`, and its size in bytes; `None` if it has not arrived whole.
+    /// Reads the reply at the front of `bytes`, and its size in bytes; `None` if it is incomplete.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ResponseError> {
-        // Nothing is allocated for what is not there yet, nor at the word of the other side.
+        // Nothing is allocated for elements that have not arrived, whatever length is announced.
         if skip_reply(bytes)?.is_none() {
             return Ok(None);
         }
@@ -68,7 +68,7 @@ impl Reply {
         }
     }
 
-    /// The bytes of a string of whatever type, or of an error.
+    /// The bytes of a string of any type, or of an error.
     #[must_use]
     pub fn text(&self) -> Option<&[u8]> {
         match self {
@@ -196,7 +196,7 @@ fn read_pairs(cursor: &mut Cursor<'_>, mark: u8, depth: usize) -> Result<Vec<(Re
     Ok(pairs)
 }
 
-/// Takes the mark that ends a streamed aggregate, if it is next.
+/// Consumes the mark that ends a streamed aggregate, if it is next.
 fn at_stream_end(cursor: &mut Cursor<'_>) -> Result<bool, Stop> {
     match cursor.rest.first() {
         None => Err(Stop::Incomplete),
