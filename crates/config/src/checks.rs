@@ -1,4 +1,4 @@
-//! What is wrong with a text that has the right form for its directive.
+//! Checks of texts that have the right form for their directive.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -58,7 +58,7 @@ pub(crate) fn check_hash_seed(seed: &str) -> Checked {
     unless(seed.len() > HASH_SEED_SIZE_MAX, "hash-seed must be less than or equal to 256 characters")
 }
 
-/// A template must give a title even for a process that has no name of its own.
+/// A template must give a title even for a process without a name of its own.
 pub(crate) fn check_title_template(template: &str) -> Checked {
     const KNOWN: [&str; 7] =
         ["listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file", "cluster-enabled"];
@@ -80,7 +80,7 @@ fn is_base_name(name: &str) -> bool {
     !name.contains(['/', '\\'])
 }
 
-/// Whether a text can stand among the fields of `nodes.conf`, which have separators and quotes of their own.
+/// Whether a text is valid as a field of `nodes.conf`, which has its own separators and quotes.
 fn is_node_field(text: &str) -> bool {
     text.bytes().all(|byte| byte > b',' && byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(&byte))
 }

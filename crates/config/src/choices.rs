@@ -1,6 +1,6 @@
-//! The directives' choices: one enum each, with the words that files have for it.
+//! The directives' choices: one enum for each, with its words in configuration files.
 //!
-//! A variant may have several words; the first is the one that is printed.
+//! A variant may have several words; the first one is printed.
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, Setting};
@@ -17,7 +17,7 @@ macro_rules! choices {
         impl $name {
             const WORDS: &'static [(&'static str, Self)] = &[$( $( ($word, Self::$variant) ),+ ),+];
 
-            /// The word for it in configuration files.
+            /// The word in configuration files.
             #[must_use]
             pub fn word(self) -> &'static str {
                 word_of(Self::WORDS, self)
@@ -41,27 +41,27 @@ macro_rules! choices {
 }
 
 choices! {
-    /// How much is logged.
+    /// The log level.
     LogLevel {
         /// Everything, for developers.
         Debug = "debug",
-        /// Events of little interest as well.
+        /// Minor events as well.
         Verbose = "verbose",
-        /// What an operator wants to see.
+        /// Information for operators.
         Notice = "notice",
-        /// Only what needs attention.
+        /// Only conditions that need attention.
         Warning = "warning",
         /// Nothing.
         Nothing = "nothing",
     }
 
-    /// What is evicted when `maxmemory` is reached.
+    /// The keys that are evicted when `maxmemory` is reached.
     MaxmemoryPolicy {
         /// Of the keys with a TTL, the least recently used.
         VolatileLru = "volatile-lru",
         /// Of the keys with a TTL, the least frequently used.
         VolatileLfu = "volatile-lfu",
-        /// Of the keys with a TTL, any.
+        /// Of the keys with a TTL, a random one.
         VolatileRandom = "volatile-random",
         /// Of the keys with a TTL, the one that expires first.
         VolatileTtl = "volatile-ttl",
@@ -69,33 +69,33 @@ choices! {
         AllkeysLru = "allkeys-lru",
         /// Of all keys, the least frequently used.
         AllkeysLfu = "allkeys-lfu",
-        /// Of all keys, any.
+        /// Of all keys, a random one.
         AllkeysRandom = "allkeys-random",
         /// Nothing: writes are refused instead.
         Noeviction = "noeviction",
     }
 
-    /// Which system calls carry the network.
+    /// The system calls for network I/O.
     IoBackend {
-        /// io_uring where the kernel allows it, epoll elsewhere.
+        /// io_uring where the kernel allows it, otherwise epoll.
         Auto = "auto",
-        /// io_uring; the server doesn't start without it.
+        /// io_uring; the server does not start without it.
         IoUring = "io_uring" | "io-uring",
         /// epoll.
         Epoll = "epoll",
     }
 
-    /// Who may use what is dangerous.
+    /// The connections that may perform a dangerous action.
     ProtectedAction {
-        /// Nobody.
+        /// None.
         No = "no",
         /// Every connection.
         Yes = "yes",
-        /// Connections from the machine itself.
+        /// Connections from the same machine.
         Local = "local",
     }
 
-    /// Which channels a new ACL user may use.
+    /// The channels that a new ACL user may use.
     AclPubsubDefault {
         /// All.
         AllChannels = "allchannels",
@@ -103,15 +103,15 @@ choices! {
         ResetChannels = "resetchannels",
     }
 
-    /// Who supervises the process.
+    /// The supervisor of the process.
     Supervised {
-        /// Upstart, told by a stop signal.
+        /// Upstart, notified by a stop signal.
         Upstart = "upstart",
-        /// systemd, told through its notification socket.
+        /// systemd, notified through its notification socket.
         Systemd = "systemd",
-        /// Whichever the environment names.
+        /// Detected from the environment.
         Auto = "auto",
-        /// Nobody.
+        /// None.
         No = "no",
     }
 
@@ -137,39 +137,39 @@ choices! {
         Local7 = "local7",
     }
 
-    /// When the append-only file is forced to disk.
+    /// When the append-only file is synchronised to disk.
     Appendfsync {
         /// Once a second.
         Everysec = "everysec",
         /// Before each reply.
         Always = "always",
-        /// When the kernel likes.
+        /// At the kernel's discretion.
         No = "no",
     }
 
-    /// How a replica loads what its primary sends without a file.
+    /// How a replica loads a snapshot that its primary sends without a file.
     ReplDisklessLoad {
-        /// It takes a file.
+        /// From a file.
         Disabled = "disabled",
-        /// Without a file if it holds no keys.
+        /// Without a file if it has no keys.
         OnEmptyDb = "on-empty-db",
-        /// Into a second keyspace, then swaps.
+        /// Into a second keyspace, which then replaces the first.
         SwapDb = "swapdb",
-        /// Flushes first.
+        /// After flushing its keys.
         FlushBeforeLoad = "flush-before-load" | "flushdb",
     }
 
-    /// Whether TLS clients must show a certificate.
+    /// Whether TLS clients need a certificate.
     TlsAuthClients {
-        /// They need none.
+        /// No certificate is needed.
         No = "no",
-        /// They need a valid one.
+        /// A valid certificate is needed.
         Yes = "yes",
-        /// A valid one or none.
+        /// A valid certificate or none.
         Optional = "optional",
     }
 
-    /// Which field of a TLS client's certificate names its ACL user.
+    /// The field of a TLS client's certificate that names its ACL user.
     TlsAuthClientsUser {
         /// The common name.
         CommonName = "CN",
@@ -185,7 +185,7 @@ choices! {
         No = "no",
         /// Relative to the score at start.
         Relative = "yes" | "relative",
-        /// To the values given.
+        /// To the given values.
         Absolute = "absolute",
     }
 
@@ -195,49 +195,49 @@ choices! {
         No = "no",
         /// Always.
         Yes = "yes",
-        /// For clients, not for the primary.
+        /// For clients, but not for the primary.
         Clients = "clients",
     }
 
-    /// How a node names itself to cluster clients.
+    /// The name of a node for cluster clients.
     ClusterPreferredEndpointType {
-        /// By address.
+        /// Its address.
         Ip = "ip",
-        /// By host name.
+        /// Its host name.
         Hostname = "hostname",
-        /// Not at all: clients go on with the one they know.
+        /// None: clients keep the endpoint that they used.
         UnknownEndpoint = "unknown-endpoint",
     }
 
     /// When `nodes.conf` is saved.
     ClusterConfigSaveBehavior {
-        /// At each change; failing is fatal.
+        /// At each change; a failure is fatal.
         Sync = "sync",
-        /// As well as it goes.
+        /// At each change; failures are tolerated.
         BestEffort = "best-effort",
     }
 
-    /// What happens when a replicated command fails.
+    /// The reaction to a failed replicated command.
     PropagationErrorBehavior {
-        /// It is ignored.
+        /// Ignore it.
         Ignore = "ignore",
-        /// The process ends.
+        /// End the process.
         Panic = "panic",
-        /// The process ends if it is a replica.
+        /// End the process if it is a replica.
         PanicOnReplicas = "panic-on-replicas",
     }
 
-    /// The form of log lines.
+    /// The format of log lines.
     LogFormat {
         /// Redis's.
         Legacy = "legacy",
         /// `key=value` pairs.
         Logfmt = "logfmt",
-        /// An object a line.
+        /// One JSON object for each line.
         Json = "json",
     }
 
-    /// The form of times in the log.
+    /// The format of times in the log.
     LogTimestampFormat {
         /// Redis's.
         Legacy = "legacy",
@@ -249,9 +249,9 @@ choices! {
 
     /// How strictly the version of an RDB file is checked.
     RdbVersionCheck {
-        /// A newer one is refused.
+        /// A newer version is refused.
         Strict = "strict",
-        /// A newer one is tried.
+        /// A newer version is loaded if possible.
         Relaxed = "relaxed",
     }
 }

@@ -1,44 +1,44 @@
 //! The command line, with the rules of `redis-server` 7: `broadloom [file] [--directive value ...] [-]`.
 //!
-//! Options become configuration lines: `--port 6380` is `port 6380`, after all lines of the file. An option takes
-//! every argument up to the next one that starts with `--`, and at least one, whatever that starts with; but
-//! `--port "6380"` may also be one argument, `"--port 6380"`. A lone `--save` means `save ""`.
+//! Options become configuration lines: `--port 6380` is `port 6380`, after all lines of the file. An option
+//! takes all arguments up to the next one that starts with `--`, and always at least one argument. An option
+//! with its value may also be one argument, `"--port 6380"`. A lone `--save` means `save ""`.
 
 use std::ffi::OsString;
 use std::fmt;
 
 use crate::quote::{quoted, split_arguments};
 
-/// What the process is asked to do.
+/// The action that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// To print its version.
+    /// Print the version.
     Version,
-    /// To print [`usage`].
+    /// Print [`usage`].
     Help,
-    /// To look at the machine, and say what it lacks.
+    /// Check the machine, and report missing features.
     CheckSystem,
-    /// To serve, or to check that it could.
+    /// Start the server, or only check its configuration.
     Serve(CommandLine),
 }
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The configuration file.
     pub config_path: Option<String>,
-    /// Whether standard input has more lines.
+    /// Whether standard input contains further lines.
     pub reads_stdin: bool,
     /// The options, as lines of a configuration file.
     pub options: Vec<u8>,
-    /// Whether to stop after reading all that, and say whether it is right.
+    /// Whether to stop after reading the configuration and report whether it is valid.
     pub only_checks: bool,
 }
 
-/// A command line that makes no sense. Its text is for standard error.
+/// An invalid command line. Its text is for standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// Something that `redis-server` has and Broadloom has not.
+    /// A feature of `redis-server` that Broadloom does not have.
     NotOffered(String),
     /// The path of the file is not UTF-8.
     PathNotUtf8,
@@ -63,7 +63,7 @@ impl fmt::Display for UsageError {
 impl std::error::Error for UsageError {}
 
 impl CommandLine {
-    /// What the arguments ask for; the program's own name is not among them.
+    /// Parses the arguments, without the program's name.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
         let mut arguments: Vec<OsString> = arguments.into_iter().collect();
         match arguments.first().map(|first| first.as_encoded_bytes()) {
@@ -73,7 +73,7 @@ impl CommandLine {
             _ => {}
         }
         let mut line = Self::default();
-        // Before the path as well as behind it.
+        // Allowed before and after the path.
         if arguments.first().is_some_and(|first| first == "--check-config") {
             line.only_checks = true;
             arguments.remove(0);
@@ -90,7 +90,7 @@ impl CommandLine {
 
     fn read_options(&mut self, arguments: &[Vec<u8>], has_path: bool) -> Result<(), UsageError> {
         let last = arguments.len().saturating_sub(1);
-        // Whether the option before has its value, so that `--` starts another one.
+        // Whether the previous option has its value, so that `--` starts another option.
         let mut has_value = true;
         for (at, argument) in arguments.iter().enumerate() {
             let is_edge = (at == 0 && !has_path) || at == last;
@@ -107,7 +107,7 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Starts the line of an option; returns whether it has its value already.
+    /// Starts the line of an option. Returns whether the option already has its value.
     fn read_option(&mut self, option: &[u8], next: Option<&Vec<u8>>) -> Result<bool, UsageError> {
         let words = split_arguments(option).map_or(0, |words| words.len());
         let name = option.trim_ascii().to_ascii_lowercase();
@@ -141,13 +141,13 @@ pub fn usage() -> &'static str {
     "\
 Usage: broadloom [/path/to/broadloom.conf] [--directive value ...] [-]
        broadloom -                    reads the configuration from standard input
-       broadloom --check-config ...   reads the configuration, says whether it is right, and ends
-       broadloom --check-system       says what this machine lacks
+       broadloom --check-config ...   checks the configuration and exits
+       broadloom --check-system       reports what this machine lacks
        broadloom -v | --version
        broadloom -h | --help
 
-A directive given here wins over the same one in the file. Every directive of redis.conf is known;
-broadloom.conf explains those that matter most.
+Directives on the command line override those in the file. Every directive of redis.conf is known;
+broadloom.conf explains the most important ones.
 
 Examples:
        broadloom

@@ -1,4 +1,4 @@
-//! One entry of the table, and finding it by name.
+//! An entry of the table, and finding it by name.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,23 +8,23 @@ use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting, Turn};
 use crate::table::{Config, DIRECTIVES, Id};
 
-/// What distinguishes a directive besides its value.
+/// Properties of a directive besides its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Can't be changed while the server runs.
+    /// Cannot be changed at run time.
     pub immutable: bool,
     /// `CONFIG GET` shows it by its exact name only.
     pub hidden: bool,
-    /// Its value is kept out of logs.
+    /// The value is not logged.
     pub sensitive: bool,
-    /// `CONFIG SET` changes it only where `enable-protected-configs` allows.
+    /// `CONFIG SET` changes it only if `enable-protected-configs` allows it.
     pub protected: bool,
-    /// A new setting counts as a change even if the value is the same: it names a file, whose content may differ.
+    /// Setting it counts as a change even if the value is equal: it names a file, whose content may differ.
     pub volatile: bool,
-    /// Can't be changed while the server loads its data.
+    /// Cannot be changed while the server loads its data.
     pub deny_loading: bool,
-    /// Can't be changed while the server runs, but `CONFIG SET` takes the value that it has: tools that write back
-    /// all that they read know which of Redis's directives are immutable, and don't know ours.
+    /// Cannot be changed at run time, but `CONFIG SET` accepts the current value. Tools that write back all
+    /// values skip Redis's immutable directives, but not ours.
     pub fixed: bool,
 }
 
@@ -40,26 +40,26 @@ impl Marks {
     };
 }
 
-/// Gives a directive's field the value that the arguments mean; returns whether it is a new one.
+/// Assigns the value of the arguments to a directive's field. Returns whether it is new.
 pub(crate) type Assign = fn(&mut Config, &Rule, &[&[u8]], Turn) -> Result<bool, Reason>;
 
-/// A directive: everything that is known of it without a value.
+/// A directive, without a value.
 pub struct Directive {
-    /// Which one it is.
+    /// The identifier.
     pub id: Id,
-    /// Its name, in lower case.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// Other names for it, in lower case.
+    /// Other names, in lower case.
     pub aliases: &'static [&'static str],
-    /// What it does, or why it does nothing.
+    /// The meaning, or the reason why it has none.
     pub doc: &'static str,
-    /// Why it has no effect here; `None` if it has.
+    /// The reason why it has no effect; `None` if it has an effect.
     pub inert: Option<&'static str>,
-    /// Why it must not be ignored: the consequence, in sentences. Every value but the default is refused.
+    /// The consequence of ignoring it, in sentences. Every value but the default is refused.
     pub refused: Option<&'static str>,
-    /// How it may be seen and changed.
+    /// Visibility and mutability.
     pub marks: Marks,
-    /// What it accepts, beyond what its type says.
+    /// Accepted values, beyond those implied by the type.
     pub rule: Rule,
     pub(crate) is_list: bool,
     pub(crate) assign: Assign,
@@ -69,13 +69,14 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// The value in this configuration, as `CONFIG GET` has it.
+    /// The value in this configuration, as `CONFIG GET` shows it.
     #[must_use]
     pub fn value(&self, config: &Config) -> Vec<u8> {
         (self.print)(config, &self.rule)
     }
 
-    /// Why the value in this configuration is refused although it is valid; `None` if it is not.
+    /// The reason why the value in this configuration is refused although it is valid; `None` if it is not
+    /// refused.
     pub(crate) fn refusal(&self, config: &Config) -> Option<String> {
         let (consequence, reason) = (self.refused?, self.inert?);
         let value = self.value(config);
@@ -88,13 +89,13 @@ impl Directive {
         })
     }
 
-    /// What it accepts, in words that follow "takes".
+    /// The accepted values, in words that follow "takes".
     #[must_use]
     pub fn accepts(&self) -> String {
         (self.describe)(&self.rule)
     }
 
-    /// Gives the directive the value that `args` mean; returns whether it is a new one.
+    /// Assigns the value of `args`. Returns whether it is new.
     pub(crate) fn set(&self, config: &mut Config, args: &[&[u8]], turn: Turn) -> Result<bool, Reason> {
         if !self.is_list && args.len() != 1 {
             return Err("wrong number of arguments".into());
@@ -103,14 +104,14 @@ impl Directive {
         (self.assign)(config, &self.rule, &texts, turn).map(|changed| changed || self.marks.volatile)
     }
 
-    /// What of an argument counts: most values are C strings in Redis, which end at a NUL byte.
+    /// The significant part of an argument: most values are C strings in Redis, which end at a NUL byte.
     fn text_of<'a>(&self, arg: &'a [u8]) -> &'a [u8] {
         let is_whole = self.marks.sensitive || matches!(self.rule, Rule::Int { .. });
         let end = arg.iter().position(|&byte| byte == 0).filter(|_| !is_whole);
         &arg[..end.unwrap_or(arg.len())]
     }
 
-    /// The same from a line of a file, where a list may also stand in quotes, as one argument.
+    /// [`Self::set`] for a line of a file, where a list may also be one quoted argument.
     pub(crate) fn set_from_line(
         &self,
         config: &mut Config,
@@ -127,7 +128,7 @@ impl Directive {
     }
 }
 
-/// The body of every [`Directive::assign`].
+/// The implementation of every [`Directive::assign`].
 pub(crate) fn assign<T: Setting>(
     field: &mut T,
     rule: &Rule,
@@ -140,7 +141,7 @@ pub(crate) fn assign<T: Setting>(
     Ok(changed)
 }
 
-/// A name that a directive answers to.
+/// A name or alias of a directive.
 #[derive(Clone, Copy)]
 pub(crate) struct Name {
     pub text: &'static str,
@@ -161,7 +162,7 @@ pub(crate) static NAMES: LazyLock<Vec<Name>> = LazyLock::new(|| {
 static BY_NAME: LazyLock<HashMap<&'static str, Name>> =
     LazyLock::new(|| NAMES.iter().map(|name| (name.text, *name)).collect());
 
-/// The directive of this name or alias, in any case.
+/// Finds a directive by name or alias, in any case.
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
     find_name(name).map(|name| name.directive)
@@ -172,10 +173,10 @@ pub(crate) fn find_name(name: &[u8]) -> Option<Name> {
     BY_NAME.get(name.as_str()).copied()
 }
 
-/// The known name that an unknown one was probably meant to be.
+/// The known name that is most similar to an unknown one.
 pub(crate) fn suggest(unknown: &str) -> Option<&'static str> {
     let unknown = unknown.to_ascii_lowercase().replace('_', "-");
-    // About one slip in four letters: more would guess at names that merely look alike.
+    // One typing error for every four letters. A larger distance would suggest unrelated names.
     let distance_max = (unknown.len() / 4).clamp(1, 4);
     NAMES
         .iter()

@@ -1,4 +1,4 @@
-//! The only file of this crate that touches the file system: reading configuration files, and replacing one.
+//! The only file of this crate that accesses the file system: reads configuration files, and replaces one.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::load::Files;
 use base::glob;
 
-/// The files of the machine.
+/// The file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
 
@@ -16,7 +16,7 @@ impl Files for Disk {
         fs::read(path)
     }
 
-    /// Wildcards stand for names in one directory, and match no hidden one unless the pattern starts with a dot.
+    /// Wildcards match names in one directory, and no hidden ones unless the pattern starts with a dot.
     fn matching(&mut self, pattern: &str) -> io::Result<Vec<String>> {
         let root = if pattern.starts_with('/') { "/" } else { "" };
         let mut found = vec![PathBuf::from(root)];
@@ -35,7 +35,7 @@ impl Files for Disk {
     }
 }
 
-/// Replaces a file by one with this text: after a crash either the old text or the new one is there, whole.
+/// Replaces a file atomically: after a crash it contains either the old or the new text, completely.
 pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -46,17 +46,17 @@ pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = PathBuf::from(temporary);
     let written = write_synced(&temporary, path, text).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // The first error is the one to report; that the leftover stays is the lesser harm.
+        // The first error is reported. A leftover temporary file is acceptable.
         drop(fs::remove_file(&temporary));
         return Err(error);
     }
     File::open(directory)?.sync_all()
 }
 
-/// Writes the new file beside the old one, with the old one's permissions if there is one.
+/// Writes the temporary file, with the permissions of the old file if it exists.
 fn write_synced(temporary: &Path, old: &Path, text: &[u8]) -> io::Result<()> {
-    // What a crashed process of the same number left behind must not be in the way, and a link that somebody put
-    // there must not be followed.
+    // Removes a leftover of a crashed process with an equal process id. A link at this path must not be
+    // followed.
     drop(fs::remove_file(temporary));
     let mut file = File::create_new(temporary)?;
     if let Ok(metadata) = fs::metadata(old) {
@@ -66,7 +66,7 @@ fn write_synced(temporary: &Path, old: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The entries of a directory that match one part of a pattern; none if it can't be read.
+/// The entries of a directory that match one part of a pattern; none if it cannot be read.
 fn entries_matching(directory: &Path, part: &str) -> Vec<PathBuf> {
     if !part.contains(['*', '?', '[']) {
         let path = directory.join(part);

@@ -1,11 +1,11 @@
-//! What a configuration expects of the disk, while nothing is written there: texts for warnings.
+//! Warnings about configurations that expect persistence.
 
 use crate::table::Config;
 
 impl Config {
-    /// The warning for a configuration with save points, which the defaults have, too; `None` if it has none.
+    /// The warning for a configuration with save points, as in the defaults; `None` without save points.
     ///
-    /// Save points are no reason to refuse the start: every plain `redis.conf` has them.
+    /// Save points do not prevent the start, because every plain `redis.conf` has them.
     #[must_use]
     pub fn save_points_warning(&self) -> Option<String> {
         if self.save.0.is_empty() {
@@ -20,7 +20,7 @@ impl Config {
         ))
     }
 
-    /// The file and the directory that Redis would load its data from at start, in the working directory.
+    /// The file and the directory from which Redis would load data at start, relative to the working directory.
     #[must_use]
     pub fn data_paths(&self) -> [&str; 2] {
         [&self.dbfilename, &self.appenddirname]

@@ -8,8 +8,8 @@ use crate::table::Config;
 use base::glob;
 
 impl Config {
-    /// The names that match any of the patterns, aliases included, with their values: in alphabetical order, none
-    /// twice. An exact name is answered in the spelling in which it was asked for.
+    /// The names that match any of the patterns, aliases included, with their values: in alphabetical order,
+    /// each once. An exact name is returned in the spelling of the request.
     #[must_use]
     pub fn matching<'a>(&self, patterns: &[&'a [u8]]) -> Vec<(Cow<'a, str>, Vec<u8>)> {
         let mut seen = HashSet::new();

@@ -1,10 +1,11 @@
-//! The configuration: `redis.conf` text, command line and `CONFIG GET/SET/REWRITE`, as Redis and Valkey have them.
+//! The configuration: `redis.conf` text, command line and `CONFIG GET/SET/REWRITE`, compatible with Redis and
+//! Valkey.
 //!
 //! Owns the one table of directives ([`table`]) and the struct of plain fields generated from it, [`Config`].
-//! The server publishes a `Config` as a snapshot behind an `Arc`; nobody changes one in place.
+//! The server publishes a `Config` as an immutable snapshot behind an `Arc`.
 //!
-//! Never: does I/O outside [`disk`], starts a thread, knows what a directive does. What a change means is the
-//! business of whoever reads the field; this crate says which fields changed.
+//! Never does I/O outside [`disk`], starts a thread, or implements a directive's meaning. It reports which
+//! fields changed; the code that reads a field applies the change.
 //! Start reading at `table.rs`, then `load.rs`, `set.rs`, `get.rs`, `rewrite.rs`, `command_line.rs`.
 
 mod checks;

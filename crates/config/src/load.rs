@@ -1,6 +1,6 @@
-//! Start-up: the text of files, standard input and options to a [`Config`].
+//! Start-up: converts the text of files, standard input and options to a [`Config`].
 //!
-//! Later lines win over earlier ones. Files are read through [`Files`], so that nothing here does I/O itself.
+//! Later lines win over earlier ones. Files are read through [`Files`], so this module does no I/O itself.
 
 use std::collections::HashMap;
 use std::{fmt, io};
@@ -11,32 +11,32 @@ use crate::quote::split_arguments;
 use crate::setting::Turn;
 use crate::table::{Config, Id};
 
-/// How deep files may include files, so that one that includes itself is an error and not the end of the stack.
+/// Maximum depth of includes. A file that includes itself is an error instead of a stack overflow.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Names that older versions had, still found in files, without a meaning in Redis either.
+/// Names from older versions that are still found in files, and have no meaning in Redis either.
 const OBSOLETE: [&str; 3] = ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
-/// Directives that only files have, with the fewest and most arguments.
+/// Directives that exist in files only, with their minimum and maximum number of arguments.
 const FILE_ONLY: [(&str, usize, usize); 4] =
     [("include", 1, 1), ("loadmodule", 1, usize::MAX), ("rename-command", 2, 2), ("user", 1, usize::MAX)];
 
-/// Whether a line of this name belongs into a file though it is no directive of the table.
+/// Whether a line of this name is valid in a file although it is not a directive of the table.
 pub(crate) fn is_file_only(name: &[u8]) -> bool {
     FILE_ONLY.iter().any(|(known, ..)| name.eq_ignore_ascii_case(known.as_bytes())) || name.contains(&b'.')
 }
 
-/// Where configuration text comes from.
+/// The source of configuration text.
 pub trait Files {
     /// The content of a file.
     fn read(&mut self, path: &str) -> io::Result<Vec<u8>>;
-    /// The files that a pattern names, in alphabetical order.
+    /// The files that match a pattern, in alphabetical order.
     fn matching(&mut self, pattern: &str) -> io::Result<Vec<String>>;
-    /// All of standard input.
+    /// All standard input.
     fn read_stdin(&mut self) -> io::Result<Vec<u8>>;
 }
 
-/// No files and no input: for text that stands alone.
+/// No files and no input, for self-contained text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -59,33 +59,33 @@ impl Files for NoFiles {
 pub struct Place {
     /// The included file; `None` for the main text.
     pub file: Option<String>,
-    /// Counted from 1. Options of the command line count on from the file's last line.
+    /// Counted from 1. Options of the command line continue the numbering of the file.
     pub line: usize,
-    /// The line, without its value where that must not be shown.
+    /// The line, without a sensitive value.
     pub text: String,
 }
 
-/// A `rename-command` line. Whether there is such a command is for the server to see.
+/// A `rename-command` line. The server checks that the command exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRename {
-    /// The command's own name.
+    /// The command's original name.
     pub from: Vec<u8>,
     /// Its new name; empty removes the command.
     pub to: Vec<u8>,
-    /// Where it stands, for an error about it.
+    /// The position, for errors.
     pub place: Place,
 }
 
-/// A `user` line, for the ACL to read.
+/// A `user` line, to be parsed by the ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserLine {
-    /// The user's name, then its rules.
+    /// The user's name, then the rules.
     pub arguments: Vec<Vec<u8>>,
-    /// Where it stands, for an error about it.
+    /// The position, for errors.
     pub place: Place,
 }
 
-/// Everything that start-up text says.
+/// The content of the start-up text.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// The values of all directives.
@@ -94,40 +94,40 @@ pub struct Loaded {
     pub renames: Vec<CommandRename>,
     /// ACL users, in order.
     pub users: Vec<UserLine>,
-    /// Directives that were given another value than their default and have no effect.
+    /// Directives without effect that have a value other than the default.
     pub inert: Vec<Id>,
     /// Options of modules.
     pub modules: Vec<String>,
 }
 
-/// Why the configuration can't be used. Its text is for standard error; the process is to end.
+/// An invalid configuration. Its text is for standard error; the process must end.
 #[derive(Debug)]
 pub enum LoadError {
-    /// A file can't be read.
+    /// A file cannot be read.
     CannotOpen {
         /// The file, or `standard input`.
         path: String,
-        /// What stood in the way.
+        /// The system's error.
         error: io::Error,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     Line {
         /// The line.
         place: Place,
-        /// What is wrong with it, in Redis's words.
+        /// The error, in Redis's words.
         reason: String,
-        /// What would be right.
+        /// The accepted values.
         help: Option<String>,
     },
-    /// Lines that are right by themselves contradict each other.
+    /// Valid lines contradict each other.
     Contradiction {
-        /// How they do.
+        /// The contradiction.
         reason: String,
     },
 }
 
 impl LoadError {
-    /// An error that the server finds in a line: a command that isn't there, a rule that isn't one.
+    /// An error that the server finds in a line: a missing command, an invalid rule.
     #[must_use]
     pub fn at(place: Place, reason: impl Into<String>) -> Self {
         Self::Line { place, reason: reason.into(), help: None }
@@ -169,7 +169,7 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// The configuration that a command line asks for: its file, then standard input, then its options.
+/// Loads the configuration of a command line: its file, then standard input, then its options.
 pub fn load(command_line: &CommandLine, files: &mut dyn Files) -> Result<Loaded, LoadError> {
     let mut text = match &command_line.config_path {
         Some(path) => files.read(path).map_err(|error| cannot_open(path, error))?,
@@ -184,7 +184,7 @@ pub fn load(command_line: &CommandLine, files: &mut dyn Files) -> Result<Loaded,
     load_text(&text, files)
 }
 
-/// The configuration that a text gives.
+/// Loads the configuration of a text.
 pub fn load_text(text: &[u8], files: &mut dyn Files) -> Result<Loaded, LoadError> {
     let mut loader = Loader { loaded: Loaded::default(), files, seen: HashMap::new() };
     loader.read_text(text, None, 0)?;
@@ -201,7 +201,7 @@ fn end_line(text: &mut Vec<u8>) {
     }
 }
 
-/// What is wrong with a line, before it is known where it stands.
+/// The error of a line whose position is not known yet.
 struct Problem {
     reason: String,
     help: Option<String>,
@@ -216,7 +216,7 @@ impl Problem {
 struct Loader<'f> {
     loaded: Loaded,
     files: &'f mut dyn Files,
-    /// The directives that were given, each with its last line.
+    /// The directives in the text, each with its last line.
     seen: HashMap<Id, Place>,
 }
 
@@ -248,8 +248,9 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Reads the file, or every file that matches the pattern. No match is no error, so that a directory of
-    /// additions may be empty. As in Redis, a relative path starts at the `dir` given so far.
+    /// Reads the file, or every file that matches the pattern. A pattern without matches is not an error, so
+    /// that a directory of additions may be empty. As in Redis, a relative path refers to the current value of
+    /// `dir`.
     fn include(&mut self, path: &str, depth: usize) -> Result<(), LoadError> {
         let dir = &self.loaded.config.dir;
         let path = match dir.as_str() {
@@ -322,7 +323,8 @@ impl Loader<'_> {
         }
     }
 
-    /// Keeps a line whose number of arguments is right. Modules are refused: Redis does not start without one either.
+    /// Stores a line with the right number of arguments. Modules are refused, because Redis does not start
+    /// without a configured module either.
     fn read_file_only(
         &mut self,
         name: &str,
@@ -356,7 +358,7 @@ impl Loader<'_> {
             let reason = "replicaof directive not allowed in cluster mode".into();
             return Err(LoadError::Contradiction { reason });
         }
-        // The last line counts: an option of the command line may take back what the file asks for.
+        // The last line counts: an option of the command line may revert a line of the file.
         let mut refused: Vec<(Id, String)> =
             self.seen.keys().filter_map(|id| Some((*id, id.directive().refusal(config)?))).collect();
         refused.sort_unstable_by_key(|(id, _)| *id);
@@ -381,7 +383,7 @@ impl Loader<'_> {
     }
 }
 
-/// The line as an error may show it.
+/// The line, as shown in errors.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let name = text.split(|char: char| char.is_ascii_whitespace()).next().unwrap_or_default();
@@ -396,7 +398,7 @@ fn shown(line: &[u8]) -> String {
 }
 
 impl Loaded {
-    /// The line that tells the operator what was asked for and has no effect; `None` if all of it has.
+    /// The log line about directives without effect; `None` if there are none.
     #[must_use]
     pub fn inert_notice(&self) -> Option<String> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();

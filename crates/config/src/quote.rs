@@ -1,7 +1,8 @@
-//! The quoting of configuration lines: splitting a line into arguments, and writing one so that it reads back.
+//! The quoting of configuration lines: splitting a line into arguments, and writing one so that it can be read
+//! back.
 //!
-//! Inside `"..."`: `\n \r \t \b \a`, `\xHH`, and a backslash before anything else stands for that character.
-//! Inside `'...'`: only `\'`. A closing quote ends its argument, so what follows it must be a space.
+//! Inside `"..."`: `\n \r \t \b \a`, `\xHH`; a backslash before any other character stands for that character.
+//! Inside `'...'`: only `\'`. A closing quote ends its argument, so it must be followed by a space.
 
 /// A quote that is not closed, or is closed inside a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub fn split_arguments(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     }
 }
 
-/// `text` between double quotes, in printable ASCII, so that [`split_arguments`] gives it back.
+/// `text` in double quotes and printable ASCII. [`split_arguments`] restores it.
 #[must_use]
 pub fn quoted(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
@@ -43,7 +44,7 @@ pub fn quoted(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The first argument of `text`, which does not start with a space, and how many bytes it took.
+/// The first argument of `text`, which does not start with a space, and its size in `text`.
 fn take_argument(text: &[u8]) -> Result<(Vec<u8>, usize), UnbalancedQuotes> {
     let mut argument = Vec::new();
     let mut at = 0;
@@ -64,7 +65,7 @@ fn take_argument(text: &[u8]) -> Result<(Vec<u8>, usize), UnbalancedQuotes> {
     Ok((argument, at))
 }
 
-/// Appends what stands in the quotes that open at `open`; returns the place after the closing one.
+/// Appends the text in the quotes that open at `open`. Returns the position after the closing quote.
 fn take_quoted(text: &[u8], open: usize, argument: &mut Vec<u8>) -> Result<usize, UnbalancedQuotes> {
     let quote = text[open];
     let mut at = open + 1;

@@ -1,8 +1,8 @@
-//! What a directive accepts, beyond what its type says: bounds, unit, form.
+//! The accepted values of a directive, beyond those implied by its type: bounds, unit, form.
 
 use std::borrow::Cow;
 
-/// Why a value was refused, in Redis's words where it has them.
+/// The reason for a refusal, in Redis's words where they exist.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// A check of a text that has the right form.
@@ -11,15 +11,15 @@ pub(crate) type TextCheck = fn(&str) -> Result<(), &'static str>;
 /// The form and bounds of a directive's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Rule {
-    /// The type alone says it: yes or no, a choice, or a form of its own.
+    /// The type alone decides: yes or no, a choice, or its own form.
     ByType,
-    /// A whole number of `unit` (empty where it is a plain count) between the bounds, both included.
+    /// A whole number of `unit` (empty for a plain count) between the bounds, inclusive.
     Int {
         /// Smallest number accepted.
         min: i128,
         /// Largest number accepted.
         max: i128,
-        /// What is counted, in the plural.
+        /// The unit, in the plural.
         unit: &'static str,
     },
     /// An octal number between the bounds.
@@ -38,9 +38,9 @@ pub enum Rule {
     },
     /// A text that passes the check.
     Text {
-        /// Whether an empty text means that the directive isn't set: it is then left out of the file.
+        /// Whether an empty text unsets the directive, which then has no line in the file.
         empty_is_unset: bool,
-        /// Tells what is wrong with a text.
+        /// Returns the error of an invalid text.
         check: TextCheck,
     },
 }
@@ -78,12 +78,12 @@ pub(crate) const fn memory(min: i128, max: i128) -> Rule {
     Rule::Memory { min, max }
 }
 
-/// Any text; an empty one is a value like others.
+/// Any text. An empty text is an ordinary value.
 pub(crate) const fn text() -> Rule {
     Rule::Text { empty_is_unset: false, check: anything }
 }
 
-/// Any text; an empty one unsets the directive.
+/// Any text. An empty text unsets the directive.
 pub(crate) const fn text_or_unset() -> Rule {
     Rule::Text { empty_is_unset: true, check: anything }
 }
@@ -101,7 +101,7 @@ fn anything(_: &str) -> Result<(), &'static str> {
 }
 
 impl Rule {
-    /// The number that `text` is under this rule.
+    /// The number in `text` under this rule.
     pub(crate) fn number(&self, text: &[u8]) -> Result<i128, Reason> {
         let (number, min, max) = match *self {
             Self::Int { min, max, .. } => {
@@ -111,7 +111,7 @@ impl Rule {
                 (parse_octal(text).ok_or("argument couldn't be parsed as an octal number")?, min, max)
             }
             Self::Memory { min, max } => {
-                // Where a negative number has a meaning of its own, it is given without a unit.
+                // Negative numbers with a special meaning are given without a unit.
                 let size = match min < 0 {
                     true => parse_memory(text).map(wrapped).or_else(|| parse_integer(text)),
                     false => parse_memory(text),
@@ -123,7 +123,7 @@ impl Rule {
         if (min..=max).contains(&number) { Ok(number) } else { Err(self.out_of_bounds()) }
     }
 
-    /// The refusal of a number outside the bounds.
+    /// The error for a number outside the bounds.
     pub(crate) fn out_of_bounds(&self) -> Reason {
         match *self {
             Self::Octal { min, max } => {
@@ -136,7 +136,7 @@ impl Rule {
         }
     }
 
-    /// What a number under this rule may be, in words.
+    /// The accepted numbers, in words.
     pub(crate) fn describe_number(&self) -> String {
         match *self {
             Self::Int { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
@@ -152,7 +152,7 @@ impl Rule {
     }
 }
 
-/// A decimal number in its one canonical form: no plus sign, no leading zeros, within 64 bits.
+/// A decimal number in canonical form: no plus sign, no leading zeros, within 64 bits.
 pub(crate) fn parse_integer(text: &[u8]) -> Option<i128> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     match digits {
@@ -164,7 +164,7 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i128> {
     text.parse::<i64>().ok().map(i128::from)
 }
 
-/// A number of bytes where Redis has a signed type: from 2^63 on it is negative.
+/// A number of bytes in a signed type of Redis: values from 2^63 on become negative.
 pub(crate) fn wrapped(size: i128) -> i128 {
     i128::from(size as i64)
 }
@@ -174,7 +174,8 @@ fn parse_octal(text: &[u8]) -> Option<i128> {
     i64::from_str_radix(text, 8).ok().map(i128::from)
 }
 
-/// A number of bytes: digits, then nothing or one of `b k kb m mb g gb` in any case. No digits are 0, as in Redis.
+/// A number of bytes: digits, then nothing or one of `b k kb m mb g gb` in any case. Missing digits mean 0, as
+/// in Redis.
 pub(crate) fn parse_memory(text: &[u8]) -> Option<i128> {
     let digit_count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, unit) = text.split_at(digit_count);
@@ -195,7 +196,7 @@ pub(crate) fn parse_memory(text: &[u8]) -> Option<i128> {
     number.checked_mul(factor).map(i128::from)
 }
 
-/// `size` in the largest unit that divides it, as files have it.
+/// `size` in the largest unit that divides it, as in files.
 pub(crate) fn format_memory(size: i128) -> String {
     for (unit, shift) in [("gb", 30), ("mb", 20), ("kb", 10)] {
         if size != 0 && size % (1 << shift) == 0 {

@@ -1,7 +1,8 @@
-//! `CONFIG SET`: all of the changes or none.
+//! `CONFIG SET`: all changes or none.
 //!
-//! A change is a new [`Config`] beside the old one, so nothing needs to be rolled back here. The server runs what
-//! hangs on the changed directives, publishes the new one, or keeps the old one and answers [`SetError::refused`].
+//! A change is a new [`Config`] beside the old one, so this module needs no rollback. The server applies the
+//! changed directives and publishes the new configuration, or keeps the old one and replies
+//! [`SetError::refused`].
 
 use std::fmt;
 
@@ -13,16 +14,16 @@ use crate::table::{Config, Id};
 
 const IMMUTABLE: &str = "can't set immutable config";
 
-/// What `CONFIG SET` would make of a configuration.
+/// The result of `CONFIG SET` for a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The configuration with all the new values.
     pub config: Config,
-    /// The directives whose values are new, in the order in which they were given.
+    /// The directives with new values, in the order of the request.
     pub changed: Vec<Id>,
 }
 
-/// What matters of who sets and when.
+/// The relevant properties of the caller and the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetCaller {
     /// Whether the client is on the same machine.
@@ -31,26 +32,26 @@ pub struct SetCaller {
     pub is_loading: bool,
 }
 
-/// Why nothing was set. Its text is the error reply's, without the `ERR`.
+/// The reason why nothing was set. Its text is that of the error reply, without the `ERR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
-    /// A name came without a value.
+    /// A name has no value.
     Syntax,
     /// There is no directive of this name.
     UnknownOption(String),
-    /// The directive waits for the data to be loaded; the reply is the one of any command that must wait.
+    /// The directive cannot be set while data is loaded; the reply is that of any command at this time.
     Loading,
-    /// One of the values, or what the server made of it, stands in the way.
+    /// A value is invalid, or the server could not apply it.
     Refused {
-        /// The name given.
+        /// The given name.
         argument: String,
-        /// What is wrong with it.
+        /// The error.
         reason: Reason,
     },
 }
 
 impl SetError {
-    /// The answer when what hangs on a directive failed.
+    /// The reply if applying a directive failed.
     #[must_use]
     pub fn refused(directive: Id, reason: impl Into<Reason>) -> Self {
         Self::Refused { argument: directive.name().to_owned(), reason: reason.into() }
@@ -74,14 +75,14 @@ impl fmt::Display for SetError {
 
 impl std::error::Error for SetError {}
 
-/// Whether the value of this name must be kept out of logs; unknown names have nothing to hide.
+/// Whether the value of this name must not be logged; false for unknown names.
 #[must_use]
 pub fn is_sensitive(name: &[u8]) -> bool {
     find(name).is_some_and(|directive| directive.marks.sensitive)
 }
 
 impl Config {
-    /// What the configuration is after `CONFIG SET` with these arguments: names and values in turn.
+    /// Returns the configuration after `CONFIG SET` with these arguments: names and values alternate.
     pub fn with_changes(&self, arguments: &[&[u8]], caller: SetCaller) -> Result<Change, SetError> {
         let (pairs, rest) = arguments.as_chunks::<2>();
         if !rest.is_empty() || pairs.is_empty() {
@@ -112,7 +113,7 @@ impl Config {
         Ok(Change { config, changed })
     }
 
-    /// The names of all pairs, if every one may be set.
+    /// The names of all pairs, if all of them may be set.
     fn settable_names(&self, pairs: &[[&[u8]; 2]], caller: SetCaller) -> Result<Vec<Name>, SetError> {
         let mut names: Vec<Name> = Vec::with_capacity(pairs.len());
         for [given, _] in pairs {
@@ -144,7 +145,7 @@ impl Config {
 }
 
 impl ProtectedAction {
-    /// Whether a client may, given whether it is on the same machine.
+    /// Whether a client may perform the action; `is_local`: it is on the same machine.
     #[must_use]
     pub fn allows(self, is_local: bool) -> bool {
         match self {

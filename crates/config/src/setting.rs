@@ -1,55 +1,56 @@
-//! The trait behind every field of [`Config`](crate::Config): how its type is read, printed and rewritten.
+//! The trait of every field of [`Config`](crate::Config): reading, printing and rewriting its type.
 
 use crate::quote::quoted;
 use crate::rule::{Reason, Rule, format_memory};
 
-/// A type that a directive's value can have.
+/// A type of a directive's value.
 pub(crate) trait Setting: Clone + PartialEq {
-    /// Whether the directive takes any number of arguments, not exactly one.
+    /// Whether the directive takes any number of arguments instead of exactly one.
     const IS_LIST: bool = false;
 
-    /// The value that `args` mean. Takes one argument unless [`Self::IS_LIST`].
+    /// Parses the value of `args`, one argument unless [`Self::IS_LIST`].
     fn parse(rule: &Rule, args: &[&[u8]], before: Before<'_, Self>) -> Result<Self, Reason>;
 
-    /// The value as `CONFIG GET` has it. `parse` accepts it.
+    /// The value as `CONFIG GET` shows it. `parse` accepts it.
     fn print(&self, rule: &Rule) -> Vec<u8>;
 
-    /// What stands behind the directive's name in a file.
+    /// The text after the directive's name in a file.
     fn file_lines(&self, rule: &Rule, default: &Self) -> FileLines {
         FileLines::one(self.print(rule), self != default)
     }
 
-    /// What is accepted, in words that follow "takes".
+    /// The accepted values, in words that follow "takes".
     fn describe(rule: &Rule) -> String;
 }
 
-/// The value in force when a new one is read.
+/// The current value when a new one is parsed.
 pub(crate) struct Before<'a, T> {
     pub current: &'a T,
     pub turn: Turn,
 }
 
-/// Whether start-up text has named a directive before: only then does a list of its own kind grow.
+/// Whether the start-up text has already contained the directive. If so, certain lists grow instead of being
+/// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// This is the first line of it, or `CONFIG SET`.
+    /// The first line of the directive, or `CONFIG SET`.
     First,
-    /// An earlier line had it.
+    /// A repeated line.
     Further,
 }
 
-/// How a directive is to stand in a rewritten file.
+/// The lines of a directive in a rewritten file.
 pub(crate) enum FileLines {
-    /// Not at all: the directive isn't set, and a line would say otherwise.
+    /// None: the directive is not set, which no line can express.
     Remove,
-    /// Once for each of these.
+    /// One line for each of these.
     Write(Vec<FileLine>),
 }
 
 pub(crate) struct FileLine {
-    /// What follows the directive's name.
+    /// The text after the directive's name.
     pub value: Vec<u8>,
-    /// Whether the line is written even if the file has none yet, because it isn't the default.
+    /// Whether the line is written even if the file has none yet, because the value is not the default.
     pub forced: bool,
 }
 
@@ -135,7 +136,7 @@ impl Setting for String {
     }
 }
 
-/// The quoted text, or no line for one that isn't set.
+/// The quoted text, or no line for an unset one.
 pub(crate) fn text_lines(text: &[u8], rule: &Rule, forced: bool) -> FileLines {
     match rule {
         Rule::Text { empty_is_unset: true, .. } if text.is_empty() => FileLines::Remove,

@@ -1,18 +1,20 @@
 //! The table of directives: the single source of [`Config`], [`Id`] and [`DIRECTIVES`].
 //!
-//! A line is `field: type = default, what it accepts, [marks], alias "other" "names";`. The directive's name is the
-//! field's with dashes for underscores: `maxmemory_policy` is `maxmemory-policy`. Where Redis and Valkey call it
-//! differently, the name that both know is the directive's, so that a rewritten file still starts either of them.
+//! A line is `field: type = default, accepted values, [marks], alias "other" "names";`. The directive's name is
+//! the field's with dashes for underscores: `maxmemory_policy` is `maxmemory-policy`. Where the names in Redis
+//! and Valkey differ, the directive has the name that both accept, so that a rewritten file still starts either
+//! of them.
 //!
-//! Two kinds of blocks: `honoured` ones, each with its meaning, and `inert` ones, whose directives are read, checked,
-//! answered and rewritten, but change nothing, for the reason given; start-up tells the operator. A directive that
-//! gains a meaning moves from one to the other and gets its doc line. An inert line ends with `refused "consequence"`
-//! if ignoring the directive would make the server unsafe: every value but the default is then an error.
+//! There are two kinds of blocks. `honoured` directives have a meaning each. `inert` directives are read,
+//! checked, answered and rewritten, but change nothing, for the given reason, which is logged at start. A
+//! directive that gains a meaning moves to the honoured block and gets its doc line. An inert line ends with
+//! `refused "consequence"` if ignoring the directive would make the server unsafe: every value but the default
+//! is then an error.
 //!
 //! Defaults are Redis's; where Valkey 8 chose otherwise, Valkey's.
 //!
 //! Invariants, tested at the end:
-//! 1. In each block the fields are in alphabetical order; no name or alias stands twice.
+//! 1. In each block the fields are in alphabetical order; names and aliases are unique.
 //! 2. Every default is accepted by its own rule.
 
 use crate::checks::{
@@ -39,7 +41,7 @@ use crate::values::{
 
 const ANY: Rule = Rule::ByType;
 const THREAD_COUNT_MAX: i128 = base::limits::THREAD_COUNT_MAX as i128;
-/// What `SELECT` can reach: a database's number has 16 bits.
+/// Limit of `SELECT`: a database number has 16 bits.
 const DATABASE_COUNT_MAX: i128 = 1 << 16;
 const INT_MIN: i128 = i32::MIN as i128;
 const LONG_MIN: i128 = i64::MIN as i128;
@@ -61,7 +63,7 @@ macro_rules! directives {
             $(, [$($inert_mark:ident)+])? $(, alias $($inert_alias:literal)+)? $(, refused $refused:literal)? ;
         )* } )*
     ) => {
-        /// Every directive's value. A snapshot: a change makes a new one.
+        /// The values of all directives. A snapshot: a change creates a new one.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Config {
             $( $(#[doc = $doc])+ pub $field: $type, )*
@@ -77,7 +79,7 @@ macro_rules! directives {
             }
         }
 
-        /// Names a directive, in the spelling of its field.
+        /// Identifies a directive, in the spelling of its field.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(non_camel_case_types)]
         pub enum Id {
@@ -132,84 +134,84 @@ macro_rules! directive {
 
 directives! {
     honoured {
-        /// Most of each thread's time, in percent, that moving entries may take.
+        /// Maximum share of each worker's time for defragmentation, in percent.
         active_defrag_cycle_max: u8 = 25, int(1, 99);
-        /// Least of each thread's time, in percent, that it takes.
+        /// Minimum share of each worker's time for defragmentation, in percent.
         active_defrag_cycle_min: u8 = 1, int(1, 99);
-        /// Microseconds of it at a stretch.
+        /// Duration of one stretch of defragmentation, in microseconds.
         active_defrag_cycle_us: u32 = 500, microseconds(0, 100_000);
-        /// Wasted bytes below which nothing is moved.
+        /// Wasted bytes below which there is no defragmentation.
         active_defrag_ignore_bytes: u64 = 100 << 20, memory(1, LONG_MAX);
-        /// Wasted percent from which entries are moved.
+        /// Wasted percent from which defragmentation runs.
         active_defrag_threshold_lower: u32 = 10, int(0, 1000);
-        /// Wasted percent from which `active-defrag-cycle-max` holds.
+        /// Wasted percent from which `active-defrag-cycle-max` applies.
         active_defrag_threshold_upper: u32 = 100, int(0, 1000);
-        /// How much work goes into finding expired keys.
+        /// The effort of deleting expired keys.
         active_expire_effort: u8 = 1, int(1, 10);
-        /// Whether entries are moved together while the server runs, to give memory back.
+        /// Whether the memory of entries is defragmented at run time.
         activedefrag: bool = false, ANY;
-        /// Whether the log starts with the logo even where it is not a terminal.
+        /// Whether the log starts with the logo even if it is not a terminal.
         always_show_logo: bool = false, ANY, [immutable];
-        /// The availability zone told to clients.
+        /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
         /// Addresses to listen on.
         bind: BindAddresses = BindAddresses::default(), ANY;
         /// The CPUs that the background thread may use.
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
-        /// How much may wait for a client of each class.
+        /// The limits of the pending output of clients, by class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
-        /// Most bytes of a client's input that is neither run nor a whole argument, with the queue of its transaction.
+        /// Maximum bytes of a client's input that is neither executed nor a complete argument, its queued transaction included.
         client_query_buffer_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX);
-        /// Entries kept of replies that were too large.
+        /// Maximum number of entries in the log of large replies.
         commandlog_large_reply_max_len: u64 = 128, int(0, LONG_MAX);
-        /// Entries kept of requests that were too large.
+        /// Maximum number of entries in the log of large requests.
         commandlog_large_request_max_len: u64 = 128, int(0, LONG_MAX);
-        /// Bytes of reply from which a command is logged; -1 is never.
+        /// Size of a reply, in bytes, from which its command is logged; -1: never.
         commandlog_reply_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
-        /// Bytes of request from which a command is logged; -1 is never.
+        /// Size of a request, in bytes, from which it is logged; -1: never.
         commandlog_request_larger_than: i64 = 1 << 20, bytes(-1, LONG_MAX);
         /// Whether a crash is reported in the log.
         crash_log_enabled: bool = true, ANY;
-        /// Whether the process goes into the background.
+        /// Whether the process runs in the background.
         daemonize: bool = false, ANY, [immutable];
         /// Number of logical databases.
         databases: u32 = 16, int(1, DATABASE_COUNT_MAX), [immutable];
-        /// A text that crash reports repeat.
+        /// A text to be included in crash reports.
         debug_context: String = String::new(), text(), [hidden];
         /// The working directory.
         dir: String = String::new(), text(), [protected deny_loading];
-        /// Whether transparent huge pages are turned off for the process, entries and tables included.
+        /// Whether transparent huge pages are disabled for the process, entries and tables included.
         disable_thp: bool = false, ANY, [immutable];
-        /// Whether `hz` follows the number of clients.
+        /// Whether the rate of ticks grows with the number of clients.
         dynamic_hz: bool = true, ANY;
-        /// Who may use `DEBUG`.
+        /// The connections that may use `DEBUG`.
         enable_debug_command: ProtectedAction = ProtectedAction::No, ANY, [immutable];
-        /// Who may change protected directives.
+        /// The connections that may change protected directives.
         enable_protected_configs: ProtectedAction = ProtectedAction::No, ANY, [immutable];
-        /// Whether errors and `HELLO` name Redis where a client may depend on it.
+        /// Whether errors and `HELLO` contain Redis's name where clients may depend on it.
         extended_redis_compatibility: bool = false, ANY;
-        /// The most fields of a hash that calls itself a `listpack`.
+        /// Maximum number of fields of a hash that is reported as a `listpack`.
         hash_max_listpack_entries: u64 = 512, int(0, LONG_MAX), alias "hash-max-ziplist-entries";
-        /// The most bytes of a field or value in such a hash.
+        /// Maximum bytes of a field or value in such a hash.
         hash_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "hash-max-ziplist-value";
-        /// What keys are hashed with; empty is random, new at each start.
+        /// The seed of the key hash; empty: random at each start.
         hash_seed: String = String::new(), checked_text_or_unset(check_hash_seed), [immutable];
-        /// Whether the log leaves out what clients stored.
+        /// Whether the log omits data of clients.
         hide_user_data_from_log: bool = true, ANY;
-        /// Bytes up to which a HyperLogLog is kept in its sparse form.
+        /// Maximum bytes of a HyperLogLog in its sparse form.
         hll_sparse_max_bytes: u64 = 3000, memory(0, LONG_MAX);
-        /// Rounds of background work a second, between 1 and 500 whatever is given.
+        /// Ticks a second, limited to 1 to 500.
         hz: u32 = 10, int(0, INT_MAX);
-        /// Whether keys are imported from elsewhere: those whose time is over stay.
+        /// Whether keys are being imported from another server: expired keys are kept.
         import_mode: bool = false, ANY;
-        /// Which system calls carry the network.
+        /// The system calls for network I/O.
         io_backend: IoBackend = IoBackend::Auto, ANY, [fixed];
-        /// Threads of the server; 0 is one a core.
+        /// Number of workers; 0: one for each core.
         io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
             alias "server-threads" "threads" "proactor_threads";
-        /// Milliseconds from which an event enters the latency monitor; 0 turns it off.
+        /// Milliseconds from which the latency monitor records an event; 0: off.
         latency_monitor_threshold: u64 = 0, milliseconds(0, LONG_MAX);
-        /// Whether a histogram of each command's latency is kept.
+        /// Whether latencies are recorded in a histogram for each command.
         latency_tracking: bool = true, ANY;
         /// The percentiles that `INFO latencystats` shows.
         latency_tracking_info_percentiles: Percentiles = Percentiles(vec![50.0, 99.0, 99.9]), ANY;
@@ -221,41 +223,41 @@ directives! {
         lazyfree_lazy_server_del: bool = true, ANY;
         /// Whether `DEL` frees in the background, as `UNLINK` does.
         lazyfree_lazy_user_del: bool = true, ANY;
-        /// Whether `FLUSHALL` and its like free in the background unless told otherwise.
+        /// Whether `FLUSHALL` and `FLUSHDB` free in the background by default.
         lazyfree_lazy_user_flush: bool = true, ANY;
-        /// Minutes after which an unused key's frequency counter is decremented; 0 is at each look.
+        /// Minutes after which an unused key's frequency counter is decremented; 0: at each sampling.
         lfu_decay_time: u32 = 1, int(0, INT_MAX);
         /// How slowly a key's frequency counter grows.
         lfu_log_factor: u32 = 10, int(0, INT_MAX);
-        /// Up to where a list is called `listpack`: elements, or with -1 to -5 sizes of 4 to 64 KiB.
+        /// Limit of a list that is reported as a `listpack`: elements, or with -1 to -5 sizes of 4 to 64 KiB.
         list_max_listpack_size: i32 = -2, int(INT_MIN, INT_MAX), alias "list-max-ziplist-size";
-        /// The form of log lines.
+        /// The format of log lines.
         log_format: LogFormat = LogFormat::Legacy, ANY;
-        /// The form of times in log lines.
+        /// The format of times in log lines.
         log_timestamp_format: LogTimestampFormat = LogTimestampFormat::Legacy, ANY;
-        /// The log file; empty is standard output.
+        /// The log file; empty: standard output.
         logfile: String = String::new(), text(), [immutable];
-        /// How much is logged.
+        /// The log level.
         loglevel: LogLevel = LogLevel::Notice, ANY;
-        /// Connections accepted by a thread before it turns to others again.
+        /// Maximum number of connections accepted in one turn.
         max_new_connections_per_cycle: u32 = 10, int(1, 1000);
-        /// Most clients at a time.
+        /// Maximum number of clients.
         maxclients: u32 = 10_000, int(1, UINT_MAX);
-        /// Most bytes for data and buffers; 0 is no limit.
+        /// Maximum bytes for data and buffers; 0: no limit.
         maxmemory: u64 = 0, memory(0, ULONG_MAX);
-        /// Most memory for the buffers of all clients together.
+        /// Maximum memory of the buffers of all clients together.
         maxmemory_clients: ClientMemoryLimit = ClientMemoryLimit::Bytes(0), ANY;
-        /// How long eviction may delay commands: 0 hardly, 100 as long as it takes.
+        /// How long eviction may delay commands: from 0, minimal, to 100, unlimited.
         maxmemory_eviction_tenacity: u8 = 10, int(0, 100);
-        /// What is evicted when `maxmemory` is reached.
+        /// The keys that are evicted when `maxmemory` is reached.
         maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::Noeviction, ANY;
-        /// Keys looked at to find one to evict.
+        /// Keys sampled for each evicted key.
         maxmemory_samples: u8 = 5, int(1, 64);
-        /// Seconds of silence that a replica that counts may have; 0 lets all writes through.
+        /// Maximum seconds since the last contact with a replica that counts; 0: no writes are refused.
         min_replicas_max_lag: u32 = 10, seconds(0, INT_MAX), alias "min-slaves-max-lag";
-        /// Replicas without which writes are refused; 0 is none.
+        /// Minimum number of replicas for accepting writes; 0: none.
         min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
-        /// Replies refer to strings from this size on instead of copying them; 0: to none.
+        /// Minimum size of a string that replies refer to instead of copying it; 0: never.
         min_string_size_avoid_copy_reply_threaded: u32 = 65_536, int(0, INT_MAX), [hidden];
         /// The classes of keyspace events that are published.
         notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
@@ -263,83 +265,83 @@ directives! {
         oom_score_adj: OomScoreAdj = OomScoreAdj::No, ANY;
         /// The scores of a primary, a replica and a background child.
         oom_score_adj_values: OomScores = OomScores([0, 200, 800]), ANY;
-        /// The file that the process's number is written to.
+        /// The file with the process id.
         pidfile: String = String::new(), text_or_unset(), [immutable];
-        /// The TCP port; 0 is none.
+        /// The TCP port; 0: none.
         port: u16 = 6379, int(0, 65_535);
-        /// The form of the process's title.
+        /// The template of the process title.
         proc_title_template: String = "{title} {listen-addr} {server-mode}".into(),
             checked_text(check_title_template);
-        /// Whether other machines are refused while the default user has no password.
+        /// Whether clients on other machines are refused while the default user has no password.
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
         /// The password of the default user.
         requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
-        /// The CPUs that the server's threads may use.
+        /// The CPUs that workers may use.
         server_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable],
             alias "server_cpulist";
-        /// Whether each thread stays on a CPU of its own.
+        /// Whether each worker is bound to a CPU of its own.
         server_thread_affinity: bool = false, ANY, [fixed];
-        /// Most members of a set of integers kept as an intset.
+        /// Maximum number of members of a set of integers that is an intset.
         set_max_intset_entries: u64 = 512, int(0, LONG_MAX);
-        /// Most members of a set kept as a listpack.
+        /// Maximum number of members of a set that is reported as a `listpack`.
         set_max_listpack_entries: u64 = 128, int(0, LONG_MAX);
-        /// Longest member, in bytes, of a set kept as a listpack.
+        /// Maximum bytes of a member of such a set.
         set_max_listpack_value: u64 = 64, int(0, LONG_MAX);
-        /// Whether the process's title is set.
+        /// Whether the process title is set.
         set_proc_title: bool = true, ANY, [immutable];
-        /// How the process goes down on `SIGINT`.
+        /// How the process ends on `SIGINT`.
         shutdown_on_sigint: ShutdownFlags = ShutdownFlags::default(), ANY;
-        /// How the process goes down on `SIGTERM`.
+        /// How the process ends on `SIGTERM`.
         shutdown_on_sigterm: ShutdownFlags = ShutdownFlags::default(), ANY;
-        /// Most arguments of a command that an entry of a command log keeps.
+        /// Maximum number of arguments in an entry of a command log.
         slowlog_entry_max_argc: u32 = 32, int(2, INT_MAX);
-        /// Most bytes of an argument that it keeps.
+        /// Maximum bytes of an argument in such an entry.
         slowlog_entry_max_string_len: u64 = 128, int(1, LONG_MAX);
-        /// Microseconds from which a command is logged as slow; 0 logs all, -1 none.
+        /// Microseconds from which a command is logged as slow; 0: all, -1: none.
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
-        /// Entries kept of slow commands.
+        /// Maximum number of entries in the slow log.
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
-        /// The mark put on the sockets' packets; 0 is none.
+        /// The mark of packets sent on the server's sockets; 0: none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
-        /// The bytes of entries from which on a stream begins a new node; 0: any number.
+        /// Maximum bytes of entries in a node of a stream; 0: no limit.
         stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
-        /// The most entries in a node of a stream; 0: any number.
+        /// Maximum number of entries in a node of a stream; 0: no limit.
         stream_node_max_entries: u64 = 100, int(0, LONG_MAX);
-        /// Who supervises the process.
+        /// The supervisor of the process.
         supervised: Supervised = Supervised::No, ANY, [immutable];
-        /// Whether the log goes to the system log as well.
+        /// Whether log lines are also sent to the system log.
         syslog_enabled: bool = false, ANY, [immutable];
-        /// The facility that it is logged under there.
+        /// The facility of lines in the system log.
         syslog_facility: SyslogFacility = SyslogFacility::Local0, ANY, [immutable];
-        /// The name that it is logged under there.
+        /// The name of the program in the system log.
         syslog_ident: String = "broadloom".into(), text(), [immutable];
         /// Connections that may wait to be accepted.
         tcp_backlog: u32 = 511, int(0, INT_MAX), [immutable];
-        /// Seconds between probes of a silent connection; 0 is no probes.
+        /// Seconds between probes of a silent connection; 0: no probes.
         tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
-        /// Seconds after which an idle client is closed; 0 is never.
+        /// Seconds after which an idle client is closed; 0: never.
         timeout: u32 = 0, seconds(0, INT_MAX);
-        /// Keys whose readers are remembered for client-side caching; 0: any number.
+        /// Maximum number of keys tracked for client-side caching; 0: no limit.
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
-        /// The Unix socket; empty is none.
+        /// The Unix socket; empty: none.
         unixsocket: String = String::new(), text_or_unset(), [immutable];
         /// The group that owns the Unix socket.
         unixsocketgroup: String = String::new(), text_or_unset(), [immutable];
         /// The permissions of the Unix socket; 0 leaves them to the umask.
         unixsocketperm: u32 = 0, octal(0, 0o777), [immutable];
-        /// Whether a fault ends the process with an exit status and not with a signal.
+        /// Whether a fault ends the process with an exit status instead of a signal.
         use_exit_on_panic: bool = false, ANY, [hidden];
-        /// Milliseconds after which a thread that does not come round is reported, with its stack; 0 is never.
+        /// Duration of a worker's turn, in milliseconds, from which it is reported with all stacks; 0: never.
         watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
-        /// The most members of a sorted set that is a listpack for the client.
+        /// Maximum number of members of a sorted set that is reported as a `listpack`.
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
-        /// The bytes of the longest member of one.
+        /// Maximum bytes of a member of such a sorted set.
         zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
     }
 
-    inert "its commands do not exist yet" {
+    inert "there are no scripts yet, and lists are not compressed" {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         list_compress_depth: u32 = 0, int(0, INT_MAX);
     }
@@ -484,7 +486,7 @@ directives! {
         enable_module_command: ProtectedAction = ProtectedAction::No, ANY, [immutable];
     }
 
-    inert "the server needs no such tuning" {
+    inert "the server does not need this tuning" {
         active_defrag_max_scan_fields: u64 = 1000, int(1, LONG_MAX);
         activerehashing: bool = true, ANY;
         events_per_io_thread: u32 = 2, int(0, INT_MAX);
@@ -497,7 +499,7 @@ directives! {
         prefetch_batch_max_size: u32 = 16, int(0, 128);
     }
 
-    inert "the server has no such thing" {
+    inert "the server does not have this feature" {
         crash_memcheck_enabled: bool = true, ANY;
         enable_debug_assert: bool = false, ANY, [immutable hidden];
         ignore_warnings: String = String::new(), text();
@@ -516,14 +518,14 @@ directives! {
 }
 
 impl Config {
-    /// Brings values that may be given freely into the bounds that they have: done after loading and each change.
+    /// Clamps values that are accepted outside of their bounds. Called after loading and each change.
     pub(crate) fn apply_dependent_defaults(&mut self) {
         self.hz = self.hz.clamp(HZ_MIN, HZ_MAX);
         self.repl_backlog_size = self.repl_backlog_size.max(REPL_BACKLOG_SIZE_MIN);
     }
 }
 
-/// A field's name as the directive's.
+/// Converts a field's name to the directive's.
 const fn with_dashes<const SIZE: usize>(field: &str) -> [u8; SIZE] {
     let mut name = [0; SIZE];
     let mut at = 0;
@@ -543,7 +545,7 @@ const fn ascii(name: &[u8]) -> &str {
 }
 
 impl Id {
-    /// The directive itself.
+    /// The directive.
     #[must_use]
     pub fn directive(self) -> &'static Directive {
         &DIRECTIVES[self as usize]
@@ -601,7 +603,7 @@ mod tests {
             };
             match directive.set(&mut config, &args, Turn::First) {
                 Ok(changed) => assert_eq!(changed, directive.marks.volatile, "{}", directive.name),
-                // The one directive that has no words for its default.
+                // The only directive whose default has no text.
                 Err(_) => assert_eq!(directive.name, "replicaof"),
             }
             assert_eq!(config, Config::default(), "{}", directive.name);
@@ -623,7 +625,7 @@ mod tests {
             for bound in [min, max] {
                 let text = bound.to_string();
                 let set = directive.set(&mut Config::default(), &[text.as_bytes()], Turn::First);
-                // Only 64-bit integers are read without a unit, so the largest unsigned one needs a memory rule.
+                // Integers without a unit have 64 bits, so the largest unsigned one needs a memory rule.
                 assert!(set.is_ok(), "{} refuses its bound {bound}", directive.name);
             }
         }

@@ -1,7 +1,7 @@
-//! `proc-title-template`: the text that a template gives.
+//! `proc-title-template`: expanding a template.
 
-/// The template with each `{variable}` replaced by its value and without spaces at its ends; `{{` stands for a brace.
-/// `None` if a brace is not closed or `value_of` doesn't know a variable.
+/// Returns the template with each `{variable}` replaced by its value and without spaces at its ends; `{{`
+/// stands for a brace. `None` if a brace is not closed or `value_of` returns `None` for a variable.
 pub fn expand_title(template: &str, value_of: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut title = String::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! The command line, against what `redis-server` 7 makes of the same arguments.
+//! The command line, compared with the interpretation by `redis-server` 7.
 
 use config::{CommandLine, Invocation, UsageError};
 

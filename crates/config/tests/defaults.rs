@@ -1,4 +1,4 @@
-//! The defaults, against those of real servers.
+//! The defaults, compared with those of real servers.
 
 use config::{Config, find};
 
@@ -13,7 +13,7 @@ fn defaults_are_those_of_valkey_and_redis() {
     }
 }
 
-/// Broadloom's own directives, and those of Redis and Valkey versions that are not in the list of defaults.
+/// Broadloom's own directives, and those of Redis and Valkey versions that the list of defaults does not cover.
 #[test]
 fn nothing_else_is_shown() {
     let listed = include_str!("defaults.txt");

@@ -1,4 +1,4 @@
-//! Reading and replacing files of the real file system.
+//! Reading and replacing files in the real file system.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use config::Files;
 use config::disk::{Disk, replace_file};
 
-/// A directory of this test's own, removed at its end.
+/// A directory of one test, removed at its end.
 struct Directory(PathBuf);
 
 impl Directory {

@@ -1,4 +1,4 @@
-//! Files, includes, repeated lines, and what an operator reads when something is wrong.
+//! Files, includes, repeated lines, and error messages.
 
 use std::collections::BTreeMap;
 use std::io;

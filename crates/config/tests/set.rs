@@ -1,4 +1,4 @@
-//! `CONFIG SET`: what is accepted, the exact words of refusals, and that all is done or nothing.
+//! `CONFIG SET`: accepted values, the exact texts of errors, and atomicity.
 
 use config::{Config, Id, MaxmemoryPolicy, NoFiles, SetCaller, SetError, ThreadCount};
 

@@ -4,10 +4,11 @@ use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting, utf8};
 use crate::values::join;
 
-/// Most addresses that can be given, as in Redis.
+/// Maximum number of addresses, as in Redis.
 const ADDRESS_COUNT_MAX: usize = 16;
 
-/// Addresses to listen on: `*` is every IPv4 address, `::*` every IPv6 one; a leading `-` lets one be missing.
+/// Addresses to listen on: `*` is every IPv4 address, `::*` every IPv6 address. An address with a leading `-`
+/// may be unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindAddresses(pub Vec<String>);
 

@@ -3,27 +3,28 @@
 use crate::rule::{Reason, Rule, format_memory, parse_integer, parse_memory, wrapped};
 use crate::setting::{Before, FileLines, Setting};
 
-/// A lower limit counts as this one, in bytes: with less, nobody could be connected to set it right again.
+/// Minimum limit in bytes; a lower value counts as this one. With less, no client could connect to correct the
+/// value.
 const SIZE_MIN: u64 = 128 << 10;
 
-/// What all clients' buffers together may take.
+/// The limit of all clients' buffers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientMemoryLimit {
-    /// So many bytes; zero is no limit.
+    /// A number of bytes; 0 is no limit.
     Bytes(u64),
-    /// So many hundredths of `maxmemory`.
+    /// Hundredths of `maxmemory`.
     Percent(u8),
 }
 
 impl ClientMemoryLimit {
-    /// The limit in bytes under this `maxmemory`; `None` where there is none.
+    /// The limit in bytes under this `maxmemory`; `None` without a limit.
     #[must_use]
     pub fn size(self, maxmemory: u64) -> Option<u64> {
         match self {
             Self::Bytes(0) | Self::Percent(0) => None,
             Self::Bytes(size) => Some(size.max(SIZE_MIN)),
             Self::Percent(_) if maxmemory == 0 => None,
-            // Divided first where the product could overflow; the error is below 100 bytes of at least 2^57.
+            // Divides first if the product would overflow. The error is below 100 bytes of at least 2^57.
             Self::Percent(percent) => Some(match maxmemory.checked_mul(u64::from(percent)) {
                 Some(product) => (product / 100).max(SIZE_MIN),
                 None => maxmemory / 100 * u64::from(percent),
@@ -35,11 +36,11 @@ impl ClientMemoryLimit {
 impl Setting for ClientMemoryLimit {
     fn parse(_: &Rule, args: &[&[u8]], _: Before<'_, Self>) -> Result<Self, Reason> {
         if let Some(size) = parse_memory(args[0]).map(wrapped) {
-            // Redis keeps shares as negative numbers.
+            // Redis stores percentages as negative numbers.
             return u64::try_from(size).map_or_else(|_| share(-size), |size| Ok(Self::Bytes(size)));
         }
         match args[0].strip_suffix(b"%").and_then(parse_integer) {
-            // As in Redis, none of it is no limit.
+            // As in Redis, 0 % is no limit.
             Some(0) => Ok(Self::Bytes(0)),
             Some(percent @ 1..) => share(percent),
             _ => Err("argument must be a memory or percent value".into()),

@@ -4,10 +4,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuListError;
 
-/// Largest CPU number that a list may name: what the kernel's masks go up to, and a bound on the list's length.
+/// Largest CPU number in a list: the limit of the kernel's masks, and a bound on the list's length.
 const CPU_MAX: usize = 8191;
 
-/// The CPUs of a list, in its order, each once. An empty text is an empty list.
+/// The CPUs of a list, in its order, without duplicates. An empty text is an empty list.
 pub fn parse_cpu_list(text: &str) -> Result<Vec<usize>, CpuListError> {
     let mut cpus = Vec::new();
     for part in text.split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! The values that have a form of their own, a file each.
+//! Types of values with their own forms, one file each.
 
 mod bind;
 mod client_memory;

@@ -4,7 +4,7 @@ use crate::quote::quoted;
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting};
 
-/// A set of event classes. The bits are those that Redis modules see.
+/// A set of event classes. The bits are those of Redis's module interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NotifyEvents(u32);
 
@@ -13,7 +13,7 @@ impl NotifyEvents {
     pub const KEYSPACE: Self = Self(1 << 0);
     /// `E`: events are published by name, on `__keyevent@db__` channels.
     pub const KEYEVENT: Self = Self(1 << 1);
-    /// `g`: commands of no type, such as `DEL` and `EXPIRE`.
+    /// `g`: commands for any type, such as `DEL` and `EXPIRE`.
     pub const GENERIC: Self = Self(1 << 2);
     /// `$`: string commands.
     pub const STRING: Self = Self(1 << 3);
@@ -31,16 +31,16 @@ impl NotifyEvents {
     pub const EVICTED: Self = Self(1 << 9);
     /// `t`: stream commands.
     pub const STREAM: Self = Self(1 << 10);
-    /// `m`: a key was asked for that isn't there; not part of `A`.
+    /// `m`: a requested key does not exist; not part of `A`.
     pub const KEY_MISS: Self = Self(1 << 11);
     /// `d`: module types.
     pub const MODULE: Self = Self(1 << 13);
-    /// `n`: a key was made; not part of `A`.
+    /// `n`: a key was created; not part of `A`.
     pub const NEW: Self = Self(1 << 14);
     /// `A`: `g$lshzxetd`.
     pub const ALL: Self = Self(0b10_0111_1111_1100);
 
-    /// The classes in the order in which they are printed.
+    /// The classes in printing order.
     const LETTERS: [(u8, Self); 14] = [
         (b'g', Self::GENERIC),
         (b'$', Self::STRING),
@@ -58,7 +58,7 @@ impl NotifyEvents {
         (b'm', Self::KEY_MISS),
     ];
 
-    /// Whether nothing at all is published.
+    /// Whether no events are published.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -70,7 +70,7 @@ impl NotifyEvents {
         self.0 & other.0 == other.0
     }
 
-    /// The bits, as Redis has them.
+    /// The bits, as in Redis.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -109,7 +109,7 @@ impl Setting for NotifyEvents {
             out.push(b'A');
         }
         for (letter, class) in Self::LETTERS {
-            // Redis leaves `n` out beside `A`, which would lose it on the way back.
+            // Redis omits `n` beside `A`, which would lose it when read back.
             if self.contains(class) && !(has_all && Self::ALL.contains(class)) {
                 out.push(letter);
             }

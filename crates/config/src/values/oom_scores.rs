@@ -1,4 +1,4 @@
-//! `oom-score-adj-values`: the process's score as primary, as replica, and of a background child.
+//! `oom-score-adj-values`: the scores of a primary, of a replica, and of a background child.
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, Setting, utf8};

@@ -1,13 +1,13 @@
-//! `client-output-buffer-limit`: how much may wait for a client of each class.
+//! `client-output-buffer-limit`: the pending output of a client of each class.
 
 use crate::rule::{Reason, Rule, format_memory, parse_memory};
 use crate::setting::{Before, FileLine, FileLines, Setting, utf8};
 use crate::values::join;
 
-/// The classes of clients that have limits of their own.
+/// The classes of clients with their own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
-    /// Ordinary connections, `MONITOR` among them.
+    /// Ordinary connections, `MONITOR` included.
     Normal,
     /// Connections to replicas.
     Replica,
@@ -28,14 +28,14 @@ impl ClientClass {
     }
 }
 
-/// A client is closed when its pending replies reach the hard limit, or stay at the soft one for its time.
+/// A client is closed when its pending replies reach the hard limit, or exceed the soft limit for its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
-    /// In bytes; zero is no limit.
+    /// In bytes; 0 is no limit.
     pub hard_size: u64,
-    /// In bytes; zero is no limit.
+    /// In bytes; 0 is no limit.
     pub soft_size: u64,
-    /// How long the soft limit may be exceeded.
+    /// The time for which the soft limit may be exceeded.
     pub soft_seconds: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct OutputBufferLimit {
 pub struct OutputBufferLimits([OutputBufferLimit; 3]);
 
 impl OutputBufferLimits {
-    /// The limit of this class.
+    /// The limit of a class.
     #[must_use]
     pub const fn of(&self, class: ClientClass) -> OutputBufferLimit {
         self.0[class as usize]
@@ -80,7 +80,7 @@ impl Setting for OutputBufferLimits {
     }
 
     fn print(&self, _: &Rule) -> Vec<u8> {
-        // The old name of the replicas' class is what both Redis and Valkey answer.
+        // Redis and Valkey print the old name of the replicas' class.
         join(["normal", "slave", "pubsub"].into_iter().zip(self.0).map(|(name, limit)| {
             format!("{name} {} {} {}", limit.hard_size, limit.soft_size, limit.soft_seconds)
         }))

@@ -18,13 +18,13 @@ impl Setting for Percentiles {
 
     fn print(&self, _: &Rule) -> Vec<u8> {
         join(self.0.iter().map(|percentile| {
-            // Six places, as C's `%f` gives, without the zeros at the end.
+            // Six decimals, as from C's `%f`, without trailing zeros.
             let text = format!("{percentile:.6}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         }))
     }
 
-    /// Always written: a file without the line means the default ones.
+    /// Always written: without the line, a file would mean the defaults.
     fn file_lines(&self, rule: &Rule, _: &Self) -> FileLines {
         let value = if self.0.is_empty() { b"\"\"".to_vec() } else { self.print(rule) };
         FileLines::one(value, true)

@@ -1,4 +1,4 @@
-//! `replicaof`: the primary to follow.
+//! `replicaof`: the primary to replicate.
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting, utf8};

@@ -1,10 +1,10 @@
-//! `save`: when a snapshot is taken by itself.
+//! `save`: the conditions for automatic snapshots.
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLine, FileLines, Setting, Turn, utf8};
 use crate::values::join;
 
-/// A snapshot is taken once this time has passed and at least so many changes were made.
+/// A snapshot is taken after this time if at least this many changes were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
     /// Seconds since the last snapshot, at least 1.
@@ -13,7 +13,7 @@ pub struct SavePoint {
     pub changes: u64,
 }
 
-/// All save points; none means that no snapshot is taken by itself.
+/// All save points; without any, no automatic snapshot is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavePoints(pub Vec<SavePoint>);
 
@@ -27,7 +27,7 @@ impl Default for SavePoints {
 impl Setting for SavePoints {
     const IS_LIST: bool = true;
 
-    /// In a file each further line adds save points, and an empty one forgets those before it.
+    /// In a file each further line adds save points, and an empty one removes the previous ones.
     fn parse(_: &Rule, args: &[&[u8]], before: Before<'_, Self>) -> Result<Self, Reason> {
         if args == [b""] {
             return Ok(Self(Vec::new()));
@@ -51,7 +51,7 @@ impl Setting for SavePoints {
         join(self.0.iter().map(|point| format!("{} {}", point.seconds, point.changes)))
     }
 
-    /// Always written: a file without the lines means the default ones.
+    /// Always written: without the lines, a file would mean the defaults.
     fn file_lines(&self, _: &Rule, _: &Self) -> FileLines {
         if self.0.is_empty() {
             return FileLines::one(b"\"\"".to_vec(), true);
@@ -70,7 +70,7 @@ impl Setting for SavePoints {
 
 fn parse_point(seconds: &[u8], changes: &[u8]) -> Option<SavePoint> {
     let seconds: i64 = utf8(seconds).ok()?.parse().ok().filter(|seconds| *seconds >= 1)?;
-    // A blank behind the seconds makes a second argument, which is nothing.
+    // A blank after the seconds creates an empty second argument.
     let changes: i64 = if changes.is_empty() { 0 } else { utf8(changes).ok()?.parse().ok()? };
     Some(SavePoint { seconds: u64::try_from(seconds).ok()?, changes: u64::try_from(changes).ok()? })
 }

@@ -1,22 +1,22 @@
-//! Passwords: bytes that debug output never shows.
+//! Passwords: bytes that are not shown in debug output.
 
 use std::fmt;
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting, text_lines};
 
-/// A password; empty means that there is none.
+/// A password; empty if none is set.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// A password; an empty one is none.
+    /// Creates a password; an empty one means that none is set.
     #[must_use]
     pub fn new(password: Vec<u8>) -> Self {
         Self(password)
     }
 
-    /// The password in clear; `None` if none is set.
+    /// The password in plain text; `None` if none is set.
     #[must_use]
     pub fn reveal(&self) -> Option<&[u8]> {
         (!self.0.is_empty()).then_some(&self.0)

@@ -1,24 +1,24 @@
-//! `shutdown-on-sigint`, `shutdown-on-sigterm`: how the process goes down on a signal.
+//! `shutdown-on-sigint`, `shutdown-on-sigterm`: how the process ends on a signal.
 
 use crate::choices::{parse_word, unknown_word};
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, Setting};
 use crate::values::join;
 
-/// The words of `SHUTDOWN` that apply; none of them is Redis's default.
+/// The options of `SHUTDOWN` that apply; none by default, as in Redis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownFlags {
     /// Take a snapshot even if there are no save points.
     pub save: bool,
-    /// Take none even if there are.
+    /// Take no snapshot even if there are save points.
     pub nosave: bool,
-    /// Don't wait for replicas that lag.
+    /// Do not wait for lagging replicas.
     pub now: bool,
-    /// Go down even if the snapshot fails.
+    /// End even if the snapshot fails.
     pub force: bool,
-    /// Don't go down while the node still owns slots.
+    /// Do not end while the node owns slots.
     pub safe: bool,
-    /// Hand over to a replica first.
+    /// Fail over to a replica first.
     pub failover: bool,
 }
 

@@ -1,11 +1,11 @@
-//! `io-threads`: how many threads the server has.
+//! `io-threads`: the number of workers.
 
 use base::limits::THREAD_COUNT_MAX;
 
 use crate::rule::{Reason, Rule};
 use crate::setting::{Before, FileLines, Setting};
 
-/// The number of threads asked for, where zero means one a core, and the number there are.
+/// The configured number of workers, where 0 means one for each core, and the effective number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCount {
     asked: u32,
@@ -13,19 +13,20 @@ pub struct ThreadCount {
 }
 
 impl ThreadCount {
-    /// Whether the number is to follow the cores.
+    /// Whether the number follows the cores.
     #[must_use]
     pub const fn is_automatic(self) -> bool {
         self.asked == 0
     }
 
-    /// The number of threads to run: the one asked for, or the one that [`Self::resolve`] found.
+    /// The number of workers to run: the configured one, or the one set by [`Self::resolve`].
     #[must_use]
     pub const fn count(self) -> u32 {
         self.effective
     }
 
-    /// Settles an automatic number: one a core, within the server's limit. Called at start and after each change.
+    /// Resolves an automatic number: one for each core, within the server's limit. Called at start and after
+    /// each change.
     pub fn resolve(&mut self, core_count: usize) {
         if self.asked == 0 {
             self.effective = u32::try_from(core_count.clamp(1, THREAD_COUNT_MAX)).unwrap_or(1);
@@ -39,12 +40,12 @@ impl Setting for ThreadCount {
         Ok(Self { asked, effective: asked })
     }
 
-    /// The effective number, which is what monitoring wants to know.
+    /// The effective number, for monitoring.
     fn print(&self, _: &Rule) -> Vec<u8> {
         self.effective.to_string().into_bytes()
     }
 
-    /// The number asked for, so that a file moved to another machine goes on to mean one a core.
+    /// The configured number, so that a file copied to another machine still means one for each core.
     fn file_lines(&self, _: &Rule, default: &Self) -> FileLines {
         FileLines::one(self.asked.to_string().into_bytes(), self.asked != default.asked)
     }
