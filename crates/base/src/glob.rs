@@ -1,12 +1,12 @@
 //! Redis's glob patterns, for `KEYS`, `SCAN`, channel patterns, ACL patterns and `CONFIG GET`.
 //!
-//! `*`, `?`, `[abc]`, `[^a-z]`, and a backslash before a byte that is meant literally. An open `[` runs to the end of
-//! the pattern. An empty text matches the empty pattern only, as in Redis.
+//! `*`, `?`, `[abc]`, `[^a-z]`, and a backslash before a literal byte. A `[` without `]` extends to the end of the
+//! pattern. An empty text matches only the empty pattern, as in Redis.
 //!
-//! Cost: at most pattern length times text length, as only the last `*` is ever retried: what an earlier one could
-//! still reach, the last one has tried. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
+//! Cost: at most pattern length times text length, because only the last `*` is retried: it has tried all matches
+//! that an earlier one could reach. A pattern with more than [`STAR_COUNT_MAX`] stars matches nothing.
 
-/// Stars with something behind them that a pattern may have on the way to a match.
+/// Maximum number of stars before the end of the pattern that a match may use.
 pub const STAR_COUNT_MAX: usize = 1000;
 
 /// Whether `text` matches `pattern`.
@@ -15,7 +15,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     search::<false>(pattern, text)
 }
 
-/// Whether `text` matches `pattern`, ASCII letters compared without case.
+/// Whether `text` matches `pattern`, ignoring the case of ASCII letters.
 #[must_use]
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     search::<true>(pattern, text)
@@ -27,7 +27,7 @@ fn search<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
     }
     let (mut pattern_at, mut text_at) = (0, 0);
     let mut star_count = 0;
-    // Where to go on after a mismatch: behind the last `*`, with one more byte given to it.
+    // Where to continue after a mismatch: behind the last `*`, which then matches one more byte.
     let mut retry: Option<(usize, usize)> = None;
     while let Some(&byte) = text.get(text_at) {
         if pattern.get(pattern_at) == Some(&b'*') {
@@ -59,7 +59,7 @@ fn fold<const IGNORE_CASE: bool>(byte: u8) -> u8 {
     if IGNORE_CASE { byte.to_ascii_lowercase() } else { byte }
 }
 
-/// How many pattern bytes match this one text byte; `None` if they don't, or if the pattern is used up.
+/// The number of pattern bytes that match this text byte; `None` without a match, or at the end of the pattern.
 fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize> {
     let equals = |literal: u8| fold::<IGNORE_CASE>(literal) == fold::<IGNORE_CASE>(byte);
     match *pattern {
@@ -71,7 +71,7 @@ fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize>
     }
 }
 
-/// The same for what follows a `[`, its `]` included.
+/// [`match_one`] for the bytes after a `[`, with the `]`.
 fn match_class<const IGNORE_CASE: bool>(class: &[u8], byte: u8) -> Option<usize> {
     let fold = fold::<IGNORE_CASE>;
     let negated = class.first() == Some(&b'^');
@@ -84,7 +84,7 @@ fn match_class<const IGNORE_CASE: bool>(class: &[u8], byte: u8) -> Option<usize>
                 at += 1;
                 break;
             }
-            // A backslash takes its byte as it is, whatever the case.
+            // A byte after a backslash is always compared with its case.
             [b'\\', literal, ..] => {
                 found |= literal == byte;
                 at += 2;

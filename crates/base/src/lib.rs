@@ -1,6 +1,6 @@
-//! The words every layer shares: limits, newtypes, time, and glob patterns ([`glob`]).
+//! Definitions shared by all layers: limits, newtypes, time, and glob patterns ([`glob`]).
 //!
-//! Owns nothing but plain values. Never does I/O, reads no clock, allocates nothing.
+//! Owns plain values only. Does no I/O, reads no clock, allocates nothing.
 //! Start reading at [`limits`].
 
 pub mod glob;

@@ -1,4 +1,4 @@
-//! Newtypes for the integers that must not be mixed up.
+//! Newtypes for integers that must not be confused.
 
 use crate::limits::SLOT_COUNT;
 
@@ -7,25 +7,25 @@ use crate::limits::SLOT_COUNT;
 pub struct Slot(u16);
 
 impl Slot {
-    /// The slot with this number. Panics if `index` is not below [`SLOT_COUNT`].
+    /// Creates the slot with this number. Panics if `index` is not below [`SLOT_COUNT`].
     #[must_use]
     pub const fn new(index: u16) -> Self {
         assert!((index as usize) < SLOT_COUNT);
         Self(index)
     }
 
-    /// Its number, below [`SLOT_COUNT`].
+    /// The slot's number, below [`SLOT_COUNT`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A logical database, as `SELECT` names it.
+/// A logical database, by its number in `SELECT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DbIndex(pub u16);
 
-/// A place in the log: the number of bytes before it.
+/// A position in the log: the number of bytes before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 

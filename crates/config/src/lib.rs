@@ -1,7 +1,7 @@
 //! The configuration: `redis.conf` text, command line and `CONFIG GET/SET/REWRITE`, compatible with Redis and
 //! Valkey.
 //!
-//! Owns the one table of directives ([`table`]) and the struct of plain fields generated from it, [`Config`].
+//! Owns the one table of directives (`table.rs`) and the struct of plain fields generated from it, [`Config`].
 //! The server publishes a `Config` as an immutable snapshot behind an `Arc`.
 //!
 //! Never does I/O outside [`disk`], starts a thread, or implements a directive's meaning. It reports which

@@ -1,21 +1,21 @@
-//! Rules for the directives: those that the table calls honoured are acted on, those that it calls inert are not.
+//! Rules for directives: the code reads honoured ones, and does not read inert ones.
 
 use crate::assert_tidy;
 use crate::tree::{SourceFile, read_all};
 
 const TABLE: &str = "crates/config/src/table.rs";
 
-/// Honoured directives that `crates/config` itself acts on.
+/// Honoured directives that only `crates/config` reads.
 const WITHIN_CONFIG: &[&str] = &["enable_protected_configs"];
 
-/// Inert directives that are read all the same, with what for.
+/// Inert directives that are read nevertheless, with the reason.
 const READ_THOUGH_INERT: &[(&str, &str)] = &[
-    ("enable_module_command", "MODULE LOAD says whether the command or the file is refused"),
-    ("io_threads_always_active", "INFO counts the threads as active then"),
+    ("enable_module_command", "MODULE LOAD reports whether the command or the file is refused"),
+    ("io_threads_always_active", "INFO then counts the threads as active"),
     ("list_compress_depth", "DEBUG OBJECT shows whether it is set"),
-    ("locale_collate", "CONFIG SET refuses one that the system does not know"),
+    ("locale_collate", "CONFIG SET refuses a locale that the system does not have"),
     ("repl_backlog_size", "INFO shows it"),
-    ("tls_port", "the process's title and refusals name it"),
+    ("tls_port", "the process title and refusals contain it"),
 ];
 
 #[test]
@@ -50,7 +50,7 @@ fn planted_faults_are_noticed() {
 
 fn check(files: &[SourceFile], within_config: &[&str], read_though_inert: &[(&str, &str)]) -> Vec<String> {
     let Some(table) = files.iter().find(|file| file.path == TABLE) else {
-        return vec![format!("{TABLE}: not there")];
+        return vec![format!("{TABLE}: missing")];
     };
     let sources: Vec<&SourceFile> = files
         .iter()
@@ -78,7 +78,7 @@ fn check(files: &[SourceFile], within_config: &[&str], read_though_inert: &[(&st
     complaints
 }
 
-/// The fields of the table with whether they stand in its honoured block.
+/// The fields of the table, and whether they are in its honoured block.
 fn fields(table: &str) -> Vec<(&str, bool)> {
     let mut is_honoured = None;
     let mut fields = Vec::new();
@@ -100,8 +100,8 @@ fn fields(table: &str) -> Vec<(&str, bool)> {
     fields
 }
 
-/// Whether code has `.field` of something: not a call, nor a longer name. Of an inert one, whose name may well be
-/// another struct's field too, only `config.field` and `config.load().field` count.
+/// Whether code contains `.field`, but not as a call or a longer name. An inert directive's name may also be a field
+/// of another struct, so for it only `config.field` and `config.load().field` count.
 fn reads(text: &str, field: &str, of_anything: bool) -> bool {
     text.match_indices(field).any(|(at, _)| {
         let before = text[..at].trim_end();

@@ -1,5 +1,5 @@
-//! Rules for the documents: every page can be reached, every dependency has its reason in docs/design/dependencies.md,
-//! the architecture is short, and each file and function that a document names exists.
+//! Rules for documents: every page is linked, every dependency has its reason in docs/design/dependencies.md, the
+//! architecture is short, and each named file and function exists.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ const ENTRANCES: &[&str] = &["README.md", "ARCHITECTURE.md"];
 
 const ARCHITECTURE_WORDS_MAX: usize = 2500;
 
-/// Documents whose names of files and functions are held against the code.
+/// Documents whose names of files and functions must exist in the code.
 const HELD: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/"];
 
 #[test]
@@ -43,10 +43,7 @@ fn planted_faults_are_noticed() {
     let base = file("crates/base/Cargo.toml", "");
     let silent = file("docs/design/dependencies.md", "We use memchr.");
     let complaint = check_dependencies(&[silent, base, manifest]);
-    assert_eq!(
-        complaint,
-        ["crates/wire/Cargo.toml: docs/design/dependencies.md does not say why it uses `memchr`"]
-    );
+    assert_eq!(complaint, ["crates/wire/Cargo.toml: docs/design/dependencies.md has no reason for `memchr`"]);
 
     let long = file("ARCHITECTURE.md", &"word ".repeat(ARCHITECTURE_WORDS_MAX + 1));
     assert_eq!(check_length(&long), ["ARCHITECTURE.md: 2501 words, at most 2500"]);
@@ -73,7 +70,7 @@ fn check_links(files: &[SourceFile]) -> Vec<String> {
         .collect()
 }
 
-/// docs/design/dependencies.md is a table of the external crates; each is named there in backticks.
+/// docs/design/dependencies.md is a table that names each external crate in backticks.
 fn check_dependencies(files: &[SourceFile]) -> Vec<String> {
     let Some(architecture) = files.iter().find(|file| file.path == "docs/design/dependencies.md") else {
         return Vec::new();
@@ -85,10 +82,7 @@ fn check_dependencies(files: &[SourceFile]) -> Vec<String> {
     {
         let external = manifest::all_dependencies(&file.text).into_iter().filter(|name| !is_ours(name));
         for name in external.filter(|name| !architecture.text.contains(&format!("`{name}`"))) {
-            complaints.push(format!(
-                "{}: docs/design/dependencies.md does not say why it uses `{name}`",
-                file.path
-            ));
+            complaints.push(format!("{}: docs/design/dependencies.md has no reason for `{name}`", file.path));
         }
     }
     complaints
@@ -102,7 +96,7 @@ fn check_length(file: &SourceFile) -> Vec<String> {
     vec![format!("{}: {count} words, at most {ARCHITECTURE_WORDS_MAX}", file.path)]
 }
 
-/// Names in backticks: `Type::function`, of which both are words of the code, and paths of Rust files.
+/// Checks names in backticks: both parts of `Type::function` must be words of the code, and paths of Rust files exist.
 fn check_names(files: &[SourceFile]) -> Vec<String> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     let code = files.iter().filter(|file| file.is_rust());
@@ -130,7 +124,7 @@ fn is_held(path: &str) -> bool {
     path.ends_with(".md") && HELD.iter().any(|held| path.starts_with(held))
 }
 
-/// Whether `name` is the path of a file, or its end, from a whole component on.
+/// Whether `name` is the path of a file, or whole components at its end.
 fn is_path_of(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }

@@ -1,6 +1,6 @@
-//! Who may use whom: the one table of the layers, checked against every crate's Cargo.toml.
+//! The table of layers: which crates a crate may use. Checked against every Cargo.toml.
 //!
-//! A new arrow is a design change: it gets its row here and its line in ARCHITECTURE.md.
+//! A new arrow is a design change: it needs a row here and a line in ARCHITECTURE.md.
 
 use crate::tree::{SourceFile, read_all};
 use crate::{assert_tidy, manifest};
@@ -52,7 +52,7 @@ static LAYERS: &[Layer] = &[
         ],
     ),
     layer("trials", &[]),
-    // Development only: nothing below may use them.
+    // Development only: no other crate may use these.
     layer(
         "sim",
         &[
@@ -74,18 +74,19 @@ static LAYERS: &[Layer] = &[
     layer("tidy", &[]),
 ];
 
-/// The crates that may hold `unsafe` code: each allows it at its root.
+/// The crates that may contain `unsafe` code; each allows it at its root.
 pub const UNSAFE_CRATES: &[&str] = &["sync", "collections", "os", "reactor"];
 
 #[test]
 fn the_table_only_points_downwards() {
-    let complaints =
-        LAYERS.iter().enumerate().flat_map(|(index, layer)| {
-            let below = &LAYERS[..index];
-            layer.may_use.iter().filter(|used| !below.iter().any(|lower| lower.name == **used)).map(|used| {
-                format!("{} may not use {used}: it does not stand above it in LAYERS", layer.name)
-            })
-        });
+    let complaints = LAYERS.iter().enumerate().flat_map(|(index, layer)| {
+        let below = &LAYERS[..index];
+        layer
+            .may_use
+            .iter()
+            .filter(|used| !below.iter().any(|lower| lower.name == **used))
+            .map(|used| format!("{} may not use {used}: its row is not above in LAYERS", layer.name))
+    });
     assert_tidy(complaints.collect());
 }
 

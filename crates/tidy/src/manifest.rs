@@ -1,6 +1,6 @@
-//! As much of Cargo.toml as the checks need: which section names which dependency, line by line.
+//! The parts of Cargo.toml that the checks need: the dependencies in each section, read line by line.
 
-/// The names in the `[dependencies]` and `[build-dependencies]` sections, those under a `target` included.
+/// The names in the `[dependencies]` and `[build-dependencies]` sections, also for a `target`.
 pub fn dependencies(manifest: &str) -> Vec<String> {
     names_in(manifest, |kind| kind != "dev-dependencies")
 }
@@ -36,7 +36,7 @@ fn names_in(manifest: &str, wants_kind: impl Fn(&str) -> bool) -> Vec<String> {
     names
 }
 
-/// Each line that says something, with the name of its section.
+/// Each line that is not empty or a comment, with the name of its section.
 fn section_lines(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut section = "";
     manifest.lines().filter_map(move |line| {

@@ -1,5 +1,5 @@
-//! Where threads meet, `sync` stands between: its atomics, locks and threads can be put under a seeded scheduler, the
-//! standard library's can't. Tests may use either.
+//! Simulated crates take atomics, locks and threads from `sync`, where a seeded scheduler can control them, and not from
+//! the standard library. Tests may use either.
 
 use crate::assert_tidy;
 use crate::tree::{SourceFile, read_all};
@@ -7,24 +7,24 @@ use crate::tree::{SourceFile, read_all};
 /// The crates that a simulation runs.
 const CRATES: &[&str] = &["collections", "keyspace", "os", "reactor", "server"];
 
-/// What they may have of `std::sync`: what never blocks, and the results of what does.
+/// The permitted names of `std::sync`: types that never block, and results of types that do.
 const HARMLESS: &[&str] = &["Arc", "Weak", "PoisonError", "TryLockError", "LazyLock"];
 
-/// Files that use the standard library's, and why.
+/// Files that use the standard library directly, and why.
 static DIRECT: &[(&str, &str)] = &[
     ("crates/os/src/clock.rs", "measures the processor's counter once, without other threads"),
-    ("crates/reactor/src/echo.rs", "the limit server of the load generator"),
+    ("crates/reactor/src/echo.rs", "the echo server of the load generator"),
     ("crates/os/src/fault.rs", "signal handlers"),
-    ("crates/os/src/process.rs", "asks the system once for its number of CPUs"),
-    ("crates/reactor/src/simulated/mod.rs", "conditions of waits may reach no scheduling point"),
-    ("crates/reactor/src/simulated/network.rs", "held for no scheduling point, like the kernel's locks"),
+    ("crates/os/src/process.rs", "reads the system's number of CPUs once"),
+    ("crates/reactor/src/simulated/mod.rs", "conditions of waits must not reach a scheduling point"),
+    ("crates/reactor/src/simulated/network.rs", "not held at scheduling points, like the kernel's locks"),
     ("crates/reactor/src/sys.rs", "a property of the kernel"),
-    ("crates/os/src/title.rs", "the process's title"),
+    ("crates/os/src/title.rs", "the process title"),
     ("crates/reactor/src/uring/buffer_ring.rs", "a word shared with the kernel"),
-    ("crates/reactor/src/uring/simulated.rs", "that word, on the kernel's side"),
-    ("crates/server/src/crash.rs", "runs when nothing else can be relied on"),
+    ("crates/reactor/src/uring/simulated.rs", "the kernel's side of that word"),
+    ("crates/server/src/crash.rs", "runs when other code may be unusable"),
     ("crates/server/src/logging.rs", "the process's log, which crash reports use"),
-    ("crates/server/src/logging/queue.rs", "the same"),
+    ("crates/server/src/logging/queue.rs", "the process's log, which crash reports use"),
     ("crates/server/src/supervisor.rs", "the process's supervisor, set once at the start"),
 ];
 
@@ -75,7 +75,7 @@ fn check(file: &SourceFile) -> Vec<String> {
     complaints
 }
 
-/// The names behind a path: one, or those in braces.
+/// The names after a path: a single one, or a list in braces.
 fn names_of(rest: &str) -> Vec<&str> {
     let is_end = |character: char| !(character.is_alphanumeric() || character == '_');
     match rest.strip_prefix('{') {

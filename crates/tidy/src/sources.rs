@@ -1,35 +1,35 @@
 //! Rules for source files: headers, lengths, names, `unsafe`, sleeping or ignored tests, paths of one machine.
 //!
-//! The words that are looked for are written in pieces here, so that this file keeps its own rules.
+//! The searched words are written in pieces, so that this file does not contain them.
 
 use crate::assert_tidy;
 use crate::layers::UNSAFE_CRATES;
 use crate::tree::{SourceFile, read_all};
 
 const FILE_LINES_MAX: usize = 1000;
-/// From here on a file needs a reason to be that long.
+/// Longer files need a reason in `LONG_FILES`.
 const FILE_LINES_COMFORTABLE: usize = 600;
 
-/// Files longer than `FILE_LINES_COMFORTABLE`, and why they stay whole.
+/// Files longer than `FILE_LINES_COMFORTABLE`, and why they are not split.
 static LONG_FILES: &[(&str, &str)] = &[
-    ("crates/config/src/table.rs", "one table, which is all directives"),
-    ("crates/reactor/tests/backends.rs", "one contract, run against each backend"),
+    ("crates/config/src/table.rs", "one table of all directives"),
+    ("crates/reactor/tests/backends.rs", "one set of tests for each backend"),
 ];
 
-/// Test files that may sleep, and what they can't wait for otherwise.
+/// Test files that may sleep, and why there is no event to wait for.
 static SLEEPING_TESTS: &[(&str, &str)] =
-    &[("crates/commands/tests/dialogue/peer.rs", "the clock of a real server can't be set")];
+    &[("crates/commands/tests/dialogue/peer.rs", "the clock of a real server cannot be set")];
 
-/// Files of other crates than `UNSAFE_CRATES` that hold `unsafe`, and what for.
+/// Files of other crates than `UNSAFE_CRATES` that contain `unsafe`, and why.
 static UNSAFE_FILES: &[(&str, &str)] = &[(
     "crates/keyspace/src/hints.rs",
-    "the promise that making a hint takes, which only the keyspace can keep",
+    "creating a hint has preconditions that only the keyspace can guarantee",
 )];
 
-/// Names that say nothing about what a file holds.
+/// Names that do not describe a file's contents.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "types"];
 
-/// Machine-written files, which name where packages come from.
+/// Generated files, which name package registries.
 const GENERATED: &[&str] = &["Cargo.lock", "fuzz/Cargo.lock"];
 
 static UNWANTED: &[(&[&str], &str)] = &[
@@ -136,7 +136,7 @@ fn planted_faults_are_noticed() {
 
 fn check_header(file: &SourceFile) -> Vec<String> {
     let is_missing = file.is_rust() && file.path.starts_with("crates/") && !file.text.starts_with("//! ");
-    complain_if(is_missing, || format!("{}: starts without a `//!` header", file.path))
+    complain_if(is_missing, || format!("{}: does not start with a `//!` header", file.path))
 }
 
 fn check_length(file: &SourceFile, long_files: &[(&str, &str)]) -> Vec<String> {
@@ -186,7 +186,9 @@ fn check_sleep(file: &SourceFile) -> Vec<String> {
 
 fn check_name(file: &SourceFile) -> Vec<String> {
     let is_empty = |part: &str| EMPTY_NAMES.contains(&part.split('.').next().unwrap_or_default());
-    complain_if(file.path.split('/').any(is_empty), || format!("{}: a name that says nothing", file.path))
+    complain_if(file.path.split('/').any(is_empty), || {
+        format!("{}: the name does not describe the contents", file.path)
+    })
 }
 
 fn check_unwanted(file: &SourceFile) -> Vec<String> {
@@ -208,7 +210,7 @@ fn check_unwanted(file: &SourceFile) -> Vec<String> {
     complaints
 }
 
-/// Complains about entries of an exception list that name no file or that are no longer needed.
+/// Complains about superfluous entries of an exception list.
 fn check_list(
     list: &str,
     entries: &[(&str, &str)],

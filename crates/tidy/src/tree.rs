@@ -1,4 +1,4 @@
-//! The repository's files: what git tracks, and what it would track if it were added now.
+//! The repository's files: those that git tracks, and untracked ones that are not ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// The crate that the file belongs to, or `None` outside `crates/`.
+    /// The file's crate, or `None` outside `crates/`.
     pub fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
@@ -26,7 +26,7 @@ pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate lies in crates/tidy")
 }
 
-/// Reads every file that git lists and that is text. Without git (a tarball), walks the tree instead.
+/// Reads every text file that git lists. Without git (in a tarball), walks the tree instead.
 pub fn read_all() -> Vec<SourceFile> {
     let top = top();
     let mut paths = list_by_git(&top).unwrap_or_else(|| walk(&top, ""));

@@ -1,6 +1,6 @@
-//! Retired words: names and terms that were replaced, one word a concept. `docs/glossary.md` has the terms in use.
+//! Retired words: replaced names and terms, for one word a concept. `docs/glossary.md` defines the current terms.
 //!
-//! Words are found as whole identifiers. A word that also has an ordinary meaning is not listed.
+//! Only whole identifiers are found. Words that also have an ordinary meaning are not listed.
 
 use crate::assert_tidy;
 use crate::tree::{SourceFile, read_all};
@@ -38,7 +38,7 @@ static RETIRED: &[(&str, &str)] = &[
     ("take_leave", "deregister"),
 ];
 
-/// Files that tell history, and this one.
+/// Files that describe history, and this one.
 const EXEMPT: &[&str] = &["CHANGELOG.md", "crates/tidy/src/words.rs"];
 
 #[test]
@@ -75,7 +75,7 @@ fn check(file: &SourceFile) -> Vec<String> {
     complaints
 }
 
-/// Whether `word` stands in `line` as a whole word.
+/// Whether `line` contains `word` as a whole word.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     line.match_indices(word)
