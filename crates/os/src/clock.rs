@@ -1,7 +1,7 @@
 //! Fast clocks: the processor's time stamp counter, and wall time in milliseconds.
 //!
 //! The counter is used where the kernel itself uses it as its clock source. Elsewhere [`Ticks`] are nanoseconds
-//! of the monotonic clock, at three times the cost. Calibration takes [`CALIBRATION`] once per process, for an
+//! of the monotonic clock, at three times the cost. Calibration takes `CALIBRATION` once per process, for an
 //! accuracy of about 10 parts per million. Crates that calibrate to nanoseconds spin for up to 0.2 s.
 
 use std::sync::OnceLock;

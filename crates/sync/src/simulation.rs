@@ -22,9 +22,9 @@
 //! | `trace(\|\| text)` | an event for the digest and the readable trace |
 //! | `without_points(f)` | runs `f` without scheduling points |
 //! | `planted(Fault::X)` | whether the defect is enabled |
-//! | `note_freed`, `note_used`, `assert_not_freed` | track memory that is read without a latch, if there is a [`FreedMemory`] |
+//! | `note_freed`, `note_used`, `assert_not_freed` | track memory that is read without a latch, if there is a `FreedMemory` |
 //!
-//! Time is virtual: it advances by [`POINT_NS`] per point, slightly with each switch, and to the next deadline
+//! Time is virtual: it advances by `POINT_NS` per point, slightly with each switch, and to the next deadline
 //! when all threads are blocked. Nothing in the digest depends on addresses, real time or the order of hash
 //! maps.
 //!
