@@ -195,7 +195,7 @@ impl Hub {
             panic!("nobody listens to what somebody leaves")
         };
         audience.remove(thread);
-        if audience.threads.is_empty() {
+        if audience.is_empty() {
             prefixes.remove(prefix);
         }
         self.prefix_count.store(prefixes.len() as u32, Ordering::SeqCst);

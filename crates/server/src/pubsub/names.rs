@@ -17,19 +17,25 @@ use sync::{HashMap, Mutex, MutexGuard, RandomState};
 const BUCKET_COUNT_MIN: usize = 64;
 const NAMES_A_BUCKET_MAX: usize = 1;
 
-/// Patterns, or nodes, in a node of the tree of all patterns: a change copies one node of each level.
-const FAN_OUT: usize = 8;
+/// Patterns in a block: a change copies one.
+const BLOCK_LEN: usize = 8;
+
+/// Blocks of the smallest table.
+const BLOCK_COUNT_MIN: usize = 8;
 
 /// The threads that listen to a name, each with its number of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Audience {
     /// When it became what it is, by the hub's count of changes.
     pub stamp: u64,
-    /// The threads, in no order.
-    pub threads: Vec<(u8, u32)>,
+    /// One of the threads, `None`: there is none. Most names have no other, and take no memory for a list.
+    first: Option<(u8, u32)>,
+    /// The other threads, in no order.
+    others: Vec<(u8, u32)>,
 }
 
 /// A name with its audience.
+#[derive(Clone)]
 pub struct Listened {
     /// The name as all share it.
     pub name: Arc<[u8]>,
@@ -38,31 +44,50 @@ pub struct Listened {
 }
 
 impl Audience {
+    /// Whether no thread listens.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(u8, u32)> + '_ {
+        self.first.iter().chain(&self.others)
+    }
+
     /// Number of connections.
     pub fn count(&self) -> u64 {
-        self.threads.iter().map(|(_, count)| u64::from(*count)).sum()
+        self.all().map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// The numbers of the threads.
     pub fn threads(&self) -> impl Iterator<Item = usize> + '_ {
-        self.threads.iter().map(|(thread, _)| usize::from(*thread))
+        self.all().map(|(thread, _)| usize::from(*thread))
+    }
+
+    fn count_of(&mut self, thread: usize) -> Option<&mut u32> {
+        let mut all = self.first.iter_mut().chain(&mut self.others);
+        all.find(|(known, _)| usize::from(*known) == thread).map(|(_, count)| count)
     }
 
     /// One more connection of a thread.
     pub fn add(&mut self, thread: usize) {
-        match self.threads.iter_mut().find(|(known, _)| usize::from(*known) == thread) {
-            Some((_, count)) => *count += 1,
-            None => self.threads.push((thread as u8, 1)),
+        if let Some(count) = self.count_of(thread) {
+            *count += 1;
+        } else if self.first.is_none() {
+            self.first = Some((thread as u8, 1));
+        } else {
+            self.others.push((thread as u8, 1));
         }
     }
 
     /// One less.
     pub fn remove(&mut self, thread: usize) {
-        let at = self.threads.iter().position(|(known, _)| usize::from(*known) == thread);
-        let Some(at) = at else { panic!("thread {thread} stops listening to what it does not listen to") };
-        self.threads[at].1 -= 1;
-        if self.threads[at].1 == 0 {
-            self.threads.swap_remove(at);
+        let Some(count) = self.count_of(thread) else {
+            panic!("thread {thread} stops listening to what it does not listen to")
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.others.retain(|(_, count)| *count > 0);
+            self.first = self.first.filter(|(_, count)| *count > 0).or_else(|| self.others.pop());
         }
     }
 }
@@ -78,18 +103,42 @@ pub struct Channels {
     count: AtomicUsize,
 }
 
-type Bucket = Vec<Arc<Listened>>;
+/// A name in its bucket.
+struct Link {
+    hash: u64,
+    listened: Listened,
+    next: Option<Arc<Link>>,
+}
 
-struct Table(Box<[ArcSwapOption<Bucket>]>);
+struct Table(Box<[ArcSwapOption<Link>]>);
 
 impl Table {
     fn new(bucket_count: usize) -> Self {
         Self((0..bucket_count).map(|_| ArcSwapOption::empty()).collect())
     }
 
-    fn bucket(&self, hash: u64) -> &ArcSwapOption<Bucket> {
-        &self.0[hash as usize & (self.0.len() - 1)]
+    fn index(&self, hash: u64) -> usize {
+        hash as usize & (self.0.len() - 1)
     }
+
+    fn bucket(&self, hash: u64) -> &ArcSwapOption<Link> {
+        &self.0[self.index(hash)]
+    }
+}
+
+/// The links of a bucket.
+fn links(bucket: &Option<Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
+    std::iter::successors(bucket.as_ref(), |link| link.next.as_ref())
+}
+
+/// A bucket without a name that it has: what is behind it stays, what is before it is copied.
+fn without(bucket: Option<&Arc<Link>>, name: &Arc<[u8]>) -> Option<Arc<Link>> {
+    let link = bucket?;
+    if Arc::ptr_eq(&link.listened.name, name) {
+        return link.next.clone();
+    }
+    let next = without(link.next.as_ref(), name);
+    Some(Arc::new(Link { hash: link.hash, listened: link.listened.clone(), next }))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -117,48 +166,60 @@ impl Channels {
     /// Shows a name's audience, if it has one.
     pub fn look<T>(&self, name: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
         let table = self.table.load();
-        let bucket = table.bucket(self.hasher.hash_one(name)).load();
-        bucket
-            .iter()
-            .flat_map(|bucket| bucket.iter())
-            .find(|found| *found.name == *name)
-            .map(|found| see(&found.audience))
+        let hash = self.hasher.hash_one(name);
+        let bucket = table.bucket(hash).load();
+        let mut links = links(&bucket);
+        let found = links.find(|link| link.hash == hash && *link.listened.name == *name)?;
+        Some(see(&found.listened.audience))
     }
 
     /// Changes a name's audience. Returns the name as all share it.
     pub fn change(&self, name: &[u8], change: Change<'_>) -> Arc<[u8]> {
         let _changing = lock(&self.changing);
         let table = self.table.load();
-        let bucket = table.bucket(self.hasher.hash_one(name));
-        let before = bucket.load();
-        let before = before.as_deref().map_or(&[][..], |bucket| bucket);
-        let mut names = Bucket::with_capacity(before.len() + 1);
-        names.extend_from_slice(before);
-        let shared = change_in(&mut names, name, change, |grown| {
-            if grown {
-                self.count.fetch_add(1, Ordering::SeqCst);
-            } else {
-                self.count.fetch_sub(1, Ordering::SeqCst);
+        let hash = self.hasher.hash_one(name);
+        let bucket = table.bucket(hash);
+        // In full: what is replaced while it is only borrowed is paid for when it is stored.
+        let before = bucket.load_full();
+        let found = links(&before).find(|link| link.hash == hash && *link.listened.name == *name);
+        let found = found.map(|link| link.listened.clone());
+        let was_there = found.is_some();
+        let mut listened =
+            found.unwrap_or_else(|| Listened { name: Arc::from(name), audience: Audience::default() });
+        change(&mut listened.audience);
+        let shared = Arc::clone(&listened.name);
+        let is_left = !listened.audience.is_empty();
+        let others = if was_there { without(before.as_ref(), &shared) } else { before };
+        bucket.store(if is_left { Some(Arc::new(Link { hash, listened, next: others })) } else { others });
+        match (was_there, is_left) {
+            (false, true) => {
+                let count = self.count.fetch_add(1, Ordering::SeqCst) + 1;
+                if count > NAMES_A_BUCKET_MAX * table.0.len() {
+                    self.grow(&table);
+                }
             }
-        });
-        bucket.store((!names.is_empty()).then(|| Arc::new(names)));
-        if self.len() > NAMES_A_BUCKET_MAX * table.0.len() {
-            self.grow(&table);
+            (true, false) => _ = self.count.fetch_sub(1, Ordering::SeqCst),
+            _ => {}
         }
         shared
     }
 
+    /// Makes the table twice as large: the names of each bucket go to two.
     fn grow(&self, old: &Table) {
         let table = Table::new(2 * old.0.len());
-        let mut buckets: HashMap<usize, Bucket> = HashMap::default();
-        for bucket in &old.0 {
-            for found in bucket.load().iter().flat_map(|bucket| bucket.iter()) {
-                let at = self.hasher.hash_one(&*found.name) as usize & (table.0.len() - 1);
-                buckets.entry(at).or_default().push(Arc::clone(found));
+        for (index, bucket) in old.0.iter().enumerate() {
+            let mut halves = [None, None];
+            for link in links(&bucket.load()) {
+                let half: &mut Option<Arc<Link>> = &mut halves[usize::from(table.index(link.hash) != index)];
+                let moved = match half.take() {
+                    None if link.next.is_none() => Arc::clone(link),
+                    next => Arc::new(Link { hash: link.hash, listened: link.listened.clone(), next }),
+                };
+                *half = Some(moved);
             }
-        }
-        for (at, bucket) in buckets {
-            table.0[at].store(Some(Arc::new(bucket)));
+            let [low, high] = halves;
+            table.0[index].store(low);
+            table.0[index + old.0.len()].store(high);
         }
         self.table.store(Arc::new(table));
     }
@@ -166,135 +227,50 @@ impl Channels {
     /// All names.
     pub fn names(&self) -> Vec<Arc<[u8]>> {
         let table = self.table.load();
-        let of_bucket = |bucket: &ArcSwapOption<Bucket>| -> Vec<Arc<[u8]>> {
-            bucket
-                .load()
-                .iter()
-                .flat_map(|bucket| bucket.iter())
-                .map(|found| Arc::clone(&found.name))
-                .collect()
+        let of_bucket = |bucket: &ArcSwapOption<Link>| -> Vec<Arc<[u8]>> {
+            links(&bucket.load()).map(|link| Arc::clone(&link.listened.name)).collect()
         };
         table.0.iter().flat_map(of_bucket).collect()
     }
 }
 
-/// Changes the audience of a name in a list. `count` is told if the name came (`true`) or went.
-fn change_in(
-    list: &mut Vec<Arc<Listened>>,
-    name: &[u8],
-    change: Change<'_>,
-    count: impl FnOnce(bool),
-) -> Arc<[u8]> {
-    let at = list.iter().position(|found| *found.name == *name);
-    let (shared, mut audience) = match at {
-        Some(at) => (Arc::clone(&list[at].name), list[at].audience.clone()),
-        None => (Arc::from(name), Audience::default()),
-    };
-    change(&mut audience);
-    let is_left = !audience.threads.is_empty();
-    let changed = Arc::new(Listened { name: Arc::clone(&shared), audience });
-    match at {
-        Some(at) if is_left => list[at] = changed,
-        Some(at) => {
-            list.swap_remove(at);
-            count(false);
-        }
-        None if is_left => {
-            list.push(changed);
-            count(true);
-        }
-        None => {}
-    }
-    shared
-}
-
 /// Patterns: all are looked at.
 #[derive(Default)]
 pub struct Patterns {
-    tree: ArcSwap<Tree>,
+    blocks: ArcSwap<Blocks>,
     changing: Mutex<Places>,
     count: AtomicUsize,
 }
 
 /// All patterns by their places.
-#[derive(Clone, Default)]
-struct Tree {
-    root: Option<Arc<Node>>,
-    /// Levels of nodes above the lowest one.
-    height: u32,
-}
+struct Blocks(Box<[ArcSwapOption<Block>]>);
 
-#[derive(Clone)]
-enum Node {
-    Patterns([Option<Arc<Listened>>; FAN_OUT]),
-    Nodes([Option<Arc<Node>>; FAN_OUT]),
-}
+type Block = [Option<Arc<Listened>>; BLOCK_LEN];
 
-impl Node {
-    fn for_each(&self, see: &mut impl FnMut(&Listened)) {
-        match self {
-            Self::Patterns(patterns) => patterns.iter().flatten().for_each(|found| see(found)),
-            Self::Nodes(nodes) => nodes.iter().flatten().for_each(|node| node.for_each(see)),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Patterns(patterns) => patterns.iter().all(Option::is_none),
-            Self::Nodes(nodes) => nodes.iter().all(Option::is_none),
-        }
-    }
-
-    /// The node that stands in for one of this height, or for none, once a place is changed. None if it is empty then.
-    fn changed(
-        node: Option<&Self>,
-        height: u32,
-        place: usize,
-        pattern: Option<Arc<Listened>>,
-    ) -> Option<Arc<Self>> {
-        let index = place / FAN_OUT.pow(height) % FAN_OUT;
-        let mut node = match node {
-            Some(node) => node.clone(),
-            None if height == 0 => Self::Patterns(Default::default()),
-            None => Self::Nodes(Default::default()),
-        };
-        match &mut node {
-            Self::Patterns(patterns) => patterns[index] = pattern,
-            Self::Nodes(nodes) => {
-                nodes[index] = Self::changed(nodes[index].as_deref(), height - 1, place, pattern);
-            }
-        }
-        (!node.is_empty()).then(|| Arc::new(node))
+impl Default for Blocks {
+    fn default() -> Self {
+        Self((0..BLOCK_COUNT_MIN).map(|_| ArcSwapOption::empty()).collect())
     }
 }
 
-impl Tree {
-    fn at(&self, place: usize) -> Option<&Arc<Listened>> {
-        let mut node = self.root.as_deref()?;
-        for height in (0..=self.height).rev() {
-            let index = place / FAN_OUT.pow(height) % FAN_OUT;
-            match node {
-                Node::Patterns(patterns) => return patterns[index].as_ref(),
-                Node::Nodes(nodes) => node = nodes[index].as_deref()?,
-            }
-        }
-        None
+impl Blocks {
+    /// Twice as many, with the same patterns.
+    fn grown(&self) -> Self {
+        let more = self.0.iter().map(|_| ArcSwapOption::empty());
+        Self(self.0.iter().map(|block| ArcSwapOption::new(block.load_full())).chain(more).collect())
     }
 
-    /// The tree with another pattern, or none, at a place.
-    fn changed(&self, place: usize, pattern: Option<Arc<Listened>>) -> Self {
-        let mut tree = self.clone();
-        while place >= FAN_OUT.pow(tree.height + 1) {
-            if let Some(root) = tree.root.take() {
-                let mut nodes: [Option<Arc<Node>>; FAN_OUT] = Default::default();
-                nodes[0] = Some(root);
-                tree.root = Some(Arc::new(Node::Nodes(nodes)));
-            }
-            tree.height += 1;
-        }
-        tree.root = Node::changed(tree.root.as_deref(), tree.height, place, pattern);
-        tree.height = if tree.root.is_some() { tree.height } else { 0 };
-        tree
+    /// Replaces the block that has a place.
+    fn put(&self, place: usize, pattern: Option<Arc<Listened>>) {
+        let block = &self.0[place / BLOCK_LEN];
+        let mut patterns = block.load_full().map_or_else(Block::default, |patterns| (*patterns).clone());
+        patterns[place % BLOCK_LEN] = pattern;
+        let is_empty = patterns.iter().all(Option::is_none);
+        block.store((!is_empty).then(|| Arc::new(patterns)));
+    }
+
+    fn at(&self, place: usize) -> Option<Arc<Listened>> {
+        self.0[place / BLOCK_LEN].load().as_ref()?[place % BLOCK_LEN].clone()
     }
 }
 
@@ -315,8 +291,8 @@ impl Patterns {
 
     /// Shows each pattern.
     pub fn for_each(&self, mut see: impl FnMut(&Listened)) {
-        if let Some(root) = &self.tree.load().root {
-            root.for_each(&mut see);
+        for block in &self.blocks.load().0 {
+            block.load().iter().flat_map(|block| block.iter().flatten()).for_each(|found| see(found));
         }
     }
 
@@ -324,20 +300,20 @@ impl Patterns {
     pub fn look<T>(&self, pattern: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
         let places = lock(&self.changing);
         let place = *places.place_of.get(pattern)?;
-        self.tree.load().at(place).map(|found| see(&found.audience))
+        self.blocks.load().at(place).map(|found| see(&found.audience))
     }
 
-    /// Changes a pattern's audience. Returns the pattern as all share it. O(log of the number of patterns).
+    /// Changes a pattern's audience. Returns the pattern as all share it.
     pub fn change(&self, pattern: &[u8], change: Change<'_>) -> Arc<[u8]> {
         let mut places = lock(&self.changing);
-        let tree = self.tree.load();
+        let blocks = self.blocks.load();
         let known = places.place_of.get(pattern).copied();
-        let (name, mut audience) = match known.and_then(|place| tree.at(place)) {
+        let (name, mut audience) = match known.and_then(|place| blocks.at(place)) {
             Some(found) => (Arc::clone(&found.name), found.audience.clone()),
             None => (Arc::from(pattern), Audience::default()),
         };
         change(&mut audience);
-        let is_left = !audience.threads.is_empty();
+        let is_left = !audience.is_empty();
         let place = match known {
             None if !is_left => return name,
             None => {
@@ -357,9 +333,14 @@ impl Patterns {
         };
         if places.place_of.is_empty() {
             *places = Places::default();
+            self.blocks.store(Arc::default());
+        } else {
+            if place == blocks.0.len() * BLOCK_LEN {
+                self.blocks.store(Arc::new(blocks.grown()));
+            }
+            let changed = is_left.then(|| Arc::new(Listened { name: Arc::clone(&name), audience }));
+            self.blocks.load().put(place, changed);
         }
-        let changed = is_left.then(|| Arc::new(Listened { name: Arc::clone(&name), audience }));
-        self.tree.store(Arc::new(tree.changed(place, changed)));
         name
     }
 
@@ -446,7 +427,7 @@ mod tests {
         }
         assert!(
             patterns.len() == 0
-                && patterns.tree.load().root.is_none()
+                && patterns.blocks.load().0.iter().all(|block| block.load().is_none())
                 && lock(&patterns.changing).free.is_empty()
         );
     }
