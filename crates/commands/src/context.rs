@@ -273,8 +273,9 @@ impl<'a> Ctx<'a> {
     /// Deletes expired keys of the request, from the `first`-th on. For commands that read these keys and
     /// write another one: their expiry is reported before the write.
     pub fn expire_sources(&mut self, first: usize) {
-        for index in first..self.planned.len() {
-            self.data.expire_if_due(self.key(index));
+        let mut keys = self.walk_from(first);
+        while let Some(key) = keys.next(self.data) {
+            self.data.expire_if_due(key);
         }
     }
 

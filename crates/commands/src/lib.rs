@@ -26,6 +26,7 @@ pub mod subscriptions;
 pub mod table;
 pub mod timeout;
 pub mod tracking;
+pub mod walk;
 pub mod word;
 
 mod bitmap;

@@ -158,7 +158,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 }
 
 fn combined(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, CommandError> {
-    let sources: Vec<_> = ctx.keys().skip(1).map(|key| ctx.find_string(key)).collect::<Result<_, _>>()?;
+    let sources: Vec<_> =
+        ctx.keys_for_reading(1).map(|key| ctx.find_string(key)).collect::<Result<_, _>>()?;
     let mut decimals = vec![DecimalBuffer::new(); sources.len()];
     let texts: Vec<&[u8]> = sources
         .iter()

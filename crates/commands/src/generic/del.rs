@@ -54,7 +54,8 @@ fn unlink(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 
 fn delete(ctx: &mut Ctx<'_>, in_background: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut count = 0;
-    for key in ctx.keys() {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         if ctx.data.expire_if_due(key) {
             continue;
         }

@@ -46,13 +46,13 @@ pub const TOUCH: Command = Command {
 };
 
 fn exists(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let count = ctx.keys().filter(|key| ctx.data.inspect(*key).is_some()).count();
+    let count = ctx.keys_for_reading(0).filter(|key| ctx.data.inspect(*key).is_some()).count();
     Ok(reply.integer(count as i64))
 }
 
 fn touch(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let touch = std::mem::replace(&mut ctx.data.touch, true);
-    let count = ctx.keys().filter(|key| ctx.data.touch_key(*key)).count();
+    let count = ctx.keys_for_reading(0).filter(|key| ctx.data.touch_key(*key)).count();
     ctx.data.touch = touch;
     Ok(reply.integer(count as i64))
 }

@@ -35,7 +35,7 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     if args.len() > 2 {
         let mut union = Union::new();
-        for key in ctx.keys() {
+        for key in ctx.keys_for_reading(0) {
             if let Some(bytes) = sketch::find(ctx, key)? {
                 union.add(bytes)?;
             }

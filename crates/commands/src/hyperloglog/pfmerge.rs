@@ -33,7 +33,8 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let key = ctx.key(0);
     let mut union = Union::new();
     let mut is_dense = false;
-    for key in ctx.keys() {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         ctx.data.expire_if_due(key);
         if let Some(bytes) = sketch::find(ctx, key)? {
             is_dense |= sketch::is_dense(bytes)?;

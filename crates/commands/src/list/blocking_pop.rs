@@ -67,7 +67,8 @@ fn pop_or_wait(
 ) -> Result<Replied, CommandError> {
     let timeout = parse_seconds(ctx, args.at(args.len() - 1))?;
     let mut out = reply.parts();
-    for key in ctx.keys() {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         let popped = pop_one(ctx, key, end, &mut out, |out| {
             out.array(2);
             out.bulk(key.bytes);

@@ -98,7 +98,7 @@ fn parse(args: Args<'_>, count_at: usize) -> Result<(End, usize), CommandError> 
 fn lmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (end, count) = parse(args, 1)?;
     let mut out = reply.parts();
-    if !pop_from_first(ctx, ctx.keys(), end, count, &mut out)? {
+    if !pop_from_first(ctx, end, count, &mut out)? {
         out.null_array();
     }
     Ok(out.done())
@@ -108,7 +108,7 @@ fn blmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let (end, count) = parse(args, 2)?;
     let timeout = parse_seconds(ctx, args.at(1))?;
     let mut out = reply.parts();
-    if !pop_from_first(ctx, ctx.keys(), end, count, &mut out)? {
+    if !pop_from_first(ctx, end, count, &mut out)? {
         if ctx.may_block() {
             ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..ctx.planned.len())));
         } else {

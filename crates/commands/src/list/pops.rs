@@ -81,17 +81,17 @@ pub(super) fn pop_one(
     Ok(true)
 }
 
-/// Pops up to `count` elements from an end of the first non-empty list, and writes an array of the key and
+/// Pops up to `count` elements from an end of the request's first non-empty list, and writes an array of the key and
 /// its elements. Returns `false` and writes nothing if there is none.
-pub(super) fn pop_from_first<'k>(
+pub(super) fn pop_from_first(
     ctx: &mut Ctx<'_>,
-    keys: impl Iterator<Item = Key<'k>>,
     end: End,
     count: usize,
     out: &mut ReplyBuffer<'_>,
 ) -> Result<bool, CommandError> {
     let limits = limits(ctx.config);
-    for key in keys {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         let popped = ctx.edit(key, |list: &mut List, _| {
             let count = count.min(list.len());
             out.array(2);

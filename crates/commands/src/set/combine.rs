@@ -9,7 +9,7 @@ use crate::reply::{Replied, Reply};
 
 /// Returns the sets of the request's keys from the `first`-th on, in order; a missing key is `None`.
 pub(super) fn find_sets<'c>(ctx: &'c Ctx<'_>, first: usize) -> Result<Vec<Option<&'c Set>>, CommandError> {
-    ctx.keys().skip(first).map(|key| ctx.find::<Set>(key)).collect()
+    ctx.keys_for_reading(first).map(|key| ctx.find::<Set>(key)).collect()
 }
 
 /// Visits the members common to all sets, until `visit` returns false. Iterates over the smallest set and

@@ -83,8 +83,7 @@ pub const BZMPOP: Command = Command {
 
 fn pop_one(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, end: End) -> Result<Replied, CommandError> {
     let timeout = parse_seconds(ctx, args.at(args.len() - 1))?;
-    let keys = ctx.keys();
-    match first_present(ctx, keys)? {
+    match first_present(ctx)? {
         Some(key) => pop(ctx, key, end, 1, PopReplyForm::KeyAndFlat, reply),
         None => wait(ctx, timeout, reply),
     }
@@ -93,8 +92,7 @@ fn pop_one(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, end: End) -> Res
 fn pop_several(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (end, count) = parse_multi_pop(args, 2)?;
     let timeout = parse_seconds(ctx, args.at(1))?;
-    let keys = ctx.keys();
-    match first_present(ctx, keys)? {
+    match first_present(ctx)? {
         Some(key) => pop(ctx, key, end, count, PopReplyForm::KeyAndPairs, reply),
         None => wait(ctx, timeout, reply),
     }

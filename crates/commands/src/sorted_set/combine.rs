@@ -153,7 +153,7 @@ impl<'a> Inputs<'a> {
         }
         let is_stored = count_at > 1;
         let mut sources = Vec::with_capacity(key_count);
-        for key in ctx.keys().skip(usize::from(is_stored)) {
+        for key in ctx.keys_for_reading(usize::from(is_stored)) {
             sources.push(Source { value: value_of(ctx, key)?, home: ctx.home(key), weight: 1.0 });
         }
         let mut inputs = Self { sources, aggregate: Aggregate::Sum, with_scores: false, limit: 0 };

@@ -48,12 +48,10 @@ impl End {
     }
 }
 
-/// Returns the first key that exists; it must be a sorted set.
-pub(crate) fn first_present<'k>(
-    ctx: &mut Ctx<'_>,
-    keys: impl Iterator<Item = Key<'k>>,
-) -> Result<Option<Key<'k>>, CommandError> {
-    for key in keys {
+/// Returns the request's first key that exists; it must be a sorted set.
+pub(crate) fn first_present<'a>(ctx: &mut Ctx<'a>) -> Result<Option<Key<'a>>, CommandError> {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         if ctx.find_for_write::<SortedSet>(key)?.is_some() {
             return Ok(Some(key));
         }

@@ -131,8 +131,7 @@ pub(crate) fn parse_multi_pop(args: Args<'_>, count_at: usize) -> Result<(End, u
 
 fn run_zmpop(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let (end, count) = parse_multi_pop(args, 1)?;
-    let keys = ctx.keys();
-    match first_present(ctx, keys)? {
+    match first_present(ctx)? {
         Some(key) => pop(ctx, key, end, count, PopReplyForm::KeyAndPairs, reply),
         None => Ok(reply.null_array()),
     }

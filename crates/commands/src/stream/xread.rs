@@ -116,8 +116,8 @@ struct ReadOptions<'a> {
 fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = ReadOptions::parse(args, "xread", ctx.now())?;
     let mut behind = Vec::with_capacity(options.stream_count);
-    for index in 0..options.stream_count {
-        let stream = ctx.find::<Stream>(ctx.key(index))?;
+    for (index, key) in ctx.keys_for_reading(0).enumerate() {
+        let stream = ctx.find::<Stream>(key)?;
         behind.push(match up_to_nul(options.id(args, index)) {
             b"$" => stream.map_or(StreamId::MIN, |stream| stream.last_id),
             b"+" => stream
@@ -130,8 +130,7 @@ fn read(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     }
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
-    for (index, after) in behind.iter().enumerate() {
-        let key = ctx.key(index);
+    for (key, after) in ctx.keys_for_reading(0).zip(&behind) {
         // A second lookup, which counts and is reported as a miss, as in Redis.
         let Some(stream) = ctx.find::<Stream>(key)? else { continue };
         if stream.last_entry_id().is_none_or(|last| last <= *after) {
@@ -157,8 +156,7 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     let (group, _) = options.group.ok_or(MISSING_GROUP)?;
     // `None`: entries that are new to the group.
     let mut behind = Vec::with_capacity(options.stream_count);
-    for index in 0..options.stream_count {
-        let key = ctx.key(index);
+    for (index, key) in ctx.keys_for_reading(0).enumerate() {
         if ctx.data.is_hidden(key) {
             behind.push(None);
             continue;
@@ -176,8 +174,9 @@ fn read_group(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Rep
     }
     let mut out = reply.parts();
     let mut streams = StreamsReply::new();
-    for (index, after) in behind.iter().enumerate() {
-        let key = ctx.key(index);
+    let mut keys = ctx.walk();
+    for after in &behind {
+        let Some(key) = keys.next(ctx.data) else { break };
         if !ctx.data.is_hidden(key) {
             read_one_for_group(ctx, key, *after, &options, &mut streams, &mut out)?;
         }

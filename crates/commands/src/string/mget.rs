@@ -25,9 +25,8 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let keys = ctx.keys();
-    let mut out = reply.array(keys.len());
-    for key in keys {
+    let mut out = reply.array(ctx.planned.len());
+    for key in ctx.keys_for_reading(0) {
         if ctx.write_string(key, &mut out).is_err() {
             out.null();
         }

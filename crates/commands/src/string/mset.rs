@@ -50,8 +50,11 @@ const ARGS: &[Arg] = &[Arg::block("data", &[Arg::key("key", 0), Arg::string("val
 
 fn set_all_if_absent(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     check_pairs(ctx, args)?;
-    if ctx.keys().any(|key| ctx.data.find_for_write(key).is_some()) {
-        return Ok(reply.flag(false));
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
+        if ctx.data.find_for_write(key).is_some() {
+            return Ok(reply.flag(false));
+        }
     }
     set_all(ctx, args)?;
     Ok(reply.flag(true))
@@ -59,7 +62,8 @@ fn set_all_if_absent(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Res
 
 fn set_all(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
     check_pairs(ctx, args)?;
-    for (key, value) in ctx.keys().zip(args.tail(2).iter().step_by(2)) {
+    let (mut keys, mut values) = (ctx.walk(), args.tail(2).iter().step_by(2));
+    while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
         ctx.data.set(key, NewValue::Auto(value), ExpiryChange::Clear);
         ctx.changed(EventClass::String, "set", key);
     }

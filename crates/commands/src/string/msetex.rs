@@ -57,12 +57,14 @@ const BAD_COUNT: CommandError = CommandError::new("ERR invalid numkeys value or 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = SetOptions::parse(args.tail(options_start(args)?), OptionSet::Msetex)?;
     let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
-    for key in ctx.keys() {
+    let mut keys = ctx.walk();
+    while let Some(key) = keys.next(ctx.data) {
         if !options.condition.holds(ctx, key)? {
             return Ok(reply.flag(false));
         }
     }
-    for (key, value) in ctx.keys().zip(args.tail(FIRST_KEY + 1).iter().step_by(2)) {
+    let (mut keys, mut values) = (ctx.walk(), args.tail(FIRST_KEY + 1).iter().step_by(2));
+    while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
         // Unlike in SET, also with an expiry in the past: the keys then exist until they are next accessed.
         put(ctx, key, value, expiry);
     }

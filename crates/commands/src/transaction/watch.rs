@@ -57,7 +57,10 @@ fn watch(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let mut watching = ctx.session.watching.take().unwrap_or_default();
     // A detected change is final: further keys make no difference.
     if !watching.has_changed() {
-        ctx.keys().for_each(|key| ctx.data.watch(key, &mut watching));
+        let mut keys = ctx.walk();
+        while let Some(key) = keys.next(ctx.data) {
+            ctx.data.watch(key, &mut watching);
+        }
     }
     ctx.session.watching = Some(watching);
     Ok(reply.ok())

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use base::DbIndex;
 use collections::{Guess, ProbeResult};
 use commands::context::PlannedKey;
+use commands::walk::WARM_COUNT;
 use keyspace::{AskedKeys, RequestedProbes, View};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
@@ -28,8 +29,9 @@ const ENTRIES_AHEAD: u64 = 8;
 const BUCKETS_AHEAD: u64 = 16;
 const BUCKETS_AHEAD_MIN: u64 = 8;
 
-/// Keys of one request that are asked for before it runs: more would push each other out of all caches.
-const KEYS_OF_REQUEST_MAX: u64 = 512;
+/// Keys of one request that are asked for before it runs: more would push each other out of all caches, and are asked for
+/// during the walk over them.
+const KEYS_OF_REQUEST_MAX: u64 = WARM_COUNT as u64;
 
 /// Keys that are taken note of, and so many that were passed are forgotten together.
 const ANNOUNCED_COUNT_MAX: usize = 4096;
