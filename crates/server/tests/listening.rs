@@ -124,6 +124,20 @@ fn as_many_are_counted_as_get_it_while_listeners_come_and_go_and_are_moved() {
 }
 
 #[test]
+fn a_listener_is_refused_what_only_ends_like_an_allowed_name() {
+    let server = Server::start(&[]);
+    let mut listener = server.client();
+    listener.text(&["SUBSCRIBE", "news"]);
+    for container in ["LATENCY", "SLOWLOG", "COMMANDLOG"] {
+        let words = [container, "RESET", "slow"];
+        let answer = listener.text(&words[..if container == "SLOWLOG" { 2 } else { 3 }]);
+        let name = container.to_lowercase();
+        assert!(answer.contains(&format!("Can't execute '{name}|reset'")), "{answer}");
+    }
+    assert_eq!(listener.text(&["RESET"]), "RESET");
+}
+
+#[test]
 fn moved_listeners_miss_nothing() {
     on_each_backend(&["--io-threads", "1"], |server| {
         let mut listeners: Vec<Client> = (0..6).map(|_| server.client()).collect();

@@ -26,6 +26,10 @@ const TO_UNSUBSCRIBE: &str = "O(N) where N is the number of channels to unsubscr
 const TO_UNSUBSCRIBE_PATTERNS: &str = "O(N) where N is the number of patterns to unsubscribe.";
 const TO_UNSUBSCRIBE_SHARDS: &str = "O(N) where N is the number of shard channels to unsubscribe.";
 
+/// Channels and patterns may be subscribed to in a transaction, shard channels may not.
+const SHARD_IN_TRANSACTION: CommandError =
+    CommandError::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+
 const SHARD_KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 
 /// `SUBSCRIBE channel [channel ...]`
@@ -135,6 +139,9 @@ fn subscribe(
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
+    if kind == SubscriptionKind::ShardChannel && !ctx.may_block() {
+        return Err(SHARD_IN_TRANSACTION);
+    }
     let mut out = reply.parts();
     for name in args.tail(1) {
         if !ctx.session.listens_to(kind, name) {

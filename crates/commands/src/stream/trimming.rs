@@ -56,14 +56,11 @@ pub const ARGS: &[Arg] = &[
 
 impl TrimmingOptions {
     /// Parses the option at the front of `words`, if it is one of these. Returns its number of words.
+    /// A second references word is not an option.
     pub fn parse(&mut self, words: &[&[u8]]) -> Result<Option<usize>, CommandError> {
         let [word, operands @ ..] = words else { return Ok(None) };
         if let Some(references) = References::parse(word) {
-            return if self.references.replace(references).is_some() {
-                Err(CommandError::SYNTAX)
-            } else {
-                Ok(Some(1))
-            };
+            return Ok(self.references.replace(references).is_none().then_some(1));
         }
         if operands.is_empty() {
             return Ok(None);

@@ -1,10 +1,10 @@
 //! `XDELEX` and `XACKDEL`: deletion of entries that may still be pending in groups.
 
 use collections::stream::{Stream, StreamId};
+use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::ids::parse_id;
-use super::parse_integer;
 use super::references::{self, References};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -125,8 +125,9 @@ fn parse(args: Args<'_>) -> Result<(References, Vec<StreamId>), CommandError> {
             }
             at += 1;
         } else if word.eq_token("ids") && ids.is_none() {
-            let count = parse_integer(args.get(at + 1).ok_or(CommandError::SYNTAX)?)?;
-            let count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
+            let count = parse_i64_strict(args.get(at + 1).ok_or(CommandError::SYNTAX)?);
+            let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| *count > 0);
+            let count = count.ok_or(NOT_POSITIVE)?;
             let rest = args.tail(at + 2);
             if count > rest.len() {
                 return Err(WRONG_COUNT);

@@ -10,7 +10,7 @@ use commands::context::PlannedKey;
 use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::subscriptions::SubscriptionKind;
-use commands::table::Found;
+use commands::table::{Found, NUMBERED};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
@@ -272,7 +272,9 @@ impl Executor {
 
 /// Whether a RESP2 connection may run it while it listens.
 fn is_for_listeners(found: Found) -> bool {
-    found.command.flags.contains(Flags::PUSH_REPLY) || matches!(found.command.name, "ping" | "quit" | "reset")
+    // The full name: `LATENCY RESET` and its kin are not `RESET`.
+    found.command.flags.contains(Flags::PUSH_REPLY)
+        || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")
 }
 
 /// Whether a command, or one of the transaction that it runs, writes.

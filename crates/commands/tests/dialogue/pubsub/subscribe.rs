@@ -34,6 +34,20 @@ fn answers_are_messages() {
 }
 
 #[test]
+fn shard_channels_are_refused_in_transactions() {
+    check(expect![[r#"
+        > MULTI
+        +OK
+        > SSUBSCRIBE news
+        +QUEUED
+        > SUBSCRIBE news
+        +QUEUED
+        > EXEC
+        [-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client, ["subscribe", "news", 1]]
+    "#]]);
+}
+
+#[test]
 fn answers_in_resp2() {
     check(expect![[r#"
         > SSUBSCRIBE news

@@ -498,6 +498,8 @@ fn deleting_with_regard_to_groups() {
         -ERR The `numids` parameter must match the number of arguments
         > XDELEX s IDS 0 1-1
         -ERR Number of IDs must be a positive integer
+        > XDELEX s IDS x 1-1
+        -ERR Number of IDs must be a positive integer
         > XDELEX s FOO IDS 1 1-1
         -ERR syntax error
         > XDELEX s KEEPREF DELREF IDS 1 1-1
@@ -564,8 +566,9 @@ fn trimming_with_regard_to_groups() {
         -ERR wrong number of arguments for 'xtrim' command
         > XTRIM s MAXLEN 1 LIMIT 1 ACKED
         -ERR syntax error, LIMIT cannot be used without the special ~ option
-        @differs redis-8.6 it words it in another way
         > XADD s KEEPREF ACKED 1-8 a 8
-        -ERR syntax error
+        -ERR Invalid stream ID specified as stream command argument
+        > XADD s NOMKSTREAM DELREF DELREF * a 8
+        -ERR Invalid stream ID specified as stream command argument
     "#]]);
 }

@@ -477,7 +477,7 @@ fn other_comparisons() {
         -ERR must be exactly 16 hexadecimal characters
         > SET new v IFNE a IFEQ b
         -ERR syntax error
-        @differs redis-8.6 it words it in another way
+        @differs redis-8.6 it takes NX and XX behind a comparison, but not before it
         > SET new v IFDNE a XX
         -ERR syntax error
         > SET new v IFDNE
