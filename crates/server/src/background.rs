@@ -1,12 +1,16 @@
 //! Work that nobody waits for: freeing memory, on a thread of its own that starts with the first of it.
 //!
-//! The queue is bounded by what it frees: whoever adds to it has just taken as much out of the keyspace.
+//! The queue is bounded by what it frees: whoever adds to it has just taken as much out of the keyspace. Evicted keys make room
+//! only when they are freed, so beyond [`EVICTED_SIZE_MAX`] the thread that evicts frees them itself.
 
 use std::sync::{Arc, PoisonError};
 
 use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
+
+/// Bytes of evicted keys in the queue beyond which no more of them are queued.
+const EVICTED_SIZE_MAX: u64 = 16 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -51,8 +55,12 @@ impl Background {
         }
     }
 
-    /// Frees a key that was evicted for the sake of its memory.
+    /// Frees a key that was evicted for the sake of its memory: on the calling thread if too many wait to be freed.
     pub fn free_evicted(&self, size: u64, work: Work) {
+        if self.evicted_bytes() > EVICTED_SIZE_MAX {
+            self.counts.pending.fetch_add(1, Ordering::Relaxed);
+            return self.counts.run(1, work);
+        }
         self.counts.evicted_bytes.fetch_add(size, Ordering::Relaxed);
         let counts = Arc::clone(&self.counts);
         let freed = move || {
@@ -137,5 +145,24 @@ mod tests {
         let own = std::thread::current().id();
         background.free(3, Box::new(move || done.send(std::thread::current().id()).expect("is awaited")));
         assert_ne!(finished.recv().expect("the work runs"), own);
+    }
+
+    #[test]
+    fn evicted_keys_are_freed_in_place_when_too_much_of_them_waits() {
+        let background = Background::default();
+        let (go_on, held) = mpsc::channel::<()>();
+        background.free_evicted(EVICTED_SIZE_MAX, Box::new(move || held.recv().expect("it goes on")));
+        let (done, finished) = mpsc::channel();
+        for size in [1, 7, 9] {
+            let done = done.clone();
+            let work = move || done.send((size, std::thread::current().id())).expect("is awaited");
+            background.free_evicted(size, Box::new(work));
+        }
+        let own = std::thread::current().id();
+        let in_place = [finished.try_recv(), finished.try_recv()];
+        assert_eq!(in_place, [Ok((7, own)), Ok((9, own))]);
+        assert_eq!((background.evicted_bytes(), background.pending_key_count()), (EVICTED_SIZE_MAX + 1, 2));
+        go_on.send(()).expect("it is awaited");
+        assert_ne!(finished.recv().expect("the work runs").1, own);
     }
 }
