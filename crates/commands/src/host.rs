@@ -14,6 +14,7 @@ pub use crate::connection::client::Criteria;
 use crate::error::{CommandError, up_to_nul};
 use crate::session::{Queued, Session};
 use crate::subscriptions::SubscriptionKind;
+use crate::tracking::Redirection;
 
 /// The server, as seen by commands.
 pub trait Host {
@@ -132,6 +133,9 @@ pub trait Host {
     fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
     /// Whether a connection with this ID exists.
     fn client_exists(&self, id: u64) -> bool;
+    /// Sets or clears the redirection of a connection's invalidations. A new redirection is set before pending
+    /// invalidations are delivered, and cleared after the session has changed, so that none is lost.
+    fn redirect(&self, session: &Session, redirection: Option<Redirection>);
     /// Invalidates the client-side caches of all tracking connections.
     fn invalidate_all(&self);
     /// Called after a handler changed session state that other workers may read.

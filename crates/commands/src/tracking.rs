@@ -2,6 +2,8 @@
 //!
 //! Plain data of one connection. The keyspace keeps the readers of each key; see [`Ctx::remember_reads`].
 
+use std::sync::Arc;
+
 use crate::command::Flags;
 use crate::context::Ctx;
 use crate::session::{Session, SessionFlags};
@@ -15,6 +17,17 @@ pub struct Tracking {
     pub choice: Choice,
     /// Whether `CLIENT CACHING` was called for the next command.
     pub caching: bool,
+}
+
+/// The destination of redirected invalidations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redirection {
+    /// Id of the connection that receives them.
+    pub target: u64,
+    /// Prefixes of the keys whose changes are all sent (`BCAST`).
+    pub prefixes: Vec<Arc<[u8]>>,
+    /// Omits changes by the tracking connection itself (`NOLOOP`).
+    pub skips_own: bool,
 }
 
 /// Which of the keys that a connection reads are tracked.
@@ -39,6 +52,12 @@ impl Session {
             Choice::OptIn => tracking.caching,
             Choice::OptOut => !tracking.caching,
         }
+    }
+
+    /// Whether its invalidations go to another connection.
+    #[must_use]
+    pub fn redirects(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|tracking| tracking.redirect != 0)
     }
 
     /// Whether it receives all invalidations, whatever it has read.

@@ -14,6 +14,7 @@ use commands::host::{
 use commands::session::{Queued, Session, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::NUMBERED;
+use commands::tracking::Redirection;
 use config::Config;
 use os::clock::Ticks;
 use os::{clock, process};
@@ -291,6 +292,10 @@ impl Host for ThreadHost {
 
     fn client_exists(&self, id: u64) -> bool {
         self.shared.clients.find(id).is_some()
+    }
+
+    fn redirect(&self, session: &Session, redirection: Option<Redirection>) {
+        self.shared.hub.set_redirection(session.id, redirection);
     }
 
     fn invalidate_all(&self) {

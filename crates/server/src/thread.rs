@@ -572,6 +572,9 @@ impl Thread {
             return;
         };
         self.shared.clients.remove(connection.session.id);
+        if connection.session.redirects() {
+            self.shared.hub.set_redirection(connection.session.id, None);
+        }
         if let Some(watching) = connection.session.watching.take() {
             self.executor.view.unwatch(*watching);
         }

@@ -43,7 +43,11 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     }
     let mut reply = reply.parts();
     end_listening(ctx, &mut reply);
+    let redirects = ctx.session.redirects();
     ctx.session.reset(ctx.config.requirepass.reveal().is_some());
+    if redirects {
+        ctx.host.redirect(ctx.session, None);
+    }
     ctx.host.publish(ctx.session);
     reply.set_protocol(Protocol::Resp2);
     reply.simple("RESET");

@@ -13,6 +13,7 @@ use commands::host::{
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
+use commands::tracking::Redirection;
 use config::{Config, SetCaller};
 use wire::reply::ReplyBuffer;
 
@@ -187,6 +188,8 @@ impl Host for TestHost {
     fn client_exists(&self, id: u64) -> bool {
         id == 1
     }
+
+    fn redirect(&self, _: &Session, _: Option<Redirection>) {}
 
     fn invalidate_all(&self) {}
 

@@ -7,19 +7,22 @@
 //!    it was counted first: it gets the messages with that stamp or a later one.
 //! 3. Mail is posted inside the passage, where the audiences are read. Whoever ends to listen waits, with the audience
 //!    changed, until those inside have left: all mail that it is counted for is there.
-//! 4. Nobody publishes, or tells a connection what it may not keep, while a connection changes its thread: the passage is closed.
-//! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted. Locks are taken in the order:
-//!    one of `orders`, that of the prefixes, those within names.
+//! 4. Nobody publishes, or tells a connection what it may not keep, while a connection changes its thread: the passage is
+//!    closed. That holds for every connection: others may redirect to it.
+//! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have redirections. Locks are
+//!    taken in the order: one of `orders`, that of the prefixes, those within names.
 //!
 //! Cost: who publishes waits for nobody, and writes to a cache line of its own thread; a client's `PUBLISH` also takes one
 //! lock in [`ORDER_COUNT`], so that all see the messages of a channel in one order. Events of a key are in order by
 //! the latch of its slot.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use base::limits::THREAD_COUNT_MAX;
 use commands::subscriptions::SubscriptionKind;
+use commands::tracking::Redirection;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
@@ -41,7 +44,7 @@ pub struct Hub {
     channels: Channels,
     shard_channels: Channels,
     patterns: Patterns,
-    prefixes: Mutex<Prefixes>,
+    caching: Mutex<Caching>,
     /// Number of prefixes.
     prefix_count: AtomicU32,
     /// Counts changes of audiences.
@@ -60,8 +63,14 @@ pub struct Hub {
     congested_count: AtomicU32,
 }
 
-/// Those who are told of all changes, by prefix.
-pub(super) type Prefixes = HashMap<Arc<[u8]>, Audience>;
+/// Whom changes are told beside the readers of a key.
+#[derive(Default)]
+pub(super) struct Caching {
+    /// Those who are told of all changes, by prefix.
+    pub prefixes: HashMap<Arc<[u8]>, Audience>,
+    /// Where the invalidations of connections go that redirect them, by their numbers.
+    pub redirections: BTreeMap<u64, Redirection>,
+}
 
 /// What is on its way to a thread.
 #[derive(Default)]
@@ -108,7 +117,7 @@ impl Hub {
             channels: Channels::default(),
             shard_channels: Channels::default(),
             patterns: Patterns::default(),
-            prefixes: Mutex::default(),
+            caching: Mutex::default(),
             prefix_count: AtomicU32::new(0),
             changes: AtomicU64::new(0),
             passage: Passage::new(THREAD_COUNT_MAX),
@@ -121,8 +130,17 @@ impl Hub {
         }
     }
 
-    pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Prefixes> {
-        lock(&self.prefixes)
+    pub(super) fn lock_caching(&self) -> MutexGuard<'_, Caching> {
+        lock(&self.caching)
+    }
+
+    /// Invalidations of a connection go there from now on, or not elsewhere any more.
+    pub fn set_redirection(&self, client: u64, redirection: Option<Redirection>) {
+        let redirections = &mut self.lock_caching().redirections;
+        match redirection {
+            Some(redirection) => redirections.insert(client, redirection),
+            None => redirections.remove(&client),
+        };
     }
 
     /// From now on connections can be found by their number.
@@ -179,7 +197,7 @@ impl Hub {
 
     /// A connection of a thread begins to be told of all changes under a prefix; `meanwhile` runs while nobody tells.
     pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
-        let mut prefixes = self.lock_prefixes();
+        let prefixes = &mut self.lock_caching().prefixes;
         let known = prefixes.get_key_value(prefix).map(|(shared, _)| Arc::clone(shared));
         let shared = known.unwrap_or_else(|| Arc::from(prefix));
         prefixes.entry(Arc::clone(&shared)).or_default().add(thread);
@@ -190,7 +208,7 @@ impl Hub {
 
     /// It is to be told no more; `meanwhile` runs while nobody tells.
     pub fn end_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) {
-        let mut prefixes = self.lock_prefixes();
+        let prefixes = &mut self.lock_caching().prefixes;
         let Some(audience) = prefixes.get_mut(prefix) else {
             panic!("nobody listens to what somebody leaves")
         };
@@ -211,7 +229,7 @@ impl Hub {
         to: usize,
         meanwhile: impl FnOnce(u64),
     ) {
-        let mut prefixes = self.lock_prefixes();
+        let prefixes = &mut self.lock_caching().prefixes;
         // Under the lock of the prefixes, nobody else closes it.
         let _closed = self.passage.close();
         let since = self.changes.load(Ordering::SeqCst) + 1;
@@ -370,7 +388,7 @@ impl Hub {
             SubscriptionKind::Channel => self.channels.names(),
             SubscriptionKind::ShardChannel => self.shard_channels.names(),
             SubscriptionKind::Pattern => self.patterns.names(),
-            SubscriptionKind::Prefix => self.lock_prefixes().keys().cloned().collect(),
+            SubscriptionKind::Prefix => self.lock_caching().prefixes.keys().cloned().collect(),
         }
     }
 
@@ -381,7 +399,7 @@ impl Hub {
             SubscriptionKind::Channel => self.channels.look(name, Audience::count),
             SubscriptionKind::ShardChannel => self.shard_channels.look(name, Audience::count),
             SubscriptionKind::Pattern => self.patterns.look(name, Audience::count),
-            SubscriptionKind::Prefix => self.lock_prefixes().get(name).map(Audience::count),
+            SubscriptionKind::Prefix => self.lock_caching().prefixes.get(name).map(Audience::count),
         };
         count.unwrap_or(0)
     }

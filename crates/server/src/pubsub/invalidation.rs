@@ -12,7 +12,7 @@ use commands::subscriptions::SubscriptionKind;
 use keyspace::ChangedKey;
 use wire::reply::{Protocol, ReplyBuffer};
 
-use super::hub::Hub;
+use super::hub::{Caching, Hub};
 use crate::connection::Token;
 use crate::mail::Mail;
 
@@ -25,8 +25,8 @@ pub struct Invalidation {
     pub to: Token,
     /// Who it is.
     pub client: u64,
-    /// An array of the keys, or null for all there are.
-    pub keys: Arc<[u8]>,
+    /// An array of the keys; `None`: all there are.
+    pub keys: Option<Arc<[u8]>>,
     /// Somebody else has read them, and redirects them there.
     pub is_redirected: bool,
     /// It changed them itself.
@@ -46,15 +46,15 @@ pub struct Broadcast {
 impl Invalidation {
     /// Bytes that it counts as while it is on its way.
     pub fn size(&self) -> u64 {
-        (self.keys.len() + OVERHEAD) as u64
+        (self.keys.as_ref().map_or(0, |keys| keys.len()) + OVERHEAD) as u64
     }
 
     /// Writes it to the connection it is for.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if self.is_redirected {
-            write(session, out, &self.keys, true);
+            write(session, out, self.keys.as_deref(), true);
         } else if !session.broadcasts() {
-            give(hub, session, out, &self.keys);
+            give(hub, session, out, self.keys.as_deref());
         }
     }
 }
@@ -68,30 +68,32 @@ impl Broadcast {
     /// Writes it to a connection that listens to the prefix.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if !session.flags.contains(SessionFlags::TRACKING_NOLOOP) {
-            return give(hub, session, out, &self.keys);
+            return give(hub, session, out, Some(&self.keys));
         }
-        let others = self.changed.iter().filter(|(_, by)| *by != session.id);
-        let others: Vec<&[u8]> = others.map(|(key, _)| &key[..]).collect();
+        let others = self.of_others(session.id);
         if !others.is_empty() {
-            give(hub, session, out, &array_of(&others));
+            give(hub, session, out, Some(&array_of(&others)));
         }
+    }
+
+    /// The keys that others than this connection have changed.
+    fn of_others(&self, client: u64) -> Vec<&[u8]> {
+        self.changed.iter().filter(|(_, by)| *by != client).map(|(key, _)| &key[..]).collect()
     }
 }
 
 /// Tells a connection that everything it keeps is not valid any more.
 pub fn give_all(hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
-    let mut null = Vec::new();
-    ReplyBuffer::new(&mut null, session.protocol).null();
-    give(hub, session, out, &null);
+    give(hub, session, out, None);
 }
 
-/// Tells a connection that caches, or whom it redirects to.
-fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: &[u8]) {
+/// Tells a connection that caches, or that whom it redirects to is gone. If that is there, it was told by who made the change.
+fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>) {
     let Some(tracking) = &session.tracking else { return };
     let redirect = tracking.redirect;
     if redirect == 0 {
         write(session, out, keys, false);
-    } else if !hub.redirect(redirect, keys) {
+    } else if hub.clients().and_then(|clients| clients.find(redirect)).is_none() {
         session.flags.insert(SessionFlags::BROKEN_REDIRECT);
         if session.protocol == Protocol::Resp3 {
             let mut out = ReplyBuffer::new(out, Protocol::Resp3);
@@ -104,7 +106,7 @@ fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: &[u8]) {
 
 /// Writes keys to a connection: in RESP3 a push. RESP2 has nothing of the kind but messages, for those who listen and
 /// whom others redirect to.
-fn write(session: &Session, out: &mut Vec<u8>, keys: &[u8], is_redirected: bool) {
+fn write(session: &Session, out: &mut Vec<u8>, keys: Option<&[u8]>, is_redirected: bool) {
     let mut out = ReplyBuffer::new(out, session.protocol);
     if session.protocol == Protocol::Resp3 {
         out.push(2);
@@ -116,7 +118,10 @@ fn write(session: &Session, out: &mut Vec<u8>, keys: &[u8], is_redirected: bool)
     } else {
         return;
     }
-    out.raw(keys);
+    match keys {
+        Some(keys) => out.raw(keys),
+        None => out.null(),
+    }
 }
 
 fn array_of(keys: &[&[u8]]) -> Vec<u8> {
@@ -154,7 +159,7 @@ impl Hub {
                 Invalidation {
                     to: to.place(),
                     client: to.id,
-                    keys: Arc::clone(&keys),
+                    keys: Some(Arc::clone(&keys)),
                     is_redirected,
                     is_own_change: *client == by && !is_redirected,
                 },
@@ -178,20 +183,13 @@ impl Hub {
         }
     }
 
-    /// Sends keys to the connection that another one redirects to. `false`: it is gone.
-    fn redirect(&self, client: u64, keys: &[u8]) -> bool {
-        let Some(record) = self.clients().and_then(|clients| clients.find(client)) else { return false };
-        self.send_invalidation(
-            None,
-            Invalidation {
-                to: record.place(),
-                client,
-                keys: keys.into(),
-                is_redirected: true,
-                is_own_change: false,
-            },
-        );
-        true
+    /// Sends keys, or that all have changed, to the connection that another one redirects to, which keeps its thread meanwhile.
+    fn redirect(&self, _caching: &Caching, target: u64, keys: Option<Arc<[u8]>>) {
+        // One that is gone is missed where those are who redirect to it.
+        let Some(record) = self.clients().and_then(|clients| clients.find(target)) else { return };
+        let to = record.place();
+        let (is_redirected, is_own_change) = (true, false);
+        self.send_invalidation(None, Invalidation { to, client: target, keys, is_redirected, is_own_change });
     }
 
     /// Sends one after the connection that was not where it was thought to be; drops it if that is gone.
@@ -206,10 +204,14 @@ impl Hub {
     /// Tells all connections that cache that nothing is valid any more.
     pub fn invalidate_all(&self) {
         // A connection on its way from one thread to another is posted under this lock, too: it can't miss it.
-        let _prefixes = self.lock_prefixes();
+        let caching = self.lock_caching();
         for thread in self.workers().occupied() {
             self.workers().post(thread, Mail::InvalidatedAll);
         }
+        caching
+            .redirections
+            .values()
+            .for_each(|redirection| self.redirect(&caching, redirection.target, None));
     }
 
     /// Tells those who are told of all changes what has changed in a turn.
@@ -217,8 +219,8 @@ impl Hub {
         // Whoever changed a key last counts.
         let keys: BTreeMap<Arc<[u8]>, u64> =
             changed.drain(..).map(|changed| (Arc::from(changed.key), changed.by)).collect();
-        let prefixes = self.lock_prefixes();
-        let mut names: Vec<&Arc<[u8]>> = prefixes.keys().collect();
+        let caching = self.lock_caching();
+        let mut names: Vec<&Arc<[u8]>> = caching.prefixes.keys().collect();
         names.sort_unstable();
         for prefix in names {
             let changed: Vec<(Arc<[u8]>, u64)> = keys
@@ -231,20 +233,43 @@ impl Hub {
             }
             let all: Vec<&[u8]> = changed.iter().map(|(key, _)| &key[..]).collect();
             let broadcast = Arc::new(Broadcast { prefix: Arc::clone(prefix), keys: array_of(&all), changed });
-            for thread in prefixes[prefix].threads() {
+            for thread in caching.prefixes[prefix].threads() {
                 self.expect(None, thread, broadcast.size());
                 self.workers().post(thread, Mail::Broadcast(Arc::clone(&broadcast)));
             }
+            self.redirect_broadcast(&caching, &broadcast);
+        }
+    }
+
+    /// The same for those who redirect to others: these are told by the thread that made the changes, before its replies leave.
+    fn redirect_broadcast(&self, caching: &Caching, broadcast: &Broadcast) {
+        let mut all = None;
+        for (client, redirection) in &caching.redirections {
+            if redirection.prefixes.binary_search(&broadcast.prefix).is_err() {
+                continue;
+            }
+            let keys: Arc<[u8]> = if redirection.skips_own {
+                let others = broadcast.of_others(*client);
+                if others.is_empty() {
+                    continue;
+                }
+                array_of(&others).into()
+            } else {
+                Arc::clone(all.get_or_insert_with(|| broadcast.keys.as_slice().into()))
+            };
+            self.redirect(caching, redirection.target, Some(keys));
         }
     }
 
     /// Whether a thread that is told of all changes under some prefix has too much on its way to it.
     pub fn are_prefixes_congested(&self) -> bool {
-        let prefixes = self.lock_prefixes();
-        prefixes
-            .values()
-            .flat_map(|audience| audience.threads())
-            .any(|thread| self.is_thread_congested(thread))
+        let caching = self.lock_caching();
+        let targets = caching.redirections.values().filter(|redirection| !redirection.prefixes.is_empty());
+        let place =
+            |id: u64| self.clients().and_then(|clients| clients.find(id)).map(|record| record.place());
+        let targets = targets.filter_map(|redirection| Some(place(redirection.target)?.thread()));
+        let listeners = caching.prefixes.values().flat_map(|audience| audience.threads());
+        listeners.chain(targets).any(|thread| self.is_thread_congested(thread))
     }
 
     /// Number of prefixes that somebody is told the changes of.
@@ -293,11 +318,11 @@ mod tests {
     #[test]
     fn resp2_is_told_by_redirection_only() {
         let (mut session, mut out) = (session(Protocol::Resp2), Vec::new());
-        write(&session, &mut out, b"_", false);
-        write(&session, &mut out, b"_", true);
+        write(&session, &mut out, Some(b"_"), false);
+        write(&session, &mut out, Some(b"_"), true);
         assert!(out.is_empty());
         session.flags.insert(SessionFlags::LISTENING);
-        write(&session, &mut out, b"$-1\r\n", true);
+        write(&session, &mut out, None, true);
         assert_eq!(out, b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n$-1\r\n");
     }
 

@@ -323,13 +323,9 @@ impl LocalSubscriptions {
     }
 
     /// A connection leaves for another thread. It is given what was published until now; `leave` posts it there, and runs
-    /// while nobody publishes: what is published later comes behind it.
+    /// while nobody publishes: what is published later comes behind it. What others redirect to it comes to any connection.
     pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
-        let session = &connection.session;
-        if session.subscriptions.is_none() && session.tracking.is_none() {
-            return leave(connection);
-        }
-        let token = connection.token;
+        let (session, token) = (&connection.session, connection.token);
         let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
             .iter()
             .flat_map(|kind| session.names_of(*kind).into_iter().map(|name| (*kind, name)))

@@ -40,38 +40,68 @@ fn write(world: &World, name: &str, key: usize, mut random: Random) {
     }
 }
 
+/// A connection that reads, with the one that is told what may not be kept, if that is another one.
+struct Reader {
+    reading: Connection,
+    target: Option<Connection>,
+}
+
+impl Reader {
+    fn open(world: &World, name: &str, by_prefix: bool, redirects: bool) -> Self {
+        let open = |name: &str| {
+            let mut connection = Connection::open(world.address, name);
+            connection.call(&["HELLO", "3"]);
+            connection
+        };
+        let (mut reading, mut target) = (open(name), redirects.then(|| open(&format!("{name}'s target"))));
+        let mut tracking = vec!["CLIENT", "TRACKING", "ON"];
+        if by_prefix {
+            tracking.extend(["BCAST", "PREFIX", "cached:"]);
+        }
+        let id = target.as_mut().map(|target| target.number(&["CLIENT", "ID"]).to_string());
+        if let Some(id) = &id {
+            tracking.extend(["REDIRECT", id]);
+        }
+        reading.expect_ok(&tracking);
+        Self { reading, target }
+    }
+
+    /// The connection that is told.
+    fn told(&mut self) -> &mut Connection {
+        self.target.as_mut().unwrap_or(&mut self.reading)
+    }
+}
+
 fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
-    let tracking: &[&str] = if by_prefix {
-        &["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "cached:"]
-    } else {
-        &["CLIENT", "TRACKING", "ON"]
-    };
-    let open = || {
-        let mut connection = Connection::open(world.address, name);
-        connection.call(&["HELLO", "3"]);
-        connection.expect_ok(tracking);
-        connection
-    };
-    let mut connection = open();
+    let redirects = random.chance(50);
+    let mut reader = Reader::open(world, name, by_prefix, redirects);
     let mut cache: BTreeMap<usize, i64> = BTreeMap::new();
     // About as long as the writers write.
     let request_count = world.plan.request_count * if world.plan.race.is_some() { 5 } else { 1 };
     for _ in 0..request_count {
         // A new connection is placed on a thread with few connections; existing ones stay together.
         if world.plan.race.is_some() && random.chance(10) {
-            connection = open();
+            reader = Reader::open(world, name, by_prefix, redirects);
             cache.clear();
         }
         let key = random.below(KEY_COUNT);
         let known = lock(&world.acknowledged).clone();
         let is_cached = cache.contains_key(&key);
-        let reply = if is_cached {
-            connection.call(&["PING"])
-        } else {
-            connection.call(&["GET", &format!("cached:{key}")])
-        };
+        let mut read = None;
+        if !is_cached {
+            let reply = reader.reading.call(&["GET", &format!("cached:{key}")]);
+            let value = text_of(&reply).map_or(0, |text| text.parse().expect("a value is a number"));
+            read = Some((key, value));
+        }
+        // The target may receive a later invalidation before this reply is applied.
+        if redirects {
+            cache.extend(read.take());
+        }
+        if is_cached || redirects {
+            reader.told().call(&["PING"]);
+        }
         // Pushes received before the reply were sent before it, so they are applied first.
-        while let Some(push) = connection.next_push() {
+        while let Some(push) = reader.told().next_push() {
             forget(&mut cache, &push);
         }
         for (key, acknowledged) in known {
@@ -81,10 +111,7 @@ fn read(world: &World, name: &str, by_prefix: bool, mut random: Random) {
                 "{name}: {cached} is cached for {key}, but {acknowledged} is acknowledged"
             );
         }
-        if !is_cached {
-            let value = text_of(&reply).map_or(0, |text| text.parse().expect("a value is a number"));
-            cache.insert(key, value);
-        }
+        cache.extend(read);
     }
 }
 

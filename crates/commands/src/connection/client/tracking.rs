@@ -1,5 +1,7 @@
 //! Client-side caching: the tracking subcommands of `CLIENT`.
 
+use std::sync::Arc;
+
 use wire::number::parse_i64_strict;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
@@ -12,7 +14,7 @@ use crate::error::{CommandError, up_to_nul};
 use crate::reply::{Replied, Reply};
 use crate::session::{Session, SessionFlags};
 use crate::subscriptions::SubscriptionKind;
-use crate::tracking::{Choice, Tracking};
+use crate::tracking::{Choice, Redirection, Tracking};
 use crate::word::Word;
 
 const ON_OFF: Arg = Arg::one_of("status", &[Arg::word("on", "ON"), Arg::word("off", "OFF")]);
@@ -124,6 +126,22 @@ impl<'a> TrackingOptions<'a> {
         Ok(options)
     }
 
+    /// The prefixes that are given, or all keys.
+    fn prefixes(&self) -> &[&'a [u8]] {
+        if self.bcast && self.prefixes.is_empty() { &[b""] } else { &self.prefixes }
+    }
+
+    /// Where the invalidations of a connection are to go, if not to itself.
+    fn redirection(&self, session: &Session) -> Option<Redirection> {
+        let given = self.prefixes().iter().map(|prefix| Arc::from(*prefix));
+        let mut prefixes: Vec<Arc<[u8]>> =
+            session.names_of(SubscriptionKind::Prefix).into_iter().chain(given).collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        let (target, skips_own) = (self.redirect, self.no_loop);
+        (target != 0).then_some(Redirection { target, prefixes, skips_own })
+    }
+
     /// Rejects options that conflict with each other or with the current state of the connection.
     fn check(&self, session: &Session) -> Result<(), CommandError> {
         let choice = session.tracking.as_ref().map(|tracking| tracking.choice);
@@ -179,6 +197,11 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     if is_on {
         options.check(ctx.session)?;
     }
+    let redirection = if is_on { options.redirection(ctx.session) } else { None };
+    let ends_redirection = redirection.is_none() && ctx.session.redirects();
+    if redirection.is_some() {
+        ctx.host.redirect(ctx.session, redirection);
+    }
     let mut out = reply.parts();
     // Invalidations up to now are delivered according to the previous state.
     ctx.host.catch_up(ctx.session, &mut out);
@@ -186,6 +209,9 @@ fn track(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
         begin(ctx, &options);
     } else {
         end(ctx, &mut out);
+    }
+    if ends_redirection {
+        ctx.host.redirect(ctx.session, None);
     }
     ctx.host.publish(ctx.session);
     out.ok();
@@ -205,9 +231,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
     ctx.session.flags.set(SessionFlags::TRACKING_BCAST, options.bcast);
     ctx.session.flags.set(SessionFlags::TRACKING_NOLOOP, options.no_loop);
     if options.bcast {
-        let everything: &[&[u8]] = &[b""];
-        let prefixes = if options.prefixes.is_empty() { everything } else { &options.prefixes };
-        for prefix in prefixes {
+        for prefix in options.prefixes() {
             if !ctx.session.listens_to(SubscriptionKind::Prefix, prefix) {
                 ctx.host.listen(ctx.session, SubscriptionKind::Prefix, prefix);
             }
