@@ -15,7 +15,7 @@ use crate::connection::Token;
 use crate::mail::{Mail, UnblockReply};
 use crate::registry::{
     BLOCKED_BY_PAUSE, BLOCKED_BY_SHUTDOWN, BLOCKED_FOR_KEYS, BLOCKED_FOR_REPLICAS, BLOCKED_WITH_TIMEOUT,
-    ClientRecord,
+    ClientRecord, Share,
 };
 use crate::shared::Shared;
 
@@ -115,12 +115,15 @@ pub fn publish(record: &ClientRecord, session: &Session) {
     record.multi_bytes.set(session.multi.as_ref().map_or(0, |queue| queue.size() as u64));
     record.last_command.set(session.last_command.map_or(0, |id| u64::from(id.0) + 1));
     record.command_count.set(session.command_count);
-    record.watch_count.set(session.watching.as_ref().map_or(0, |watching| watching.len() as u64));
+    let watch_count = session.watching.as_ref().map_or(0, |watching| watching.len() as u64);
+    record.watch_count.set(watch_count);
     record.redirect.set(session.tracking.as_ref().map_or(0, |tracking| tracking.redirect));
     for kind in SUBSCRIPTION_KINDS {
         record.name_counts[kind as usize].set(session.name_count(kind) as u64);
     }
-    record.blocked.set(session.blocked.as_ref().map_or(0, blocked_number));
+    let blocked = session.blocked.as_ref().map_or(0, blocked_number);
+    record.blocked.set(blocked);
+    record.publish_share(Share::new(blocked, session.flags, watch_count));
 }
 
 fn blocked_number(blocked: &Blocked) -> u64 {

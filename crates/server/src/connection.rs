@@ -17,6 +17,7 @@ use crate::mail::UnblockReply;
 use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
+use crate::statistics::ThreadStatistics;
 
 /// Buffers smaller than this are not counted, in bytes: they come and go with each request.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
@@ -308,18 +309,22 @@ impl Connection {
     }
 
     /// Publishes what others may read of its buffers.
-    pub fn publish_buffers(&self) {
+    pub fn publish_buffers(&self, statistics: &ThreadStatistics) {
         let record = &self.record;
-        record.query_bytes.set((self.query.len() - self.parsed_size()) as u64);
+        let query_size = (self.query.len() - self.parsed_size()) as u64;
+        record.query_bytes.set(query_size);
+        statistics.input_buffer_max.note(query_size);
         record.query_free_bytes.set((self.query_capacity() - self.query.len()) as u64);
         record.reply_buffer_bytes.set(self.reply_buffer.size() as u64);
         record.reply_buffer_peak.set(self.reply_buffer.peak() as u64);
-        self.publish_output();
+        self.publish_output(statistics);
     }
 
     /// Publishes what others may read of its output, and of its memory.
-    pub fn publish_output(&self) {
-        self.record.output_bytes.set(counted(self.pending));
+    pub fn publish_output(&self, statistics: &ThreadStatistics) {
+        let output_size = counted(self.pending);
+        self.record.output_bytes.set(output_size);
+        statistics.output_buffer_max.note(output_size);
         self.record.memory_bytes.set(self.record.memory_charge.value());
     }
 }

@@ -8,13 +8,12 @@ mod text;
 pub use figures::histogram;
 
 use commands::identity;
-use commands::session::SessionFlags;
 use commands::word::Word;
 use os::clock::Uptime;
 use os::{clock, process};
 
-use crate::registry::BLOCKED_WITH_TIMEOUT;
 use crate::shared::{GlobalFlags, Shared};
+use crate::statistics::{RecentMax, ThreadStatistics};
 use text::{Figure, Human, Hundredths, Text};
 
 type Write1 = fn(&mut Text, &Shared);
@@ -118,43 +117,12 @@ fn server(text: &mut Text, shared: &Shared) {
     }
 }
 
-/// What `INFO` shows of all connections together.
-#[derive(Default)]
-struct ClientFigures {
-    count: u64,
-    input_bytes_max: u64,
-    output_bytes_max: u64,
-    blocked: u64,
-    tracking: u64,
-    listening: u64,
-    watching: u64,
-    with_timeout: u64,
-    watched_keys: u64,
-}
-
-impl ClientFigures {
-    fn of(shared: &Shared) -> Self {
-        let mut all = Self::default();
-        shared.clients.for_each(|record| {
-            let flags = record.session_flags();
-            let (blocked, watched) = (record.blocked.value(), record.watch_count.value());
-            all.count += 1;
-            all.input_bytes_max = all.input_bytes_max.max(record.query_bytes.value());
-            all.output_bytes_max = all.output_bytes_max.max(record.output_bytes.value());
-            all.blocked += u64::from(blocked != 0);
-            all.tracking += u64::from(flags.contains(SessionFlags::TRACKING));
-            all.listening += u64::from(flags.contains(SessionFlags::LISTENING));
-            all.watching += u64::from(watched != 0);
-            all.with_timeout += u64::from(blocked & BLOCKED_WITH_TIMEOUT != 0);
-            all.watched_keys += watched;
-        });
-        all
-    }
-}
-
 fn clients(text: &mut Text, shared: &Shared) {
     let config = shared.config.load();
-    let clients = ClientFigures::of(shared);
+    let sums = shared.clients.sums();
+    let largest = |of: fn(&ThreadStatistics) -> &RecentMax| {
+        shared.statistics.threads().map(|(_, thread)| of(thread).value()).max().unwrap_or(0)
+    };
     let global_flags = shared.global_flags.load();
     let left_ms = shared.pause.until().ms_since(Uptime::now());
     let actions = match global_flags {
@@ -166,17 +134,17 @@ fn clients(text: &mut Text, shared: &Shared) {
     let is_paused = actions != "none";
     text.section("Clients");
     text.lines(&[
-        ("connected_clients", &clients.count),
+        ("connected_clients", &shared.clients.len()),
         ("cluster_connections", &0),
         ("maxclients", &config.maxclients),
-        ("client_recent_max_input_buffer", &clients.input_bytes_max),
-        ("client_recent_max_output_buffer", &clients.output_bytes_max),
-        ("blocked_clients", &clients.blocked),
-        ("tracking_clients", &clients.tracking),
-        ("pubsub_clients", &clients.listening),
-        ("watching_clients", &clients.watching),
-        ("clients_in_timeout_table", &clients.with_timeout),
-        ("total_watched_keys", &clients.watched_keys),
+        ("client_recent_max_input_buffer", &largest(|thread| &thread.input_buffer_max)),
+        ("client_recent_max_output_buffer", &largest(|thread| &thread.output_buffer_max)),
+        ("blocked_clients", &sums.blocked()),
+        ("tracking_clients", &sums.tracking()),
+        ("pubsub_clients", &sums.listening()),
+        ("watching_clients", &sums.watching()),
+        ("clients_in_timeout_table", &sums.with_timeout()),
+        ("total_watched_keys", &sums.watched_keys()),
         ("total_blocking_keys", &shared.keyspace.counters.sum(|counters| &counters.waited_keys)),
         (
             "total_blocking_keys_on_nokey",

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use commands::session::SessionFlags;
 use commands::subscriptions::SUBSCRIPTION_KIND_COUNT;
 use keyspace::Waiter;
 use os::clock::Uptime;
 use sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use sync::{MemoryCharge, ThreadCounter};
-use sync::{Mutex, MutexGuard};
+use sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::connection::Token;
 
@@ -32,9 +33,25 @@ const SHARD_COUNT: usize = 16;
 #[derive(Default)]
 pub struct Registry {
     shards: [Mutex<BTreeMap<u64, Arc<ClientRecord>>>; SHARD_COUNT],
+    sums: Arc<ClientSums>,
     last_id: AtomicU64,
     count: AtomicU64,
 }
+
+/// Sums over all connections, which follow as each publishes its [`Share`]. A sum may be off by what is being added just now.
+#[derive(Default)]
+pub struct ClientSums {
+    blocked: AtomicI64,
+    with_timeout: AtomicI64,
+    tracking: AtomicI64,
+    listening: AtomicI64,
+    watching: AtomicI64,
+    watched_keys: AtomicI64,
+}
+
+/// What one connection adds to the sums, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(u64);
 
 /// What everybody can read of a connection.
 pub struct ClientRecord {
@@ -98,6 +115,10 @@ pub struct ClientRecord {
     pub sent_bytes: ThreadCounter,
     /// Commands executed.
     pub command_count: ThreadCounter,
+    /// What the sums have of it, as [`Share`].
+    share: AtomicU64,
+    /// Where it is counted, once it is in the list.
+    sums: OnceLock<Arc<ClientSums>>,
     texts: Mutex<ClientTexts>,
     waiter: Mutex<Option<Arc<Waiter>>>,
 }
@@ -150,6 +171,8 @@ impl ClientRecord {
             received_bytes: ThreadCounter::default(),
             sent_bytes: ThreadCounter::default(),
             command_count: ThreadCounter::default(),
+            share: AtomicU64::new(Share::NOTHING.0),
+            sums: OnceLock::new(),
             waiter: Mutex::new(None),
             texts: Mutex::new(ClientTexts { user: "default".to_owned(), ..ClientTexts::default() }),
         }
@@ -171,11 +194,121 @@ impl ClientRecord {
         *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = waiter;
     }
 
+    /// Makes the sums over all connections follow, unless it is removed from the list, or not in it yet.
+    #[inline]
+    pub fn publish_share(&self, share: Share) {
+        if self.share.load(Relaxed) != share.0 {
+            self.change_share(share);
+        }
+    }
+
+    #[cold]
+    fn change_share(&self, share: Share) {
+        let Some(sums) = self.sums.get() else { return };
+        let change = |before| (before != Share::REMOVED.0).then_some(share.0);
+        if let Ok(before) = self.share.fetch_update(Relaxed, Relaxed, change) {
+            sums.change(Share(before), share);
+        }
+    }
+
     /// Where it is served.
     #[must_use]
     pub fn place(&self) -> Token {
         Token(self.token.value())
     }
+}
+
+impl Share {
+    const NOTHING: Self = Self(0);
+    /// Adds nothing, and never will again.
+    const REMOVED: Self = Self(u64::MAX);
+
+    const BLOCKED: u64 = 1;
+    const WITH_TIMEOUT: u64 = 2;
+    const TRACKING: u64 = 4;
+    const LISTENING: u64 = 8;
+    /// Above these, the number of keys watched.
+    const FLAG_BITS: u32 = 4;
+
+    /// Of a connection that waits for this reason (0: none), as the numbers above, with this switched on.
+    #[must_use]
+    #[inline]
+    pub fn new(blocked: u64, flags: SessionFlags, watched_keys: u64) -> Self {
+        let bit = |is_set, bit| if is_set { bit } else { 0 };
+        Self(
+            bit(blocked != 0, Self::BLOCKED)
+                | bit(blocked & BLOCKED_WITH_TIMEOUT != 0, Self::WITH_TIMEOUT)
+                | bit(flags.contains(SessionFlags::TRACKING), Self::TRACKING)
+                | bit(flags.contains(SessionFlags::LISTENING), Self::LISTENING)
+                | watched_keys << Self::FLAG_BITS,
+        )
+    }
+
+    fn has(self, bit: u64) -> i64 {
+        i64::from(self.0 & bit != 0)
+    }
+
+    fn watched_keys(self) -> i64 {
+        (self.0 >> Self::FLAG_BITS) as i64
+    }
+}
+
+impl ClientSums {
+    fn change(&self, before: Share, after: Share) {
+        let change = |sum: &AtomicI64, of: &dyn Fn(Share) -> i64| {
+            let change = of(after) - of(before);
+            if change != 0 {
+                sum.fetch_add(change, Relaxed);
+            }
+        };
+        change(&self.blocked, &|share| share.has(Share::BLOCKED));
+        change(&self.with_timeout, &|share| share.has(Share::WITH_TIMEOUT));
+        change(&self.tracking, &|share| share.has(Share::TRACKING));
+        change(&self.listening, &|share| share.has(Share::LISTENING));
+        change(&self.watching, &|share| i64::from(share.watched_keys() > 0));
+        change(&self.watched_keys, &|share| share.watched_keys());
+    }
+
+    /// Connections that wait.
+    #[must_use]
+    pub fn blocked(&self) -> i64 {
+        read(&self.blocked)
+    }
+
+    /// Those of them whose wait has an end.
+    #[must_use]
+    pub fn with_timeout(&self) -> i64 {
+        read(&self.with_timeout)
+    }
+
+    /// Connections that are told of changes of what they have read.
+    #[must_use]
+    pub fn tracking(&self) -> i64 {
+        read(&self.tracking)
+    }
+
+    /// Connections in the mode for listening.
+    #[must_use]
+    pub fn listening(&self) -> i64 {
+        read(&self.listening)
+    }
+
+    /// Connections that watch keys.
+    #[must_use]
+    pub fn watching(&self) -> i64 {
+        read(&self.watching)
+    }
+
+    /// The keys that they watch.
+    #[must_use]
+    pub fn watched_keys(&self) -> i64 {
+        read(&self.watched_keys)
+    }
+}
+
+/// What is taken away may be counted before what was added.
+fn read(sum: &AtomicI64) -> i64 {
+    sum.load(Relaxed).max(0)
 }
 
 impl Registry {
@@ -186,6 +319,7 @@ impl Registry {
 
     /// Adds a connection.
     pub fn insert(&self, record: &Arc<ClientRecord>) {
+        record.sums.get_or_init(|| Arc::clone(&self.sums));
         self.shard(record.id).insert(record.id, Arc::clone(record));
         self.count.fetch_add(1, Relaxed);
     }
@@ -193,11 +327,17 @@ impl Registry {
     /// Removes a connection.
     /// Whether it was there.
     pub fn remove(&self, id: u64) -> bool {
-        let was_there = self.shard(id).remove(&id).is_some();
-        if was_there {
-            self.count.fetch_sub(1, Relaxed);
-        }
-        was_there
+        let Some(record) = self.shard(id).remove(&id) else { return false };
+        self.count.fetch_sub(1, Relaxed);
+        let before = record.share.swap(Share::REMOVED.0, Relaxed);
+        self.sums.change(Share(before), Share::NOTHING);
+        true
+    }
+
+    /// Sums over all connections.
+    #[must_use]
+    pub fn sums(&self) -> &ClientSums {
+        &self.sums
     }
 
     /// Number of connections.
@@ -222,14 +362,37 @@ impl Registry {
         all
     }
 
-    /// Calls `look` with each connection, in no order. Others can't come or go meanwhile, so it is to be brief.
-    pub fn for_each(&self, mut look: impl FnMut(&ClientRecord)) {
-        for shard in 0..SHARD_COUNT as u64 {
-            self.shard(shard).values().for_each(|record| look(record));
-        }
-    }
-
     fn shard(&self, id: u64) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientRecord>>> {
         self.shards[id as usize % SHARD_COUNT].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_follow_what_connections_publish_until_they_are_removed() {
+        let registry = Registry::default();
+        let records = [1, 2].map(|id| Arc::new(ClientRecord::new(id, String::new(), String::new(), 3, 0)));
+        records.iter().for_each(|record| registry.insert(record));
+        let figures = || {
+            let sums = registry.sums();
+            let waiting = [sums.blocked(), sums.with_timeout()];
+            (waiting, [sums.tracking(), sums.listening()], [sums.watching(), sums.watched_keys()])
+        };
+        records[0].publish_share(Share::new(
+            BLOCKED_FOR_KEYS + BLOCKED_WITH_TIMEOUT,
+            SessionFlags::TRACKING,
+            3,
+        ));
+        records[1].publish_share(Share::new(BLOCKED_BY_PAUSE, SessionFlags::LISTENING, 2));
+        assert_eq!(figures(), ([2, 1], [1, 1], [2, 5]));
+        records[1].publish_share(Share::new(0, SessionFlags::empty(), 4));
+        assert_eq!(figures(), ([1, 1], [1, 0], [2, 7]));
+        assert!(registry.remove(1) && !registry.remove(1));
+        // Its thread may hear of it later.
+        records[0].publish_share(Share::new(BLOCKED_FOR_KEYS, SessionFlags::TRACKING, 1));
+        assert_eq!(figures(), ([0, 0], [0, 0], [1, 4]));
     }
 }

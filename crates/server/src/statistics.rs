@@ -31,6 +31,10 @@ pub struct ThreadStatistics {
     pub in_hand_bytes: ThreadCounter,
     /// Bytes of memory of connections that are being closed: the sum over all threads is right, and wraps.
     pub leaving_bytes: ThreadCounter,
+    /// The most bytes of input that waited, and of output, of one connection of late.
+    pub input_buffer_max: RecentMax,
+    /// See above.
+    pub output_buffer_max: RecentMax,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
     /// Bytes of memory of connections, as counted here: the sum over all threads is right, and wraps.
@@ -72,6 +76,35 @@ pub struct ThreadStatistics {
     /// Whether durations are noted; 0: they are not.
     pub tracks_latency: ThreadCounter,
     commands: Box<[OnceLock<Box<CommandStatistics>>]>,
+}
+
+/// The largest of the numbers that a thread has noted of late: since the last period began. Written by that thread only.
+#[derive(Default)]
+pub struct RecentMax {
+    now: ThreadCounter,
+    before: ThreadCounter,
+}
+
+impl RecentMax {
+    /// Takes a number into account.
+    #[inline]
+    pub fn note(&self, number: u64) {
+        if number > self.now.value() {
+            self.now.set(number);
+        }
+    }
+
+    /// A period ends: what lasts has been noted in it, and is noted in the next one again.
+    pub fn end_period(&self) {
+        self.before.set(self.now.value());
+        self.now.set(0);
+    }
+
+    /// The largest of this period and the last one.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.now.value().max(self.before.value())
+    }
 }
 
 /// One thread's counters of one command.
@@ -150,6 +183,8 @@ impl ThreadStatistics {
             unsent_bytes: ThreadCounter::new(),
             in_hand_bytes: ThreadCounter::new(),
             leaving_bytes: ThreadCounter::new(),
+            input_buffer_max: RecentMax::default(),
+            output_buffer_max: RecentMax::default(),
             turns: ThreadCounter::new(),
             client_memory: ThreadCounter::new(),
             cron_ns: ThreadCounter::new(),
@@ -276,6 +311,19 @@ impl Default for Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recent_maximum_lasts_for_a_period_and_the_rest_of_its_own() {
+        let recent = RecentMax::default();
+        recent.note(7);
+        recent.note(5);
+        assert_eq!(recent.value(), 7);
+        recent.end_period();
+        recent.note(3);
+        assert_eq!(recent.value(), 7);
+        recent.end_period();
+        assert_eq!(recent.value(), 3);
+    }
 
     #[test]
     fn buckets_are_ordered_and_hold_what_they_say() {

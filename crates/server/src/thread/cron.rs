@@ -243,6 +243,10 @@ impl Thread {
         for token in all {
             self.take_note(token);
         }
+        if self.cron.client == 0 {
+            self.statistics.input_buffer_max.end_period();
+            self.statistics.output_buffer_max.end_period();
+        }
         for (token, pending) in behind {
             self.check_output_size(token, pending);
         }

@@ -33,12 +33,13 @@ impl Thread {
         connection.publish_session();
         self.statistics.client_memory.add(connection.weigh());
         if self.executor.client_memory_max == u64::MAX {
-            connection.publish_buffers();
+            connection.publish_buffers(self.statistics);
             return;
         }
         self.evict_clients();
+        let statistics = self.statistics;
         if let Some(connection) = self.connection(token) {
-            connection.publish_buffers();
+            connection.publish_buffers(statistics);
         }
     }
 
@@ -56,12 +57,13 @@ impl Thread {
         }
         self.statistics.client_memory.add(grown);
         if self.executor.client_memory_max == u64::MAX {
-            connection.publish_output();
+            connection.publish_output(self.statistics);
             return;
         }
         self.evict_clients();
+        let statistics = self.statistics;
         if let Some(connection) = self.connection(token) {
-            connection.publish_output();
+            connection.publish_output(statistics);
         }
     }
 
