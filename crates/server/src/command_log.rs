@@ -37,9 +37,45 @@ struct Log {
     next_id: u64,
 }
 
+/// From where on a command is looked at more closely: what [`is_wanted`] goes by, in the units of [`Cost`].
+#[derive(Clone, Copy)]
+pub struct Thresholds {
+    /// The smallest duration that anybody asks for.
+    pub ns: u64,
+    reply_size: usize,
+    request_size: usize,
+}
+
+impl Thresholds {
+    /// Those of a configuration.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let size = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
+        Self {
+            ns: threshold_ns(config),
+            reply_size: size(config.commandlog_reply_larger_than),
+            request_size: size(config.commandlog_request_larger_than),
+        }
+    }
+
+    /// Whether a command of this cost is to be looked at more closely.
+    #[inline(always)]
+    #[must_use]
+    pub fn are_exceeded(&self, cost: Cost) -> bool {
+        cost.ns >= self.ns || self.sizes_are_exceeded(cost.reply_size, cost.request_size)
+    }
+
+    /// The same by its sizes alone.
+    #[inline(always)]
+    #[must_use]
+    pub fn sizes_are_exceeded(&self, reply_size: usize, request_size: usize) -> bool {
+        reply_size > self.reply_size || request_size > self.request_size
+    }
+}
+
 /// The duration from which on a command is looked at more closely: the smallest that anybody asks for.
 #[must_use]
-pub fn threshold_ns(config: &Config) -> u64 {
+fn threshold_ns(config: &Config) -> u64 {
     let slow = u64::try_from(config.slowlog_log_slower_than).map_or(u64::MAX, |us| us.saturating_mul(1000));
     let latency = match config.latency_monitor_threshold {
         0 => u64::MAX,
@@ -51,10 +87,7 @@ pub fn threshold_ns(config: &Config) -> u64 {
 /// Whether any log may ask for a command of this cost.
 #[must_use]
 pub fn is_wanted(config: &Config, cost: Cost) -> bool {
-    let exceeds = |value: usize, threshold: i64| usize::try_from(threshold).is_ok_and(|limit| value > limit);
-    cost.ns >= threshold_ns(config)
-        || exceeds(cost.reply_size, config.commandlog_reply_larger_than)
-        || exceeds(cost.request_size, config.commandlog_request_larger_than)
+    Thresholds::of(config).are_exceeded(cost)
 }
 
 /// Arguments as an entry keeps them: not too many, not too long.

@@ -42,7 +42,7 @@ use wire::request::{Args, Parser, Peer, RequestLimits};
 
 use self::plan::{Place, Refusal};
 use self::prefetch::PrefetchPipeline;
-use crate::command_log::Cost;
+use crate::command_log::{Cost, Thresholds};
 use crate::connection::{Connection, ParkedCommand};
 use crate::pubsub::LocalSubscriptions;
 use crate::shared::{GlobalFlags, Shared};
@@ -61,11 +61,8 @@ pub struct Executor {
     pub view: View<'static>,
     /// The configuration that this thread goes by.
     pub config: Arc<Config>,
-    /// Durations from which on a command is looked at more closely, in clock ticks.
-    slow_ns: u64,
-    /// Sizes of replies and requests likewise, in bytes.
-    large_reply_size: usize,
-    large_request_size: usize,
+    /// From where on a command is looked at more closely.
+    thresholds: Thresholds,
     /// Most bytes that the buffers of all connections may take; `u64::MAX`: no limit.
     pub client_memory_max: u64,
     /// Which configuration `config` is.
@@ -158,9 +155,7 @@ impl Executor {
             subscriptions,
             view: View::new(&shared.keyspace, thread, seed),
             config: shared.config.load_full(),
-            slow_ns: 0,
-            large_reply_size: 0,
-            large_request_size: 0,
+            thresholds: Thresholds::of(&shared.config.load()),
             client_memory_max: u64::MAX,
             config_generation: 0,
             evictor: Evictor::default(),
@@ -196,10 +191,7 @@ impl Executor {
             self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
         self.view.lazy_expire = self.config.lazyfree_lazy_expire;
         self.statistics.tracks_latency.set(u64::from(self.config.latency_tracking));
-        self.slow_ns = crate::command_log::threshold_ns(&self.config);
-        let threshold = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
-        self.large_reply_size = threshold(self.config.commandlog_reply_larger_than);
-        self.large_request_size = threshold(self.config.commandlog_request_larger_than);
+        self.thresholds = Thresholds::of(&self.config);
     }
 
     /// Takes a new configuration over: one that was set before what runs now was sent must hold for it.
@@ -536,11 +528,8 @@ impl Executor {
         }
         let reply_size =
             connection.out.len().wrapping_sub(mark).wrapping_add(connection.lent.size_since(mark));
-        let is_notable = ns >= self.slow_ns
-            || reply_size > self.large_reply_size
-            || request_size > self.large_request_size;
-        if is_notable && !waits {
-            self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
+        if !waits {
+            self.log_if_notable(connection, found, args, Cost { ns, reply_size, request_size });
         }
         if connection.session.flags.is_empty() && connection.session.blocked.is_none() {
             return Step::Done;
@@ -551,6 +540,14 @@ impl Executor {
         // What a command that begins or ends listening answers is a message: nothing swallows it.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(connection, if is_message { connection.out.len() } else { mark })
+    }
+
+    /// Logs a command that has cost as much as anybody wants to hear of.
+    #[inline(always)]
+    fn log_if_notable(&mut self, connection: &mut Connection, found: Found, args: Args<'_>, cost: Cost) {
+        if self.thresholds.are_exceeded(cost) {
+            self.log_command(connection, found, args, cost);
+        }
     }
 
     /// Has what the last commands left to be dropped freed elsewhere.

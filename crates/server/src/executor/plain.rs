@@ -43,7 +43,7 @@ impl Executor {
         !self.is_unauthenticated(connection)
             && session.flags.is_empty()
             && session.multi.is_none()
-            && self.slow_ns > TIMED_TOGETHER_NS_MAX
+            && self.thresholds.ns > TIMED_TOGETHER_NS_MAX
             && self.shared.global_flags.load() == 0
             && !(self.shared.hub.is_congested()
                 && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
@@ -63,7 +63,7 @@ impl Executor {
     ) -> Place {
         simulation::pass(Gap::LetThrough);
         let mut count = 0;
-        let mut closer_look = None;
+        let mut notable_sizes = (0, 0);
         let mut run = Run { id: None, first: 0 };
         let protocol = connection.session.protocol;
         self.view.touch = true;
@@ -90,7 +90,7 @@ impl Executor {
             }
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
-            let is_large = plan.requests.size() > self.large_request_size;
+            let request_size = plan.requests.size();
             // Of several keys in two parts: all at once would be too much.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
@@ -160,8 +160,8 @@ impl Executor {
                 if has_outgrown {
                     self.granted = 0;
                 }
-                if reply_size > self.large_reply_size || is_large {
-                    closer_look = Some((reply_size, plan.requests.size()));
+                if self.thresholds.sizes_are_exceeded(reply_size, request_size) {
+                    notable_sizes = (reply_size, request_size);
                     break 'plans;
                 }
                 // What a read found expired is deleted, and told of, before the next request.
@@ -189,11 +189,9 @@ impl Executor {
         if self.view.saw_expired.get() {
             self.delete_expired(connection, planned.keys_of(plan, last.nth), args);
         }
-        if let Some(found) = plan.found()
-            && (closer_look.is_some() || ns >= self.slow_ns)
-        {
-            let (reply_size, request_size) = closer_look.unwrap_or_default();
-            self.log_command(connection, found, args, Cost { ns, reply_size, request_size });
+        if let Some(found) = plan.found() {
+            let (reply_size, request_size) = notable_sizes;
+            self.log_if_notable(connection, found, args, Cost { ns, reply_size, request_size });
         }
         planned.behind(last, 1)
     }

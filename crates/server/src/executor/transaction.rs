@@ -108,10 +108,8 @@ impl Executor {
             self.delete_expired(connection, &[], args);
         }
         let reply_size = connection.out.len() - exec_mark + connection.lent.size_since(mark);
-        if ns >= self.slow_ns || reply_size > self.large_reply_size {
-            let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
-            self.log_command(connection, exec.found()?, args, cost);
-        }
+        let cost = Cost { ns, reply_size, request_size: exec.requests.size() };
+        self.log_if_notable(connection, exec.found()?, args, cost);
         Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
     }
 
@@ -184,12 +182,8 @@ impl Executor {
             self.statistics.errors.add(failed_count);
         }
         let (reply_size, nth) = largest;
-        let request_size = plan.requests.size();
-        if ns >= self.slow_ns || reply_size > self.large_reply_size || request_size > self.large_request_size
-        {
-            let cost = Cost { ns, reply_size, request_size };
-            self.log_command(connection, found, planned.args(plan, nth, bytes), cost);
-        }
+        let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
+        self.log_if_notable(connection, found, planned.args(plan, nth, bytes), cost);
     }
 }
 
