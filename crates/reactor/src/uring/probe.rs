@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+
 use std::time::Duration;
 
 use sync::atomic::{AtomicBool, Ordering};
