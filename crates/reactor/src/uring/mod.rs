@@ -191,7 +191,7 @@ impl Uring {
         let buffers = BufferRing::new(&mut ring, options.recv_buffer_size, options.recv_buffer_count)
             .map_err(at("registering receive buffers"))?;
         if ring.is_real() {
-            probe::probe_once(&mut ring, &buffers)
+            probe::probe(&mut ring, &buffers)
                 .map_err(|(step, source)| ReactorError::Uring { step, source })?;
         }
         Ok(Self {

@@ -1,13 +1,10 @@
 //! A functional probe of the required operations: kernels and sandboxes reject single operations, and announced
-//! support may still fail.
+//! support may still fail. Each reactor runs it: a sandbox may apply to single threads.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-
 use std::time::Duration;
-
-use sync::atomic::{AtomicBool, Ordering};
 
 use super::buffer_ring::BufferRing;
 use super::request::{Completion, Operation, Request};
@@ -29,21 +26,8 @@ const PROBE_CANCEL: u64 = 4;
 
 type Failure = (&'static str, io::Error);
 
-/// Whether the probe has succeeded in this process: the kernel permits the same operations for all of its
-/// rings.
-static HAS_SUCCEEDED: AtomicBool = AtomicBool::new(false);
-
-/// Runs [`probe`] unless it has succeeded before.
-pub(super) fn probe_once(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
-    if !HAS_SUCCEEDED.load(Ordering::Relaxed) {
-        probe(ring, buffers)?;
-        HAS_SUCCEEDED.store(true, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
 /// Receives, sends and cancels on a socket pair. Leaves no request in flight and no buffer taken.
-fn probe(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
+pub(super) fn probe(ring: &mut Ring, buffers: &BufferRing) -> Result<(), Failure> {
     let (near, mut far) = UnixStream::pair().map_err(|error| ("socketpair", error))?;
     probe_receive(ring, buffers, &near, &mut far).map_err(|error| ("multishot receive", error))?;
     probe_sends(ring, near, far).map_err(|error| ("quiet send", error))
