@@ -1,15 +1,16 @@
-//! A hash: fields and their values, and when fields expire; what the `H` family works on.
+//! A hash: fields with their values and expiries; the value of the `H` family of commands.
 //!
 //! | form | when |
 //! |---|---|
 //! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
 //! | [`Fields`] | else: packed leaves, and a table for what is long or expires |
 //!
-//! The name for the client (`listpack`, `hashtable`) follows Redis's thresholds ([`CollectionLimits`]) and says nothing of the form.
-//! It never goes back from `hashtable`; nor does the form from the table.
+//! The encoding reported to the client (`listpack`, `hashtable`) follows Redis's thresholds
+//! ([`CollectionLimits`]) and is independent of the form. It never returns from `hashtable`; nor does the
+//! form from the table.
 //!
-//! A field whose time is over is not there for whoever reads, but stays until it is set again or [`Hash::expire`] comes
-//! by; so [`Hash::len`] counts it. `due` is the time up to which fields are over, in Unix milliseconds.
+//! An expired field is absent for readers, but stays until it is set again or [`Hash::expire`] deletes it;
+//! so [`Hash::len`] counts it. `due` is the time up to which fields are expired, in Unix milliseconds.
 //!
 //! Owns its fields. Start reading at [`Hash::find`] and [`Hash::set`].
 
@@ -25,8 +26,8 @@ use crate::packed::{Item, Packed};
 use crate::prefetch;
 use fields::Fields;
 
-/// Bytes of elements up to which the packed form is kept: that of a hash of 50 fields with values of 70 bytes, twice. Where
-/// it had better end has not been measured. Less under Miri.
+/// Bytes of elements up to which the packed form is kept: twice the size of a hash of 50 fields with values
+/// of 70 bytes. The best limit has not been measured. Less under Miri.
 const PACKED_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 8 * 1024 };
 
 /// Allocations above which a hash is dropped in the background.
@@ -49,14 +50,14 @@ enum Form {
 
 const _: () = assert!(size_of::<Hash>() == 16);
 
-/// What setting a field came upon.
+/// The state of a field before it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldWas {
-    /// It was not there.
+    /// It did not exist.
     Absent,
-    /// It was there, but its time was over.
+    /// It existed, but was expired.
     Expired,
-    /// It was there.
+    /// It existed.
     Present,
 }
 
@@ -69,17 +70,17 @@ pub struct Field<'a> {
     pub expiry: Option<i64>,
 }
 
-/// What a step of expiry came to.
+/// The result of a step of expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldExpiry {
-    /// Fields that it deleted.
+    /// Number of fields deleted.
     pub expired_count: usize,
-    /// Whether there may be more to delete just now.
+    /// Whether more fields may be expired now.
     pub has_more: bool,
 }
 
 impl Hash {
-    /// Number of fields, expired ones that are not deleted yet included.
+    /// Number of fields, including expired ones that are not yet deleted.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -128,7 +129,7 @@ impl Hash {
         }
     }
 
-    /// Sets a field. Another expiry than none makes a table of it.
+    /// Sets a field. An expiry converts the hash to a table.
     pub fn set(
         &mut self,
         home: AllocContext<'_>,
@@ -147,7 +148,7 @@ impl Hash {
         }
         if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
             let index = packed.find(field, 0);
-            // What it takes to replace a value counts as if the old one stayed: that is rare enough, and safe.
+            // A replaced value counts as if the old one stayed: that is rare enough, and safe.
             let added = value.len() + if index.is_none() { field.len() } else { 0 };
             if packed.size() + added <= PACKED_SIZE_MAX {
                 let Some(index) = index else {
@@ -171,7 +172,7 @@ impl Hash {
         was
     }
 
-    /// Lets it be a `hashtable` by name from now on.
+    /// Reports the encoding as `hashtable` from now on.
     pub fn report_as_hashtable(&mut self) {
         match &mut self.form {
             Form::Packed(packed) => self.form = Form::PackedHashtable(std::mem::take(packed)),
@@ -180,7 +181,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field. Whether it was there.
+    /// Removes a field. Returns whether it existed.
     pub fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
         match &mut self.form {
             Form::Packed(packed) | Form::PackedHashtable(packed) => {
@@ -192,8 +193,8 @@ impl Hash {
         }
     }
 
-    /// Sets or clears the expiry of a field. Whether the field is there; else nothing changes. An expiry makes a
-    /// `hashtable` of it, by name and by form.
+    /// Sets or clears the expiry of a field. Returns whether the field exists; otherwise nothing changes.
+    /// An expiry makes the hash a `hashtable`, in encoding and form.
     pub fn set_expiry(
         &mut self,
         home: AllocContext<'_>,
@@ -214,7 +215,7 @@ impl Hash {
         true
     }
 
-    /// Visits all fields with their values until `visit` says no.
+    /// Visits all fields with their values until `visit` returns false.
     #[inline]
     pub fn visit<'a>(&'a self, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>) -> bool) {
         match &self.form {
@@ -233,17 +234,17 @@ impl Hash {
         !matches!(self.form, Form::Table(_))
     }
 
-    /// Whether fields come and go by expiry, so that [`Self::len`] may be more than [`Self::visit`] visits.
+    /// Whether fields may expire, so that [`Self::len`] may exceed the number that [`Self::visit`] visits.
     #[must_use]
     pub fn has_expiries(&self) -> bool {
         self.has_volatile_members()
     }
 
-    /// No cursor of [`Self::scan`] is larger.
+    /// The largest cursor of [`Self::scan`].
     pub const CURSOR_MAX: u64 = Fields::CURSOR_MAX;
 
-    /// Visits some fields from a position on (0 to begin), those of a packed hash all at once. Returns where to go on; `None`
-    /// at the end.
+    /// Visits some fields from a position on (0 to begin), those of a packed hash all at once. Returns
+    /// where to continue; `None` at the end.
     pub fn scan<'a>(
         &'a self,
         home: AllocContext<'_>,
@@ -260,7 +261,7 @@ impl Hash {
         }
     }
 
-    /// A random field with its value, given random bits; `None` if none was found that is not expired.
+    /// A random field with its value, given random bits; `None` if no unexpired field was found.
     #[must_use]
     pub fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
         match &self.form {
@@ -273,7 +274,7 @@ impl Hash {
         }
     }
 
-    /// The earliest time at which a field may be over, Unix time in milliseconds; it may be gone already.
+    /// A lower bound of the fields' expiries, Unix time in milliseconds; the field may be deleted already.
     #[must_use]
     pub fn earliest_expiry(&self) -> Option<i64> {
         match &self.form {
@@ -282,7 +283,7 @@ impl Hash {
         }
     }
 
-    /// Deletes fields whose time is over at `now`, in a bounded step: call it again while it has more.
+    /// Deletes fields that are expired at `now`, in a bounded step: call it again while it has more.
     pub fn expire(&mut self, heap: &Heap, now: i64) -> FieldExpiry {
         match &mut self.form {
             Form::Table(fields) if fields.has_volatile() => fields.expire(heap, now),
@@ -334,7 +335,7 @@ impl Hash {
         matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
     }
 
-    /// Verifies what the forms promise.
+    /// Verifies the invariants of the forms.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {

@@ -1,17 +1,18 @@
 //! Lists: one packed sequence while they are small, then a deque of nodes.
 //!
-//! Elements at the ends are what lists are used for: a packed sequence has a gap before them (`packed/gap.rs`), so that
-//! neither end moves them. What is changed elsewhere does, and so do the offsets of the index;
-//! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` says. An element that is larger than a node
-//! is one by itself. Finding an index walks the nodes from the nearer end, whose lengths lie side by side; inside
-//! a node it is found by the packed sequence's index.
+//! Lists are mostly used at their ends: a packed sequence has a gap before the elements (`packed/gap.rs`),
+//! so that changes at either end move none. A change elsewhere moves elements and the offsets of the index;
+//! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` permits. An element larger
+//! than a node is a separate node. Finding an index walks the nodes, whose lengths are stored side by side,
+//! from the nearer end; within a node the packed sequence's index finds it.
 //!
-//! What `OBJECT ENCODING` shows is kept apart from that: the size as a listpack is counted, and compared with the directive
-//! when elements are about to be added ([`List::expect`]) and when some were removed ([`List::shrunk`]), as Redis does.
+//! The encoding of `OBJECT ENCODING` is independent of the form: the size as a listpack is counted, and
+//! compared with the directive when elements are about to be added ([`List::expect`]) and after removals
+//! ([`List::shrunk`]), as in Redis.
 //!
 //! Invariants ([`List::check`])
-//! 1. `listpack_size` is what all elements take in a listpack, its head and end not counted.
-//! 2. No node of several is empty; `len` is the sum of theirs.
+//! 1. `listpack_size` is the size of all elements in a listpack, without its head and end.
+//! 2. If there are several nodes, none is empty; `len` is the sum of their lengths.
 
 mod limits;
 mod nodes;
@@ -31,7 +32,7 @@ type Elements = Packed<1, false>;
 /// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
 const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
 
-/// Bytes of elements up to which something is added to a node.
+/// Bytes of elements up to which a node accepts elements.
 const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
 
 /// A list.
@@ -93,7 +94,7 @@ impl List {
         }
     }
 
-    /// Where the element at one end is. Panics if there is none.
+    /// The index of the element at one end. Panics if the list is empty.
     #[inline]
     #[must_use]
     pub fn index_of_end(&self, end: End) -> usize {
@@ -103,7 +104,7 @@ impl List {
         }
     }
 
-    /// Visits the elements from `from` on until `visit` says no.
+    /// Visits the elements from `from` on until `visit` returns false.
     pub fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         match &self.repr {
             Repr::Small { elements, .. } => {
@@ -117,7 +118,7 @@ impl List {
         }
     }
 
-    /// Visits the elements from `from` on towards the front until `visit` says no.
+    /// Visits the elements from `from` on towards the front until `visit` returns false.
     pub fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
         match &self.repr {
             Repr::Small { elements, .. } => {
@@ -131,7 +132,7 @@ impl List {
         }
     }
 
-    /// So many elements with so many bytes of text are about to be added: settles what the encoding is called.
+    /// Updates the encoding before this many elements with this many bytes of text are added.
     #[inline]
     pub fn expect(&mut self, count: usize, text_size: usize, limits: ListLimits) {
         if !self.is_quicklist()
@@ -141,7 +142,7 @@ impl List {
         }
     }
 
-    /// Elements were removed or became smaller: settles what the encoding is called.
+    /// Updates the encoding after elements were removed or became smaller.
     #[inline]
     pub fn shrunk(&mut self, limits: ListLimits) {
         if self.is_quicklist()
@@ -152,7 +153,7 @@ impl List {
         }
     }
 
-    /// The elements were put there otherwise than one by one: settles what the encoding is called.
+    /// Updates the encoding after the elements were added otherwise than one by one.
     pub fn rebalance(&mut self, limits: ListLimits) {
         let exceeded = limits.are_exceeded(self.listpack_size(), self.len());
         self.set_quicklist(exceeded);
@@ -165,7 +166,7 @@ impl List {
         self.insert(index, text);
     }
 
-    /// Adds an element before the one at `index`, or behind the last one. Panics beyond that.
+    /// Adds an element before the element at `index`, or at the end. Panics beyond that.
     pub fn insert(&mut self, index: usize, text: &[u8]) {
         if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
             if elements.size() + text.len() <= SMALL_SIZE_MAX && elements.fits(text.len()) {
@@ -197,7 +198,7 @@ impl List {
         }
     }
 
-    /// Removes an element, which `see` is shown before. Panics beyond the end.
+    /// Removes an element after passing it to `see`. Panics beyond the end.
     #[inline]
     pub fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
         match &mut self.repr {
@@ -254,7 +255,7 @@ impl List {
         if self.is_quicklist() { "quicklist" } else { "listpack" }
     }
 
-    /// Number of packed sequences that the elements lie in.
+    /// Number of packed sequences that hold the elements.
     #[must_use]
     pub fn node_count(&self) -> usize {
         match &self.repr {
@@ -263,7 +264,7 @@ impl List {
         }
     }
 
-    /// Bytes of memory beside the value itself.
+    /// Bytes of memory in addition to the value itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.estimated_bytes(usize::MAX)
@@ -296,7 +297,7 @@ impl List {
         Self { repr }
     }
 
-    /// Whether the encoding is called `quicklist`.
+    /// Whether the encoding is `quicklist`.
     #[inline]
     fn is_quicklist(&self) -> bool {
         match &self.repr {
@@ -313,7 +314,7 @@ impl List {
         }
     }
 
-    /// Bytes that it takes as one listpack.
+    /// Size of the list as one listpack, in bytes.
     #[inline]
     fn listpack_size(&self) -> usize {
         EMPTY_LISTPACK_SIZE

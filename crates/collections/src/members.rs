@@ -1,19 +1,21 @@
-//! Byte strings, each once, by linear hashing with packed leaves: the members of a set that is not all integers, and the
-//! fields of a hash with their values.
+//! Distinct byte strings, by linear hashing with packed leaves: the members of a set that is not all
+//! integers, and the fields of a hash with their values.
 //!
-//! Up to 128 are one leaf. More have a [`LinearHashDirectory`] of them: the hash's low bits say in which leaf a member is. With
-//! every 24 members the row grows by one leaf, which takes its share from the one whose turn it is, and with as many
-//! fewer it loses its last one again. So no step moves more than one leaf's members, at any size, and a member of 14
-//! bytes takes about 20, where an allocation of its own would take 24 and its place in a table 10.
+//! Up to 128 members are one leaf. More are stored in a [`LinearHashDirectory`] of leaves: the hash's low
+//! bits select a member's leaf. With every 24 members the directory grows by one leaf, which takes its
+//! share from the next leaf in split order; with as many fewer it loses its last leaf again. So no step
+//! moves more than one leaf's members, at any size. A member of 14 bytes takes about 20, where an
+//! allocation of its own would take 24 and its place in a table 10.
 //!
-//! What is longer than [`Keyed::SIZE_MAX`], finds no room in its leaf, or has an expiry, lives in a [`Table`] beside the
-//! row. What is there stays there, until it is removed: a scan comes to the table last, and must not miss it.
+//! A member that is longer than [`Keyed::SIZE_MAX`], does not fit its leaf, or has an expiry, is stored in
+//! a [`Table`] beside the directory. It stays there until it is removed: a scan visits the table last, and
+//! must not miss it.
 //!
-//! Order for [`Members::scan`]: members are visited by the bits of their hashes, lowest first (a leaf's members have
-//! their low bits in common). A position in that order means the same place whatever number of leaves there is by then.
+//! Order for [`Members::scan`]: members are visited by the bits of their hashes, lowest first (a leaf's
+//! members share their low bits). A position in that order keeps its meaning for any number of leaves.
 //!
 //! Invariants ([`Members::check`])
-//! 1. Those of the row and the table.
+//! 1. The invariants of the directory and the table.
 //! 2. No key is in both.
 //!
 //! Cost: a search reads the name of the leaf's block, the leaf's tags and the member. Start reading at [`Members::find`].
@@ -36,7 +38,7 @@ use linear_hash::{LOAD, LinearHashDirectory};
 use single::Single;
 pub(crate) use whole::Whole;
 
-/// Byte strings, each once.
+/// Distinct byte strings.
 pub(crate) enum Members<K> {
     /// Few enough for one leaf.
     One(Single),
@@ -50,21 +52,21 @@ pub(crate) struct Many<K> {
     overflow: Table,
 }
 
-/// Where a member is, until something is added or removed.
+/// A member's place, valid until a member is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     leaf: u32,
     index: u32,
 }
 
-/// The steps of a search for a member behind those that are the same for all members.
+/// The steps of a search after those that are equal for all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchStep {
-    /// To the leaf's place in the row, or to the member if there is one leaf only.
+    /// To the leaf's place in the directory, or to the member if there is only one leaf.
     Place,
-    /// To the beginning of the leaf.
+    /// To the start of the leaf.
     Head,
-    /// To the member there.
+    /// To the member in the leaf.
     Member,
 }
 
@@ -73,27 +75,27 @@ impl PrefetchStep {
     pub const ALL: [Self; 3] = [Self::Place, Self::Head, Self::Member];
 }
 
-/// Members that a single leaf has before there is a row of them: so many that its tags are two cache lines, and that
-/// most sets have no row, on the way through which each step waits for memory. Few under Miri.
+/// Largest number of members in a single leaf without a directory. At this number its tags fill two cache
+/// lines, and most sets need no directory, whose search steps each cost a cache miss. Few under Miri.
 const ONE_LEAF_LEN_MAX: usize = if crate::IS_TINY { 16 } else { 128 };
 
-/// Bits of the hash that are the order of a scan; a position with the next higher bit is one in the table.
+/// Bits of the hash that define the order of a scan; the next higher bit marks a position in the table.
 const ORDER_BITS: u32 = 32;
 
-/// The tag of a hash, from bits that choose no leaf.
+/// The tag of a hash, from bits that select no leaf.
 #[inline]
 const fn tag_of(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
-/// The place of a hash in the order of a scan.
+/// The position of a hash in the order of a scan.
 #[inline]
 const fn scan_position(hash: u64) -> u32 {
     (hash as u32).reverse_bits()
 }
 
 impl<K: Keyed> Members<K> {
-    /// Asks for the beginning of what is behind it.
+    /// Prefetches the start of its memory.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self) {
         match self {
@@ -102,7 +104,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Reads that beginning, and asks for what a search reads next, whatever the member.
+    /// Reads that start, and prefetches what a search for any member reads next.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
         match self {
@@ -111,7 +113,8 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Asks for what a search for a member with this hash reads next, after what the steps before have asked for.
+    /// Prefetches what a search for a member with this hash reads next, after the previous steps'
+    /// prefetches.
     #[inline]
     pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
         match (self, step) {
@@ -121,7 +124,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// None. Allocates nothing.
+    /// An empty collection. Allocates nothing.
     pub(crate) fn new() -> Self {
         Self::One(Single::default())
     }
@@ -135,7 +138,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Bytes of memory behind it.
+    /// Bytes of memory that it owns.
     pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
         match self {
             Self::One(single) => single.memory_bytes(),
@@ -147,7 +150,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Number of allocations behind it, about.
+    /// Approximate number of allocations that it owns.
     pub(crate) fn allocation_count(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -155,7 +158,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Where the member with this key is, unless it is in the table. `hash` is that of the key.
+    /// The place of the member with this key, unless it is in the table. `hash` is the key's hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
         match self {
@@ -176,7 +179,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// What is in the table, if anything is.
+    /// The table, if it has entries.
     #[inline]
     pub(crate) fn overflow(&self) -> Option<&Table> {
         match self {
@@ -185,7 +188,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// The same, to be changed. Whoever removes something from it calls [`Self::make_compact`].
+    /// The mutable table, if it has entries. After a removal the caller calls [`Self::make_compact`].
     #[inline]
     pub(crate) fn overflow_mut(&mut self) -> Option<&mut Table> {
         match self {
@@ -194,12 +197,12 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// The table, which is made if there is none, for a key that is not in a leaf.
+    /// The table, created if there is none, for a key that is not in a leaf.
     pub(crate) fn make_aside(&mut self, home: AllocContext<'_>) -> &mut Table {
         &mut self.many_mut(home).overflow
     }
 
-    /// Adds a member whose key is not there, if there is room in its leaf; if not, its place is in the table.
+    /// Adds a member whose key is absent, if it fits its leaf; otherwise it belongs in the table.
     #[inline]
     pub(crate) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Self::One(single) = self
@@ -213,7 +216,7 @@ impl<K: Keyed> Members<K> {
         self.many_mut(home).row.try_add(home, hash, member)
     }
 
-    /// Puts another member with the same key in the place of one, if there is room in its leaf.
+    /// Replaces a member by another one with the same key, if that fits the leaf.
     #[inline]
     pub(crate) fn try_replace(&mut self, heap: &Heap, place: Place, member: &[u8]) -> bool {
         match self {
@@ -238,8 +241,8 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Gives back one leaf if there are too many for the members that are left. What finds no room any more is handed to
-    /// `spill`, for the table.
+    /// Frees one leaf if there are too many for the remaining members. Members that no longer fit are
+    /// passed to `spill`, for the table.
     pub(crate) fn make_compact(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
         let Self::Many(many) = self else { return };
         let Many { row, overflow } = &mut **many;
@@ -255,11 +258,11 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// No cursor of [`Self::scan`] is larger.
+    /// The largest cursor of [`Self::scan`].
     pub(crate) const CURSOR_MAX: u64 = (2 << ORDER_BITS) - 1;
 
-    /// The place of a random member, each with the same probability; `None` if there is none, or if it is one in the
-    /// table: see [`Self::sample_aside`]. Must not be empty.
+    /// The place of a random member, uniformly distributed; `None` if a member of the table is drawn, or if
+    /// there is none: see [`Self::sample_aside`]. Must not be empty.
     pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
         match self {
             Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
@@ -286,8 +289,8 @@ impl<K: Keyed> Members<K> {
         one.into_iter().chain(many.into_iter().flat_map(|many| many.row.leaves())).flat_map(Leaf::iter)
     }
 
-    /// Visits the members of one leaf from a position on (0 to begin), or of one bucket of the table. Returns where to go on,
-    /// or `None` at the end.
+    /// Visits the members of one leaf from a position on (0 to begin), or of one bucket of the table.
+    /// Returns where to continue, or `None` at the end.
     pub(crate) fn scan<'a>(
         &'a self,
         home: AllocContext<'_>,
@@ -326,7 +329,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Ends if an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         let many = match self {

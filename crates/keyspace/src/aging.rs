@@ -2,22 +2,22 @@
 //!
 //! LRU: seconds, modulo 2^24. LFU: 16 bits of minutes since the last decrement and an 8-bit logarithmic counter.
 
-/// Counter of a new key under LFU: it must survive a moment before it competes.
+/// Counter of a new key under LFU: above 0, so that a new key is not evicted at once.
 pub const LFU_INITIAL: u32 = 5;
 
 const MASK_24: u32 = 0xFF_FFFF;
 
-/// How an access is recorded, for one turn of a thread's loop.
+/// How an access is recorded, for one turn of a worker.
 #[derive(Clone, Copy, Debug)]
 pub enum Aging {
     /// Least recently used: the clock in seconds.
     Lru {
-        /// Now, in seconds modulo 2^24.
+        /// The current time, in seconds modulo 2^24.
         clock: u32,
     },
     /// Least frequently used.
     Lfu {
-        /// Now, in minutes modulo 2^16.
+        /// The current time, in minutes modulo 2^16.
         minutes: u32,
         /// `lfu-log-factor`
         log_factor: u32,
@@ -49,7 +49,7 @@ impl Aging {
         }
     }
 
-    /// The field after one more access; `random` decides whether the logarithmic counter moves.
+    /// The field after one more access; `random` decides whether the logarithmic counter is incremented.
     #[must_use]
     #[inline]
     pub fn accessed(self, field: u32, random: impl FnOnce() -> u32) -> u32 {
@@ -62,7 +62,7 @@ impl Aging {
         }
     }
 
-    /// Whether [`Self::accessed`] asks for a random number.
+    /// Whether [`Self::accessed`] uses a random number.
     #[must_use]
     #[inline]
     pub fn draws(self) -> bool {
@@ -85,7 +85,7 @@ impl Aging {
         clock.wrapping_sub(field) & MASK_24
     }
 
-    /// The field of an entry that was idle for so many seconds (`RESTORE IDLETIME`).
+    /// The field of an entry that has been idle for this many seconds (`RESTORE IDLETIME`).
     #[must_use]
     pub fn from_idle_seconds(self, seconds: u32) -> u32 {
         match self {
@@ -94,7 +94,7 @@ impl Aging {
         }
     }
 
-    /// How good a victim an entry is: larger goes first, 0 to 2^24.
+    /// An entry's eviction score, 0 to 2^24; the largest is evicted first.
     #[must_use]
     pub fn victim_score(self, field: u32) -> u64 {
         match self {

@@ -1,8 +1,9 @@
-//! Keys whose buckets were asked for ahead of their requests: a ring of the last `N` of them, by number.
+//! Keys whose buckets are prefetched ahead of their requests: a ring of the last `N` keys, by number.
 //!
-//! So that not each bucket need be checked before it is looked at, it is known of which numbers the buckets may be. Invariant:
-//! in the places of the numbers from `start` to `end` there are buckets that were asked for in the pass `pass`: theirs, or those
-//! of later keys.
+//! The ring stores a range of numbers whose buckets are valid, so that not every bucket is checked before
+//! it is read.
+//! Invariant: the places of the numbers from `start` to `end` hold buckets that were prefetched in the pass
+//! `pass`, for these numbers or for later keys.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use collections::{Guess, HomeBucket, ProbeResult};
 use crate::hints::{NO_PASS, Prefetcher, RequestedProbes};
 use crate::view::View;
 
-/// The last keys whose buckets were asked for, each in place of an earlier one.
+/// The last keys whose buckets were prefetched; a new key replaces the oldest.
 pub struct AskedKeys<const N: usize> {
     ring: [AskedKey; N],
     pass: u64,
@@ -20,15 +21,15 @@ pub struct AskedKeys<const N: usize> {
     end: u64,
 }
 
-/// A key whose bucket was asked for.
+/// A key whose bucket was prefetched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskedKey {
-    /// Its hash.
+    /// The key's hash.
     pub hash: u64,
     home: HomeBucket,
-    /// Where it is looked for.
+    /// The database in which it is looked up.
     pub db: DbIndex,
-    /// Where its entry was seen.
+    /// Where the prefetch found its entry.
     pub guess: Guess,
 }
 
@@ -39,21 +40,21 @@ impl<const N: usize> Default for AskedKeys<N> {
 }
 
 impl<const N: usize> AskedKeys<N> {
-    /// What is in the place of a number: the key of that number unless it was passed over, or is long gone.
+    /// The content of a number's place: the number's key, unless it was skipped or has been replaced since.
     #[inline(always)]
     #[must_use]
     pub fn at(&self, number: u64) -> &AskedKey {
         &self.ring[number as usize % N]
     }
 
-    /// Notes where the entry of a key was seen.
+    /// Records where the prefetch found a key's entry.
     #[inline(always)]
     pub fn set_guess(&mut self, number: u64, guess: Guess) {
         self.ring[number as usize % N].guess = guess;
     }
 
-    /// Asks for the buckets in which these keys are at home, whose numbers are those from `first` on; once if a key comes
-    /// again and again.
+    /// Prefetches the home buckets of these keys, which are numbered from `first` on. A repeated key is
+    /// prefetched once.
     #[inline(always)]
     pub fn ask<'h>(&mut self, prefetcher: Prefetcher<'_>, first: u64, hashes: impl Iterator<Item = &'h u64>) {
         let mut last = AskedKey::default();
@@ -74,8 +75,8 @@ impl<const N: usize> AskedKeys<N> {
         self.end = number;
     }
 
-    /// Asks for the entries of these keys, as far as their buckets may be looked at. `elsewhere` gets those that are not at
-    /// home, and the way on.
+    /// Prefetches the entries of these keys, as far as their buckets are valid. `elsewhere` receives the
+    /// displaced keys, with the rest of their probe sequence.
     #[inline(always)]
     pub fn ask_for_entries(
         &mut self,

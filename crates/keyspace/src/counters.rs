@@ -1,8 +1,8 @@
-//! What one thread counts of the keyspace: written by its thread only, read by everybody.
+//! One thread's counters of the keyspace: written by this thread only, read by all.
 //!
-//! A thread's counters are made when it first asks for them: with many databases they are large.
-//! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One thread's
-//! share may be negative: it may delete what another inserted.
+//! A thread's counters are created at their first use: with many databases they are large.
+//! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One
+//! thread's share may be negative, as it may delete what another thread inserted.
 
 use base::limits::THREAD_COUNT_MAX;
 use collections::Entry;
@@ -17,21 +17,21 @@ pub struct Counters {
     pub hits: Counter,
     /// Lookups for reading that found none.
     pub misses: Counter,
-    /// Keys deleted because their time was over.
+    /// Expired keys that were deleted.
     pub expired_keys: Counter,
     /// Keys deleted by the active expiry cycle, a part of `expired_keys`.
     pub expired_keys_active: Counter,
-    /// Hash fields deleted because their time was over.
+    /// Expired hash fields that were deleted.
     pub expired_fields: Counter,
-    /// Those of them that the active cycle deleted.
+    /// Hash fields deleted by the active expiry cycle, a part of `expired_fields`.
     pub expired_fields_active: Counter,
     /// Keys evicted to free memory.
     pub evicted_keys: Counter,
     /// Changes since the start, as Redis counts `dirty`.
     pub dirty: Counter,
-    /// Keys that somebody waits for.
+    /// Keys with blocked clients.
     pub waited_keys: Counter,
-    /// Those for which somebody wants to know when they are deleted, too.
+    /// Keys with blocked clients that are also served when the key is deleted.
     pub waited_keys_or_none: Counter,
     per_db: Box<[PerDb]>,
 }
@@ -45,10 +45,10 @@ struct PerDb {
     expiry_sum: Counter,
 }
 
-/// The counters of every thread there can be.
+/// The counters of all possible threads.
 pub struct AllCounters {
     threads: Box<[OnceLock<Padded<Counters>>]>,
-    /// One more than the highest number of a thread that has counters: sums go no further.
+    /// One more than the highest number of a thread with counters: the end of the range that sums read.
     seen: AtomicUsize,
     db_count: usize,
 }
@@ -56,13 +56,13 @@ pub struct AllCounters {
 /// Totals of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Population {
-    /// Entries, the expired ones that are not deleted yet included.
+    /// Entries, including expired ones that are not yet deleted.
     pub keys: u64,
     /// Entries with an expiry.
     pub volatile: u64,
     /// Entries whose values have members with an expiry.
     pub volatile_members: u64,
-    /// Sum of the expiry times of the volatile ones, in Unix milliseconds, wrapping.
+    /// Sum of the expiry times of the volatile entries, in Unix milliseconds, wrapping.
     pub expiry_sum: u64,
 }
 
@@ -71,7 +71,7 @@ impl Counters {
         Self { per_db: (0..db_count).map(|_| PerDb::default()).collect(), ..Self::default() }
     }
 
-    /// An entry came (`1`) or went (`-1`).
+    /// Counts an inserted (`1`) or removed (`-1`) entry.
     #[inline]
     pub(crate) fn population(&self, db: usize, change: i64, entry: Entry<'_>) {
         let part = &self.per_db[db];
@@ -85,7 +85,7 @@ impl Counters {
         }
     }
 
-    /// Whether an entry's value has members with an expiry changed.
+    /// Counts an entry whose value gained its first member with an expiry or lost its last.
     #[inline]
     pub(crate) fn members(&self, db: usize, before: bool, after: bool) {
         if before != after {
@@ -93,7 +93,7 @@ impl Counters {
         }
     }
 
-    /// An entry's expiry changed.
+    /// Counts a change of an entry's expiry.
     #[inline]
     pub(crate) fn expiry(&self, db: usize, before: Option<i64>, after: Option<i64>) {
         if before == after {
@@ -104,7 +104,7 @@ impl Counters {
         part.expiry_sum.add((after.unwrap_or(0) - before.unwrap_or(0)) as u64);
     }
 
-    /// A whole table of entries went.
+    /// Counts the removal of a whole table of entries.
     pub(crate) fn cleared(&self, db: usize, gone: Population) {
         let part = &self.per_db[db];
         part.keys.add(gone.keys.wrapping_neg());
@@ -133,7 +133,7 @@ impl AllCounters {
         self.threads[index].get_or_init(make)
     }
 
-    /// The counters of all threads that have some.
+    /// The counters of all threads that have created theirs.
     fn all(&self) -> impl Iterator<Item = &Counters> {
         let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
         seen.iter().filter_map(|thread| thread.get().map(|counters| &**counters))
@@ -153,7 +153,7 @@ impl AllCounters {
 
     fn sum_of_db(&self, db: usize, of: impl Fn(&PerDb) -> &Counter) -> u64 {
         let sum = self.all().map(|thread| of(&thread.per_db[db]).value()).fold(0, u64::wrapping_add);
-        // An entry may be seen to leave before it is seen to come.
+        // A sum may include an entry's removal and miss its insertion.
         if sum > i64::MAX as u64 { 0 } else { sum }
     }
 
@@ -177,7 +177,7 @@ impl AllCounters {
         self.all().map(|thread| of(thread).value()).fold(0, u64::wrapping_add)
     }
 
-    /// Sets one counter to zero for all threads (`CONFIG RESETSTAT`); an increment at the same instant may survive.
+    /// Sets one counter to zero for all threads (`CONFIG RESETSTAT`); a concurrent increment may survive.
     pub fn reset(&self, of: impl Fn(&Counters) -> &Counter) {
         for thread in self.all() {
             of(thread).set(0);

@@ -1,8 +1,8 @@
 //! Whole databases: scanning, sampling, clearing and swapping them.
 //!
-//! Scanning and sampling latch one slot after the other by themselves where it is not held, and only try: a slot that is taken too long
-//! ends the step early or is passed over, so that nobody waits inside a handler. Clearing and swapping run under all
-//! latches, which the planner has taken.
+//! Scanning and sampling latch one slot after the other where it is not held, and only with attempts: a
+//! slot that stays latched ends the step early or is skipped, so that no handler waits. Clearing and
+//! swapping run under all latches, which the planner has acquired.
 
 use std::sync::Arc;
 
@@ -16,28 +16,30 @@ use crate::counters::Population;
 use crate::key::Key;
 use crate::view::View;
 
-/// Slots to look into at random for an entry: with as many entries as a hundredth of the slots, one of them has one mostly.
+/// Random slots tried for an entry: if the database has entries for a hundredth of the slots, this mostly
+/// finds one.
 const RANDOM_SLOT_TRIES: usize = 256;
 
 /// Bits of a position inside a slot.
 const POSITION_BITS: u32 = 24;
 
-/// Where a scan goes on: slot and position in hash order. One more than its number is the cursor of `SCAN`.
+/// Where a scan continues: slot and position in hash order. One more than its number is the cursor of
+/// `SCAN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScanPosition(u64);
 
 impl ScanPosition {
-    /// The beginning.
+    /// The start of a scan.
     pub const START: Self = Self(0);
 
-    /// The position with this cursor; `None` if no scan ever gave such a cursor.
+    /// The position with this cursor; `None` if no scan returns such a cursor.
     #[must_use]
     pub fn from_cursor(cursor: u64) -> Option<Self> {
         let position = cursor.saturating_sub(1);
         (position < (SLOT_COUNT as u64) << POSITION_BITS).then_some(Self(position))
     }
 
-    /// Its number, never 0: that is for a beginning and for an end.
+    /// The cursor of this position. Never 0, which marks the start and the end of a scan.
     #[must_use]
     pub fn cursor(self) -> u64 {
         self.0 + 1
@@ -56,19 +58,19 @@ impl ScanPosition {
     }
 }
 
-/// Tables taken out of a database, to be dropped where it disturbs nobody.
+/// Tables taken out of a database, to be dropped later or by another thread.
 pub struct Cleared {
     tables: Vec<Table>,
     /// Number of entries in them.
     pub key_count: u64,
-    /// The epoch in which the last hint of them was replaced.
+    /// The epoch in which the last of their hints was replaced.
     epoch: u64,
     domain: Arc<Domain<Retired>>,
 }
 
 impl Cleared {
-    /// Frees the entries, and the segments as well unless a prefetch may still be reading them: else the threads that look
-    /// for retired ones would have to, while they serve clients. O(number of entries).
+    /// Frees the entries, and also the segments unless a prefetch may still read them. Segments that remain
+    /// are freed by the workers that reclaim retired ones, while they serve clients. O(number of entries).
     pub fn free(self) {
         let mut has_passed = false;
         for table in self.tables {
@@ -82,23 +84,23 @@ impl Cleared {
     }
 }
 
-/// Whether an entry is there for those who look.
+/// Whether an entry is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It is.
+    /// Visible.
     Live,
-    /// Its time is over, and it is still to be deleted.
+    /// Expired, not yet deleted.
     Expired,
 }
 
 impl View<'_> {
-    /// Has a key deleted once no latch is held: a walk came upon it when its time was over.
+    /// Records an expired key that a walk found, to be deleted once no latch is held.
     pub fn note_walked_expired(&mut self, db: DbIndex, key: Box<[u8]>) {
         self.saw_expired.set(true);
         self.walked_expired.push((db, key));
     }
 
-    /// Deletes the keys that walks came upon when their time was over, where the slots are free. Nothing may be held.
+    /// Deletes the expired keys that walks found, where the slots are free. No latch may be held.
     pub fn expire_walked(&mut self) {
         for (db, bytes) in std::mem::take(&mut self.walked_expired) {
             let key = Key::new(self.keyspace.hasher(), &bytes, db);
@@ -109,14 +111,14 @@ impl View<'_> {
         }
     }
 
-    /// Forgets the keys that walks came upon when their time was over.
+    /// Discards the record of expired keys that walks found.
     pub fn spare_walked(&mut self) {
         self.walked_expired.clear();
     }
 
-    /// Visits entries from a position on, and says whether their time is over, until `enough` says so (asked after each bucket's worth) or the
-    /// database ends. Returns where to go on; `None` at the end. Latches what is not held, and lets it go again; a slot
-    /// that can't be had now ends the step.
+    /// Visits entries from a position on, with whether they are expired, until `enough` returns true
+    /// (called after each bucket) or the database ends. Returns where to continue; `None` at the end.
+    /// Latches slots that are not held, and releases them; a slot that is not free ends the step.
     pub fn scan(
         &mut self,
         db: DbIndex,
@@ -154,7 +156,7 @@ impl View<'_> {
         }
     }
 
-    /// Calls `see` with a random live entry of a database; `None` if there is none to be found.
+    /// Calls `see` with a random live entry of a database; `None` if none is found.
     pub fn with_random_entry<R>(&self, db: DbIndex, see: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let db = db.0 as usize;
         let key_count = self.keyspace.counters.population(db).keys;
@@ -162,14 +164,14 @@ impl View<'_> {
             return None;
         }
         let start = self.random.below(SLOT_COUNT as u64) as usize;
-        // Large databases are hit at once. In a small one entries are counted off: the next slot that has anything would give
-        // the entries behind a gap more than their share.
+        // In a large database a random slot soon has an entry. In a small one entries are counted off:
+        // taking the next nonempty slot would favour entries behind a gap.
         let mut passed_over = 0;
         for tries in 0..RANDOM_SLOT_TRIES + 2 * SLOT_COUNT {
             if tries == RANDOM_SLOT_TRIES {
                 passed_over = self.random.below(key_count) as usize;
             } else if tries == RANDOM_SLOT_TRIES + SLOT_COUNT {
-                // There are fewer than counted: any will do.
+                // There are fewer entries than counted: any entry is accepted.
                 passed_over = 0;
             }
             let slot = match tries {
@@ -200,11 +202,12 @@ impl View<'_> {
         None
     }
 
-    /// Takes everything out of a database (`None`: of all). All slots must be held for writing.
+    /// Takes all entries out of a database (`None`: of all). All slots must be held for writing.
     #[must_use]
     pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
         let keyspace = self.keyspace;
-        // With room for all: all slots are held meanwhile, and growing would touch several times as many new pages.
+        // Capacity for all tables: all slots are held meanwhile, and growing would touch several times as
+        // many new pages.
         let mut tables = Vec::with_capacity(SLOT_COUNT);
         let dbs = match db {
             Some(db) => db.0 as usize..db.0 as usize + 1,
@@ -214,7 +217,7 @@ impl View<'_> {
         let mut ready = std::mem::take(&mut self.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
-            // Whoever calls this tells all who remember anything at once.
+            // The caller invalidates the keys of all readers at once.
             if data.has_readers() {
                 data.readers_or_new().clear(&keyspace.remembered);
             }
@@ -236,7 +239,8 @@ impl View<'_> {
                 tables.push(table.take());
                 keyspace.publish(slot, db, table);
             }
-            // What was taken has left nothing; to look for more in each slot takes as long as all the rest.
+            // Taken tables are empty already; a search for others in each slot takes as long as all the
+            // rest.
             if has_empty {
                 data.drop_empty_tables(|db, table| {
                     keyspace.publish(slot, db, table);
@@ -288,7 +292,7 @@ impl View<'_> {
     }
 }
 
-/// Where a scan has had enough in a table.
+/// Why a scan stopped in a table.
 enum Stopped {
     Within(u32),
     BehindLast,

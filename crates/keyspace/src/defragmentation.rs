@@ -1,5 +1,6 @@
-//! Active defragmentation: each thread walks its share of the slots and moves entries out of sparsely used spans, in
-//! steps that a budget can end at any time, so that whole spans become vacant and can go back to the system.
+//! Active defragmentation: each thread walks its share of the slots and moves entries out of sparse spans,
+//! in steps that a budget can end at any time, so that whole spans become vacant and can be returned to the
+//! system.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
@@ -7,10 +8,10 @@ use base::limits::SLOT_COUNT;
 use crate::keyspace::Keyspace;
 use crate::view::View;
 
-/// Buckets walked under one latch, and so the longest it is held: some tens of microseconds.
+/// Buckets walked under one latch. Bounds the time for which it is held: some tens of microseconds.
 const STEP_BUCKET_COUNT: usize = 16;
 
-/// Where a thread's walk has got to.
+/// The position of a thread's walk.
 pub struct DefragmentationCycle {
     thread: usize,
     slot: usize,
@@ -18,19 +19,19 @@ pub struct DefragmentationCycle {
     position: u32,
 }
 
-/// What a walk did.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmentation {
     /// Entries moved.
     pub moved_count: usize,
-    /// Entries looked at.
+    /// Entries visited.
     pub seen_count: usize,
-    /// Whether the share has been walked to its end.
+    /// Whether the walk reached the end of the share.
     pub is_complete: bool,
 }
 
 impl Keyspace {
-    /// Bytes of blocks that are carved but not in use: what defragmentation can gain at most.
+    /// Bytes of blocks that are carved but not in use: the upper bound of what defragmentation can gain.
     #[must_use]
     pub fn wasted_bytes(&self) -> u64 {
         self.heaps().iter().map(|heap| heap.resident_bytes().saturating_sub(heap.used_bytes())).sum()
@@ -44,8 +45,9 @@ impl DefragmentationCycle {
         Self { thread, slot: thread, db: 0, position: 0 }
     }
 
-    /// Walks until the end of the share, where it starts again at the next call, or until `go_on` says no, asked after
-    /// each step. `threads` is the number of threads that share the slots. A slot that is in use just now is passed over.
+    /// Walks until the end of the share, where the next call starts again, or until `go_on`, called after
+    /// each step, returns false. `threads` is the number of threads that share the slots. A latched slot is
+    /// skipped.
     pub fn run(
         &mut self,
         view: &mut View<'_>,
@@ -70,7 +72,7 @@ impl DefragmentationCycle {
         done
     }
 
-    /// One step in one table. Whether the slot has more.
+    /// One step in one table. Returns whether the slot has more entries.
     fn step(&mut self, view: &mut View<'_>, done: &mut Defragmentation) -> bool {
         let keyspace = view.keyspace;
         let holds_any = |db: &usize| keyspace.counters.population(*db).keys > 0;

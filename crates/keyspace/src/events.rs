@@ -1,8 +1,9 @@
-//! Events: what happens to keys, told to an observer at once, under the slot's latch, so that the events of a key come in
-//! the order in which they happened, whatever thread they happen on.
+//! Events: changes of keys, reported to an observer at once, under the slot's latch. So the events of a key
+//! arrive in the order of the changes, on whatever threads these happen.
 //!
-//! Whoever changes a value announces it ([`View::announce`]). What happens below commands is announced here in
-//! `keyspace`: keys that are new, expired, evicted or missed. As long as nobody wants events, that costs one test each.
+//! A command that changes a value announces it ([`View::announce`]). Events below commands are announced
+//! here in `keyspace`: keys that are new, expired, evicted or missed. While no events are wanted, each
+//! costs one test.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ pub enum EventClass {
     New = 1 << 14,
 }
 
-/// A set of event classes, with the two bits that say how they are published.
+/// A set of event classes, with the two bits that select how they are published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedEvents(u32);
 
@@ -38,19 +39,20 @@ impl WantedEvents {
     const BY_EVENT: u32 = 1 << 1;
     const EVERY_CHANGE: u32 = 1 << 31;
 
-    /// The set with these bits, those of `notify-keyspace-events`. Empty if they say nothing about how to publish.
+    /// The set with these bits, those of `notify-keyspace-events`. Empty if neither publishing bit is set.
     #[must_use]
     pub fn from_bits(bits: u32) -> Self {
         if bits & (Self::BY_KEY | Self::BY_EVENT) == 0 { Self(0) } else { Self(bits) }
     }
 
-    /// The same set; with `on`, every key that changes is noted as well, for those who cache and ask for all changes.
+    /// The same set; with `on`, every key that changes is also recorded, for clients that track all
+    /// changes.
     #[must_use]
     pub fn with_every_change(self, on: bool) -> Self {
         if on { Self(self.0 | Self::EVERY_CHANGE) } else { Self(self.0 & !Self::EVERY_CHANGE) }
     }
 
-    /// Whether every key that changes is noted.
+    /// Whether every key that changes is recorded.
     #[must_use]
     #[inline]
     pub fn every_change(self) -> bool {
@@ -77,17 +79,18 @@ impl WantedEvents {
     }
 }
 
-/// Hears of events under the latch of the key's slot; it must not wait for anything, nor touch the keyspace. `thread` is
-/// the number of the thread on which it happens.
+/// Receives events under the latch of the key's slot; it must not wait or access the keyspace. `thread` is
+/// the number of the thread on which the event happens.
 pub trait Observer: Send + Sync {
-    /// Something happened to a key.
+    /// Reports an event of a key.
     fn event(&self, thread: usize, wanted: WantedEvents, event: &str, db: DbIndex, key: &[u8]);
-    /// What these clients have read of a key is not valid any more; `by` is the client who changed it, or 0.
+    /// Reports that what these clients have read of a key is invalid; `by` is the client that changed the
+    /// key, or 0.
     fn stale(&self, thread: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64);
 }
 
 impl View<'_> {
-    /// Tells the observer what happened to a key whose slot is held, if it wants to know.
+    /// Reports an event of a key whose slot is held to the observer, if the event is wanted.
     #[inline(always)]
     pub fn announce(&self, class: EventClass, event: &str, key: Key<'_>) {
         if self.wanted.has(class) {
@@ -102,17 +105,18 @@ impl View<'_> {
         }
     }
 
-    /// A key was asked for that is not there.
+    /// Reports a lookup of a missing key.
     #[inline]
     pub(crate) fn note_miss(&self, key: Key<'_>) {
-        // Behind those that the same command has missed before it.
+        // After the earlier misses of the same command.
         if self.saw_expired.get() && !self.late_misses.borrow().is_empty() {
             return self.note_expired_miss(key);
         }
         self.announce(EventClass::KeyMiss, "keymiss", key);
     }
 
-    /// A key was asked for whose time is over: that it is missed is told when it has been deleted, in the order of asking.
+    /// Records a lookup of an expired key. The miss is reported when the key has been deleted, in the order
+    /// of the lookups.
     #[inline]
     pub(crate) fn note_expired_miss(&self, key: Key<'_>) {
         if self.wanted.has(EventClass::KeyMiss) {
@@ -120,7 +124,7 @@ impl View<'_> {
         }
     }
 
-    /// Tells of the keys that were missed because their time was over. Goes after their deletion.
+    /// Reports the misses of expired keys. Called after their deletion.
     pub fn tell_late_misses(&mut self) {
         for (db, key) in std::mem::take(&mut *self.late_misses.borrow_mut()) {
             self.tell("keymiss", db, &key);

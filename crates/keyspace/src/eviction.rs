@@ -1,12 +1,14 @@
-//! Eviction: which key goes when memory is used up, by Redis's policies. Candidates are sampled, and the best of
-//! several rounds are kept in a small pool, so that a few samples come near the true order.
+//! Eviction: selects keys to delete when memory is used up, by Redis's policies. Candidates are sampled,
+//! and the best of several rounds are kept in a small pool, so that a few samples approximate the true
+//! order.
 //!
-//! Keys are evicted in groups: most of the time of an eviction is waiting for memory, and the slots, buckets and entries that
-//! a group samples are waited for side by side, as are those of its victims. A round samples neighbours of one slot.
+//! Keys are evicted in groups: most of an eviction's time is cache misses. The slots, buckets and entries
+//! that a group samples are prefetched together, and so are those of its victims. A round samples
+//! neighbours of one slot.
 //!
 //! Invariants
-//! 1. What a candidate was when it was sampled is no reason to evict it: under its slot's write latch it is looked at again,
-//!    and stays if it has no expiry any more (`volatile-*`) or was used since.
+//! 1. A candidate is not evicted by its sampled state alone: under its slot's write latch it is read again,
+//!    and stays if it has no expiry any more (`volatile-*`) or was accessed since.
 //! 2. All scores in the pool have one meaning: a change of the policy empties it.
 
 use std::iter::zip;
@@ -24,38 +26,38 @@ use crate::hints::RequestedBucket;
 use crate::key::{Key, slot_of_hash};
 use crate::view::{Random, View};
 
-/// Keys that are evicted together at most.
+/// Largest number of keys evicted together.
 pub const EVICTION_GROUP_SIZE_MAX: usize = 16;
 
-/// Candidates kept from one group to the next, beside a group's own.
+/// Candidates kept from one group to the next, in addition to a group's own.
 const POOL_SIZE: usize = 64;
 
-/// Buckets of a slot looked at for keys with an expiry.
+/// Buckets of a slot searched for keys with an expiry.
 const VOLATILE_BUCKET_COUNT: usize = 32;
 
 /// Groups after which the victims of each database are counted again.
 const GROUPS_BETWEEN_COUNTS: u32 = 16;
 
-/// How often a group is sampled when all of its candidates turn out to be gone.
+/// How often a group is sampled if all of its candidates turn out to be gone.
 const ATTEMPT_COUNT_MAX: usize = 4;
 
-/// Who may be evicted, and who first.
+/// Which keys may be evicted, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvictionPolicy {
     /// Only keys with an expiry.
     pub volatile_only: bool,
-    /// Who first.
+    /// The order of eviction.
     pub order: EvictionOrder,
 }
 
-/// Which candidate goes first.
+/// Which candidate is evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionOrder {
-    /// The one whose [`Aging`] says so: least recently or least frequently used.
+    /// The least recently or least frequently used, by its [`Aging`].
     Aging,
     /// Any.
     Random,
-    /// The one that expires first.
+    /// The candidate that expires first.
     Ttl,
 }
 
@@ -63,20 +65,20 @@ pub enum EvictionOrder {
 struct Candidate {
     score: u64,
     db: DbIndex,
-    /// What its slot and its table know of its hash.
+    /// The part of its hash that its slot and table determine.
     hash: u64,
 }
 
-/// Finds victims. One a thread.
+/// Selects victims. One for each thread.
 #[derive(Default)]
 pub struct Evictor {
     /// Ascending by score: the best victim last.
     pool: Vec<Candidate>,
-    /// What the scores mean.
+    /// The meaning of the scores.
     meaning: Option<(EvictionPolicy, mem::Discriminant<Aging>)>,
     /// Databases with victims, each with the number of victims in it and in those before it.
     dbs: Vec<(DbIndex, u64)>,
-    /// Groups until they are counted again.
+    /// Groups until the victims are counted again.
     groups_left: u32,
 }
 
@@ -96,19 +98,20 @@ struct Round {
     run: Run,
 }
 
-/// What became of a candidate.
+/// The outcome for a candidate.
 enum Taken {
     Evicted(Evicted),
-    /// It is there, but not so good a victim as it was.
+    /// It exists, but its score is lower than when it was sampled.
     Younger(u64),
-    /// It is not there, is no victim any more, or its slot is held.
+    /// It is missing or no victim any more, or its slot is held.
     Missed,
 }
 
 impl Evictor {
-    /// Takes keys out by the policy, up to `count_max` of them and [`EVICTION_GROUP_SIZE_MAX`], until `each` breaks off;
-    /// looks at `sample_count` keys for each. Returns how many; 0: there is nobody to evict (or whoever might be is in
-    /// use just now). Holds no latch before and after, nor when `each` runs.
+    /// Takes keys out by the policy, up to `count_max` of them and [`EVICTION_GROUP_SIZE_MAX`], until
+    /// `each` breaks; samples `sample_count` keys for each. Returns the number of keys; 0 if there is no
+    /// victim (or all possible victims are latched). Holds no latch before and after, nor while `each`
+    /// runs.
     pub fn evict(
         &mut self,
         view: &mut View<'_>,
@@ -123,7 +126,7 @@ impl Evictor {
             self.pool.clear();
             self.groups_left = 0;
         }
-        // Neighbours are no better than one another at random.
+        // Under a random order neighbours do not differ.
         let sample_count = if policy.order == EvictionOrder::Random { 1 } else { sample_count.max(1) };
         for _ in 0..ATTEMPT_COUNT_MAX {
             let Some(victim_count) = self.victim_count(view, policy) else { break };
@@ -140,7 +143,7 @@ impl Evictor {
         0
     }
 
-    /// How many keys may be evicted, as of a short while ago; `None`: none.
+    /// How many keys may be evicted, by a recent count; `None` if none.
     fn victim_count(&mut self, view: &View<'_>, policy: EvictionPolicy) -> Option<u64> {
         if self.groups_left == 0 {
             self.groups_left = GROUPS_BETWEEN_COUNTS;
@@ -160,7 +163,7 @@ impl Evictor {
         self.dbs.last().map(|(_, sum)| *sum)
     }
 
-    /// A database, the more probable the more victims it has.
+    /// A random database, weighted by its number of victims.
     fn choose_db(&self, random: &Random) -> DbIndex {
         let [.., (last, sum)] = self.dbs[..] else { return DbIndex(0) };
         if self.dbs.len() == 1 {
@@ -213,8 +216,8 @@ impl Evictor {
         }
     }
 
-    /// Goes on with a round whose slot had not enough, in other slots: in an order of its own, so that no key is likelier to
-    /// be met than others because the slots before its own are empty. Whether there was anything.
+    /// Continues a round whose slot had too few keys, in other slots: in a separate order, so that a key
+    /// behind empty slots is not more likely to be sampled. Returns whether a key was found.
     fn sample_elsewhere(&mut self, view: &View<'_>, policy: EvictionPolicy, round: &mut Round) -> bool {
         let (slots, random) = (view.keyspace.slots(), view.random());
         let stride = random.next_u64() as usize | 1;
@@ -293,7 +296,7 @@ impl Evictor {
     }
 }
 
-/// Asks for the slots, buckets and entries of candidates. What is in no hint is not.
+/// Prefetches the slots, buckets and entries of candidates, as far as hints lead to them.
 fn prefetch(view: &View<'_>, candidates: &[Candidate]) {
     let mut homes = [RequestedBucket::default(); EVICTION_GROUP_SIZE_MAX];
     for candidate in candidates {
@@ -303,7 +306,7 @@ fn prefetch(view: &View<'_>, candidates: &[Candidate]) {
         *home = view.prefetcher(candidate.db).prefetch_home(candidate.hash);
     }
     for (home, candidate) in zip(homes, candidates) {
-        // Nothing is to be done with it but to have it near.
+        // The result is not used: the prefetch is the purpose.
         let _ = view.prefetcher(candidate.db).prefetch_entry(home, candidate.hash);
     }
 }
@@ -316,7 +319,7 @@ fn score(entry: Entry<'_>, policy: EvictionPolicy, aging: Aging) -> u64 {
     }
 }
 
-/// Takes a candidate out, if it is still there and as good a victim as it was, and its slot is free.
+/// Takes a candidate out, if it still exists with the same or a better score, and its slot is free.
 fn take(view: &mut View<'_>, candidate: Candidate, policy: EvictionPolicy) -> Taken {
     let Candidate { hash, db, .. } = candidate;
     let slot: Slot = slot_of_hash(hash);
@@ -340,7 +343,8 @@ fn take(view: &mut View<'_>, candidate: Candidate, policy: EvictionPolicy) -> Ta
         view.note_change(key);
         view.counters.evicted_keys.add(1);
     }
-    // The last key of a slot takes the table with it: in a small database the tables are most of the memory.
+    // The removal of a slot's last key also frees the table: in a small database the tables are most of the
+    // memory.
     let keyspace = view.keyspace;
     let data = view.slot_data_mut(slot);
     if data.table(usize::from(db.0)).is_none_or(Table::is_empty) {

@@ -1,5 +1,5 @@
-//! The active expiry cycle: each thread walks its share of the slots and deletes keys whose time is over, in steps
-//! that a budget can end at any time. The next cycle goes on there.
+//! The active expiry cycle: each thread walks its share of the slots and deletes expired keys, in steps
+//! that a budget can end at any time. The next cycle continues there.
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
@@ -9,10 +9,10 @@ use crate::events::EventClass;
 use crate::key::Key;
 use crate::view::View;
 
-/// Buckets walked under one latch, and so the longest it is held: a few microseconds.
+/// Buckets walked under one latch. Bounds the time for which it is held: a few microseconds.
 const STEP_BUCKET_COUNT: usize = 16;
 
-/// Where a thread's walk has got to.
+/// The position of a thread's walk.
 pub struct ExpiryCycle {
     thread: usize,
     slot: usize,
@@ -35,8 +35,8 @@ impl ExpiryCycle {
         Self { thread, slot: thread, db: 0, position: 0 }
     }
 
-    /// Walks until the share has been seen once or `go_on` says no, asked after each step. `threads` is the number
-    /// of threads that share the slots.
+    /// Walks until the share has been visited once or `go_on`, called after each step, returns false.
+    /// `threads` is the number of threads that share the slots.
     pub fn run(
         &mut self,
         view: &mut View<'_>,
@@ -71,7 +71,7 @@ impl ExpiryCycle {
         }
     }
 
-    /// One step in one table. Whether the table has more.
+    /// One step in one table. Returns whether the table has more entries.
     fn step(&mut self, view: &mut View<'_>, expired: &mut impl FnMut(Expired)) -> bool {
         let keyspace = view.keyspace;
         let now = view.now.0;

@@ -1,8 +1,8 @@
-//! The active expiry of hash fields: each thread walks its share of the slots for keys whose fields are due, and deletes
-//! those fields in steps that a budget can end at any time. The next cycle goes on there.
+//! The active expiry of hash fields: each thread walks its share of the slots for keys with expired fields,
+//! and deletes these fields in steps that a budget can end at any time. The next cycle continues there.
 //!
-//! The tables know which keys have fields with an expiry, and each such hash knows its earliest one: so a cycle looks at
-//! these keys only, and into those hashes only that have something to delete.
+//! The tables record which keys have fields with an expiry, and each such hash records its earliest one. So
+//! a cycle visits these keys only, and reads only hashes with expired fields.
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
@@ -15,7 +15,7 @@ use crate::view::View;
 /// Buckets walked under one latch for reading: a few microseconds.
 const STEP_BUCKET_COUNT: usize = 16;
 
-/// Where a thread's walk has got to.
+/// The position of a thread's walk.
 pub struct FieldExpiryCycle {
     thread: usize,
     slot: usize,
@@ -23,7 +23,7 @@ pub struct FieldExpiryCycle {
     position: u32,
 }
 
-/// What one step did to one key, told under its latch.
+/// The result of one step for one key, reported under its latch.
 pub struct FieldsExpired<'a> {
     /// The key.
     pub key: Key<'a>,
@@ -40,8 +40,8 @@ impl FieldExpiryCycle {
         Self { thread, slot: thread, db: 0, position: 0 }
     }
 
-    /// Walks until the share has been seen once or `go_on` says no, asked after each step. `threads` is the number
-    /// of threads that share the slots.
+    /// Walks until the share has been visited once or `go_on`, called after each step, returns false.
+    /// `threads` is the number of threads that share the slots.
     pub fn run(
         &mut self,
         view: &mut View<'_>,
@@ -78,7 +78,7 @@ impl FieldExpiryCycle {
         }
     }
 
-    /// One step in one table. Whether the table has more.
+    /// One step in one table. Returns whether the table has more entries.
     fn step(&mut self, view: &mut View<'_>, expired: &mut impl FnMut(FieldsExpired<'_>)) -> bool {
         let now = view.now.0;
         let due = {
@@ -100,13 +100,14 @@ impl FieldExpiryCycle {
         };
         let key = Key::new(view.keyspace.hasher(), &due, DbIndex(self.db as u16));
         if !self.expire_fields(view, key, expired) {
-            // It stays the next one, and nobody waits for it: the walk goes on behind its bucket.
+            // The key stays the next one, and the walk does not wait for it: it continues behind its
+            // bucket.
             return self.pass(view);
         }
         true
     }
 
-    /// Deletes some of a key's fields that are due. Whether its slot could be had.
+    /// Deletes some of a key's expired fields. Returns whether its slot was free.
     fn expire_fields(
         &self,
         view: &mut View<'_>,
@@ -142,7 +143,7 @@ impl FieldExpiryCycle {
         true
     }
 
-    /// Goes on behind a bucket. Whether the table has more.
+    /// Continues behind a bucket. Returns whether the table has more entries.
     fn pass(&mut self, view: &View<'_>) -> bool {
         let Some(guard) = view.keyspace.slots().try_read_now(self.slot) else { return false };
         let next =
@@ -152,7 +153,7 @@ impl FieldExpiryCycle {
     }
 }
 
-/// Whether a value is a hash with a field whose time may be over.
+/// Whether a value is a hash with a field that may be expired.
 fn is_due(value: ValueRef<'_>, now: i64) -> bool {
     match value {
         ValueRef::Object(Object::Hash(hash)) => hash.earliest_expiry().is_some_and(|at| at <= now),

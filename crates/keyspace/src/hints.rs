@@ -1,16 +1,19 @@
 //! Hints for prefetching, by database: where the buckets of a slot's table are, readable without the latch.
 //!
-//! Owns the hints of the databases other than 0, whose own lie beside the latches: for each database an array with a hint
-//! for each slot, made when the database is worth it. An array is 256 KiB and is kept until the keyspace goes, so that a prefetch may read
-//! it at any time. Those who plan ask for the line of the hint together with that of the slot.
+//! Owns the hints of the databases other than 0; those of database 0 are stored beside the latches. Each
+//! database has an array with a hint for each slot, created when the database is large enough. An array is
+//! 256 KiB and is kept until the keyspace is dropped, so that a prefetch may read it at any time. The
+//! planner prefetches the line of the hint together with that of the slot.
 //!
-//! Invariants, by which the promise is kept that making a hint takes ([`collections::Hint::new`]):
-//! 1. Whenever nobody holds a slot for writing, a hint of it describes its table, or knows nothing.
-//! 2. A table that goes, or gives up segments, is unlinked here before they are retired.
-//! 3. Retired segments go to the keyspace's epoch domain and come out of it in [`Keyspace::reclaim`] only. Those of a
-//!    flushed database need not, where the epoch in which they were unlinked has passed ([`crate::Cleared::free`]).
-//! 4. Hints are read through a [`Prefetcher`] only, which borrows the [`View`] of a participant that is online. What it got is
-//!    looked at before that participant is next quiescent or offline: the number of its pass says so.
+//! Invariants, which meet the conditions of [`collections::Hint::new`]:
+//! 1. Whenever no writer holds a slot, its hint describes its table, or is empty.
+//! 2. A table that is dropped, or that gives up segments, is unlinked here before these are retired.
+//! 3. Retired segments go to the keyspace's epoch domain and are freed in [`Keyspace::reclaim`] only. Those
+//!    of a flushed database are freed directly if the epoch in which they were unlinked has passed
+//!    ([`crate::Cleared::free`]).
+//! 4. Hints are read through a [`Prefetcher`] only, which borrows the [`View`] of a participant that is
+//!    online. What it returns is read before that participant is next quiescent or offline, as the number
+//!    of its pass shows.
 #![allow(unsafe_code, reason = "making a hint is a promise, which the invariants above keep")]
 
 use base::limits::SLOT_COUNT;
@@ -22,11 +25,12 @@ use crate::key::slot_of_hash;
 use crate::keyspace::{Keyspace, Slots};
 use crate::view::View;
 
-/// With so many keys in one slot a database has some three thousand in all. An array of hints is then less than
-/// a fifth of what the slots' tables take, and smaller databases stay in the caches by themselves.
+/// With this many keys in one slot a database has about three thousand in all. An array of hints is then
+/// less than a fifth of the size of the slots' tables, and smaller databases stay in the caches anyway.
 const SLOT_KEY_COUNT_MIN: usize = 4;
 
-/// Keys from which on a database has hints: keys of few slots may have been chosen.
+/// Number of keys from which a database has hints. A minimum for the whole database, because a client may
+/// choose keys of few slots.
 const KEY_COUNT_MIN: u64 = 1024;
 
 /// The hints of the databases other than 0.
@@ -34,36 +38,36 @@ pub(crate) struct FurtherHints {
     by_db: Box<[OnceLock<Box<[FurtherHint]>>]>,
 }
 
-/// A hint of a table that does not lie beside the latch, and where the table itself was when it last changed.
+/// A hint of a table that is not stored beside the latch, and the table's address at its last change.
 struct FurtherHint {
     buckets: Hint,
     table: TableAddress,
 }
 
-/// The hints of one database, not to be read: for asking for their cache lines.
+/// The hints of one database, only to prefetch their cache lines.
 #[derive(Clone, Copy)]
 pub struct Hints<'k> {
     slots: &'k Slots,
     which: Which<'k>,
 }
 
-/// The hints of one database, to be read by the thread whose view is borrowed.
+/// The hints of one database, read by the thread whose view is borrowed.
 #[derive(Clone, Copy)]
 pub struct Prefetcher<'v> {
     hints: Hints<'v>,
     db: DbIndex,
-    /// What is prefetched now may be looked at as long as the view's number of it is the same.
+    /// What is prefetched now may be read as long as the view's pass has this number.
     pass: u64,
 }
 
-/// A bucket that was asked for.
+/// A bucket that was prefetched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestedBucket {
     home: HomeBucket,
     pass: u64,
 }
 
-/// The way to an entry that is not at home, from a bucket that was asked for.
+/// The probe sequence of a displaced key, from a bucket that was prefetched.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestedProbes {
     probes: ProbeSequence,
@@ -100,7 +104,8 @@ impl Keyspace {
         Hints { slots: self.slots(), which }
     }
 
-    /// Makes the hint of a table follow it. The slot is held for writing. Returns the bytes of the segments that were retired.
+    /// Updates the hint of a table after a change. The slot is held for writing. Returns the bytes of the
+    /// segments that were retired.
     #[inline(always)]
     pub(crate) fn publish(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
         if db == 0 {
@@ -115,16 +120,16 @@ impl Keyspace {
         match self.further_hints.of(db) {
             Some(hints) => hints[slot.index()].publish(table),
             None if table.len() >= SLOT_KEY_COUNT_MIN => self.make_hints(slot, db, table),
-            // What the table has replaced is retired: nobody can be led there.
+            // The table's replaced segments are retired: no hint may lead to them.
             None => new_hint().publish(table),
         }
     }
 
-    /// Before two databases change places: if one of them has hints, the other one gets them, too.
+    /// Before two databases are swapped: if one of them has hints, the other one gets them, too.
     pub(crate) fn pair_hints(&self, dbs: [usize; 2]) {
         let places = dbs.map(|db| db.checked_sub(1));
         let hints = || places.iter().flatten().map(|place| &self.further_hints.by_db[*place]);
-        // Database 0 has them in any case.
+        // Database 0 always has hints.
         if places.contains(&None) || hints().any(|hints| hints.get().is_some()) {
             for hints in hints() {
                 hints.get_or_init(no_hints);
@@ -132,7 +137,8 @@ impl Keyspace {
         }
     }
 
-    /// Gives a database hints if it has grown so large. Each is filled when its table next changes.
+    /// Creates the hints of a database that has grown large enough. Each is filled when its table next
+    /// changes.
     #[cold]
     fn make_hints(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
         if self.counters.population(db).keys < KEY_COUNT_MIN {
@@ -154,14 +160,14 @@ impl FurtherHint {
     }
 }
 
-/// A hint that knows nothing.
+/// An empty hint.
 pub(crate) fn new_hint() -> Hint {
     // SAFETY: (1) invariants 1 and 2; (2) invariant 3, and a participant borrows the keyspace that has the heaps; (3) invariant 4.
     unsafe { Hint::new() }
 }
 
 impl Hints<'_> {
-    /// First pass of a batch: asks for the cache line of the key's slot, and for that of its hint.
+    /// First pass of a batch: prefetches the cache line of the key's slot, and that of its hint.
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) {
         let slot = slot_of_hash(hash).index();
@@ -183,7 +189,8 @@ impl Hints<'_> {
 }
 
 impl View<'_> {
-    /// What reads the hints of a database, if the thread takes part in the keyspace's epochs; else it knows nothing.
+    /// The reader of a database's hints; it finds nothing unless the thread takes part in the keyspace's
+    /// epochs.
     #[inline]
     #[must_use]
     pub fn prefetcher(&self, db: DbIndex) -> Prefetcher<'_> {
@@ -195,11 +202,11 @@ impl View<'_> {
     }
 }
 
-/// Number of no pass.
+/// The number that stands for no pass.
 pub(crate) const NO_PASS: u64 = 0;
 
 impl Prefetcher<'_> {
-    /// The pass that it is part of.
+    /// The pass to which it belongs.
     #[inline(always)]
     pub(crate) fn pass(&self) -> u64 {
         self.pass
@@ -211,8 +218,8 @@ impl Prefetcher<'_> {
         self.db
     }
 
-    /// The bucket in which a key is at home, to be looked at in this pass.
-    /// In a database other than 0, the table is asked for, too.
+    /// The home bucket of a key, to be read in this pass. In a database other than 0, the table is
+    /// prefetched as well.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> HomeBucket {
         match self.hints.which {
@@ -225,30 +232,32 @@ impl Prefetcher<'_> {
         }
     }
 
-    /// Second pass: asks for the bucket in which the key is at home, whose entry is asked for in the third. It is good until the
-    /// thread is next quiescent.
+    /// Second pass: prefetches the key's home bucket, which the third pass reads to prefetch the entry.
+    /// Valid until the thread is next quiescent.
     #[inline(always)]
     #[must_use]
     pub fn prefetch_home(&self, hash: u64) -> RequestedBucket {
         RequestedBucket { home: self.home(hash), pass: self.pass }
     }
 
-    /// Third pass: asks for the entry of this hash, which is the one that the bucket was asked for. In a bucket that is good
-    /// no more nothing is seen.
+    /// Third pass: prefetches the entry of this hash, for which the bucket was prefetched. A bucket that is
+    /// not valid any more yields nothing.
     #[inline(always)]
     #[must_use]
     pub fn prefetch_entry(&self, asked: RequestedBucket, hash: u64) -> ProbeResult {
         if asked.pass == self.pass { asked.home.prefetch_entry(hash) } else { ProbeResult::Missing }
     }
 
-    /// For a key that is not at home: asks for the next bucket. Each further pass follows the probes, which is good for as long.
+    /// For a displaced key: prefetches the next bucket. Each further pass follows the probe sequence, which
+    /// is valid for as long.
     #[must_use]
     pub fn probes_beyond_home(&self, hash: u64) -> Option<RequestedProbes> {
         let probes = self.hints.of(hash)?.probes_beyond_home(hash)?;
         Some(RequestedProbes { probes, pass: self.pass })
     }
 
-    /// Asks for the entry in the bucket that was asked for last, or if it is elsewhere for the next bucket.
+    /// Prefetches the entry in the bucket that was prefetched last, or the next bucket if the entry is not
+    /// in it.
     #[must_use]
     pub fn follow(&self, asked: &mut RequestedProbes) -> ProbeResult {
         if asked.pass == self.pass { asked.probes.follow() } else { ProbeResult::Missing }
@@ -270,7 +279,7 @@ mod tests {
         (0..KEY_COUNT).map(|number| format!("key:{number}")).collect()
     }
 
-    /// Of how many of the keys the hints of a database lead to an entry.
+    /// For how many of the keys the hints of a database lead to an entry.
     fn seen_count(view: &View<'_>, db: DbIndex) -> usize {
         let prefetcher = view.prefetcher(db);
         let sees = |name: &String| {

@@ -1,4 +1,4 @@
-//! A key as a request names it, with everything the planner worked out about it.
+//! A key of a request, with everything that the planner has computed for it.
 //!
 //! Invariant: a [`Key`] made by [`Key::new`] has the slot of its hash, so equal bytes are always in one slot.
 
@@ -13,11 +13,11 @@ pub struct Key<'a> {
     pub bytes: &'a [u8],
     /// Its seeded hash.
     pub hash: u64,
-    /// The slot it lives in.
+    /// The key's slot.
     pub slot: Slot,
     /// The database it is looked up in.
     pub db: DbIndex,
-    /// Where in its table it may be.
+    /// Where in its table its entry may be.
     pub guess: Guess,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The slot that a hash places a key in: its top bits.
+/// The slot of a hash: its top bits.
 #[must_use]
 #[inline]
 pub const fn slot_of_hash(hash: u64) -> Slot {

@@ -1,12 +1,13 @@
-//! The keyspace: 16,384 latched slots with a table for each logical database, and the heaps their entries live in.
+//! The keyspace: 16,384 latched slots with a table for each logical database, and the heaps of their
+//! entries.
 //!
-//! Owns all data. Touches `sync` for latches and epochs and `collections` for tables; knows no bytes of a protocol,
-//! no socket, no clock.
+//! Owns all data. Touches `sync` for latches and epochs and `collections` for tables. Has no access to
+//! protocols, sockets or clocks.
 //! Invariants:
 //! 1. A key's entry is in the slot of its hash and nowhere else.
-//! 2. The hint of a slot describes its table of database 0 whenever nobody holds the slot for writing; those of the other
-//!    databases are in `hints.rs`.
-//! 3. Latches are taken in ascending slot order.
+//! 2. The hint of a slot describes its table of database 0 whenever no writer holds the slot; the hints of
+//!    the other databases are in `hints.rs`.
+//! 3. Latches are acquired in ascending slot order.
 
 use std::sync::Arc;
 
@@ -24,33 +25,35 @@ use crate::readers::{Readers, Remembered};
 use crate::waiting::Waits;
 use crate::watching::Watches;
 
-/// Number of heaps that the slots share if the caller does not bring any.
+/// Number of heaps that the slots share if the caller provides none.
 const HEAP_COUNT: usize = 4;
 
-/// Most segments that are freed in one go: about a tenth of a millisecond.
+/// Largest number of segments freed in one call: about a tenth of a millisecond.
 const FREED_COUNT_MAX: usize = 1024;
 
-/// Vacant memory that is kept in any case, in bytes.
+/// Vacant memory that is always kept, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
 
-/// What a slot's latch guards: its table in each database, and who watches or waits for its keys.
+/// The data that a slot's latch guards: its table in each database, and the watches, waiters and readers of
+/// its keys.
 pub struct SlotData {
     /// Database 0, inline: with the latch and the hint it fills one cache line.
     first: Table,
-    /// What most slots do without.
+    /// The parts that most slots do not need.
     more: Option<Box<More>>,
 }
 
-/// What most slots do without. The table of a further database is found with one line more than that of database 0.
+/// The parts that most slots do not need. Finding the table of a further database reads one line more than
+/// for database 0.
 #[repr(align(64))]
 #[derive(Default)]
 struct More {
-    /// The further database that was written here first, and its table.
+    /// The number of the first further database written here. Its table follows.
     further_db: u16,
-    /// Whether anything may be in `lists`: a look at them is a look at another line.
+    /// Whether `lists` may have any content: reading it touches another line.
     may_be_attended: bool,
     further: Option<Table>,
-    /// Of the databases behind the first further one.
+    /// The databases after the first further one.
     others: Option<Box<Others>>,
     lists: Option<Box<Lists>>,
 }
@@ -61,7 +64,7 @@ const _: () = assert!(size_of::<More>() == 64);
 #[derive(Default)]
 struct Others(Vec<(usize, Table)>);
 
-/// Who watches keys of a slot, waits for them, or has read them.
+/// The watches, waiters and readers of a slot's keys.
 #[derive(Default)]
 struct Lists {
     watches: Watches,
@@ -87,15 +90,15 @@ pub struct Keyspace {
     hasher: KeyHasher,
     db_count: usize,
     pub(crate) further_hints: FurtherHints,
-    /// Table segments that prefetchers may still look at.
+    /// Table segments that prefetches may still read.
     pub(crate) segments: Arc<Domain<Retired>>,
-    /// Bytes of what is in `segments`.
+    /// Bytes of the segments in `segments`.
     waiting_bytes: AtomicUsize,
-    /// What each thread counts.
+    /// The counters of each thread.
     pub counters: AllCounters,
-    /// How much is remembered of who has read what.
+    /// The numbers of keys and readers recorded in all slots.
     pub remembered: Remembered,
-    /// Who hears of events.
+    /// The receiver of events.
     observer: Option<Box<dyn Observer>>,
 }
 
@@ -104,7 +107,7 @@ impl SlotData {
         Self { first: Table::with_hint(), more: None }
     }
 
-    /// The table of a database; `None`: empty, not made yet.
+    /// The table of a database; `None`: empty, not created yet.
     #[inline]
     pub(crate) fn table(&self, db: usize) -> Option<&Table> {
         if db == 0 {
@@ -119,8 +122,8 @@ impl SlotData {
         self.more.as_ref().is_some_and(|more| more.further.is_some())
     }
 
-    /// Gives up the memory of tables that hold nothing.
-    /// `publish` is called with each of them when it leads to no segments any more.
+    /// Frees the memory of empty tables. `publish` is called with each of them when it has no segments any
+    /// more.
     pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(usize, &mut Table)) {
         let mut empty = |db, table: &mut Table| {
             if table.is_empty() {
@@ -149,7 +152,7 @@ impl SlotData {
         self.drop_empty_lists();
     }
 
-    /// Gives up the memory of the rarer parts if there is nothing in them.
+    /// Frees the memory of the rarer parts if they are empty.
     pub(crate) fn drop_empty_lists(&mut self) {
         let Some(more) = &mut self.more else { return };
         if more.lists.as_deref().is_some_and(Lists::are_empty) {
@@ -161,7 +164,7 @@ impl SlotData {
         }
     }
 
-    /// The table of a database, made if need be.
+    /// The table of a database, created if necessary.
     #[inline]
     pub(crate) fn table_mut(&mut self, db: usize) -> &mut Table {
         if db == 0 { &mut self.first } else { self.further_table_mut(db) }
@@ -182,14 +185,14 @@ impl SlotData {
         }
     }
 
-    /// Whether anybody watches a key of this slot, waits for one, or has read one and may have kept it.
+    /// Whether a key of this slot has a watch, a waiter, or a reader that may have cached it.
     #[inline]
     pub(crate) fn is_attended(&self) -> bool {
         let Some(more) = &self.more else { return false };
         more.may_be_attended && more.lists.as_deref().is_some_and(|lists| !lists.are_empty())
     }
 
-    /// To be called when something was taken out of the lists.
+    /// Called after a removal from the lists.
     pub(crate) fn note_removal(&mut self) {
         if let Some(more) = &mut self.more {
             more.may_be_attended = more.lists.as_deref().is_some_and(|lists| !lists.are_empty());
@@ -251,7 +254,7 @@ impl Lists {
 }
 
 impl Tables<'_> {
-    /// The table of a database; `None`: empty, not made yet.
+    /// The table of a database; `None`: empty, not created yet.
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
         match db.0 {
             0 => Some(self.first),
@@ -279,7 +282,7 @@ impl Others {
         Some(&self.0[place].1)
     }
 
-    /// Made if need be.
+    /// The table, created if necessary.
     #[inline(never)]
     fn table_mut(&mut self, db: usize) -> &mut Table {
         let place = self.0.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
@@ -296,13 +299,14 @@ impl Others {
 }
 
 impl Keyspace {
-    /// An empty keyspace of `db_count` databases. `wake` is called with the token of a parked session when it is
-    /// worth trying again, on the thread that let the latch go.
+    /// An empty keyspace of `db_count` databases. `wake` is called with the token of a parked session when
+    /// it may claim its latch, on the thread that released the latch.
     pub fn new(db_count: usize, seed: [u64; 4], wake: impl Fn(u64) + Send + Sync + 'static) -> Self {
         Self::with_heaps(db_count, seed, Heap::family(HEAP_COUNT), wake)
     }
 
-    /// The same with heaps of the caller's making, each for a run of neighbouring slots. At least one.
+    /// As [`Self::new`], with heaps that the caller has created, each for a run of neighbouring slots. At
+    /// least one.
     pub fn with_heaps(
         db_count: usize,
         seed: [u64; 4],
@@ -323,7 +327,7 @@ impl Keyspace {
         }
     }
 
-    /// The same with somebody who hears of events.
+    /// Adds a receiver of events.
     #[must_use]
     pub fn observed_by(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -346,7 +350,7 @@ impl Keyspace {
         (0..self.db_count).map(|db| self.counters.population(db).keys).sum()
     }
 
-    /// Hashes keys to their place.
+    /// The hasher of keys.
     #[must_use]
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
@@ -377,39 +381,40 @@ impl Keyspace {
         self.heaps.iter().map(|heap| heap.block_bytes() as usize).sum()
     }
 
-    /// Bytes of the chunks that entries and segments are carved from, used or not.
+    /// Bytes of the chunks that entries and segments are carved from, whether used or not.
     #[must_use]
     pub fn mapped_bytes(&self) -> usize {
         self.heaps[0].family_mapped_bytes()
     }
 
-    /// To be called once a second or so: what is kept for the growth of the data follows how fast it grew.
+    /// Called about once a second: the reserve for the growth of the data follows the rate of growth.
     pub fn note_time(&self) {
         self.heaps[0].note_time();
     }
 
-    /// Whether much memory is vacant: more than an eighth of what is mapped, beside what is kept for growth.
+    /// Whether much memory is vacant: more than an eighth of the mapped memory, in addition to the reserve
+    /// for growth.
     #[must_use]
     pub fn has_surplus(&self) -> bool {
         let kept = VACANT_SIZE_MIN.max(self.mapped_bytes() / 8) + self.heaps[0].family_reserve_bytes();
         self.heaps[0].family_vacant_bytes() > kept
     }
 
-    /// Gives vacant memory back to the system. Takes a fraction of a second for a gigabyte.
+    /// Returns vacant memory to the system. Takes a fraction of a second for a gigabyte.
     pub fn trim(&self) {
         self.heaps.iter().for_each(Heap::trim);
     }
 
-    /// Bytes of segments that nobody uses any more, and that are freed as soon as every thread has turned round once.
+    /// Bytes of retired segments, which are freed once every thread has passed a quiescent state.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {
         let retired: u64 = self.heaps.iter().map(Heap::retired_bytes).sum();
         self.waiting_bytes.load(Ordering::Relaxed) + retired as usize
     }
 
-    /// Hands segments that tables gave up to the epoch domain, and frees those that no thread can still see.
-    /// Each thread calls it in its turns: what it frees is what growing tables and entries take next. Frees a bounded number
-    /// of them; the others stay in `scratch` for the next call.
+    /// Passes retired segments to the epoch domain, and frees those that no thread can still read. Each
+    /// thread calls it in its turns: the freed memory serves the growth of tables and entries. Frees a
+    /// bounded number of segments; the others stay in `scratch` for the next call.
     pub fn reclaim(&self, scratch: &mut Vec<Retired>) {
         for heap in &self.heaps {
             let retired = heap.take_retired();

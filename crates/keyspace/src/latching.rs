@@ -1,8 +1,10 @@
-//! Taking and letting go the latches of a command.
+//! Acquiring and releasing the latches of a command.
 //!
-//! Invariant: latches are waited for in ascending order of slots, so that there is no circle of waiting. One that can't be had
-//! is waited for with the lower ones kept; nobody sleeps meanwhile. A command that needs several first tries: it lets go all that
-//! it has and waits for the one alone, so that nobody waits for it behind that one. After [`TRY_COUNT_MAX`] of these it keeps them.
+//! Invariant: latches are waited for in ascending order of slots, so that no cycle of waits arises. A
+//! command keeps the latches of lower slots while it waits for one; no thread sleeps meanwhile. A command
+//! that needs several latches first makes attempts: it releases all that it holds and waits for one latch
+//! alone, so that no other command waits for it behind that latch. After [`TRY_COUNT_MAX`] attempts it
+//! keeps them.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
@@ -11,33 +13,35 @@ use sync::{Claim, Guard, Mode, Parked};
 use crate::keyspace::Slots;
 use crate::view::{FEW, Held, SlotGuard, View};
 
-/// Latches for which room is kept from one command to the next, so that those of a few keys allocate nothing.
+/// Latches for which capacity is kept from one command to the next, so that the latches of a few keys
+/// allocate nothing.
 const SPARE_GUARD_COUNT_MAX: usize = 512;
 
-/// How often a command lets its latches go when it can't have another one: then it waits in ascending order, which ends whatever the others do.
+/// How often a command releases its latches when another one is taken. Then it waits in ascending order,
+/// which ends whatever other commands do.
 pub const TRY_COUNT_MAX: u8 = 8;
 
-/// How far a command has got with latching several slots.
+/// The progress of a command in latching several slots.
 #[derive(Debug, Default)]
 pub struct Tries {
-    /// How often it has let its latches go.
+    /// How often it has released its latches.
     count: u8,
-    /// It waits for one latch, or has waited for it, and has let go all others.
+    /// Whether it waits for one latch, or has waited for it, with all others released.
     is_alone: bool,
 }
 
-/// A slot that could not be latched now.
+/// A slot whose latch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub Slot);
 
-/// Latches kept by a command that waits for another one.
+/// Latches that a command keeps while it waits for another one.
 #[derive(Default)]
 pub struct HeldLatches<'k> {
     held: Held<'k>,
 }
 
 impl<'k> View<'k> {
-    /// Latches one slot. None is held.
+    /// Latches one slot. No latch may be held.
     #[inline(always)]
     pub fn latch(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
         assert!(self.holds_nothing());
@@ -47,13 +51,13 @@ impl<'k> View<'k> {
             Mode::Write => slots.try_write(slot.index()).map(|guard| Held::Write(slot, guard)),
         };
         let Some(held) = held else { return Err(Busy(slot)) };
-        // What was there, nothing, need not be dropped; the compiler does not know.
+        // The old value, `Nothing`, needs no drop; the compiler cannot see that.
         std::mem::forget(std::mem::replace(&mut self.held, held));
         Ok(())
     }
 
-    /// Lets what is held go and latches one slot. If it is what is held, it is kept, unless somebody waits for it: who has
-    /// begun to wait waits for one command, however many follow.
+    /// Releases the held latches and latches one slot. A latch that is already held is kept, unless it has
+    /// a waiter: so a waiter waits for at most one command, however many follow on the slot.
     #[inline(always)]
     pub fn latch_next(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
         let is_kept = match (mode, &self.held) {
@@ -68,8 +72,9 @@ impl<'k> View<'k> {
         self.latch(slot, mode)
     }
 
-    /// Latches a few slots, in any order, if all of them are free just now. If not, none is held: they have to be waited for in
-    /// ascending order. None is held before. `false` also if they are too many.
+    /// Latches a few slots, in any order, if all of them are free now. Otherwise none is held, and they
+    /// have to be waited for in ascending order. No latch may be held before. Also returns `false` if there
+    /// are too many slots.
     #[must_use]
     pub fn latch_at_once(&mut self, wanted: impl ExactSizeIterator<Item = Slot>, mode: Mode) -> bool {
         debug_assert!(self.holds_nothing());
@@ -82,7 +87,7 @@ impl<'k> View<'k> {
         }
     }
 
-    /// What [`Self::latch_at_once`] does, in one mode.
+    /// [`Self::latch_at_once`] for one mode.
     #[inline(always)]
     fn latch_free<G>(
         &mut self,
@@ -94,7 +99,7 @@ impl<'k> View<'k> {
         let guards = several(&mut self.held, &mut self.spare_guards);
         guards.reserve(wanted.len());
         for slot in wanted {
-            // A slot that comes again and is not noticed is held twice for reading; for writing, it is not free.
+            // A repeated slot that is not detected is held twice for reading; for writing, it is not free.
             if self.places.guess(slot, guards).is_some() {
                 continue;
             }
@@ -103,14 +108,15 @@ impl<'k> View<'k> {
                 return false;
             };
             self.places.note(slot, guards.len());
-            // Said here, a guard goes straight to its place, and not by the way of one that has to wait for room.
+            // With this assertion a guard is written directly to its place, without the code path that
+            // grows the vector.
             assert!(guards.len() < guards.capacity(), "there is room for all");
             guards.push((slot, guard(held)));
         }
         true
     }
 
-    /// Latches several slots (ascending, distinct), going on behind those that are held already.
+    /// Latches several slots (ascending, distinct), continuing after those that are already held.
     pub fn latch_several(&mut self, wanted: impl Iterator<Item = Slot>, mode: Mode) -> Result<(), Busy> {
         let slots = self.keyspace.slots();
         let guards = ascending(several(&mut self.held, &mut self.spare_guards));
@@ -129,14 +135,14 @@ impl<'k> View<'k> {
         Ok(())
     }
 
-    /// Latches every slot, going on behind those that are held already.
+    /// Latches every slot, continuing after those that are already held.
     pub fn latch_all(&mut self, mode: Mode) -> Result<(), Busy> {
         let guards = several(&mut self.held, &mut self.spare_guards);
         guards.reserve_exact(SLOT_COUNT - guards.len());
         self.latch_several((0..SLOT_COUNT as u16).map(Slot::new), mode)
     }
 
-    /// Waits in the slot's queue, unless the latch can be had now: then `true`, and it is held.
+    /// Parks in the slot's queue, unless the latch is free now: then returns `true`, and it is held.
     #[must_use]
     pub fn park(&mut self, busy: Busy, mode: Mode, token: u64) -> bool {
         match self.keyspace.slots().park(busy.0.index(), mode, token) {
@@ -148,8 +154,8 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Begins to latch what a command needs, or goes on behind the latch that it has waited for. If it was waited for alone, it is let go:
-    /// lower ones come first.
+    /// Begins to latch the slots of a command, or continues after the latch that it has waited for. A latch
+    /// that was waited for alone is released first: lower ones come before it.
     #[inline]
     pub fn begin_latching(&mut self, tries: &mut Tries) {
         if std::mem::take(&mut tries.is_alone) {
@@ -157,8 +163,8 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Waits for a latch that a command could not have: as [`Self::park`] does, but without the lower ones as long as there are tries
-    /// left. `true`: it need not wait, and goes on latching.
+    /// Waits for a latch that was taken: as [`Self::park`], but releases the lower ones as long as there
+    /// are attempts left. Returns `true` if the command need not wait, and continues to latch.
     #[must_use]
     pub fn wait_for(&mut self, busy: Busy, mode: Mode, token: u64, tries: &mut Tries) -> bool {
         let has_others = match &self.held {
@@ -179,7 +185,7 @@ impl<'k> View<'k> {
         is_held
     }
 
-    /// Takes the latch that the session with this token was woken for. `false`: it must wait on.
+    /// Claims the latch for which the session with this token was woken. `false`: it must wait again.
     #[must_use]
     pub fn claim(&mut self, busy: Busy, token: u64) -> bool {
         match self.keyspace.slots().claim(busy.0.index(), token) {
@@ -194,8 +200,8 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Latches one more slot for writing, out of order and so only if it is free: whoever waits out of order may wait for
-    /// ever. Whether it is held now.
+    /// Latches one more slot for writing, out of order and therefore only if it is free: waiting out of
+    /// order could deadlock. Returns whether it is held now.
     #[must_use]
     pub fn try_latch_extra(&mut self, slot: Slot) -> bool {
         if self.held_data(slot).is_some() {
@@ -208,7 +214,7 @@ impl<'k> View<'k> {
         true
     }
 
-    /// Latches of some more slots (ascending, distinct) those for writing that are free just now.
+    /// Latches for writing those of some more slots (ascending, distinct) that are free now.
     pub fn latch_free_too(&mut self, wanted: &[Slot]) {
         let slots = self.keyspace.slots();
         let guards = ascending(several(&mut self.held, &mut self.spare_guards));
@@ -230,12 +236,12 @@ impl<'k> View<'k> {
         matches!(self.held, Held::Nothing)
     }
 
-    /// Lets all latches go.
+    /// Releases all latches.
     #[inline(always)]
     pub fn release(&mut self) {
         match &self.held {
             Held::Several(_) => self.release_several(),
-            // Dropped where it is: moving it out first takes longer than all the rest.
+            // Dropped in place: moving it out first takes longer than all the rest.
             _ => self.held = Held::Nothing,
         }
     }
@@ -249,13 +255,13 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Takes the latches away, to be kept while their command waits.
+    /// Takes the latches out of the view, to be kept while their command waits.
     #[must_use]
     pub fn keep(&mut self) -> HeldLatches<'k> {
         HeldLatches { held: std::mem::take(&mut self.held) }
     }
 
-    /// Gives kept latches back.
+    /// Puts kept latches back.
     pub fn restore(&mut self, kept: HeldLatches<'k>) {
         debug_assert!(matches!(self.held, Held::Nothing));
         self.held = kept.held;
@@ -274,7 +280,7 @@ impl<'k> View<'k> {
     }
 }
 
-/// What is held, as several.
+/// The held latches, as several.
 fn several<'a, 'k>(
     held: &'a mut Held<'k>,
     spare: &mut Vec<(Slot, SlotGuard<'k>)>,
@@ -291,7 +297,7 @@ fn several<'a, 'k>(
     }
 }
 
-/// The same, in ascending order.
+/// Sorts the guards in ascending order.
 fn ascending<'a, 'k>(guards: &'a mut Vec<(Slot, SlotGuard<'k>)>) -> &'a mut Vec<(Slot, SlotGuard<'k>)> {
     if guards.len() <= FEW && !guards.is_sorted_by_key(|(slot, _)| *slot) {
         guards.sort_unstable_by_key(|(slot, _)| *slot);

@@ -1,9 +1,8 @@
 //! The keyspace: keys to values, in 16,384 latched slots, for several logical databases.
 //!
-//! Owns all data and the latches over it. Touches `sync` and `collections`. Never sees a socket, a protocol or a clock:
-//! time and random seeds are parameters, and who waits for a latch is a token to it.
-//! Invariants: see [`Keyspace`] and [`View`].
-//! Start reading at `keyspace.rs`, then `view.rs`, `latching.rs`, `reading.rs`, `writing.rs`.
+//! Owns all data and the latches over it. Touches `sync` and `collections`. Has no access to sockets,
+//! protocols or clocks: time and random seeds are parameters, and a waiting session is represented by a
+//! token.
 
 mod aging;
 mod asked;

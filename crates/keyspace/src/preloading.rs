@@ -1,9 +1,10 @@
-//! Asking for the memory of collections before the commands that use it run.
+//! Prefetching the memory of collections before the commands that use it run.
 //!
-//! What prefetches without a latch ends at the entry: behind it is memory that is freed and given back, so it may be
-//! read under the latch only. Commands of a batch would come upon it one after the other, and wait for each step on the
-//! way (the object, the head of its block, the index there) in turn. So some keys at a time are looked at beforehand, in
-//! passes, with read latches that are free just now and are let go before the first of the commands runs.
+//! Prefetches without a latch end at the entry: the memory behind it is freed and reused, so it may be read
+//! under the latch only. The commands of a batch would reach it one after the other, with a cache miss for
+//! each step (the object, the head of its block, the index there). So several keys at a time are visited
+//! beforehand, in passes, with read latches of slots that are free now, which are released before the first
+//! of the commands runs.
 
 use std::iter::zip;
 
@@ -12,22 +13,23 @@ use collections::{Object, PrefetchStep, ValueRef};
 use crate::key::Key;
 use crate::keyspace::Keyspace;
 
-/// Keys that are looked at together: enough that the memory of the first has come when the last was asked for.
+/// Keys that are preloaded together: enough that the first key's memory has arrived when the last prefetch
+/// is issued.
 pub const PRELOADED_KEY_COUNT_MAX: usize = 16;
 
-/// What a command is going to work on.
+/// The key and member that a command will access.
 #[derive(Clone, Copy)]
 pub struct Preloaded<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// What it may look for there, if that is a set or a hash.
+    /// The member that it may look up, if the value is a set or a hash.
     pub member: Option<&'a [u8]>,
 }
 
 impl Keyspace {
-    /// Asks for the objects of these keys, and for what their operations read first. Keys whose slots are held by a writer
-    /// are passed over, and those beyond the first 16; a key that is the one before it is looked up once. Strings cost a
-    /// look-up for nothing.
+    /// Prefetches the objects of these keys, and the memory that their operations read first. Keys whose
+    /// slots are held by a writer are skipped, and those beyond the first 16; a key equal to the one before
+    /// it is looked up once. For strings the lookup has no benefit.
     #[inline]
     pub fn preload(&self, wanted: &[Option<Preloaded<'_>>]) {
         let mut guards = [const { None }; PRELOADED_KEY_COUNT_MAX];

@@ -1,11 +1,12 @@
-//! Client-side caching: which clients have read which key, remembered in the key's slot beside those who watch it.
+//! Client-side caching: which clients have read which key, recorded in the key's slot beside its watches.
 //!
-//! Owns a list for each slot where anything was read by a client that asked for it, guarded by the slot's latch: remembering
-//! takes it for writing. Whoever changes a key tells its readers in the same step as its watchers, through the
-//! [`Observer`](crate::Observer), and forgets them: they are told once for each time they have read it.
+//! Owns a list for each slot where a tracking client has read a key, guarded by the slot's latch: recording
+//! requires it for writing. A change of a key notifies its readers in the same step as its watchers,
+//! through the [`Observer`](crate::Observer), and removes them: each read is notified once.
 //!
-//! Keys are remembered without their database, as Redis does, and a client by its number: one that is gone is found out when
-//! it is told. Those who ask for every change, whoever has read what, are served from [`View::changed_keys`].
+//! Keys are recorded without their database, as in Redis, and a client by its number: that a client has
+//! left is detected when it is notified. Clients that track every change are served from
+//! [`View::changed_keys`].
 //!
 //! Invariant: the numbers in [`Remembered`] are those of the keys and clients in all lists.
 
@@ -25,18 +26,18 @@ pub(crate) struct Readers {
     keys: HashMap<Box<[u8]>, BTreeSet<u64>>,
 }
 
-/// How much is remembered in all slots.
+/// The numbers of keys and readers recorded in all slots.
 #[derive(Default)]
 pub struct Remembered {
     keys: AtomicUsize,
     readers: AtomicUsize,
 }
 
-/// A key that changed, and the client on whose behalf.
+/// A key that changed, and the client that changed it.
 pub struct ChangedKey {
-    /// Its name.
+    /// The key's name.
     pub key: Box<[u8]>,
-    /// Number of the client; 0: none.
+    /// Number of the client; 0 if none.
     pub by: u64,
 }
 
@@ -47,7 +48,7 @@ impl Remembered {
         self.keys.load(Ordering::Relaxed)
     }
 
-    /// Number of clients, each as often as it has read a key.
+    /// Number of readers: a client counts once for each key that it has read.
     #[must_use]
     pub fn reader_count(&self) -> usize {
         self.readers.load(Ordering::Relaxed)
@@ -74,7 +75,7 @@ impl Readers {
         }
     }
 
-    /// Takes out who has read a key.
+    /// Removes and returns the readers of a key.
     pub(crate) fn take(&mut self, key: &[u8], remembered: &Remembered) -> BTreeSet<u64> {
         let Some(clients) = self.keys.remove(key) else { return BTreeSet::new() };
         remembered.subtract(1, clients.len());
@@ -84,7 +85,7 @@ impl Readers {
         clients
     }
 
-    /// Forgets all, without telling anybody.
+    /// Removes all readers without notifying them.
     pub(crate) fn clear(&mut self, remembered: &Remembered) {
         remembered.subtract(self.keys.len(), self.keys.values().map(BTreeSet::len).sum());
         *self = Self::default();
@@ -92,13 +93,13 @@ impl Readers {
 }
 
 impl View<'_> {
-    /// Remembers that a client has read a key, whose slot is held for writing.
+    /// Records that a client has read a key, whose slot is held for writing.
     pub fn remember_reader(&mut self, key: Key<'_>, client: u64) {
         let keyspace = self.keyspace;
         self.slot_data_mut(key.slot).readers_or_new().insert(key.bytes, client, &keyspace.remembered);
     }
 
-    /// Tells those who have read a key that it is not valid any more.
+    /// Notifies the readers of a key that it is not valid any more.
     #[cold]
     pub(crate) fn tell_readers(&self, key: &[u8], readers: &BTreeSet<u64>) {
         if let Some(observer) = self.keyspace.observer().filter(|_| !readers.is_empty()) {
@@ -106,14 +107,14 @@ impl View<'_> {
         }
     }
 
-    /// Notes a key that changed, for those who ask for every change.
+    /// Records a key that changed, for clients that track every change.
     #[cold]
     pub(crate) fn note_changed_key(&mut self, key: &[u8]) {
         self.changed_keys.push(ChangedKey { key: key.into(), by: self.client });
     }
 
-    /// Forgets readers of keys, anywhere, until no more than so many keys are remembered; the readers are told. Looks at
-    /// `slot_count` slots that are free just now, from a random one on.
+    /// Notifies and removes readers of random keys until at most `key_count_max` keys are recorded. Visits
+    /// `slot_count` slots that are free now, from a random one on.
     pub fn limit_remembered(&mut self, key_count_max: usize, slot_count: usize) {
         let keyspace = self.keyspace;
         let start = self.random.below(SLOT_COUNT as u64) as usize;

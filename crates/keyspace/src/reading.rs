@@ -1,4 +1,4 @@
-//! Reading the latched data. A key whose time is over is not there, though its entry may still be.
+//! Reading the latched data. An expired key is absent, though its entry may still exist.
 
 use collections::Entry;
 
@@ -32,14 +32,14 @@ impl View<'_> {
         }
     }
 
-    /// The entry of a key, for a command that only asks about it (`TTL`, `EXISTS`): counts a hit or a miss, but records
-    /// no access.
+    /// The entry of a key, for a command that only inspects it (`TTL`, `EXISTS`): counts a hit or a miss,
+    /// but records no access.
     #[inline]
     #[must_use]
     pub fn inspect(&self, key: Key<'_>) -> Option<Entry<'_>> {
         let live = self.examine(key);
         if live.is_none() {
-            // Its entry is there if its time is over.
+            // An entry exists here only if it is expired.
             match self.lookup(key) {
                 None => self.note_miss(key),
                 Some(_) => self.note_expired_miss(key),
@@ -48,7 +48,7 @@ impl View<'_> {
         live
     }
 
-    /// The same for a command to which a miss is no event (`OBJECT`).
+    /// As [`Self::inspect`], for a command to which a miss is no event (`OBJECT`).
     #[inline]
     #[must_use]
     pub fn examine(&self, key: Key<'_>) -> Option<Entry<'_>> {
@@ -70,7 +70,7 @@ impl View<'_> {
         self.lookup(key).filter(|entry| !self.is_expired(*entry))
     }
 
-    /// Whether a key is there; counts a hit or a miss and records the access.
+    /// Whether a key exists; counts a hit or a miss and records the access.
     pub fn touch_key(&self, key: Key<'_>) -> bool {
         self.find(key).is_some()
     }

@@ -1,8 +1,9 @@
-//! What one command sees of the keyspace: the slots latched for it, and the data in them.
+//! A command's access to the keyspace: the slots latched for it, and the data in them.
 //!
 //! Owns the latches while a command runs. Touches the entries of latched slots and the counters of its thread.
 //! Invariants:
-//! 1. Data is only reached through a held latch: a key whose slot is not held is a fault, and ends the process.
+//! 1. Data is accessed only through a held latch: access to a key whose slot is not held is a fault, and
+//!    ends the process.
 //! 2. Several latches are waited for in ascending order of their slots; a few that were all free may be held in any order.
 //! 3. Every insertion, removal and change of expiry is counted, and the slot's hint follows.
 //!
@@ -45,14 +46,15 @@ pub enum Held<'k> {
     Several(Vec<(Slot, SlotGuard<'k>)>),
 }
 
-/// So many latches may be held in any order.
+/// Number of latches that may be held in any order.
 pub(crate) const FEW: usize = 64;
 
-/// Where the guards of several slots probably stand: each where the last one of the same low bits was put. Of more than [`FEW`]
-/// guards there is an exact table, too: a binary search for each of thousands of keys would take most of the time.
+/// The probable places of the guards of several slots: for each value of the slot's low bits, the place
+/// last recorded. For more than [`FEW`] guards there is also an exact table: a binary search for each of
+/// thousands of keys would take most of the time.
 pub(crate) struct Places {
     few: [u8; Self::COUNT],
-    /// By slot; empty until it is needed.
+    /// By slot; empty until needed.
     many: Vec<u16>,
 }
 
@@ -63,7 +65,7 @@ impl Places {
         Self { few: [0; Self::COUNT], many: Vec::new() }
     }
 
-    /// Takes note of more than a few.
+    /// Records the places of more than [`FEW`] guards.
     #[cold]
     pub(crate) fn note_many(&mut self, guards: &[(Slot, SlotGuard<'_>)]) {
         self.many.resize(SLOT_COUNT, 0);
@@ -74,18 +76,18 @@ impl Places {
 
     #[inline(always)]
     pub(crate) fn note(&mut self, slot: Slot, place: usize) {
-        // Of a place beyond 255 that makes a wrong one, which is looked for anyway.
+        // A place beyond 255 is truncated to a wrong one, which a search then corrects.
         self.few[slot.index() % Self::COUNT] = place as u8;
     }
 
-    /// Where the guard of a slot stands, if it is where it probably is.
+    /// The place of a slot's guard, if it is the probable one.
     #[inline(always)]
     pub(crate) fn guess(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
         let place = usize::from(self.few[slot.index() % Self::COUNT]);
         guards.get(place).filter(|(held, _)| *held == slot).map(|_| place)
     }
 
-    /// Where the guard of a slot stands, if it is held.
+    /// The place of a slot's guard, if it is held.
     #[inline(always)]
     fn place_of(&self, slot: Slot, guards: &[(Slot, SlotGuard<'_>)]) -> Option<usize> {
         self.guess(slot, guards).or_else(|| self.search(slot, guards))
@@ -105,61 +107,62 @@ impl Places {
     }
 }
 
-/// A command's sight of the keyspace.
+/// A command's access to the keyspace.
 pub struct View<'k> {
     pub(crate) keyspace: &'k Keyspace,
     /// Number of the thread that uses it.
     pub(crate) thread: usize,
     pub(crate) held: Held<'k>,
-    /// Empty: memory for the next `Held::Several`.
+    /// Always empty: memory for the next `Held::Several`.
     pub(crate) spare_guards: Vec<(Slot, SlotGuard<'k>)>,
-    /// Of the guards, when they are several.
+    /// The places of the guards, when there are several.
     pub(crate) places: Places,
-    /// What this thread counts.
+    /// The counters of this thread.
     pub counters: &'k Counters,
     /// The time the command runs at.
     pub now: Millis,
-    /// Whether keys are there even when their time is over (for a client that imports them from elsewhere).
+    /// Whether expired keys are visible (for a client that imports keys).
     pub sees_expired: bool,
     /// How accesses are recorded.
     pub aging: Aging,
     /// Whether accesses are recorded at all (`CLIENT NO-TOUCH`).
     pub touch: bool,
-    /// Whether a read came upon a key whose time is over: somebody should delete it under a write latch.
+    /// Whether a read found an expired key, which is to be deleted under a write latch.
     pub saw_expired: Cell<bool>,
-    /// Events that the observer wants to hear of.
+    /// The events that the observer receives.
     pub wanted: WantedEvents,
-    /// Number of the client on whose behalf it is used; 0: nobody's.
+    /// Number of the client that the view is used for; 0 if none.
     pub client: u64,
-    /// Keys that changed, if somebody asks for every change.
+    /// Keys that changed, if a client tracks every change.
     pub changed_keys: Vec<ChangedKey>,
-    /// Keys that were missed because their time was over, if the observer wants to hear of it.
+    /// Misses of expired keys, if the observer receives such events.
     pub(crate) late_misses: RefCell<Vec<(DbIndex, Box<[u8]>)>>,
-    /// Keys that a walk came upon when their time was over: somebody should delete them once no latch is held.
+    /// Expired keys that a walk found, to be deleted once no latch is held.
     pub(crate) walked_expired: Vec<(DbIndex, Box<[u8]>)>,
-    /// Entries that are costly to drop, for whoever runs the command to free elsewhere once the latches are let go.
+    /// Entries that are costly to drop, to be freed elsewhere once the latches are released.
     pub garbage: Vec<OwnedEntry>,
     /// Whether expired entries may be among them (`lazyfree-lazy-expire`).
     pub lazy_expire: bool,
-    /// Whether keys whose slots are not held are simply not there: for a waiter that is served with one of its keys. The
-    /// others hold nothing for it, or whoever wrote them would have served it.
+    /// Whether keys whose slots are not held appear absent: for a waiter that is served with one of its
+    /// keys. The other keys hold nothing for it, or their writer would have served it.
     pub hides_unheld: bool,
-    /// Keys that somebody waits for, and that changed.
+    /// Changed keys with blocked clients.
     pub(crate) ready: VecDeque<Arc<OwnedKey>>,
     pub(crate) random: Random,
-    /// The thread as one that prefetches, if it does.
+    /// The thread's participant in the epochs, if it prefetches.
     participant: Option<Participant<'k, Retired>>,
     /// The number of the pass, see [`Self::pass`].
     pass: u64,
-    /// The number of the last one, also while there is none.
+    /// The number of the last pass, also while there is none.
     last_pass: u64,
-    /// Bytes retired since then.
+    /// Bytes retired in this pass.
     retired_size: usize,
-    /// What may be freed, and is not yet.
+    /// Segments that may be freed.
     retired: Vec<Retired>,
 }
 
-/// Participants of the process so far: what one has prefetched is not for another.
+/// Number of participants in the process so far. Distinguishes their passes: a participant must not read
+/// what another has prefetched.
 static PARTICIPANT_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Bits of a pass's number that count the passes of one participant: enough for years, a turn each 10 us. Above them is the
@@ -169,7 +172,7 @@ const PASS_BITS: u32 = 44;
 /// Bytes of segments that one thread replaces before it frees some.
 const RETIRED_SIZE_MAX: usize = 1 << 20;
 
-/// A small generator of random numbers (xorshift64*), one a thread: sampling needs speed, not secrecy.
+/// A small random number generator (xorshift64*), one for each thread: sampling needs speed, not secrecy.
 #[derive(Clone, Debug)]
 pub struct Random(Cell<u64>);
 
@@ -205,7 +208,7 @@ impl Random {
 }
 
 impl<'k> View<'k> {
-    /// A view for one thread, holding nothing. `thread` numbers its counters.
+    /// A view for one thread, without latches. `thread` selects its counters.
     #[must_use]
     pub fn new(keyspace: &'k Keyspace, thread: usize, seed: u64) -> Self {
         Self {
@@ -244,7 +247,7 @@ impl<'k> View<'k> {
         self.keyspace
     }
 
-    /// What the collection of a key is handed.
+    /// The allocation context of a key's collection.
     #[must_use]
     #[inline]
     pub fn home(&self, key: Key<'_>) -> AllocContext<'k> {
@@ -305,13 +308,13 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Whether a key looks as if it did not exist only because its slot is not held.
+    /// Whether a key appears absent only because its slot is not held.
     #[must_use]
     pub fn is_hidden(&self, key: Key<'_>) -> bool {
         self.hides_unheld && self.held_data(key.slot).is_none()
     }
 
-    /// Runs `change` on the key's table, then makes the slot's hint follow.
+    /// Runs `change` on the key's table, then updates the slot's hint.
     #[inline(always)]
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
         let keyspace = self.keyspace;
@@ -325,7 +328,8 @@ impl<'k> View<'k> {
         result
     }
 
-    /// From here on this thread takes part in the keyspace's epochs, and may prefetch. False: all seats are taken.
+    /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: all places are
+    /// taken.
     pub fn take_part(&mut self) -> bool {
         let number = PARTICIPANT_COUNT.fetch_add(1, Ordering::Relaxed);
         assert!(number < 1 << (u64::BITS - PASS_BITS), "threads start now and then only");
@@ -335,7 +339,8 @@ impl<'k> View<'k> {
         self.participant.is_some()
     }
 
-    /// A number that stands for what may still be looked at of what this thread has prefetched; 0 while it may not prefetch.
+    /// The number of the current pass: what this thread prefetched in it may still be read. 0 while it may
+    /// not prefetch.
     #[inline]
     #[must_use]
     pub fn pass(&self) -> u64 {
@@ -350,7 +355,8 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Lets segments go that were replaced up to now: nothing is looked at any more that was prefetched before.
+    /// Marks the thread quiescent, which releases the segments replaced so far: memory prefetched earlier
+    /// is not read any more.
     #[inline]
     pub fn quiescent(&mut self) {
         if self.pass != NO_PASS {
@@ -361,7 +367,7 @@ impl<'k> View<'k> {
         }
     }
 
-    /// The thread sleeps: it prefetches nothing until it is [`Self::online`].
+    /// Marks the thread asleep: it prefetches nothing until it is [`Self::online`].
     pub fn offline(&mut self) {
         self.pass = NO_PASS;
         if let Some(participant) = &self.participant {
@@ -369,7 +375,7 @@ impl<'k> View<'k> {
         }
     }
 
-    /// The thread is awake.
+    /// Marks the thread awake.
     pub fn online(&mut self) {
         if let Some(participant) = &self.participant {
             participant.online();
@@ -377,8 +383,8 @@ impl<'k> View<'k> {
         self.begin_pass();
     }
 
-    /// Where a command, or a turn, replaces much, this thread is quiescent in its midst: else nothing of it could be freed
-    /// before the end. From here on it must not look at what it has prefetched earlier.
+    /// Passes a quiescent state within a command or turn that replaces many segments: otherwise none could
+    /// be freed before its end. What was prefetched earlier must not be read afterwards.
     #[cold]
     fn note_retired(&mut self, size: usize) {
         self.retired_size += size;
@@ -388,7 +394,7 @@ impl<'k> View<'k> {
         self.retired_size = 0;
         if self.participant.is_some() {
             self.quiescent();
-            // All of it: it is no more than this thread has just made.
+            // Frees all: it is no more than this thread has just retired.
             loop {
                 self.keyspace.reclaim(&mut self.retired);
                 if self.retired.is_empty() {
@@ -398,13 +404,13 @@ impl<'k> View<'k> {
         }
     }
 
-    /// Whether an entry's time is over.
+    /// Whether an entry is expired.
     #[inline(always)]
     pub(crate) fn is_expired(&self, entry: Entry<'_>) -> bool {
         entry.expiry().is_some_and(|at| at <= self.due())
     }
 
-    /// The Unix time in milliseconds up to which keys, and fields of hashes, that expire are gone.
+    /// The Unix time in milliseconds up to which keys and hash fields are expired.
     #[must_use]
     #[inline]
     pub fn due(&self) -> i64 {

@@ -1,15 +1,16 @@
-//! Blocked clients: who waits for which key, in the order of their coming, remembered in the key's slot.
+//! Blocked clients: which client waits for which key, in order of arrival, recorded in the key's slot.
 //!
-//! Owns a queue for each key that somebody waits for, guarded by the slot's latch like the data. A [`Waiter`] is in the
-//! queue of each of its keys, shared with the connection that waits; its [`Wait`] decides who ends it. Whoever changes a
-//! key says so with [`View::note_change`], which notes it as *ready* if it has a queue; before the latches go, the
-//! server takes the ready keys ([`View::take_ready`]) and serves ([`View::next_waiter`], [`View::dismiss`]). What
-//! became ready where nobody served (a key expired by the way) stays noted until somebody asks.
+//! Owns a queue for each key with blocked clients, guarded by the slot's latch like the data. A [`Waiter`]
+//! is in the queue of each of its keys, shared with its connection; its [`Wait`] decides which event ends
+//! it. A writer that changes a key calls [`View::note_change`], which records the key as *ready* if it has
+//! a queue. Before the latches are released, the server takes the ready keys ([`View::take_ready`]) and
+//! serves the waiters ([`View::next_waiter`], [`View::dismiss`]). A key that became ready where no waiter
+//! was served (for example by expiry) stays recorded until it is taken.
 //!
 //! Invariants:
-//! 1. A waiter whose wait is not over is in the queue of each of its keys, behind everybody who came earlier.
-//! 2. There is no empty queue. Those whose wait is over leave at once where their slot is free ([`View::leave`]), and
-//!    make up at most half of a queue longer than [`SWEEP_LEN_MIN`] in any case.
+//! 1. A waiter whose wait has not ended is in the queue of each of its keys, behind all earlier waiters.
+//! 2. There is no empty queue. Waiters whose wait has ended are removed at once where their slot is free
+//!    ([`View::leave`]), and are always at most half of a queue longer than [`SWEEP_LEN_MIN`].
 //! 3. The counters' `waited_keys` is the number of queues.
 
 use std::any::Any;
@@ -30,7 +31,8 @@ use crate::view::View;
 /// Queues shorter than this are not swept.
 const SWEEP_LEN_MIN: usize = 8;
 
-/// So many of the keys noted last are compared with one that is to be noted. A key that is noted twice is looked at twice, no more.
+/// Number of the last recorded keys with which a new one is compared. A key recorded twice costs one extra
+/// lookup.
 const NOTED_LATELY_COUNT: usize = 8;
 
 /// A key that outlives its request.
@@ -48,7 +50,7 @@ impl OwnedKey {
         Key::with_hash(&self.bytes, self.hash, self.db)
     }
 
-    /// The slot it lives in.
+    /// The key's slot.
     #[must_use]
     pub fn slot(&self) -> Slot {
         slot_of_hash(self.hash)
@@ -65,29 +67,29 @@ impl From<Key<'_>> for OwnedKey {
     }
 }
 
-/// A client that waits.
+/// A blocked client.
 pub struct Waiter {
-    /// Who ends it.
+    /// Decides which event ends the wait.
     pub wait: Wait,
     /// The client.
     pub client: u64,
-    /// What its owner wants to find again when it is served; the keyspace never looks at it.
+    /// The owner's data for serving it; opaque to the keyspace.
     pub request: Box<dyn Any + Send + Sync>,
     needs: Needs,
-    /// Where its thread finds it: a number that this crate does not understand.
+    /// The waiter's address for its thread; opaque to this crate.
     address: AtomicU64,
-    /// Each once. Set before the latches go under which it is entered into the queues.
+    /// Distinct keys. Set before the latches under which it is added to the queues are released.
     keys: OnceLock<Box<[Arc<OwnedKey>]>>,
-    /// One of its keys has come to hold a value that it can't be served with.
+    /// Whether one of its keys has held a value that it can't be served with.
     has_met_other: AtomicBool,
 }
 
-/// What must be there for a waiter to be served.
+/// The value that a waiter requires to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// A value of this type.
     pub kind: Kind,
-    /// Or no such value: it also wants to know when the key is deleted or becomes another type (`XREADGROUP`).
+    /// Also served without such a value: when the key is deleted or becomes another type (`XREADGROUP`).
     pub or_none: bool,
 }
 
@@ -116,13 +118,13 @@ impl Waiter {
         Self::new(client, address, Needs { kind: Kind::String, or_none: false }, Box::new(()))
     }
 
-    /// Where its thread finds it.
+    /// The waiter's address for its thread.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address.load(Ordering::Acquire)
     }
 
-    /// It moves. What is sent to the new address from now on must arrive.
+    /// Sets the address after a move. Messages to the new address must arrive from now on.
     pub fn set_address(&self, address: u64) {
         self.address.store(address, Ordering::Release);
     }
@@ -133,8 +135,8 @@ impl Waiter {
         self.keys.get().map_or(&[], |keys| keys)
     }
 
-    /// Whether one of its keys has held a value of another type at some time since the wait began: then its request may fail
-    /// though another key has what it needs. Exact under the latch of the key that has it.
+    /// Whether one of its keys has held a value of another type since the wait began: then its request may
+    /// fail though another key has a suitable value. Exact under the latch of the key that has it.
     #[must_use]
     pub fn has_met_other(&self) -> bool {
         self.has_met_other.load(Ordering::Acquire)
@@ -149,14 +151,14 @@ pub(crate) struct Waits {
 }
 
 struct Queue {
-    /// That of the key, which is elsewhere.
+    /// The hash of the key, which is stored elsewhere.
     hash: u64,
     key: Arc<OwnedKey>,
-    /// In the order of their coming.
+    /// In order of arrival.
     waiters: VecDeque<Arc<Waiter>>,
-    /// Those who want to know of a deletion as well.
+    /// Number of waiters that are also served on a deletion.
     or_none_count: usize,
-    /// Length at which those whose wait is over are dropped.
+    /// Length at which waiters whose wait has ended are removed.
     sweep_at: usize,
 }
 
@@ -212,7 +214,7 @@ impl Waits {
         &mut self.queues[place]
     }
 
-    /// Lets `change` take waiters out of a key's queue, which goes when it is empty.
+    /// Runs `change`, which removes waiters from a key's queue, and drops the queue if it is empty.
     fn thin(&mut self, key: Key<'_>, counters: &Counters, change: impl FnOnce(&mut Queue)) {
         let Ok(place) = self.place(key) else { return };
         change(&mut self.queues[place]);
@@ -222,14 +224,14 @@ impl Waits {
         }
     }
 
-    /// Notes a key that somebody waits for as ready, unless it is noted already.
+    /// Records a key with waiters as ready, unless it is already recorded.
     pub(crate) fn note_ready(&mut self, key: Key<'_>, ready: &mut VecDeque<Arc<OwnedKey>>) {
         if let Some(queue) = self.queue(key) {
             note(&queue.key, ready);
         }
     }
 
-    /// Every key of a database that somebody waits for may have changed.
+    /// Records every key of a database with waiters as ready: it may have changed.
     pub(crate) fn note_all_ready(&mut self, db: DbIndex, ready: &mut VecDeque<Arc<OwnedKey>>) {
         let of_db = self.queues.iter().filter(|queue| queue.key.db == db);
         ready.extend(of_db.map(|queue| Arc::clone(&queue.key)));
@@ -237,12 +239,12 @@ impl Waits {
 }
 
 impl View<'_> {
-    /// Whether the slots of these keys are held for writing, so that somebody can begin to wait for them.
+    /// Whether the slots of these keys are held for writing, so that a wait for them can begin.
     pub fn may_enlist<'k>(&self, mut keys: impl Iterator<Item = Key<'k>>) -> bool {
         keys.all(|key| self.holds_for_writing(key.slot))
     }
 
-    /// A client begins to wait for keys, which are held for writing.
+    /// Begins a client's wait for keys, which are held for writing.
     pub fn enlist<'k>(
         &mut self,
         keys: impl Iterator<Item = Key<'k>>,
@@ -256,7 +258,8 @@ impl View<'_> {
         let mut owned: Vec<Arc<OwnedKey>> = Vec::with_capacity(keys.size_hint().0);
         for key in keys {
             let queue = self.slot_data_mut(key.slot).waits_or_new().queue_or_new(key, counters);
-            // Nobody comes in between: of a key that is named again it is the last in the queue.
+            // No other waiter can be added meanwhile: for a repeated key it is already the last in the
+            // queue.
             if !queue.waiters.back().is_some_and(|last| Arc::ptr_eq(last, &waiter)) {
                 queue.push(Arc::clone(&waiter), counters);
                 owned.push(Arc::clone(&queue.key));
@@ -267,7 +270,8 @@ impl View<'_> {
         waiter
     }
 
-    /// A waiter whose wait is over leaves the queues that can be had just now. Whether these were all.
+    /// Removes a waiter whose wait has ended from the queues whose slots are free now. Returns whether
+    /// these were all.
     pub fn leave(&mut self, waiter: &Arc<Waiter>) -> bool {
         let counters = self.counters;
         let mut all = true;
@@ -286,15 +290,15 @@ impl View<'_> {
         all
     }
 
-    /// Whether keys are ready that somebody waits for.
+    /// Whether keys with waiters are ready.
     #[inline]
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Notes a key that is held for writing as ready if somebody waits for it, though its value has not changed for those
-    /// who watch it.
+    /// Records a key that is held for writing as ready if it has waiters, though for its watches the value
+    /// has not changed.
     pub fn note_ready_if_waited(&mut self, key: Key<'_>) {
         let mut ready = std::mem::take(&mut self.ready);
         if let Some(waits) = self.slot_data_mut(key.slot).waits_mut() {
@@ -303,7 +307,7 @@ impl View<'_> {
         self.ready = ready;
     }
 
-    /// Notes a key as ready, unless it is noted already.
+    /// Records a key as ready, unless it is already recorded.
     pub fn note_ready(&mut self, key: &Arc<OwnedKey>) {
         note(key, &mut self.ready);
     }
@@ -313,8 +317,8 @@ impl View<'_> {
         self.ready.pop_front()
     }
 
-    /// The next who waits for a key, from a place in its queue on, that has something to gain from what the key holds
-    /// now; `place` is then its place. The key's slot is held for writing.
+    /// The next waiter of a key, from a place in its queue on, that can be served with the key's present
+    /// value; `place` is then its place. The key's slot is held for writing.
     pub fn next_waiter(&mut self, key: Key<'_>, place: &mut usize) -> Option<Arc<Waiter>> {
         let counters = self.counters;
         let present = self.peek(key).map(|entry| entry.kind());
@@ -329,7 +333,7 @@ impl View<'_> {
                     break;
                 } else {
                     if present.is_some() {
-                        // Pairs with `has_met_other`, which is asked under the latch of another key.
+                        // Pairs with `has_met_other`, which is read under the latch of another key.
                         waiter.has_met_other.store(true, Ordering::Release);
                     }
                     *place += 1;
@@ -342,7 +346,8 @@ impl View<'_> {
         found
     }
 
-    /// Takes a served waiter out of the queues of its keys whose slots are held. Whether these were all.
+    /// Removes a served waiter from the queues of its keys whose slots are held. Returns whether these were
+    /// all.
     pub fn dismiss(&mut self, waiter: &Arc<Waiter>) -> bool {
         let counters = self.counters;
         let mut all = true;
@@ -357,7 +362,7 @@ impl View<'_> {
     }
 }
 
-/// Notes a key as ready, unless it was noted just before.
+/// Records a key as ready, unless it was recorded just before.
 fn note(key: &Arc<OwnedKey>, ready: &mut VecDeque<Arc<OwnedKey>>) {
     if !ready.iter().rev().take(NOTED_LATELY_COUNT).any(|noted| Arc::ptr_eq(noted, key)) {
         ready.push_back(Arc::clone(key));

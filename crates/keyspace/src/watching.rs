@@ -1,14 +1,15 @@
-//! `WATCH`: sessions that want to know whether a key changes, remembered in the key's slot.
+//! `WATCH`: which sessions watch which keys, recorded in the key's slot.
 //!
-//! Owns a list for each slot that is watched at all, guarded by the slot's latch like the data. Whoever changes a key
-//! says so with [`View::note_change`] while the slot is held, and the watchers' marks are set: where nobody watches,
-//! that costs a look at one pointer beside the table.
+//! Owns a list for each slot with watched keys, guarded by the slot's latch like the data. A writer that
+//! changes a key calls [`View::note_change`] while the slot is held, which sets the watching sessions'
+//! dirty flags. Without watches, that costs one read of a pointer beside the table.
 //!
-//! A session that goes away need not latch anything: its entries are dead, and the lists drop dead entries when
-//! they have doubled in length since the last time.
+//! A session that ends need not latch anything: its entries are dead, and a list drops dead entries when it
+//! has doubled in length since the last sweep.
 //!
 //! Invariants:
-//! 1. As long as a [`Watching`] lives and its mark is not set, each of its keys is in the list of the key's slot.
+//! 1. As long as a [`Watching`] exists and its dirty flag is not set, each of its keys is in the list of
+//!    the key's slot.
 //! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
 
 use std::collections::VecDeque;
@@ -29,9 +30,9 @@ const SWEEP_LEN_MIN: usize = 8;
 /// The keys that one session watches.
 #[derive(Default)]
 pub struct Watching {
-    /// Set when any of them has changed.
+    /// The dirty flag: set when any of the keys has changed.
     mark: Arc<DirtyFlag>,
-    /// Each once.
+    /// Distinct keys.
     keys: Vec<WatchedKey>,
     /// Bytes of the keys' names.
     names_size: usize,
@@ -49,11 +50,11 @@ impl WatchedKey {
     }
 }
 
-/// Who watches which keys of a slot.
+/// The watches of a slot's keys.
 #[derive(Default)]
 pub(crate) struct Watches {
     list: Vec<Watch>,
-    /// Length at which the dead are dropped.
+    /// Length at which dead watches are dropped.
     sweep_at: usize,
 }
 
@@ -62,7 +63,7 @@ struct Watch {
     hash: u64,
     bytes: Arc<[u8]>,
     mark: Weak<DirtyFlag>,
-    /// The key's time was over already when it was watched: that its entry goes is no change.
+    /// Whether the key was already expired when the watch began: then its deletion is no change.
     was_expired: bool,
 }
 
@@ -85,7 +86,7 @@ impl Watching {
         self.keys.is_empty()
     }
 
-    /// Bytes of memory that it takes, here and in the slots' lists.
+    /// Bytes of memory used, here and in the slots' lists.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let a_key = size_of::<WatchedKey>() + size_of::<Watch>();
@@ -105,7 +106,7 @@ impl Watches {
 
     fn push(&mut self, watch: Watch) {
         if self.list.capacity() == 0 {
-            // Mostly there is one.
+            // Usually there is one.
             self.list.reserve_exact(1);
         }
         if self.list.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
@@ -115,7 +116,8 @@ impl Watches {
         self.list.push(watch);
     }
 
-    /// Lets `judge` tell for each watch whether its key has changed, sets the marks of those, and forgets them.
+    /// Calls `judge` for each watch; where it returns that the key has changed, sets the dirty flag and
+    /// removes the watch.
     fn flag_changed(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
         self.list.retain_mut(|watch| {
             if !judge(watch) {
@@ -168,7 +170,7 @@ enum State {
 impl View<'_> {
     /// Watches a key that is held for writing.
     pub fn watch(&mut self, key: Key<'_>, watching: &mut Watching) {
-        // As long as no mark is set, what is watched is in the slot's list.
+        // While the dirty flag is not set, each watched key is in its slot's list.
         let watches = self.slot_data_mut(key.slot).watches_or_new();
         if watches.list.iter().any(|watch| watch.is_by(&watching.mark) && watch.is_of(key)) {
             return;
@@ -182,7 +184,7 @@ impl View<'_> {
         self.slot_data_mut(key.slot).watches_or_new().push(watch);
     }
 
-    /// Whether a watched key has changed, or its time has come since. The slots of all keys must be held.
+    /// Whether a watched key has changed, or has expired since. The slots of all keys must be held.
     #[must_use]
     pub fn has_changed(&self, watching: &Watching) -> bool {
         watching.has_changed() || watching.keys.iter().any(|key| self.has_expired_since(key, &watching.mark))
@@ -202,8 +204,8 @@ impl View<'_> {
         })
     }
 
-    /// Forgets what a session watches, in the slots that are held for writing or free just now; what is left elsewhere
-    /// is dead, and goes when its list is swept.
+    /// Removes a session's watches, in the slots that are held for writing or free now. The remaining ones
+    /// are dead, and are dropped when their list is swept.
     pub fn unwatch(&mut self, watching: Watching) {
         for key in &watching.keys {
             if self.holds_for_writing(key.slot()) {
@@ -216,7 +218,8 @@ impl View<'_> {
         }
     }
 
-    /// Tells those who watch a key that it has changed, and notes it as ready for those who wait for it. Its slot must be held for writing.
+    /// Notifies the sessions that watch a key of a change, and records it as ready for its waiters. Its
+    /// slot must be held for writing.
     #[inline(always)]
     pub fn note_change(&mut self, key: Key<'_>) {
         if self.wanted.every_change() {
@@ -227,7 +230,7 @@ impl View<'_> {
         }
     }
 
-    /// The same for a slot that is held beside the view's own latches.
+    /// [`Self::note_change`] for a slot that is held in addition to the view's own latches.
     pub(crate) fn note_change_in(&mut self, data: &mut SlotData, key: Key<'_>, now: i64) {
         if self.wanted.every_change() {
             self.note_changed_key(key.bytes);
@@ -241,7 +244,8 @@ impl View<'_> {
         }
     }
 
-    /// Takes the key in parts: whoever lends it whole must have it in memory, and its copies wait for it to arrive there.
+    /// Takes the key in parts: passing it by reference would force it into memory, and its copies would
+    /// wait for the store.
     #[cold]
     fn note_attended_change(&mut self, bytes: &[u8], hash: u64, db: DbIndex) {
         let key = Key::with_hash(bytes, hash, db);
@@ -266,7 +270,7 @@ impl SlotData {
         }
     }
 
-    /// A key of this slot has changed.
+    /// Handles a change of a key of this slot.
     #[cold]
     pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64, ready: &mut VecDeque<Arc<OwnedKey>>) {
         if let Some(waits) = self.waits_mut() {
@@ -283,7 +287,8 @@ impl SlotData {
         });
     }
 
-    /// The table of a database is about to become empty (`None`), or to be replaced by that of another one.
+    /// Handles that the table of a database becomes empty (`None`), or is replaced by that of another
+    /// database.
     #[cold]
     pub(crate) fn note_replacement(
         &mut self,

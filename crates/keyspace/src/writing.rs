@@ -1,4 +1,5 @@
-//! Changing the latched data. Whoever changes a key first deletes it if its time is over; setting one overwrites it.
+//! Changing the latched data. A command that changes a key first deletes it if it is expired; setting a key
+//! overwrites it.
 
 use collections::{
     AllocContext, Collection, Entry, EntryMut, ExpiryChange, NewValue, NotAString, OwnedEntry,
@@ -8,18 +9,18 @@ use crate::events::EventClass;
 use crate::key::Key;
 use crate::view::View;
 
-/// What setting a key came upon.
+/// The state of a key before it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WasThere(pub bool);
 
-/// What changing a collection came to.
+/// The result of changing a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edited<R> {
-    /// What the change says of itself.
+    /// The return value of the change.
     pub result: R,
-    /// Whether the key was not there before and is now.
+    /// Whether the key did not exist before and does now.
     pub is_new: bool,
-    /// Whether the collection is empty afterwards, so that the key is not there (any more).
+    /// Whether the collection is empty afterwards, so that the key does not exist (any more).
     pub is_gone: bool,
 }
 
@@ -28,8 +29,8 @@ pub struct Edited<R> {
 pub struct NotOfThisType;
 
 impl View<'_> {
-    /// The entry of a key that is held for writing; deletes it first if its time is over. Counts neither hit nor
-    /// miss, but records the access.
+    /// The entry of a key that is held for writing; deletes it first if it is expired. Counts neither hit
+    /// nor miss, but records the access.
     #[inline]
     pub fn find_for_write(&mut self, key: Key<'_>) -> Option<Entry<'_>> {
         self.expire_if_due(key);
@@ -38,7 +39,7 @@ impl View<'_> {
         Some(entry)
     }
 
-    /// Deletes a key that is held for writing if its time is over. Whether it did.
+    /// Deletes a key that is held for writing if it is expired. Returns whether it did.
     #[inline]
     pub fn expire_if_due(&mut self, key: Key<'_>) -> bool {
         let due = self.lookup(key).is_some_and(|entry| self.is_expired(entry));
@@ -52,15 +53,15 @@ impl View<'_> {
         due
     }
 
-    /// Drops an entry whose time was over, or leaves that to others.
+    /// Drops an expired entry, or leaves it as garbage for another thread.
     fn discard_expired(&mut self, removed: OwnedEntry) {
         if self.lazy_expire {
             self.discard(removed);
         }
     }
 
-    /// Sets value and expiry of a key, which is added if it is not there. Returns whether it was. To keep an expiry, be
-    /// sure first that its time is not over.
+    /// Sets value and expiry of a key, which is added if it does not exist. Returns whether it existed. To
+    /// keep an expiry, the caller ensures first that the key is not expired.
     pub fn set(&mut self, key: Key<'_>, value: NewValue<'_>, expiry: ExpiryChange) -> WasThere {
         let (counters, aging) = (self.counters, self.aging);
         let now = self.due();
@@ -94,19 +95,19 @@ impl View<'_> {
         was_there
     }
 
-    /// Sets or clears the expiry of a key. Returns whether the key is there.
+    /// Sets or clears the expiry of a key. Returns whether the key exists.
     pub fn set_expiry(&mut self, key: Key<'_>, expiry: Option<i64>) -> bool {
         self.edit(key, |entry| entry.set_expiry(expiry)).is_some()
     }
 
-    /// Changes an entry in place, and records the access; `None` if the key is not there, or was not any more: its
-    /// time being over, it is deleted. The change must not remove it.
+    /// Changes an entry in place, and records the access; `None` if the key does not exist or is expired,
+    /// in which case it is deleted. The change must not remove it.
     #[inline]
     pub fn edit<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         self.edit_entry(&key, change)
     }
 
-    /// [`Self::edit`] of a key that is lent: a copy of it would wait until the caller's is in memory.
+    /// [`Self::edit`] with the key by reference: a copy would wait until the caller's is in memory.
     #[inline]
     fn edit_entry<R>(&mut self, key: &Key<'_>, change: impl FnOnce(&mut EntryMut<'_>) -> R) -> Option<R> {
         if self.hides_unheld && !self.holds_for_writing(key.slot) {
@@ -142,8 +143,8 @@ impl View<'_> {
         result
     }
 
-    /// Makes a string at least `len_min` bytes long, new ones zero, and changes its bytes in place. A missing key is
-    /// an empty string.
+    /// Extends a string to at least `len_min` bytes, the new ones zero, and changes its bytes in place. A
+    /// missing key is an empty string.
     pub fn edit_string<R>(
         &mut self,
         key: Key<'_>,
@@ -153,7 +154,8 @@ impl View<'_> {
         self.edit_string_of(key, len_min, |bytes, _| change(bytes))
     }
 
-    /// The same where `change` is told the string's length before, too; `None`: there was no such key.
+    /// [`Self::edit_string`] that also passes the string's previous length to `change`; `None` if the key
+    /// did not exist.
     pub fn edit_string_of<R>(
         &mut self,
         key: Key<'_>,
@@ -173,8 +175,8 @@ impl View<'_> {
         self.edit(key, |entry| edit(entry, false)).expect("set just now, without expiry")
     }
 
-    /// Changes a collection in place, and records the access; a key whose collection is empty afterwards is removed.
-    /// `None` if the key is not there.
+    /// Changes a collection in place, and records the access; a key whose collection is empty afterwards is
+    /// removed. `None` if the key does not exist.
     #[inline]
     pub fn edit_collection<T: Collection, R>(
         &mut self,
@@ -184,7 +186,7 @@ impl View<'_> {
         self.edit_object(&key, change)
     }
 
-    /// [`Self::edit_collection`] likewise.
+    /// [`Self::edit_collection`] with the key by reference.
     #[inline]
     fn edit_object<T: Collection, R>(
         &mut self,
@@ -206,7 +208,7 @@ impl View<'_> {
         Ok(Some(edited))
     }
 
-    /// The same where a missing key is an empty collection.
+    /// [`Self::edit_collection`] where a missing key is an empty collection.
     pub fn edit_collection_or_new<T: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -229,7 +231,7 @@ impl View<'_> {
         Ok(Edited { result, is_new: !is_gone, is_gone })
     }
 
-    /// Drops what was taken out, or leaves that to others if it is costly.
+    /// Drops a removed entry, or leaves it as garbage if that is costly.
     pub fn discard(&mut self, removed: OwnedEntry) {
         if removed.is_costly_to_drop() {
             self.garbage.push(removed);
@@ -247,16 +249,16 @@ impl View<'_> {
         })
     }
 
-    /// Puts a copy of a key's entry in under another key or database, with its value, expiry and access clock. Returns what
-    /// it replaces, and `None` as well if there is nothing to copy.
+    /// Inserts a copy of a key's entry under another key or database, with its value, expiry and access
+    /// clock. Returns the entry that it replaces; also `None` if there is nothing to copy.
     pub fn copy(&mut self, source: Key<'_>, destination: Key<'_>) -> Option<OwnedEntry> {
         let heap = self.keyspace.heap(destination.slot);
         let copy = OwnedEntry::copy_of(self.lookup(source)?, heap, destination.bytes);
         self.insert(destination, copy)
     }
 
-    /// Puts a taken entry in under another key or database, with its value, expiry and access clock. Returns what it
-    /// replaces.
+    /// Inserts a removed entry under another key or database, with its value, expiry and access clock.
+    /// Returns the entry that it replaces.
     pub fn insert(&mut self, key: Key<'_>, owned: OwnedEntry) -> Option<OwnedEntry> {
         let counters = self.counters;
         let db = key.db.0 as usize;

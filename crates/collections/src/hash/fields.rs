@@ -1,8 +1,8 @@
-//! The large form of a hash, and the only one in which fields expire: fields with their values in packed leaves, and beside
-//! them a table whose entries are the long ones and those that expire.
+//! The large form of a hash, and the only one in which fields expire: fields with their values in packed
+//! leaves, and a table of the long fields and those with an expiry.
 //!
 //! Invariants ([`Fields::check`])
-//! 1. Those of the members.
+//! 1. The invariants of the members.
 //! 2. No field expires before `earliest`; nor before `pass_earliest`, if its position is below `cursor`.
 
 use super::{Field, FieldExpiry, FieldWas};
@@ -17,18 +17,18 @@ use crate::table::Table;
 /// Buckets that a step of expiry walks.
 const STEP_BUCKET_COUNT: usize = 16;
 
-/// Random fields looked at before it is believed that none is left whose time is not over.
+/// Random fields tried before a sample returns that none is unexpired.
 const SAMPLE_TRY_COUNT_MAX: usize = 100;
 
 pub(super) struct Fields {
     members: Members<Pair>,
-    /// No field expires earlier.
+    /// A lower bound of all fields' expiries.
     pub(super) earliest: i64,
-    /// No field that the walk of [`Self::expire`] has passed expires earlier.
+    /// A lower bound of the expiries of the fields that the walk of [`Self::expire`] has passed.
     pass_earliest: i64,
-    /// Where that walk goes on.
+    /// Where that walk continues.
     cursor: u32,
-    /// Whether it is a `listpack` by name, for thresholds may be set very high.
+    /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
     pub(super) is_listpack: bool,
 }
 
@@ -36,7 +36,8 @@ pub(super) struct Fields {
 enum Pair {}
 
 impl Keyed for Pair {
-    /// Above this a table's entry takes hardly more, and is not moved when others change their lengths.
+    /// Above this size a table's entry takes hardly more, and is not moved when others change their
+    /// lengths.
     const SIZE_MAX: usize = 128;
 
     #[inline]
@@ -51,7 +52,8 @@ impl Pair {
         &element[1 + usize::from(element[0])..]
     }
 
-    /// Calls `use_it` with the pair, unless that is too long for a leaf. Whether it was not, and what that says.
+    /// Calls `use_it` with the pair, unless that is too long for a leaf. Returns the call's result; `None`
+    /// if too long.
     #[inline]
     fn with<R>(field: &[u8], value: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let size = 1 + field.len() + value.len();
@@ -65,7 +67,7 @@ impl Pair {
 }
 
 impl Fields {
-    /// No cursor of [`Self::scan`] is larger.
+    /// The largest cursor of [`Self::scan`].
     pub(super) const CURSOR_MAX: u64 = Members::<Pair>::CURSOR_MAX;
 
     pub(super) fn new(is_listpack: bool) -> Self {
@@ -87,7 +89,7 @@ impl Fields {
         self.members.prefetch_head();
     }
 
-    /// See [`Members::prefetch_member`]; the index is asked for in the first step.
+    /// See [`Members::prefetch_member`]; the index is prefetched in the first step.
     #[inline]
     pub(super) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
         self.members.prefetch_member(hash, step);
@@ -219,13 +221,13 @@ impl Fields {
         FieldExpiry { expired_count: walk.expired_count, has_more: walk.next.is_some() }
     }
 
-    /// A field is going to expire then.
+    /// Records the expiry of a field.
     fn note_expiry(&mut self, at: i64) {
         self.earliest = self.earliest.min(at);
         self.pass_earliest = self.pass_earliest.min(at);
     }
 
-    /// Adds a field that is not there to the table.
+    /// Adds an absent field to the table.
     fn set_aside(
         &mut self,
         home: AllocContext<'_>,
@@ -268,7 +270,7 @@ impl Fields {
     }
 }
 
-/// Puts a pair that finds no room in its leaf into the table.
+/// Moves a pair that does not fit its leaf into the table.
 fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
     move |overflow, pair| {
         let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
@@ -296,7 +298,7 @@ fn value_of(entry: Entry<'_>) -> Item<'_> {
     }
 }
 
-/// Field and value. The field comes as bytes, even if it is the text of an integer.
+/// Field and value. The field is returned as bytes, even if it is the text of an integer.
 #[inline]
 fn items_of(entry: Entry<'_>) -> (Item<'_>, Item<'_>) {
     (Item::Bytes(entry.key()), value_of(entry))

@@ -1,4 +1,5 @@
-//! `list-max-listpack-size`: up to where Redis keeps a list in one listpack, and what its elements take there.
+//! `list-max-listpack-size`: up to which size Redis keeps a list in one listpack, and the size of its
+//! elements there.
 
 use crate::packed::Item;
 
@@ -8,7 +9,7 @@ pub(super) const EMPTY_LISTPACK_SIZE: usize = 7;
 /// The largest listpack where the directive limits the number of elements.
 const SAFE_SIZE_MAX: usize = 8192;
 
-/// Up to where a list is called `listpack`.
+/// The limit up to which a list's encoding is `listpack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimits {
     size_max: Option<usize>,
@@ -16,7 +17,8 @@ pub struct ListLimits {
 }
 
 impl ListLimits {
-    /// What the directive says: 4, 8, 16, 32 or 64 KiB for -1 to -5, else a number of elements.
+    /// The limit for a value of the directive: 4, 8, 16, 32 or 64 KiB for -1 to -5, otherwise a number of
+    /// elements.
     #[must_use]
     pub fn of_directive(fill: i64) -> Self {
         match fill {
@@ -37,8 +39,8 @@ impl ListLimits {
         }
     }
 
-    /// Whether half of what is permitted would do; where the directive limits the number of elements, in one listpack of any
-    /// size that is safe.
+    /// Whether half of the limit suffices; where the directive limits the number of elements, with any safe
+    /// size.
     #[inline]
     pub(super) fn are_half_kept(self, size: usize, len: usize) -> bool {
         size <= self.size_max.map_or(SAFE_SIZE_MAX, |size_max| size_max / 2) && len <= self.len_max / 2

@@ -8,10 +8,10 @@ use crate::estimate::estimated_sum;
 use crate::packed::Item;
 use crate::prefetch;
 
-/// Nodes from which on a new one at an end has room for all that it will hold.
+/// Number of nodes from which on a new node at an end is allocated with its full capacity.
 const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
 
-/// Where an element is: its node, and its index there.
+/// The place of an element: its node, and its index there.
 pub(super) type Place = (usize, usize);
 
 /// The nodes of a list.
@@ -21,13 +21,14 @@ pub(super) struct Nodes {
     len: usize,
     /// Bytes that the elements take in a listpack.
     pub(super) listpack_size: usize,
-    /// What the encoding is called.
+    /// Whether the encoding is `quicklist`.
     pub(super) is_quicklist: bool,
 }
 
 #[derive(Clone)]
 struct Node {
-    /// Number of elements: here, so that finding an index does not touch the elements of other nodes.
+    /// Number of elements: stored here, so that finding an index does not touch the elements of other
+    /// nodes.
     len: u32,
     content: Content,
 }
@@ -35,7 +36,7 @@ struct Node {
 #[derive(Clone)]
 enum Content {
     Several(Elements),
-    /// One element that is too large to share.
+    /// One element that is too large to share a node.
     Single(Box<[u8]>),
 }
 
@@ -80,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Adds an element, for which there is room.
+    /// Adds an element that fits.
     #[inline]
     fn insert(&mut self, index: usize, text: &[u8]) {
         if let Content::Several(elements) = &mut self.content {
@@ -106,7 +107,7 @@ impl Node {
         removed
     }
 
-    /// Cuts off the elements from `index` on, of which there are some, and some before.
+    /// Splits off the elements from `index` on. Both parts must be nonempty.
     fn split_off(&mut self, index: usize) -> Option<Self> {
         let Content::Several(elements) = &mut self.content else { return None };
         let tail = elements.split_off(index);
@@ -143,7 +144,7 @@ impl Nodes {
         self.nodes.len()
     }
 
-    /// Asks for what tells of the first and the last node.
+    /// Prefetches the descriptions of the first and the last node.
     #[inline(always)]
     pub(super) fn prefetch_ends(&self) {
         for node in [self.nodes.front(), self.nodes.back()].into_iter().flatten() {
@@ -252,8 +253,8 @@ impl Nodes {
         }
     }
 
-    /// A node of one element for one of the ends, where more like it will come: in a long list with room for them, as it
-    /// is little beside the others.
+    /// A node of one element for one of the ends. In a long list it has capacity for more, which is little
+    /// in comparison with the other nodes.
     fn new_end(&self, text: &[u8]) -> Node {
         let mut node = Node::of(text);
         if self.nodes.len() >= ROOMY_NODE_COUNT_MIN
@@ -265,7 +266,7 @@ impl Nodes {
         node
     }
 
-    /// Adds an element before the one at `within` of a node, or to a node of its own there.
+    /// Adds an element before the element at `within` of a node, or to a new node there.
     fn insert_at(&mut self, place: usize, within: usize, text: &[u8]) {
         if self.nodes[place].has_room_for(text.len()) {
             self.nodes[place].insert(within, text);
@@ -311,13 +312,13 @@ impl Nodes {
         }
     }
 
-    /// Whether only one node changes if an element is removed, and stays.
+    /// Whether the removal of an element changes only one node, which stays.
     #[inline]
     pub(super) fn keeps_form_without(&self, (place, _): Place) -> bool {
         self.nodes.len() > 1 && self.nodes[place].len() > 1
     }
 
-    /// Removes an element, which `see` is shown before, where [`Self::keeps_form_without`] holds.
+    /// Removes an element after passing it to `see`, where [`Self::keeps_form_without`] holds.
     #[inline]
     pub(super) fn take(&mut self, (place, within): Place, see: impl FnOnce(Item<'_>)) {
         let node = &mut self.nodes[place];
@@ -334,7 +335,7 @@ impl Nodes {
 
     pub(super) fn remove_range(&mut self, index: usize, count: usize) {
         assert!(count <= self.len - index, "beyond the end");
-        // The size is told by what goes or by what stays, whichever is less.
+        // The size is computed from the removed or the remaining elements, whichever are fewer.
         let most_go = count > self.len / 2;
         let mut left = count;
         let mut at = if count > 0 { self.place(index) } else { return };
@@ -387,14 +388,14 @@ impl Nodes {
         removed
     }
 
-    /// Gives back room for nodes after many have gone.
+    /// Shrinks the capacity for nodes after many were removed.
     fn give_back(&mut self) {
         if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
             self.nodes.shrink_to(2 * self.nodes.len());
         }
     }
 
-    /// The elements and what is known of them, if they have become few enough for one packed sequence.
+    /// The elements with their size and encoding, if they have become few enough for one packed sequence.
     pub(super) fn take_small(&mut self) -> Option<(Elements, u32, bool)> {
         let elements = match self.nodes.len() {
             0 => Elements::new(),
@@ -409,7 +410,7 @@ impl Nodes {
         Some((elements, self.listpack_size as u32, self.is_quicklist))
     }
 
-    /// Whether an element is so large that Redis would not have it in a listpack.
+    /// Whether an element is too large for a listpack in Redis.
     pub(super) fn has_element_beyond(&self, limits: ListLimits) -> bool {
         self.nodes.iter().any(|node| match &node.content {
             Content::Single(text) => text.len() > limits.shared_size_max(),

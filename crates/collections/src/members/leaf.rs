@@ -7,28 +7,28 @@
 //! slots      tag of each element: 8 bits of its hash
 //! 2 * slots  end of each element, counted from where the first one begins
 //! the rest   the elements, one behind the other
-//! ```
-//! `slots`, a multiple of 8, is the number of elements that the index has room for. No bytes at all are a leaf without
-//! elements.
+//! `slots`, a multiple of 8, is the number of elements for which the index has space. An empty byte string
+//! is a leaf without elements.
 //!
-//! Owns nothing: views of a block, which its owner replaces when something does not fit. Hashes nothing and compares
-//! nothing but bytes: tags are the caller's.
+//! Owns nothing: these are views of a block, which its owner replaces when an element does not fit.
+//! Computes no hashes and compares only bytes: the caller provides tags.
 //!
 //! Invariants ([`Leaf::check`])
 //! 1. Ends never descend, and the last one is within the block.
 //! 2. `len` is not above `slots`, and the index fits the block.
 //!
-//! Cost: a search reads eight tags at a time, and the elements whose tags fit; removing moves what lies behind.
+//! Cost: a search reads eight tags at a time, and the elements whose tags match; a removal moves the
+//! elements behind.
 
 use crate::prefetch;
 use crate::size_class::LINE_SIZE;
 
-/// How elements are told apart.
+/// How elements are identified.
 pub(crate) trait Keyed {
-    /// Longest element that a leaf takes.
+    /// Size of the longest element that a leaf stores.
     const SIZE_MAX: usize;
 
-    /// What an element is found by, and hashed.
+    /// The part of an element that is hashed and compared.
     fn key(element: &[u8]) -> &[u8];
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Leaf<'a> {
     bytes: &'a [u8],
 }
 
-/// The same, to be changed.
+/// The mutable form of [`Leaf`].
 pub(super) struct LeafMut<'a> {
     bytes: &'a mut [u8],
 }
@@ -51,21 +51,21 @@ pub(super) const LEAF_SIZE_MAX: usize = 32_000;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Tags that are compared at a time.
+/// Number of tags that are compared at a time.
 const TAGS: usize = 8;
 
-/// Slots for so many elements.
+/// Slots for this many elements.
 pub(super) fn slots_for(len: usize) -> usize {
     len.next_multiple_of(TAGS)
 }
 
-/// Bytes of a leaf with so many slots and bytes of elements.
+/// Bytes of a leaf with this many slots and bytes of elements.
 pub(super) fn leaf_size(slots: usize, size: usize) -> usize {
     HEAD_SIZE + 3 * slots + size
 }
 
 impl<'a> Leaf<'a> {
-    /// The leaf in these bytes: none, or what a [`LeafMut`] has made of them.
+    /// The leaf in these bytes, which are empty or written by a [`LeafMut`].
     #[inline]
     pub(super) fn of(bytes: &'a [u8]) -> Self {
         Self { bytes }
@@ -105,21 +105,21 @@ impl<'a> Leaf<'a> {
         (0..self.len()).map(move |index| self.at(index))
     }
 
-    /// Asks for the beginning of its block: the tags are there.
+    /// Prefetches the start of its block, where the tags are.
     #[inline(always)]
     pub(super) fn prefetch_head(self) {
         prefetch::line(self.bytes.as_ptr().addr());
         prefetch::line(self.bytes.as_ptr().addr() + LINE_SIZE);
     }
 
-    /// Reads the head, and asks for what of the index [`Self::prefetch_head`] has not asked for.
+    /// Reads the head, and prefetches the rest of the index after [`Self::prefetch_head`].
     #[inline(always)]
     pub(super) fn prefetch_index(self) {
         prefetch::bytes(self.bytes.get(2 * LINE_SIZE..self.elements_offset()).unwrap_or_default());
     }
 
-    /// Reads the index, and asks for the element that a search with this tag compares first, or for where one would be
-    /// added.
+    /// Reads the index, and prefetches the element that a search with this tag compares first, or the place
+    /// where one would be added.
     #[inline]
     pub(super) fn prefetch_element(self, tag: u8) {
         let index = self.find_where(tag, |_| true).unwrap_or_else(|| self.len());
@@ -133,14 +133,15 @@ impl<'a> Leaf<'a> {
         self.find_where(tag, |index| K::key(self.at(index)) == key)
     }
 
-    /// The first of those indices with this tag that are the right ones.
+    /// The first index with this tag that passes the comparison.
     #[inline]
     fn find_where(self, tag: u8, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = LOW_BITS * u64::from(tag);
         let tags = self.bytes.get(HEAD_SIZE..HEAD_SIZE + self.slots()).unwrap_or_default();
         for (word_index, word) in tags.chunks_exact(TAGS).enumerate() {
             let difference = u64::from_le_bytes(word.try_into().expect("a chunk is eight bytes")) ^ wanted;
-            // Top bit of each byte that is zero; above a zero byte a wrong one is possible, and sorted out below.
+            // The top bit of each zero byte. A byte above a zero byte may be a false match, which is
+            // rejected below.
             let mut candidates = difference.wrapping_sub(LOW_BITS) & !difference & HIGH_BITS;
             while candidates != 0 {
                 let index = word_index * TAGS + candidates.trailing_zeros() as usize / 8;
@@ -156,14 +157,15 @@ impl<'a> Leaf<'a> {
         None
     }
 
-    /// Whether an element of this size can be added. Only a leaf that hashing has served badly is ever full.
+    /// Whether an element of this size can be added. A leaf is full only if hashes are unevenly
+    /// distributed.
     #[inline]
     pub(super) fn has_room(self, size: usize) -> bool {
         self.len() < usize::from(u8::MAX)
             && leaf_size(slots_for(self.len() + 1), self.size() + size) <= LEAF_SIZE_MAX
     }
 
-    /// Ends if an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(self) -> Result<(), String> {
         if self.bytes.is_empty() {
@@ -192,7 +194,7 @@ impl<'a> Leaf<'a> {
         self.bytes.get(at..at + 2).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])))
     }
 
-    /// Where the element at `index` begins: at the end of the one before.
+    /// Where the element at `index` starts: at the end of the previous one.
     #[inline]
     fn start(self, index: usize) -> usize {
         let Some(before) = index.checked_sub(1) else { return 0 };
@@ -207,7 +209,7 @@ impl<'a> LeafMut<'a> {
         Self { bytes }
     }
 
-    /// The leaf without elements that these bytes, which may be any, have room for.
+    /// A leaf without elements in these bytes, whose contents are ignored.
     pub(super) fn empty(bytes: &'a mut [u8]) -> Self {
         bytes[..HEAD_SIZE].fill(0);
         Self { bytes }
@@ -218,7 +220,7 @@ impl<'a> LeafMut<'a> {
         Leaf::of(self.bytes)
     }
 
-    /// Adds an element that is not there, if there is room in the block.
+    /// Adds an absent element, if the block has space.
     #[inline]
     pub(super) fn try_push(&mut self, tag: u8, element: &[u8]) -> bool {
         let (len, start) = (self.view().len(), self.view().size());
@@ -233,7 +235,7 @@ impl<'a> LeafMut<'a> {
         true
     }
 
-    /// Puts another element in the place of one, if there is room in the block.
+    /// Replaces an element, if the block has space.
     #[inline]
     pub(super) fn try_replace(&mut self, index: usize, element: &[u8]) -> bool {
         let (start, end) = (self.view().start(index), self.view().start(index + 1));
@@ -266,7 +268,8 @@ impl<'a> LeafMut<'a> {
         self.set_len(len - 1);
     }
 
-    /// Changes the number of slots, to a multiple of 8 that is not below the length. The block must have room.
+    /// Changes the number of slots, to a multiple of 8 that is not below the length. The block must have
+    /// space.
     pub(super) fn set_slots(&mut self, slots: usize) {
         let Leaf { bytes, .. } = self.view();
         debug_assert!(leaf_size(slots, self.view().size()) <= bytes.len() && slots >= self.view().len());

@@ -1,10 +1,10 @@
-//! A row of leaves, by linear hashing: the hash's low bits say in which leaf an element is.
+//! A directory of leaves, by linear hashing: the hash's low bits select an element's leaf.
 //!
 //! Invariants ([`LinearHashDirectory::check`])
 //! 1. An element is in the leaf of its key's hash, with the tag of the hash, once.
 //! 2. `len` is the number of elements.
 //! 3. All chunks but the last have [`CHUNK`] leaves, the last has at least one.
-//! 4. Those of the slabs; the owner of a leaf's block is the leaf's index.
+//! 4. The invariants of the slabs; the owner of a leaf's block is the leaf's index.
 
 use std::marker::PhantomData;
 
@@ -15,13 +15,14 @@ use crate::collection::AllocContext;
 use crate::heap::Heap;
 use crate::prefetch;
 
-/// Elements for each leaf; up to twice as many where its turn to be split has not come. Few under Miri, as with the next.
+/// Mean number of elements in a leaf; up to twice as many in a leaf that is not yet split. Few under Miri,
+/// as with the next constant.
 pub(super) const LOAD: usize = if crate::IS_TINY { 6 } else { 24 };
 
 /// Leaves of a chunk.
 const CHUNK: usize = if crate::IS_TINY { 4 } else { 256 };
 
-/// Leaves, of which there is at least one.
+/// A directory of at least one leaf.
 pub(crate) struct LinearHashDirectory<K> {
     chunks: Vec<Vec<BlockId>>,
     leaf_count: usize,
@@ -70,7 +71,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         self.chunks.len() + self.slabs.slab_count()
     }
 
-    /// Asks for what says where the leaves are.
+    /// Prefetches the memory that locates the leaves.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         prefetch::line(self.chunks.as_ptr().addr());
@@ -89,7 +90,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         }
     }
 
-    /// Where the element with this key is.
+    /// The place of the element with this key.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
         let leaf = self.leaf_index(hash);
@@ -103,7 +104,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         self.leaf(place.leaf as usize).at(place.index as usize)
     }
 
-    /// Adds an element whose key is not there. Whether there was room for it.
+    /// Adds an element whose key is absent. Returns whether it fitted.
     #[inline]
     pub(super) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, element: &[u8]) -> bool {
         let leaf = self.leaf_index(hash);
@@ -117,7 +118,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         true
     }
 
-    /// Puts another element with the same key in the place of one. Whether there was room for it.
+    /// Replaces an element by another one with the same key. Returns whether it fitted.
     #[inline]
     pub(super) fn try_replace(&mut self, heap: &Heap, place: Place, element: &[u8]) -> bool {
         let (leaf, index) = (place.leaf as usize, place.index as usize);
@@ -132,7 +133,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         self.leaf_mut(leaf).try_replace(index, element)
     }
 
-    /// Takes the element at a place out, without making the row shorter.
+    /// Removes the element at a place, without shrinking the directory.
     pub(super) fn take_out(&mut self, heap: &Heap, place: Place) {
         let leaf = place.leaf as usize;
         self.leaf_mut(leaf).remove(place.index as usize);
@@ -149,8 +150,8 @@ impl<K: Keyed> LinearHashDirectory<K> {
         }
     }
 
-    /// Puts the elements of the last leaf where they came from. What finds no room there is handed to `spill`. There must
-    /// be two leaves.
+    /// Returns the elements of the last leaf to the leaf that they were split from. Elements that do not
+    /// fit are passed to `spill`. There must be two leaves.
     pub(super) fn merge(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&[u8])) {
         let source = self.take_leaf(home.heap, self.leaf_count - 1);
         let is_only_chunk = self.chunks.len() == 1;
@@ -172,11 +173,12 @@ impl<K: Keyed> LinearHashDirectory<K> {
         }
     }
 
-    /// A random element. Leaves are drawn as often as their share of the hashes says, and kept as often as
-    /// they are full for that share, so that every element is as likely as any other. Must not be empty.
+    /// A random element. Leaves are drawn in proportion to their share of the hashes, and accepted in
+    /// proportion to their length relative to that share, so that the distribution is uniform. Must not be
+    /// empty.
     pub(super) fn sample(&self, random: &mut impl FnMut() -> u64) -> Place {
         let half = self.half();
-        // Twice the mean of what shares the low bits, and what chance may add to that.
+        // Twice the mean number of elements that share the low bits, and a margin for random variation.
         let bound = 2 * (self.len / half) + 24;
         loop {
             let bits = random();
@@ -198,7 +200,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         visit: &mut impl FnMut(&'a [u8]),
     ) -> u64 {
         let index = self.leaf_index(u64::from(from.reverse_bits()));
-        // Positions that the leaf's elements may have, so many from a multiple of that number on.
+        // Number of positions of the leaf's elements; they start at a multiple of that number.
         let span = 1u64 << (ORDER_BITS - self.depth(index));
         let is_whole = u64::from(from) & (span - 1) == 0;
         for element in self.leaf(index).iter() {
@@ -221,14 +223,14 @@ impl<K: Keyed> LinearHashDirectory<K> {
         if index < self.leaf_count { index } else { index & (half - 1) }
     }
 
-    /// The largest power of two not above the number of leaves: the leaves from there on have been split off the first
-    /// ones of this round.
+    /// The largest power of two not above the number of leaves: the leaves from there on were split off the
+    /// first leaves of this round.
     #[inline]
     fn half(&self) -> usize {
         1 << self.leaf_count.ilog2()
     }
 
-    /// Low bits of the hash that all elements of a leaf have in common.
+    /// Number of low bits of the hash that all elements of a leaf share.
     fn depth(&self, index: usize) -> u32 {
         let half = self.half();
         let is_split = index >= half || index < self.leaf_count - half;
@@ -251,7 +253,8 @@ impl<K: Keyed> LinearHashDirectory<K> {
         LeafMut::of(self.slabs.bytes_mut(block))
     }
 
-    /// Adds an element to a leaf, and a block to the leaf if it has none. Whether there was room.
+    /// Adds an element to a leaf, and a block to the leaf if it has none. Returns whether the element
+    /// fitted.
     #[inline]
     fn try_push(&mut self, heap: &Heap, leaf: usize, tag: u8, element: &[u8]) -> bool {
         if element.len() > K::SIZE_MAX {
@@ -268,8 +271,8 @@ impl<K: Keyed> LinearHashDirectory<K> {
         self.leaf_mut(leaf).try_push(tag, element)
     }
 
-    /// Gives a leaf a block for so many elements and bytes of them, at least as many as it has, and slots for them. A new
-    /// block has an eighth more, so that a leaf is copied once in about eight additions.
+    /// Moves a leaf to a block for this many elements and bytes, at least as many as it has, and adds slots
+    /// for them. A new block has an eighth more, so that a leaf is copied once in about eight additions.
     #[inline(never)]
     fn make_room(&mut self, heap: &Heap, leaf: usize, len: usize, size: usize) {
         let slots = slots_for(len).max(self.leaf(leaf).slots());
@@ -280,7 +283,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         self.leaf_mut(leaf).set_slots(slots);
     }
 
-    /// Moves a leaf to a block of so many bytes, which its elements must have room in.
+    /// Moves a leaf to a block of this many bytes, which its elements must fit.
     fn resize(&mut self, heap: &Heap, leaf: usize, size: usize) {
         let old = self.block(leaf);
         if !SlabPool::is_other_size(old, size) {
@@ -296,7 +299,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         }
     }
 
-    /// Gives a block back, whose leaf has none or another one now.
+    /// Frees a block that its leaf does not use any more.
     fn free(&mut self, heap: &Heap, block: BlockId) {
         if let Some(moved) = self.slabs.free(heap, block) {
             *self.block_mut(moved as usize) = block;
@@ -348,7 +351,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         }
     }
 
-    /// Ends if an invariant does not hold.
+    /// Panics if an invariant does not hold.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         let (last, others) = self.chunks.split_last().ok_or("no chunk")?;
@@ -375,7 +378,7 @@ impl<K: Keyed> LinearHashDirectory<K> {
         (&mut self.chunks, &mut self.len)
     }
 
-    /// For planted faults: adds to a leaf, whichever is the right one.
+    /// For planted faults: adds an element to the given leaf, right or wrong.
     pub(super) fn push_anyway(&mut self, heap: &Heap, leaf: usize, tag: u8, element: &[u8]) {
         assert!(self.try_push(heap, leaf, tag, element));
     }

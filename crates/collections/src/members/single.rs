@@ -1,4 +1,4 @@
-//! A leaf in an allocation of its own.
+//! A leaf in a separate allocation.
 
 use super::leaf::{Keyed, Leaf, LeafMut, leaf_size, slots_for};
 use crate::block::Block;
@@ -9,7 +9,7 @@ pub(crate) struct Single {
     block: Block,
 }
 
-/// Size of a block that is not made smaller.
+/// Size up to which a block is not shrunk.
 const KEPT_SIZE: usize = 64;
 
 impl Single {
@@ -18,18 +18,18 @@ impl Single {
         Leaf::of(&self.block)
     }
 
-    /// Asks for the beginning of its block.
+    /// Prefetches the start of its block.
     #[inline(always)]
     pub(super) fn prefetch_head(&self) {
         self.block.prefetch();
     }
 
-    /// Bytes of memory behind it.
+    /// Bytes of memory that it owns.
     pub(super) fn memory_bytes(&self) -> usize {
         self.block.memory_bytes()
     }
 
-    /// Adds an element that is not there. There must be room ([`Leaf::has_room`]).
+    /// Adds an absent element. It must fit ([`Leaf::has_room`]).
     pub(super) fn push(&mut self, tag: u8, element: &[u8]) {
         if !LeafMut::of(&mut self.block).try_push(tag, element) {
             let len = self.leaf().len() + 1;
@@ -39,7 +39,7 @@ impl Single {
         }
     }
 
-    /// Puts another element in the place of one, if the leaf does not become too large.
+    /// Replaces an element, if the leaf does not become too large.
     pub(super) fn replace<K: Keyed>(&mut self, index: usize, element: &[u8]) -> bool {
         if LeafMut::of(&mut self.block).try_replace(index, element) {
             return true;
@@ -60,7 +60,7 @@ impl Single {
         }
     }
 
-    /// Moves to a block with room for so many elements and bytes, and what the allocator gives on top.
+    /// Moves to a block for this many elements and bytes, plus any excess that the allocator provides.
     #[cold]
     fn resize(&mut self, len: usize, size: usize) {
         if len == 0 {

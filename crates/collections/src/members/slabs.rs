@@ -1,15 +1,15 @@
-//! The blocks that the leaves of one row lie in, without gaps between them.
+//! The blocks of the leaves of one directory, stored without gaps.
 //!
-//! Blocks of one size stand on a shelf: slabs of up to 32 KiB, filled from the first to the last. Where one is taken away,
-//! the last one of its shelf takes its place. So whatever sizes the leaves have had before, there is no more memory than
-//! for the blocks that are there, and at the end of each shelf for a quarter of them or a slab. From a general
-//! allocator, what takes 30 bytes a member here took 41: all leaves grow, and few have the size any more that they had.
-//! As long as a shelf has less than would fill a slab, each block is a slab of its own.
+//! Blocks of one size form a shelf: slabs of up to 32 KiB, filled from the first to the last. When one is
+//! freed, the last block of its shelf replaces it. So whatever sizes the leaves had before, memory exceeds
+//! the blocks in use only by a quarter or a slab at the end of each shelf. With a general allocator, a
+//! member of 30 bytes here took 41: all leaves grow, and few still have their former size. While a shelf
+//! has too few blocks to fill a slab, each block is a separate slab.
 //!
-//! Each block begins with its owner: who has to be told when it is moved.
+//! Each block starts with its owner, which is updated when the block moves.
 //!
 //! Invariants ([`SlabPool::check`])
-//! 1. Of each shelf the first `block_count` blocks are taken.
+//! 1. The first `block_count` blocks of each shelf are in use.
 //! 2. All slabs of a shelf but the last have `slab_len` blocks: one, or as many as fit.
 //!
 //! Cost: freeing copies one block at most. A step of growth or shrinking copies one slab at most.
@@ -51,12 +51,12 @@ const SLAB_LENS: [u16; SHELF_COUNT] = {
     slab_lens
 };
 
-/// Blocks of a slab with larger blocks: an eighth fewer.
+/// Blocks of a slab with the next larger block size: an eighth fewer.
 const fn next_slab_len(slab_len: usize) -> usize {
     if slab_len > 8 { slab_len - slab_len / 8 } else { slab_len - 1 }
 }
 
-/// Bytes of a block, its owner's with them, by shelf.
+/// Bytes of a block, including its owner, by shelf.
 const BLOCK_SIZES: [u16; SHELF_COUNT] = {
     let mut sizes = [0; SHELF_COUNT];
     let mut shelf = 0;
@@ -72,10 +72,11 @@ fn block_size(shelf: usize) -> usize {
     usize::from(BLOCK_SIZES[shelf])
 }
 
-/// Which block.
+/// The identifier of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockId {
-    /// Its index in its slab in the low [`INDEX_BITS`], the slab's above them; where slabs are single blocks, the slab's.
+    /// The index in the slab in the low [`INDEX_BITS`], the slab's index above them; only the slab's index
+    /// where slabs are single blocks.
     place: u32,
     shelf: u8,
 }
@@ -84,14 +85,14 @@ pub(super) struct BlockId {
 const INDEX_BITS: u32 = (BLOCK_COUNT_MAX - 1).ilog2() + 1;
 
 impl BlockId {
-    /// A block of no bytes, which is on no shelf.
+    /// A block of no bytes, which is in no shelf.
     pub(super) const NONE: Self = Self { place: 0, shelf: u8::MAX };
 }
 
 /// Blocks in slabs.
 #[derive(Default)]
 pub(super) struct SlabPool {
-    /// By size; those that were never used are not there.
+    /// By size; shelves that were never used are not allocated.
     slabs: Vec<Shelf>,
 }
 
@@ -112,19 +113,19 @@ impl SlabPool {
         &shelf.slabs[slab][range][OWNER_SIZE..]
     }
 
-    /// The bytes of a block, to be changed.
+    /// The mutable bytes of a block.
     #[inline]
     pub(super) fn bytes_mut(&mut self, id: BlockId) -> &mut [u8] {
         let Some(shelf) = self.slabs.get_mut(usize::from(id.shelf)) else { return &mut [] };
         &mut shelf.block_mut(id)[OWNER_SIZE..]
     }
 
-    /// Whether blocks of so many bytes are of another size than this one.
+    /// Whether blocks for this many bytes have another size than this one.
     pub(super) fn is_other_size(id: BlockId, size: usize) -> bool {
         usize::from(id.shelf) != shelf_for(size)
     }
 
-    /// Takes a block of at least so many bytes, which may have any contents.
+    /// Allocates a block of at least this many bytes, with unspecified contents.
     pub(super) fn allocate(&mut self, heap: &Heap, size: usize, owner: u32) -> BlockId {
         let number = shelf_for(size);
         if self.slabs.len() <= number {
@@ -139,7 +140,7 @@ impl SlabPool {
         id
     }
 
-    /// Copies a block to one of another size, as far as that has room.
+    /// Copies a block to one of another size, as much as fits.
     pub(super) fn copy(&mut self, from: BlockId, to: BlockId) {
         let numbers = [from.shelf, to.shelf].map(usize::from);
         let [source, target] = self.slabs.get_disjoint_mut(numbers).expect("blocks of two sizes");
@@ -149,7 +150,7 @@ impl SlabPool {
         target[..size].copy_from_slice(&source[..size]);
     }
 
-    /// Gives a block back. Returns the owner of the block that is now in its place, if one is.
+    /// Frees a block. Returns the owner of the block that replaces it, if there is one.
     pub(super) fn free(&mut self, heap: &Heap, id: BlockId) -> Option<u32> {
         let shelf = &mut self.slabs[usize::from(id.shelf)];
         shelf.block_count -= 1;
@@ -162,7 +163,7 @@ impl SlabPool {
         })
     }
 
-    /// Bytes of memory behind them.
+    /// Bytes of memory of the slabs.
     pub(super) fn memory_bytes(&self) -> usize {
         let slabs: usize = self.slabs.iter().flat_map(|shelf| &shelf.slabs).map(|slab| slab.len()).sum();
         let of_slabs: usize = self.slabs.iter().map(|shelf| shelf.slabs.capacity() * size_of::<Slab>()).sum();
@@ -174,7 +175,7 @@ impl SlabPool {
         self.slabs.iter().map(|shelf| shelf.slabs.len()).sum()
     }
 
-    /// A copy in which all blocks have the same names.
+    /// A copy in which all blocks keep their identifiers.
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
         let copy = |shelf: &Shelf| Shelf {
             slabs: shelf.slabs.iter().map(|slab| Slab::copy_of(heap, slab, slab.len())).collect(),
@@ -183,7 +184,7 @@ impl SlabPool {
         Self { slabs: self.slabs.iter().map(copy).collect() }
     }
 
-    /// Ends if an invariant does not hold, given the blocks that owners have.
+    /// Panics if an invariant does not hold, given the blocks that owners have.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check(&self, owned: impl Iterator<Item = (u32, BlockId)>) -> Result<(), String> {
         let mut owned_count = 0;
@@ -212,7 +213,7 @@ impl SlabPool {
     }
 }
 
-/// The shelf with the smallest blocks that have so many bytes beside their owners.
+/// The shelf with the smallest blocks for this many bytes and the owner.
 fn shelf_for(size: usize) -> usize {
     let slab_len = SLAB_SIZE / (size + OWNER_SIZE).next_multiple_of(8);
     debug_assert!(slab_len > 0, "leaves are smaller than a slab");
@@ -224,7 +225,7 @@ impl Shelf {
         Self { slabs: Vec::new(), slab_len: 1, index_bits: 0, block_count: 0 }
     }
 
-    /// The slab that a block is in, and where there.
+    /// The slab of a block, and the block's place in it.
     #[inline]
     fn find(&self, id: BlockId) -> (usize, Range<usize>) {
         let size = block_size(usize::from(id.shelf));
@@ -232,12 +233,12 @@ impl Shelf {
         ((id.place >> self.index_bits) as usize, start..start + size)
     }
 
-    /// The place of a block, given how many there are before it.
+    /// The place of a block, given the number of blocks before it.
     fn place_of(&self, number: u32) -> u32 {
         (number / self.slab_len) << self.index_bits | (number % self.slab_len)
     }
 
-    /// How many blocks are before one.
+    /// The number of blocks before a block.
     #[cfg(any(test, debug_assertions))]
     fn number_of(&self, id: BlockId) -> u32 {
         (id.place >> self.index_bits) * self.slab_len + (id.place & ((1 << self.index_bits) - 1))
@@ -249,13 +250,14 @@ impl Shelf {
         &mut self.slabs[slab][range]
     }
 
-    /// Blocks that there is room for.
+    /// Number of blocks in the slabs, used or not.
     fn capacity(&self, number: usize) -> u32 {
         let Some((last, others)) = self.slabs.split_last() else { return 0 };
         others.len() as u32 * self.slab_len + (last.len() / block_size(number)) as u32
     }
 
-    /// Makes room for one more block; where slabs have several, for an eighth more than there are, up to a slab.
+    /// Reserves space for one more block; where slabs have several, for an eighth of the present number, up
+    /// to a slab.
     fn reserve(&mut self, heap: &Heap, number: usize) {
         let capacity = self.capacity(number);
         if self.block_count < capacity {
@@ -278,7 +280,7 @@ impl Shelf {
         }
     }
 
-    /// Puts the blocks, which are slabs of their own and fill one, there.
+    /// Moves the blocks, which are separate slabs and fill one, into one slab.
     fn make_one_slab(&mut self, heap: &Heap, number: usize) {
         let size = block_size(number);
         let mut one = Slab::copy_of(heap, &[], usize::from(SLAB_LENS[number]) * size);
@@ -288,7 +290,7 @@ impl Shelf {
         self.index_bits = INDEX_BITS;
     }
 
-    /// Gives back what is vacant, if that is more than a quarter of what is taken, or than a slab and a half.
+    /// Frees vacant blocks if they are more than a quarter of the used ones, or than a slab and a half.
     fn give_back(&mut self, heap: &Heap, number: usize) {
         let spare_max = 1 + (self.block_count / 4).min(self.slab_len + self.slab_len / 2);
         if self.block_count == 0 {
@@ -303,7 +305,7 @@ impl Shelf {
         }
     }
 
-    /// Puts the last block, which is not counted any more, in the place of one that is not needed.
+    /// Replaces an unused block by the last block, which is not counted any more.
     fn replace(&mut self, id: BlockId, last: BlockId) {
         if self.slab_len == 1 {
             self.slabs.swap_remove(id.place as usize);
@@ -324,34 +326,34 @@ impl Shelf {
 
 /// Bytes from a heap.
 ///
-/// Invariant: the memory is a block of the heap of this size, initialised, and nobody else's.
+/// Invariant: the memory is a block of the heap of this size, initialised, and exclusively owned.
 struct Slab {
     memory: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: it owns plain bytes, and memory of a heap may be freed by any thread.
+// SAFETY: a slab owns plain bytes, and any thread may free memory of a heap.
 unsafe impl Send for Slab {}
-// SAFETY: a shared reference only reads them.
+// SAFETY: a shared reference only reads the bytes.
 unsafe impl Sync for Slab {}
 
 impl Slab {
-    /// So many bytes that begin with `bytes`, as far as there is room, and are zeros else.
+    /// A slab of this many bytes: a copy of `bytes`, as much as fits, then zeros.
     fn copy_of(heap: &Heap, bytes: &[u8], size: usize) -> Self {
-        // A slab of full size is a span, even if its blocks leave some of it over.
+        // A slab of full size is a span, even if its blocks do not fill it.
         let memory = heap.allocate(allocated_size(size));
         let kept = bytes.len().min(size);
-        // SAFETY: the block is new, and has so many bytes.
+        // SAFETY: the block is new, and has at least `kept` bytes.
         unsafe { memory.copy_from_nonoverlapping(NonNull::from(bytes).cast(), kept) };
-        // SAFETY: inside the block, or at its end.
+        // SAFETY: the address is inside the block, or at its end.
         let rest = unsafe { memory.add(kept) };
-        // SAFETY: there are so many behind them.
+        // SAFETY: the block has this many bytes behind the copied ones.
         unsafe { rest.write_bytes(0, size - kept) };
         Self { memory, size }
     }
 }
 
-/// What is asked of the heap for so many bytes.
+/// The size to allocate for this many bytes.
 fn allocated_size(size: usize) -> usize {
     if size > SLAB_SIZE - SLAB_SIZE / 8 { SLAB_SIZE } else { size }
 }
@@ -376,7 +378,7 @@ impl DerefMut for Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: it came from a heap, which was asked for so many bytes, and nobody uses it any more.
+        // SAFETY: the memory was allocated from a heap with this size, and is not used any more.
         unsafe { free(self.memory, allocated_size(self.size)) };
     }
 }
@@ -385,7 +387,8 @@ impl Drop for Slab {
 mod tests {
     use super::*;
 
-    /// Blocks of a few sizes come and go; each keeps its contents and is where its owner was last told.
+    /// Blocks of a few sizes are allocated and freed; each keeps its contents and is found where its owner
+    /// records it.
     #[test]
     fn blocks_keep_their_contents_wherever_they_are_moved() {
         let heap = Heap::new();

@@ -5,7 +5,7 @@ use crate::collection::AllocContext;
 use crate::owned_entry::{ExpiryChange, NewValue};
 use crate::table::Table;
 
-/// Members without anything beside their keys.
+/// Members that consist of their keys only.
 pub(crate) enum Whole {}
 
 impl Keyed for Whole {
@@ -18,14 +18,14 @@ impl Keyed for Whole {
 }
 
 impl Members<Whole> {
-    /// Whether a member is there. `hash` is that of its bytes.
+    /// Whether a member exists. `hash` is the hash of its bytes.
     #[inline]
     pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
         self.find(hash, member).is_some()
             || self.overflow().is_some_and(|overflow| overflow.find(hash, member).is_some())
     }
 
-    /// Adds a member. Whether it was new.
+    /// Adds a member. Returns whether it was new.
     #[inline]
     pub(crate) fn add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if self.contains(hash, member) {
@@ -35,7 +35,7 @@ impl Members<Whole> {
         true
     }
 
-    /// Adds a member that is not there.
+    /// Adds an absent member.
     #[inline]
     pub(crate) fn add_new(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) {
         if !self.try_add(home, hash, member) {
@@ -43,7 +43,7 @@ impl Members<Whole> {
         }
     }
 
-    /// Removes a member. Whether it was there.
+    /// Removes a member. Returns whether it existed.
     pub(crate) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
         if let Some(place) = self.find(hash, member) {
             self.remove_member(home, place);
@@ -61,7 +61,7 @@ impl Members<Whole> {
         self.remove_at(home, place, spill(home));
     }
 
-    /// Visits the members in the order of [`Self::iter`] until `visit` says no.
+    /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
     #[inline]
     pub(crate) fn walk<'a>(&'a self, visit: impl FnMut(&'a [u8]) -> bool) {
         match self {
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Members<Whole> {
     }
 }
 
-// Not under Miri: what checks is safe code.
+// Not under Miri: the tested code is safe.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::super::linear_hash::LinearHashDirectory;
