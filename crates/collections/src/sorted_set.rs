@@ -1,12 +1,14 @@
-//! A sorted set: members, each with a score, in the order of scores; what the `Z` family works on.
+//! A sorted set: members, each with a score, in the order of scores; the value of the `Z` family of
+//! commands.
 //!
 //! | form | when |
 //! |---|---|
 //! | [`Small`] | up to 128 members of 32 KiB together: one allocation |
 //! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
 //!
-//! The name for the client (`listpack`, `skiplist`) follows Redis's thresholds ([`CollectionLimits`]) and says nothing of the form.
-//! It never goes back from `skiplist`; nor does the form from large.
+//! The encoding reported to the client (`listpack`, `skiplist`) follows Redis's thresholds
+//! ([`CollectionLimits`]) and is independent of the form. It never returns from `skiplist`; nor does the
+//! form from large.
 //!
 //! Owns its members. Scores are never NaN; -0 and 0 are equal.
 //! Start reading at [`SortedSet::update`].
@@ -29,7 +31,7 @@ use large::Large;
 use order::{Probe, score_of};
 use small::{Small, tag_of};
 
-/// Up to where a sorted set is a `listpack` for the client.
+/// The limits up to which a sorted set's encoding is `listpack`.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetLimits {
     /// `zset-max-listpack-entries`
@@ -61,15 +63,15 @@ const _: () = assert!(size_of::<SortedSet>() == 16);
 /// Elements from which on another thread drops a large set.
 const COSTLY_LEN_MIN: usize = 64;
 
-/// Elements up to which a set is filled one by one: they may fit into a small form.
+/// Elements up to which a set is filled one by one, as they may fit the small form.
 const FEW_LEN_MAX: usize = if crate::IS_TINY { 20 } else { 200 };
 
-/// What an update of a member came upon and left.
+/// The result of an update of a member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Updated {
-    /// The score before; `None` if the member was not there.
+    /// The previous score; `None` if the member did not exist.
     pub old: Option<f64>,
-    /// The score that was set, if one was.
+    /// The new score, if one was set.
     pub new: Option<f64>,
 }
 
@@ -99,7 +101,7 @@ impl SortedSet {
         }
     }
 
-    /// An empty set whose name for the client is `skiplist` from the beginning.
+    /// An empty set whose encoding is `skiplist` from the start.
     #[must_use]
     pub fn new_skiplist() -> Self {
         let mut small = Small::default();
@@ -107,8 +109,8 @@ impl SortedSet {
         Self { form: Form::Small(small) }
     }
 
-    /// Takes note that so many members are to be added, of which the longest has so many bytes: if they can't all be in a
-    /// `listpack`, that is no longer the name.
+    /// Prepares for adding this many members, the longest of this many bytes: if they can't all be in a
+    /// `listpack`, the encoding becomes `skiplist`.
     pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
         if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
             match &mut self.form {
@@ -128,7 +130,7 @@ impl SortedSet {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -160,7 +162,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of elements before a bound: the rank of the first one behind it.
+    /// Number of elements before a bound: the rank of the first element after it.
     #[must_use]
     pub fn rank_of(&self, bound: Bound<'_>) -> usize {
         self.position(&bound.probe())
@@ -173,8 +175,8 @@ impl SortedSet {
         }
     }
 
-    /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is. A member that
-    /// was not there is added. A listpack has no -0: it becomes 0.
+    /// Sets a member's score to the result of `decide`, which receives the present score; on `None` nothing
+    /// changes. An absent member is added. A listpack has no -0: it becomes 0.
     #[inline]
     pub fn update(
         &mut self,
@@ -219,7 +221,7 @@ impl SortedSet {
         Updated { old: None, new }
     }
 
-    /// Sets the score of a member, which is added if it is not there. Returns its score before.
+    /// Sets the score of a member, which is added if it is absent. Returns its previous score.
     pub fn insert(
         &mut self,
         home: AllocContext<'_>,
@@ -230,7 +232,7 @@ impl SortedSet {
         self.update(home, limits, member, |_| Some(score)).old
     }
 
-    /// Puts elements into an empty set that come in order, each member once.
+    /// Fills an empty set with ordered elements, each member once.
     pub fn fill_in_order<'m>(
         &mut self,
         home: AllocContext<'_>,
@@ -255,7 +257,7 @@ impl SortedSet {
         self.form = Form::Large(large);
     }
 
-    /// Takes a member out. Returns its score.
+    /// Removes a member. Returns its score.
     pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
         let hash = home.hasher.hash(member);
         match &mut self.form {
@@ -269,7 +271,7 @@ impl SortedSet {
         }
     }
 
-    /// Takes elements out, `count` from rank `start` on, which are there.
+    /// Removes `count` elements from rank `start` on, which must exist.
     pub fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
         match &mut self.form {
             Form::Small(small) => small.remove(start, count),
@@ -300,7 +302,7 @@ impl SortedSet {
         self.walk(start, count.min(self.len().saturating_sub(start)), false)
     }
 
-    /// The elements from rank `start` down, up to `count`. There is an element with this rank, or `count` is 0.
+    /// The elements from rank `start` down, up to `count`. The rank must exist, unless `count` is 0.
     #[must_use]
     pub fn range_backward(&self, start: usize, count: usize) -> Iter<'_> {
         self.walk(start, count.min(start + 1), true)
@@ -319,8 +321,9 @@ impl SortedSet {
         Iter { place, left, is_backward }
     }
 
-    /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one. Returns where to
-    /// go on, or `None` at the end. An element that stays is visited in every full walk.
+    /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one.
+    /// Returns where to continue, or `None` at the end. An element that stays is visited in every full
+    /// walk.
     pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(&'a [u8], f64)) -> Option<u32> {
         match &self.form {
             Form::Large(large) => large.table().scan(from, |entry| visit(entry.key(), score_of(entry))),
@@ -337,7 +340,7 @@ impl SortedSet {
         if self.is_listpack() { "listpack" } else { "skiplist" }
     }
 
-    /// Whether its name for the client is `listpack`.
+    /// Whether the encoding is `listpack`.
     #[inline]
     #[must_use]
     pub fn is_listpack(&self) -> bool {
@@ -366,7 +369,7 @@ impl SortedSet {
         matches!(self.form, Form::Large(_)) && self.len() > COSTLY_LEN_MIN
     }
 
-    /// Makes the form large.
+    /// Converts the set to the large form.
     fn enlarge(&mut self, home: AllocContext<'_>) -> &mut Large {
         if let Form::Small(small) = &self.form {
             let mut large = Box::new(Large::default());
@@ -460,7 +463,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 #[cfg(any(test, debug_assertions))]
 impl SortedSet {
-    /// Verifies the invariants of the form that it has.
+    /// Verifies the invariants of its form.
     pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
             Form::Small(small) => small.check(|member| tag_of(home.hasher.hash(member))),

@@ -2,8 +2,8 @@
 //!
 //! Blocks of one size form a shelf: slabs of up to 32 KiB, filled from the first to the last. When one is
 //! freed, the last block of its shelf replaces it. So whatever sizes the leaves had before, memory exceeds
-//! the blocks in use only by a quarter or a slab at the end of each shelf. With a general allocator, a
-//! member of 30 bytes here took 41: all leaves grow, and few still have their former size. While a shelf
+//! the blocks in use only by a quarter or a slab at the end of each shelf. In a general allocator members
+//! took 41 bytes each instead of 30: all leaves grow, and few still have their former size. While a shelf
 //! has too few blocks to fill a slab, each block is a separate slab.
 //!
 //! Each block starts with its owner, which is updated when the block moves.

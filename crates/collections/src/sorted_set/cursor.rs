@@ -1,16 +1,16 @@
-//! Walking over a tree's elements, in order or in reverse, with the entries ahead asked for early.
+//! Walking over a tree's elements, in order or in reverse, with prefetches of the entries ahead.
 //!
-//! Owns nothing: a path from the root to a leaf, while the tree is borrowed. A step within a leaf costs no more than the
-//! entry; one to the next leaf climbs as far as it must.
+//! Owns nothing: a cursor is a path from the root to a leaf, while the tree is borrowed. A step within a
+//! leaf costs no more than the entry; a step to the next leaf climbs as far as necessary.
 
 use super::leaf::Leaf;
 use super::tree::{Inner, Node, Tree};
 use crate::entry::Entry;
 
-/// Inner nodes above each other, which no tree of up to 2^32 elements needs.
+/// Largest number of inner levels; trees of up to 2^32 elements have fewer.
 const DEPTH_MAX: usize = 12;
 
-/// A place at an element of the tree, and the way there.
+/// The place of an element in the tree, with its path.
 pub(super) struct Cursor<'a> {
     path: [Option<(&'a Inner, usize)>; DEPTH_MAX],
     depth: usize,
@@ -18,7 +18,7 @@ pub(super) struct Cursor<'a> {
     index: usize,
 }
 
-/// Elements ahead whose entries a walk asks for.
+/// Number of elements ahead whose entries a walk prefetches.
 const PREFETCH_DISTANCE: usize = 8;
 
 impl<'a> Cursor<'a> {
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         unsafe { self.leaf.link(self.index).entry() }
     }
 
-    /// Asks for the elements that a walk of `count` begins with, towards the end or the start.
+    /// Prefetches the first elements of a walk of `count`, towards the end or the start.
     pub(super) fn prefetch(&self, count: usize, is_backward: bool) {
         for distance in 0..count.min(PREFETCH_DISTANCE) {
             let index = if is_backward { self.index.wrapping_sub(distance) } else { self.index + distance };
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the next element. Whether there is one.
+    /// Moves to the next element. Returns whether there is one.
     #[inline]
     pub(super) fn step(&mut self) -> bool {
         self.index += 1;
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         self.next_leaf()
     }
 
-    /// Goes to the element before. Whether there is one.
+    /// Moves to the previous element. Returns whether there is one.
     #[inline]
     pub(super) fn step_back(&mut self) -> bool {
         if self.index > 0 {
@@ -89,7 +89,7 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Climbs to the next node that has another child in the wanted direction, and turns to that child.
+    /// Climbs to the next node that has another child in the requested direction, and enters that child.
     fn turn(&mut self, neighbour: impl Fn((&'a Inner, usize)) -> Option<usize>) -> Option<&'a Node> {
         for depth in (0..self.depth).rev() {
             let (inner, index) = self.path[depth].expect("as deep as the path");

@@ -2,8 +2,8 @@
 //!
 //! Owns both. Invariants ([`Large::check`])
 //! 1. The tree has exactly the entries of the table, each under the order of the score that it holds.
-//! 2. An entry's block stays the same until it is out of the tree: a score is overwritten in place, and nothing here
-//!    sets an expiry or moves entries together.
+//! 2. An entry's block stays the same until it is removed from the tree: a score is overwritten in place,
+//!    and nothing here sets an expiry or defragments.
 
 use super::Updated;
 use super::cursor::Cursor;
@@ -20,7 +20,7 @@ use crate::table::Table;
 pub(super) struct Large {
     table: Table,
     tree: Tree,
-    /// Its name for the client is `listpack`: thresholds are set that high.
+    /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
     pub(super) is_named_listpack: bool,
 }
 
@@ -61,16 +61,18 @@ impl Large {
         Cursor::new(&self.tree, rank)
     }
 
-    /// Adds a member that is not there.
+    /// Adds an absent member.
     pub(super) fn insert(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8], score: f64) {
         let value = NewValue::Int(score.to_bits() as i64);
         let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
         assert!(!upserted.existed, "the member is not there");
-        // SAFETY: (1) (invariant 2) it stays until `remove_at` takes it out of the tree first, and is there once.
+        // SAFETY: (1) (invariant 2) the entry stays until `remove_at` removes it from the tree, and is
+        // inserted once.
         unsafe { self.tree.insert(score_key(score), upserted.entry) };
     }
 
-    /// Asks `decide` for the score of a member, given the one that it has; with `None` all stays as it is.
+    /// Sets a member's score to the result of `decide`, which receives the present score; on `None` nothing
+    /// changes.
     pub(super) fn update(
         &mut self,
         home: AllocContext<'_>,
@@ -110,7 +112,7 @@ impl Large {
         Some(score)
     }
 
-    /// Takes elements out, `count` from rank `start` on.
+    /// Removes `count` elements from rank `start` on.
     pub(super) fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
         let mut links = [Link::NONE; REMOVED_TOGETHER];
         let mut left = count;
@@ -121,11 +123,11 @@ impl Large {
                 *link = self.tree.remove_at(start);
                 link.prefetch();
             }
-            // SAFETY: (1) the table still has it.
+            // SAFETY: (1) the table still has the entry.
             let hash_of = |link: &Link| home.hasher.hash(unsafe { link.entry() }.key());
             links.iter().for_each(|link| self.table.prefetch_home(hash_of(link)));
             for link in links.iter() {
-                // SAFETY: (1) the table still has it.
+                // SAFETY: (1) the table still has the entry.
                 let entry = unsafe { link.entry() };
                 let removed = self.table.remove(home.heap, hash_of(link), entry.key());
                 if !removed.as_ref().is_some_and(|removed| link.leads_to(removed.entry())) {
@@ -137,7 +139,7 @@ impl Large {
         }
     }
 
-    /// A set of members that come in order, each one once.
+    /// A set of distinct members given in order.
     pub(super) fn of_ordered<'m>(
         home: AllocContext<'_>,
         elements: impl Iterator<Item = (&'m [u8], f64)>,
@@ -191,11 +193,12 @@ impl Large {
     }
 }
 
-/// Elements that are taken out of the tree before they are taken out of the table: their memory is waited for together.
+/// Number of elements removed from the tree before they are removed from the table: their cache misses
+/// overlap.
 const REMOVED_TOGETHER: usize = 16;
 
-/// Elements whose places in the table are waited for together.
+/// Number of elements whose places in the table are prefetched together.
 const ADDED_TOGETHER: usize = 16;
 
-/// Entries whose size is looked at to tell the size of all.
+/// Number of entries sampled to estimate the size of all.
 const SAMPLE_LEN: usize = 64;

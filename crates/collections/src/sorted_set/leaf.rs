@@ -3,14 +3,13 @@
 //! ```text
 //! word  bits 63..45  tag: where the element's order lies in the range that the leaf covers
 //!       bits 44..0   address of the member's entry, without its three zero bits
-//! ```
-//! The tag is `(order - base) >> shift`, cut off at both ends of its 19 bits. So tags never decrease along the leaf,
-//! a search compares tags, and only elements with the tag that is looked for are asked for their score and bytes. An
-//! element takes 8 bytes instead of the 16 that a score and an address would.
+//! The tag is `(order - base) >> shift`, clamped to its 19 bits. So tags never decrease along the leaf, a
+//! search compares tags, and only for elements with the wanted tag it reads score and bytes. An element
+//! takes 8 bytes instead of the 16 of a score and an address.
 //!
 //! Invariants ([`Leaf::check`])
-//! 1. The elements are in ascending order, without two equal ones.
-//! 2. Each word's tag is the one of its element's order.
+//! 1. The elements are in ascending order, without equal ones.
+//! 2. Each word's tag is that of its element's order.
 
 use std::ptr::NonNull;
 
@@ -27,23 +26,23 @@ const SHIFTED_ADDRESS_MASK: u64 = (1 << SHIFTED_ADDRESS_BITS) - 1;
 const TAG_BITS: u32 = 64 - SHIFTED_ADDRESS_BITS;
 const TAG_MAX: u64 = (1 << TAG_BITS) - 1;
 
-/// A difference between the first and the last tag below which a leaf's tags are worth being made finer.
+/// A leaf's tags are refined when the difference between the first and the last is below this.
 const TAG_SPREAD_MIN: u64 = 1 << 12;
 
 const _: () = assert!(size_of::<Leaf>() == 8 * (LEAF_LEN_MAX + 2));
 
-/// Where the entry of a member is.
+/// The address of a member's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link(u64);
 
 impl Link {
     pub(super) const NONE: Self = Self(0);
 
-    /// A link to be put into a tree.
+    /// A link for insertion into a tree.
     ///
     /// # Safety
-    /// 1. From when it is put into a tree until the tree has removed it, the entry stays at its address, and changes only
-    ///    while the tree is borrowed mutably. It is put into a tree once.
+    /// 1. From its insertion into a tree until its removal, the entry stays at its address, and changes
+    ///    only while the tree is borrowed mutably. It is inserted once.
     pub(super) unsafe fn new(entry: Entry<'_>) -> Self {
         Self(bits_of(entry))
     }
@@ -59,7 +58,7 @@ impl Link {
         (self.0 << 3) as usize
     }
 
-    /// Asks for the entry's memory.
+    /// Prefetches the entry.
     #[inline]
     pub(super) fn prefetch(self) {
         prefetch::line(self.address());
@@ -68,7 +67,7 @@ impl Link {
     /// The entry.
     ///
     /// # Safety
-    /// 1. The entry that the link was made for is still there, and stays unchanged for the whole of `'a`.
+    /// 1. The entry for which the link was created still exists, and stays unchanged for the whole of `'a`.
     #[inline]
     pub(super) unsafe fn entry<'a>(self) -> Entry<'a> {
         let block = NonNull::new(std::ptr::with_exposed_provenance_mut(self.address()));
@@ -96,7 +95,7 @@ impl Leaf {
         Box::new(Self { base: 0, len: 0, shift: 0, words: [0; LEAF_LEN_MAX] })
     }
 
-    /// A leaf of elements in order, of which there is one at least.
+    /// A leaf of ordered elements, at least one.
     pub(super) fn of_ordered(elements: &[(u64, Link)]) -> Box<Self> {
         let mut leaf = Self::new();
         let (first, last) = (elements[0].0, elements[elements.len() - 1].0);
@@ -131,12 +130,12 @@ impl Leaf {
     /// The entry of the element at `index`.
     #[inline]
     pub(super) fn entry(&self, index: usize) -> Entry<'_> {
-        // SAFETY: (1) whoever made the link keeps the entry as long as the tree has it, and changes it only while the tree
-        // is borrowed mutably (`Link::new`).
+        // SAFETY: (1) by `Link::new` the entry is kept as long as the tree has the link, and changes only
+        // while the tree is borrowed mutably.
         unsafe { self.link(index).entry() }
     }
 
-    /// Asks for the entry at `index`, if there is one.
+    /// Prefetches the entry at `index`, if there is one.
     #[inline]
     pub(super) fn prefetch(&self, index: usize) {
         if let Some(&word) = self.words().get(index) {
@@ -168,7 +167,7 @@ impl Leaf {
         partition_point(start, end, is_behind)
     }
 
-    /// The place of an element that is there.
+    /// The place of an element, if it exists.
     pub(super) fn find(&self, order: u64, entry: Entry<'_>) -> Option<usize> {
         let (start, end) = self.range_of_tag(self.tag(order));
         let bits = bits_of(entry);
@@ -189,7 +188,7 @@ impl Leaf {
         (start, end)
     }
 
-    /// Puts an element in at `index`. The leaf is not full.
+    /// Inserts an element at `index`. The leaf must not be full.
     pub(super) fn insert(&mut self, index: usize, order: u64, link: Link) {
         let len = self.len();
         let is_covered = order >= self.base && (order - self.base) >> self.shift <= TAG_MAX;
@@ -201,7 +200,7 @@ impl Leaf {
         self.len += 1;
     }
 
-    /// Takes the element at `index` out.
+    /// Removes the element at `index`.
     pub(super) fn remove(&mut self, index: usize) -> Link {
         let (link, len) = (self.link(index), self.len());
         self.words.copy_within(index + 1..len, index);
@@ -209,13 +208,13 @@ impl Leaf {
         link
     }
 
-    /// Moves the element at `from` to where `to` others are before it, under another order.
+    /// Moves the element at `from` so that `to` others precede it, and changes its order.
     pub(super) fn reorder(&mut self, from: usize, to: usize, order: u64) {
         let link = self.remove(from);
         self.insert(to, order, link);
     }
 
-    /// Moves the elements from `index` on into a leaf of their own.
+    /// Moves the elements from `index` on into a new leaf.
     pub(super) fn split_off(&mut self, index: usize) -> Box<Self> {
         let mut right = Self::new();
         let moved = self.len() - index;
@@ -232,7 +231,7 @@ impl Leaf {
         right
     }
 
-    /// Takes over all elements of the leaf behind it, for which there is room.
+    /// Appends all elements of the next leaf, which must fit.
     pub(super) fn append(&mut self, right: &Self) {
         let len = self.len();
         self.words[len..len + right.len()].copy_from_slice(right.words());
@@ -240,7 +239,7 @@ impl Leaf {
         self.refine();
     }
 
-    /// Makes the tags cover `order` too, with as much room again on the side where it lies.
+    /// Extends the range of the tags to `order`, with as much again on the side where it lies.
     #[cold]
     fn cover(&mut self, order: u64) {
         let Some(last) = self.len().checked_sub(1) else {
@@ -257,7 +256,7 @@ impl Leaf {
         self.set_range(base, end);
     }
 
-    /// Makes the tags as fine as the elements allow.
+    /// Refines the tags as far as the elements allow.
     fn refine(&mut self) {
         if let Some(last) = self.len().checked_sub(1) {
             self.set_range(self.order(0), self.order(last));
@@ -288,7 +287,7 @@ impl Leaf {
     }
 }
 
-/// By how much orders are shifted for those of a range to fit into tags.
+/// The shift by which the orders of a range fit into tags.
 fn shift_of(base: u64, end: u64) -> u8 {
     let bits = u64::BITS - (end - base).leading_zeros();
     bits.saturating_sub(TAG_BITS) as u8

@@ -1,24 +1,24 @@
 //! The order of a sorted set: by score, and members of equal score by their bytes.
 //!
-//! A score's *order* is a `u64` that compares as scores do: the bits of the double, turned round below zero. -0 and 0
-//! have the same one, so they are equal here as they are to C.
+//! A score's *order* is a `u64` that compares as scores do: the bits of the double, inverted below zero. -0
+//! and 0 have the same order, so they are equal here as in C.
 
 use crate::entry::{Entry, ValueRef};
 
-/// A place between elements of a sorted set, to be counted up to.
+/// A place between elements of a sorted set: a bound for counting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound<'a> {
     /// Before the first element with at least this score.
     BeforeScore(f64),
-    /// Behind the last element with at most this score.
+    /// After the last element with at most this score.
     AfterScore(f64),
     /// Before the first member that is not less, where all scores are equal.
     BeforeMember(&'a [u8]),
-    /// Behind the last member that is not greater, where all scores are equal.
+    /// After the last member that is not greater, where all scores are equal.
     AfterMember(&'a [u8]),
 }
 
-/// What elements are compared with.
+/// The value with which elements are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Probe<'a> {
     /// The first element of at least this order.
@@ -43,7 +43,7 @@ impl<'a> Bound<'a> {
 }
 
 impl Probe<'_> {
-    /// Whether an element lies before the probe. `member` is asked for only where its order does not decide.
+    /// Whether an element lies before the probe. `member` is called only if its order does not decide.
     #[inline]
     pub(super) fn is_behind<'m>(&self, order: u64, member: impl FnOnce() -> &'m [u8]) -> bool {
         match *self {
@@ -54,7 +54,7 @@ impl Probe<'_> {
         }
     }
 
-    /// The order that the probe is at, if that says anything.
+    /// The order of the probe, if it has one.
     #[inline]
     pub(super) fn order(&self) -> Option<u64> {
         match *self {
@@ -68,12 +68,12 @@ impl Probe<'_> {
 #[inline]
 pub(super) fn score_key(score: f64) -> u64 {
     debug_assert!(!score.is_nan());
-    // Adding 0 makes -0 a 0 and leaves all else as it is.
+    // Adding 0 turns -0 into 0 and changes nothing else.
     let bits = (score + 0.0).to_bits();
     bits ^ ((bits as i64 >> 63) as u64 | 1 << 63)
 }
 
-/// The score that the entry of a member holds.
+/// The score in the entry of a member.
 #[inline]
 pub(super) fn score_of(entry: Entry<'_>) -> f64 {
     let ValueRef::Int(bits) = entry.value() else { unreachable!("a member's value is its score") };

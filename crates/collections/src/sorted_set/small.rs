@@ -10,16 +10,16 @@
 //! room x 2   offsets of the members, counted from the first one
 //! room       tags: eight bits of each member's hash
 //! n          members, each behind its length (one byte, or two with the top bit of the first set), in any order
-//! ```
-//! Scores, offsets and tags are in the set's order, so a member's rank is its index, and a member whose score
-//! changes moves eleven bytes, however long it is. Finding a member compares tags, eight at a time, and bytes where
-//! the tag is right.
+//! Scores, offsets and tags are in the set's order, so a member's rank is its index, and a change of score
+//! moves eleven bytes, whatever the member's length. A lookup compares tags, eight at a time, and bytes
+//! where the tag matches.
 //!
 //! Invariants ([`Small::check`])
-//! 1. `len` is at most `room`, which is a multiple of 8. Without an allocation there is nothing.
-//! 2. The elements are in ascending order, without two equal ones.
-//! 3. The offsets are where the members start; members lie without gaps, and each belongs to one element.
-//! 4. Each tag is the one of its member's hash.
+//! 1. `len` is at most `room`, which is a multiple of 8. Without an allocation the set is empty.
+//! 2. The elements are in ascending order, without equal ones.
+//! 3. The offsets are the starts of the members; members are stored without gaps, and each belongs to one
+//!    element.
+//! 4. Each tag is that of its member's hash.
 
 use super::order::{Probe, score_key};
 use crate::prefetch;
@@ -63,13 +63,13 @@ impl Small {
         self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
     }
 
-    /// Asks for the head of the block.
+    /// Prefetches the head of the block.
     #[inline(always)]
     pub(super) fn prefetch_head(&self) {
         prefetch::bytes(self.bytes.get(..HEADER_SIZE).unwrap_or_default());
     }
 
-    /// Reads the head, and asks for offsets and tags.
+    /// Reads the head, and prefetches offsets and tags.
     #[inline(always)]
     pub(super) fn prefetch_index(&self) {
         prefetch::bytes(self.bytes.get(self.offsets_at()..self.members_at()).unwrap_or_default());
@@ -147,7 +147,7 @@ impl Small {
         &self.members()[start..start + len]
     }
 
-    /// Where a member's bytes are behind its length, and how many.
+    /// The offset of a member's bytes after its length, and their number.
     #[inline]
     fn member_range(&self, index: usize) -> (usize, usize) {
         let (offset, members) = (self.offset(index), self.members());
@@ -166,7 +166,7 @@ impl Small {
         let pattern = u64::from(tag) * LOW_BITS;
         for (chunk_index, chunk) in tags.chunks_exact(ROOM_STEP).enumerate() {
             let word = u64::from_le_bytes(chunk.try_into().expect("chunks are that long")) ^ pattern;
-            // A set bit for each byte that is zero; bytes above such a one may be taken for it wrongly.
+            // A set bit for each zero byte; bytes above a zero byte may be false matches.
             let mut matches = word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS;
             while matches != 0 {
                 let index = chunk_index * ROOM_STEP + matches.trailing_zeros() as usize / 8;
@@ -185,7 +185,7 @@ impl Small {
         super::leaf::partition_point(0, self.len(), is_behind)
     }
 
-    /// Adds a member that is not there, for which there is room. Returns its index.
+    /// Adds an absent member that fits. Returns its index.
     pub(super) fn insert(&mut self, tag: u8, member: &[u8], score: f64) -> usize {
         let index = self.position(&Probe::Element(score_key(score), member));
         self.make_room(member.len() + 2);
@@ -198,7 +198,7 @@ impl Small {
         self.bytes[at] = member.len() as u8;
         self.bytes[at + 1..][..member.len()].copy_from_slice(member);
         self.set_header(SIZE_AT, at + 1 + member.len() - self.members_at());
-        // The new element comes behind the others and is then moved to its place.
+        // The new element is appended and then moved to its place.
         let len = self.len();
         self.set_header(LEN_AT, len + 1);
         self.set_score(len, score);
@@ -209,7 +209,7 @@ impl Small {
         index
     }
 
-    /// Gives an element another score. Returns its new index.
+    /// Changes the score of an element. Returns its new index.
     pub(super) fn set_score_at(&mut self, index: usize, score: f64) -> usize {
         let position = self.position(&Probe::Element(score_key(score), self.member(index)));
         let new_index = position - usize::from(index < position);
@@ -235,7 +235,7 @@ impl Small {
         }
     }
 
-    /// Takes elements out, `count` from `start` on.
+    /// Removes `count` elements from `start` on.
     pub(super) fn remove(&mut self, start: usize, count: usize) {
         for index in start..start + count {
             let (offset, (bytes_at, size)) = (self.offset(index), self.member_range(index));
@@ -259,11 +259,11 @@ impl Small {
         self.make_compact();
     }
 
-    /// Makes room for one more element, and for this many bytes of members.
+    /// Reserves space for one more element, and for this many bytes of members.
     fn make_room(&mut self, size: usize) {
         let room = self.room();
         if self.len() == room {
-            // What is kept free costs eleven bytes an element.
+            // Each spare element costs eleven bytes.
             self.rebuild(room + (room / 4).next_multiple_of(ROOM_STEP).max(ROOM_STEP), size);
         } else if self.members_at() + self.header(SIZE_AT) + size > self.bytes.len() {
             self.rebuild(room, size);
@@ -277,7 +277,7 @@ impl Small {
         }
     }
 
-    /// Moves everything into a new allocation with room for so many elements, and bytes for more members.
+    /// Moves everything into a new allocation for this many elements, with `extra` bytes for more members.
     fn rebuild(&mut self, room: usize, extra: usize) {
         let (len, members_size) = (self.len(), self.header(SIZE_AT));
         let slack = if extra > 0 { (members_size + extra) / 8 } else { 0 };

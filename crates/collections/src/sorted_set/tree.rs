@@ -1,21 +1,22 @@
 //! A counted B+ tree over the members of a sorted set, in order: ranks, ranges and insertions in O(log n).
 //!
-//! Owns: its nodes. The entries that its leaves link to belong to the table beside it, and whoever inserts a link
-//! promises that its entry stays where it is until the tree has forgotten it.
+//! Owns: its nodes. The entries that its leaves link to belong to the table beside it. The caller that
+//! inserts a link ensures that its entry stays at its address until the link is removed.
 //!
-//! An inner node knows for each child its first element (order and link, so a search reads the member only where
-//! orders are equal) and the number of elements below. There are no links between leaves: a [`super::cursor::Cursor`] keeps its path.
+//! An inner node stores for each child its first element (order and link, so that a search reads the member
+//! only where orders are equal) and the number of elements below. There are no links between leaves: a
+//! [`super::cursor::Cursor`] keeps its path.
 //!
 //! Invariants ([`Tree::check`])
 //! 1. All leaves are equally deep, and no node is empty.
 //! 2. `counts` are the numbers of elements below, `orders` and `firsts` the first elements.
-//! 3. The elements of all leaves in turn are in ascending order (`leaf.rs` has its own).
-//! 4. An inner root has two children at least.
+//! 3. The elements of all leaves in sequence are in ascending order (`leaf.rs` has its own invariants).
+//! 4. An inner root has at least two children.
 //!
-//! Cost: a step changes one leaf and the nodes above; at most one node a level is split or merged, 62 words or 32
-//! children each. A node that becomes sparse merges with a neighbour if they fill no more than three quarters of one.
-//! Where elements are added at an end, nodes are left full behind it. What comes in order as a whole is put into leaves
-//! at once ([`Tree::of_ordered`]).
+//! Cost: an insertion or removal changes one leaf and the nodes above; at most one node a level is split or
+//! merged, 62 words or 32 children each. A node that becomes sparse merges with a neighbour if they fill at
+//! most three quarters of one. Where elements are added at an end, the nodes behind stay full. Ordered
+//! elements of a whole set are written into leaves directly ([`Tree::of_ordered`]).
 //!
 //! Start reading at [`Tree::insert`].
 
@@ -46,7 +47,7 @@ pub(super) struct Inner {
     pub(super) children: [Option<Node>; FANOUT],
 }
 
-/// An element on its way into the tree.
+/// An element to be inserted.
 struct New<'a> {
     order: u64,
     member: &'a [u8],
@@ -60,15 +61,15 @@ struct Edge {
     right: bool,
 }
 
-/// What an insertion did to a node.
+/// The effect of an insertion on a node.
 struct Inserted {
-    /// The new element is the node's first.
+    /// Whether the new element is the node's first.
     is_first: bool,
-    /// The node was split; this is what comes behind it.
+    /// The new node behind it, if the node was split.
     sibling: Option<Child>,
 }
 
-/// A node with what its parent knows of it.
+/// A node with the data that its parent stores for it.
 struct Child {
     order: u64,
     first: Link,
@@ -76,10 +77,10 @@ struct Child {
     node: Node,
 }
 
-/// What a removal did to a node.
+/// The effect of a removal on a node.
 struct Removal {
     link: Link,
-    /// The node has another first element now.
+    /// The node's new first element, if it changed.
     new_first: Option<(u64, Link)>,
 }
 
@@ -87,8 +88,8 @@ impl Tree {
     /// Adds an element.
     ///
     /// # Safety
-    /// 1. The entry stays at its address until the tree has removed it, and changes only under the tree's exclusive
-    ///    borrow.
+    /// 1. The entry stays at its address until it is removed from the tree, and changes only under the
+    ///    tree's exclusive borrow.
     pub(super) unsafe fn insert(&mut self, order: u64, entry: Entry<'_>) {
         // SAFETY: (1) is the callee's condition, too.
         let link = unsafe { Link::new(entry) };
@@ -141,8 +142,8 @@ impl Tree {
         removal.link
     }
 
-    /// Gives an element another order, if that can be done inside its leaf. The entry still has its old score, and is
-    /// given the new one right after; if it can't be done, nothing is.
+    /// Changes the order of an element, if that is possible within its leaf. The entry still has its old
+    /// score, and the caller writes the new one right after; if impossible, nothing changes.
     pub(super) fn try_reorder(&mut self, old: u64, new: u64, entry: Entry<'_>) -> bool {
         let probe = Probe::Element(old, entry.key());
         let mut node = self.root.as_mut();
@@ -154,7 +155,7 @@ impl Tree {
         let from = leaf.find(old, entry).expect("the element is there");
         let position = leaf.position(&Probe::Element(new, entry.key()));
         let to = position - usize::from(from < position);
-        // Only strictly inside: what the first element is, and what lies behind the last, is for the parents to say.
+        // Only strictly inside: the parents store the first element, and bound the last.
         let is_inside = from > 0 && to > 0 && to + 1 < leaf.len();
         if is_inside {
             leaf.reorder(from, to, new);
@@ -174,7 +175,7 @@ impl Tree {
         rank + leaf.position(probe)
     }
 
-    /// The rank of an element that is there.
+    /// The rank of an existing element.
     pub(super) fn rank_of(&self, order: u64, entry: Entry<'_>) -> usize {
         let probe = Probe::Element(order, entry.key());
         let (mut node, mut rank) = (self.root.as_ref(), 0);
@@ -248,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Takes over everything of the node behind it, for which there is room.
+    /// Appends the contents of the next node, which must fit.
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.append(&right),
@@ -319,7 +320,7 @@ fn insert_into_leaf(leaf: &mut Box<Leaf>, new: &New<'_>, edge: Edge) -> Inserted
         _ => len / 2,
     };
     let mut right = leaf.split_off(middle);
-    // A leaf that stays empty gets the element.
+    // An empty leaf receives the element.
     if index < middle || leaf.len() == 0 {
         leaf.insert(index, new.order, new.link);
     } else {
@@ -361,14 +362,15 @@ impl Inner {
         unsafe { self.firsts[index].entry() }
     }
 
-    /// The child in which the probe's place is: the last one whose first element lies before it, or the first.
+    /// The child that contains the probe's place: the last one whose first element lies before it, or the
+    /// first.
     #[inline]
     fn child_of(&self, probe: &Probe<'_>) -> usize {
         let is_behind = |index: usize| probe.is_behind(self.orders[index], || self.first(index).key());
         match probe.order() {
             None => partition_point(1, self.len, is_behind) - 1,
             Some(order) => {
-                // Where the order decides, which is mostly so, this reads no member.
+                // Where the order decides, as it usually does, this reads no member.
                 let start = self.orders[1..self.len].partition_point(|first| *first < order) + 1;
                 let end =
                     start + self.orders[start..self.len].iter().take_while(|first| **first == order).count();
@@ -377,7 +379,7 @@ impl Inner {
         }
     }
 
-    /// The child that has the element which the probe is at.
+    /// The child that has the probe's element.
     #[inline]
     fn child_with(&self, probe: &Probe<'_>, entry: Entry<'_>) -> usize {
         let index = self.child_of(probe);
@@ -451,7 +453,7 @@ impl Inner {
         Removal { link: removal.link, new_first }
     }
 
-    /// Merges a sparse child with a neighbour, if what they have together leaves room.
+    /// Merges a sparse child with a neighbour, if together they leave space.
     fn try_merge(&mut self, index: usize) {
         let left = index.saturating_sub(1);
         for left in [left, index] {
@@ -493,7 +495,7 @@ impl Inner {
         Child { order, first, count, node }
     }
 
-    /// Moves the children from `index` on into a node of their own.
+    /// Moves the children from `index` on into a new node.
     fn split_off(&mut self, index: usize) -> Box<Self> {
         let mut right = Self::new();
         let moved = self.len - index;
@@ -508,7 +510,7 @@ impl Inner {
         right
     }
 
-    /// Takes over all children of the node behind it, for which there is room.
+    /// Appends all children of the next node, which must fit.
     fn append(&mut self, right: &mut Self) {
         while right.len > 0 {
             let child = right.remove_child(0);

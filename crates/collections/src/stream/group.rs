@@ -1,9 +1,9 @@
-//! Consumer groups: how far a group has read, who reads for it, and what they have not acknowledged yet.
+//! Consumer groups: a group's read position, its consumers, and their unacknowledged entries.
 //!
 //! Invariants ([`Group::check`])
 //! 1. An id is in the group's pending list exactly if it is in that of one consumer, which its delivery names.
-//! 2. Each name leads to the consumer that has it, and each consumer has a name that leads to it.
-//! 3. `vacant` names each place without a consumer once.
+//! 2. Each name maps to the consumer that has it, and each consumer has such a name.
+//! 3. `vacant` has each place without a consumer once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use super::id::StreamId;
 /// A consumer group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The last entry delivered to any of its consumers as a new one.
+    /// The last entry delivered as new to any of its consumers.
     pub last_id: StreamId,
-    /// How many entries of the stream's life it has read; `None`: not known.
+    /// Number of entries that it has read since the stream was created; `None` if unknown.
     pub entries_read: Option<u64>,
     pending: BTreeMap<StreamId, Delivery>,
     names: BTreeMap<Box<[u8]>, ConsumerIndex>,
@@ -22,18 +22,18 @@ pub struct Group {
     vacant: Vec<ConsumerIndex>,
 }
 
-/// A consumer of a group; stays the same as long as the consumer is there.
+/// The index of a group's consumer; unchanged as long as the consumer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerIndex(u32);
 
-/// Who reads for a group.
+/// A consumer of a group.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    /// Its name.
+    /// The consumer's name.
     pub name: Box<[u8]>,
-    /// When it last asked for anything, Unix time in milliseconds.
+    /// When it last sent a request, Unix time in milliseconds.
     pub seen_at: i64,
-    /// When it was last given something; `None`: never.
+    /// When it last received an entry; `None` if never.
     pub active_at: Option<i64>,
     pending: BTreeSet<StreamId>,
 }
@@ -41,11 +41,11 @@ pub struct Consumer {
 /// The delivery of an entry that is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// To whom.
+    /// The consumer to which it was delivered.
     pub consumer: ConsumerIndex,
-    /// When, Unix time in milliseconds.
+    /// The time of the delivery, Unix time in milliseconds.
     pub at: i64,
-    /// How many times so far.
+    /// Number of deliveries so far.
     pub count: u64,
 }
 
@@ -58,7 +58,7 @@ impl Consumer {
 }
 
 impl Group {
-    /// A group that begins behind `last_id`.
+    /// A group that starts after `last_id`.
     #[must_use]
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Group {
         self.names.get(name).copied()
     }
 
-    /// The consumer with this name, which must not be there yet.
+    /// Adds a consumer with this name, which must not exist yet.
     pub fn add_consumer(&mut self, name: &[u8], now: i64) -> ConsumerIndex {
         let consumer =
             Consumer { name: name.into(), seen_at: now, active_at: None, pending: BTreeSet::new() };
@@ -107,7 +107,8 @@ impl Group {
         index
     }
 
-    /// Takes a consumer out, with what is pending for it. Returns the number of those entries; `None`: no such consumer.
+    /// Removes a consumer, with its pending entries. Returns the number of those entries; `None` if there
+    /// is no such consumer.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let index = self.names.remove(name)?;
         let consumer = self.consumers[index.0 as usize].take().expect("a name leads to a consumer");
@@ -129,7 +130,7 @@ impl Group {
         self.consumers[index.0 as usize].as_ref().expect("an index is of a consumer that is there")
     }
 
-    /// A consumer, to be changed.
+    /// A consumer, mutable.
     #[must_use]
     pub fn consumer_mut(&mut self, index: ConsumerIndex) -> &mut Consumer {
         self.consumers[index.0 as usize].as_mut().expect("an index is of a consumer that is there")
@@ -141,12 +142,12 @@ impl Group {
         self.pending.get(&id).copied()
     }
 
-    /// What is not acknowledged, from an id on.
+    /// The unacknowledged entries, from an id on.
     pub fn pending_from(&self, from: StreamId) -> impl DoubleEndedIterator<Item = (StreamId, Delivery)> {
         self.pending.range(from..).map(|(id, delivery)| (*id, *delivery))
     }
 
-    /// What a consumer has not acknowledged, from an id on.
+    /// The unacknowledged entries of a consumer, from an id on.
     pub fn pending_of(
         &self,
         consumer: ConsumerIndex,
@@ -156,7 +157,7 @@ impl Group {
         of_consumer.map(|id| (*id, self.pending[id]))
     }
 
-    /// Records that an entry is delivered, whoever had it before.
+    /// Records the delivery of an entry, which may replace a delivery to another consumer.
     pub fn deliver(&mut self, id: StreamId, delivery: Delivery) {
         let before = self.pending.insert(id, delivery);
         if before.is_some_and(|before| before.consumer == delivery.consumer) {
@@ -168,7 +169,7 @@ impl Group {
         self.consumer_mut(delivery.consumer).pending.insert(id);
     }
 
-    /// Forgets that an entry is pending. Whether it was.
+    /// Removes a pending entry. Returns whether it was pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(delivery) = self.pending.remove(&id) else { return false };
         self.consumer_mut(delivery.consumer).pending.remove(&id);

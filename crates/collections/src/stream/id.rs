@@ -1,11 +1,11 @@
-//! The name of a stream's entry: a time and a sequence number, ordered.
+//! The id of a stream's entry: a time and a sequence number, ordered.
 
 use std::fmt;
 
 /// An entry's id: Unix time in milliseconds, and a number among those of the same millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Unix time in milliseconds, or what the client takes for it.
+    /// Unix time in milliseconds, or the client's number in its place.
     pub ms: u64,
     /// Number within the millisecond.
     pub seq: u64,
@@ -29,7 +29,7 @@ impl StreamId {
         self == Self::MIN
     }
 
-    /// The next larger id; `None` behind the largest.
+    /// The next larger id; `None` for the largest.
     #[must_use]
     pub fn next(self) -> Option<Self> {
         match self.seq.checked_add(1) {
@@ -38,7 +38,7 @@ impl StreamId {
         }
     }
 
-    /// The next smaller id; `None` before the smallest.
+    /// The next smaller id; `None` for the smallest.
     #[must_use]
     pub fn previous(self) -> Option<Self> {
         match self.seq.checked_sub(1) {

@@ -1,14 +1,15 @@
 //! A stream: entries that are appended under ascending ids, and the groups of consumers that read them.
 //!
-//! Owns its nodes (`node.rs`) in a tree ordered by their first ids, and its groups (`group.rs`). Knows no time: ids and
-//! times are parameters.
+//! Owns its nodes (`node.rs`) in a tree ordered by their first ids, and its groups (`group.rs`). Reads no
+//! clock: ids and times are parameters.
 //!
 //! Invariants ([`Stream::check`])
 //! 1. Nodes do not overlap: the last id of one is below the first of the next. None is without a live entry.
 //! 2. `len` is the number of live entries.
 //! 3. `last_id` is not below any entry's id.
 //!
-//! Cost: appending and finding O(log nodes) and one node. Trimming a whole node does not look at its entries.
+//! Cost: appending and finding take O(log nodes) and one node. Trimming a whole node does not read its
+//! entries.
 //!
 //! Start reading at [`Stream::append`], then [`Stream::range`].
 
@@ -34,12 +35,12 @@ pub use range::{StreamRange, StreamRangeDown};
 pub struct Stream {
     nodes: BTreeMap<StreamId, Node>,
     len: u64,
-    /// The id given last, whether or not its entry is still there.
+    /// The id last assigned, whether or not its entry still exists.
     pub last_id: StreamId,
     first_id: StreamId,
-    /// The largest id that was deleted by name.
+    /// The largest id that was deleted explicitly.
     pub max_deleted_id: StreamId,
-    /// How many entries were ever added.
+    /// Number of entries ever added.
     pub entries_added: u64,
     groups: BTreeMap<Box<[u8]>, Group>,
 }
@@ -62,10 +63,10 @@ pub enum AppendError {
     TooLarge,
 }
 
-/// Which entries a trim leaves.
+/// The entries that a trim keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// At most so many.
+    /// At most this many.
     Len(u64),
     /// Those with this id or a larger one.
     Id(StreamId),
@@ -74,7 +75,7 @@ pub enum TrimTo {
 /// Most bytes of names and values in an entry, and of a node.
 pub const ENTRY_SIZE_MAX: usize = 1 << 30;
 
-/// Nodes and pending entries from which on dropping a stream is left to another thread.
+/// Number of nodes and pending entries from which a stream is dropped by another thread.
 const COSTLY_COUNT_MIN: usize = 64;
 
 impl Stream {
@@ -90,7 +91,7 @@ impl Stream {
         self.len
     }
 
-    /// Whether there are no entries. It may have groups, and remembers its last id.
+    /// Whether there are no entries. It may have groups, and keeps its last id.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -108,11 +109,11 @@ impl Stream {
         self.first_id
     }
 
-    /// The id of the last entry that is there.
+    /// The id of the last live entry.
     #[must_use]
     pub fn last_entry_id(&self) -> Option<StreamId> {
         let (first, node) = self.nodes.last_key_value()?;
-        // Without deleted entries the last one is known.
+        // Without deleted entries, the node stores the last id.
         if node.deleted_count == 0 {
             return Some(node.last);
         }
@@ -174,7 +175,7 @@ impl Stream {
         StreamRangeDown::new(&self.nodes, start, end)
     }
 
-    /// Deletes the entry with this id. Whether it was there.
+    /// Deletes the entry with this id. Returns whether it existed.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
         if !node.delete(*first, id) {
@@ -192,8 +193,9 @@ impl Stream {
         true
     }
 
-    /// Deletes entries from the front. `whole_nodes_only` lets entries stay that share a node with others that do. At most
-    /// `limit` entries are deleted, whole nodes at a time; 0: no limit. Returns the number of deleted entries.
+    /// Deletes entries from the front. `whole_nodes_only` keeps entries that share a node with kept ones.
+    /// At most `limit` entries are deleted, whole nodes at a time; 0: no limit. Returns the number of
+    /// deleted entries.
     pub fn trim(&mut self, to: TrimTo, whole_nodes_only: bool, limit: u64) -> u64 {
         let mut deleted: u64 = 0;
         while let Some(mut front) = self.nodes.first_entry() {
@@ -241,8 +243,8 @@ impl Stream {
         deleted
     }
 
-    /// As [`trim`](Self::trim), but an entry stays that `may_go` refuses, and those behind it still go. Looks at every entry in
-    /// question. Returns the ids of the deleted ones.
+    /// As [`trim`](Self::trim), but keeps entries for which `may_go` returns false, and continues behind
+    /// them. Visits every entry in the range. Returns the ids of the deleted ones.
     pub fn trim_some(
         &mut self,
         to: TrimTo,
@@ -289,13 +291,13 @@ impl Stream {
         deleted
     }
 
-    /// Whether an entry was deleted by name at or behind `from`.
+    /// Whether an entry at or behind `from` was deleted explicitly.
     #[must_use]
     pub fn has_gap_from(&self, from: StreamId) -> bool {
         self.len > 0 && !self.max_deleted_id.is_zero() && from <= self.max_deleted_id
     }
 
-    /// How many entries were added up to `id` in the stream's life; `None` where that can't be told.
+    /// Number of entries added up to `id` since the stream was created; `None` if unknown.
     #[must_use]
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
@@ -322,7 +324,7 @@ impl Stream {
         None
     }
 
-    /// How many entries a group has still to read; `None` where that can't be told.
+    /// Number of entries that a group has not read yet; `None` if unknown.
     #[must_use]
     pub fn lag(&self, group: &Group) -> Option<i64> {
         if self.entries_added == 0 {
@@ -335,7 +337,7 @@ impl Stream {
         Some(self.entries_added.wrapping_sub(read) as i64)
     }
 
-    /// Moves a group on to an entry that it is given as a new one, and its count of read entries with it.
+    /// Advances a group to an entry that it receives as new, and its count of read entries.
     pub fn advance(&mut self, group: &[u8], id: StreamId) {
         let Some(found) = self.groups.get(group) else { return };
         if id <= found.last_id {
@@ -369,18 +371,18 @@ impl Stream {
         self.groups.get(name)
     }
 
-    /// The group with this name, to be changed.
+    /// The group with this name, mutable.
     #[must_use]
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.groups.get_mut(name)
     }
 
-    /// Every group, to be changed.
+    /// Every group, mutable.
     pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut Group> {
         self.groups.values_mut()
     }
 
-    /// Adds a group. Whether there was none with this name.
+    /// Adds a group. Returns whether there was none with this name.
     pub fn add_group(&mut self, name: &[u8], group: Group) -> bool {
         if self.groups.contains_key(name) {
             return false;
@@ -389,7 +391,7 @@ impl Stream {
         true
     }
 
-    /// Takes a group out. Whether it was there.
+    /// Removes a group. Returns whether it existed.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         self.groups.remove(name).is_some()
     }
@@ -400,7 +402,7 @@ impl Stream {
         self.groups.values().any(|group| id > group.last_id || group.delivery(id).is_some())
     }
 
-    /// Bytes of memory that it takes, beyond `Self`.
+    /// Bytes of memory in addition to `Self`.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.estimated_bytes(usize::MAX)

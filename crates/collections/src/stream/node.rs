@@ -1,36 +1,37 @@
 //! Neighbouring entries of a stream in one run of bytes.
 //!
-//! Owns the bytes. The ids are written as differences from the node's first id, and names of fields that are those of the
-//! node's first entry are not repeated. An entry that is deleted keeps its bytes and is marked, until enough of them are.
+//! Owns the bytes. Ids are stored as differences from the node's first id, and field names equal to those
+//! of the node's first entry are not repeated. A deleted entry keeps its bytes and is marked, until enough
+//! of them are.
 //!
 //! ```text
 //! node:   names                                                      numbers are LEB128, texts have their length before them
 //! entry:  flags 1 │ ms since the first │ seq │ size of the rest │ values, or number of pairs and pairs │ size of all before
-//! ```
-//! The size at the end is written so that it can be read backwards (`write_number_back`): so the last entries are found without
-//! decoding those before. `seq` is a difference within the first id's millisecond, and itself in later ones.
+//! The size at the end is encoded so that it can be read backwards (`write_number_back`): so the last
+//! entries are found without decoding the earlier ones. `seq` is a difference within the first id's
+//! millisecond, and absolute in later ones.
 //!
 //! Invariants ([`Node::check`])
 //! 1. Entries ascend by id, and the first is not below the node's id.
 //! 2. `live_count` and `deleted_count` are the numbers of entries without and with the mark.
 //! 3. `last` is the id of the last entry, deleted or not.
-//! 4. From the end backwards there are the same entries.
+//! 4. A backward walk visits the same entries.
 
 use super::id::StreamId;
 
 /// The entry is deleted.
 const DELETED: u8 = 1;
-/// It has the names of the node's first entry.
+/// The entry has the names of the node's first entry.
 const SAME_NAMES: u8 = 2;
 
-/// Deleted entries a node may keep whatever the others are.
+/// Number of deleted entries that a node may always keep.
 const DELETED_COUNT_KEPT: u32 = 16;
 
-/// Entries that follow each other.
+/// Consecutive entries.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     bytes: Vec<u8>,
-    /// Where the entries begin.
+    /// The offset of the first entry.
     entries_at: u32,
     /// Number of names before them.
     name_count: u32,
@@ -71,7 +72,7 @@ impl Node {
         node
     }
 
-    /// Adds an entry, whose id is above all others'. `first` is the node's id.
+    /// Adds an entry, whose id is above all others. `first` is the node's id.
     pub(super) fn push<'f>(
         &mut self,
         first: StreamId,
@@ -123,22 +124,22 @@ impl Node {
         self.live_count + self.deleted_count
     }
 
-    /// Gives back the memory kept for more entries.
+    /// Frees the memory reserved for more entries.
     pub(super) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
     }
 
-    /// The live entries, ascending, as the node's id is `first`.
+    /// The live entries, ascending. `first` is the node's id.
     pub(super) fn iter(&self, first: StreamId) -> impl Iterator<Item = Placed<'_>> {
         self.all(first).filter(|placed| !placed.is_deleted)
     }
 
-    /// Where the first entry is.
+    /// The place of the first entry.
     pub(super) fn first_place(&self) -> u32 {
         self.entries_at
     }
 
-    /// The first live entry at a place or behind it, and the place behind that one.
+    /// The first live entry at or after a place, and the place after that entry.
     pub(super) fn entry_from(&self, first: StreamId, mut at: u32) -> Option<(StreamEntry<'_>, u32)> {
         while (at as usize) < self.bytes.len() {
             let (placed, next) = self.read(first, at);
@@ -155,7 +156,7 @@ impl Node {
         self.bytes.len() as u32
     }
 
-    /// The last live entry that ends at a place or before it, and where it begins.
+    /// The last live entry that ends at or before a place, and the place where it starts.
     pub(super) fn entry_before(&self, first: StreamId, mut end: u32) -> Option<(StreamEntry<'_>, u32)> {
         while end > self.entries_at {
             let mut before = &self.bytes[..end as usize];
@@ -174,7 +175,7 @@ impl Node {
         self.entry_before(first, self.end_place()).map(|(entry, _)| entry)
     }
 
-    /// Marks the live entry with this id as deleted. Whether it was there.
+    /// Marks the live entry with this id as deleted. Returns whether it existed.
     pub(super) fn delete(&mut self, first: StreamId, id: StreamId) -> bool {
         let found =
             self.iter(first).take_while(|placed| placed.entry.id <= id).find(|placed| placed.entry.id == id);
@@ -184,7 +185,7 @@ impl Node {
         true
     }
 
-    /// Marks the live entries at the front as deleted as long as `goes` says so. Returns their number.
+    /// Marks the live entries at the front as deleted while `goes` returns true. Returns their number.
     pub(super) fn delete_front(&mut self, first: StreamId, mut goes: impl FnMut(StreamId) -> bool) -> u32 {
         let places: Vec<u32> =
             self.iter(first).take_while(|placed| goes(placed.entry.id)).map(|placed| placed.at).collect();
@@ -199,7 +200,8 @@ impl Node {
         self.deleted_count += 1;
     }
 
-    /// Drops the bytes of deleted entries when they are too many. The last entry stays, so that ids go on from it.
+    /// Drops the bytes of deleted entries when they are too many. Keeps the last entry, so that later ids
+    /// follow it.
     fn compact(&mut self, first: StreamId) {
         if self.deleted_count <= DELETED_COUNT_KEPT.max(2 * self.live_count) || self.live_count == 0 {
             return;
@@ -286,7 +288,7 @@ impl<'a> StreamEntry<'a> {
         self.pair_count
     }
 
-    /// Names and values, in the order in which they were given.
+    /// Names and values, in their original order.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let (mut names, mut body) = (self.names, self.body);
         (0..self.pair_count).map(move |_| {
@@ -318,7 +320,7 @@ fn write_number(out: &mut Vec<u8>, mut value: u64) {
 /// Writes a number that [`read_number_back`] reads: the lowest seven bits are in the last byte.
 fn write_number_back(out: &mut Vec<u8>, value: u64) {
     let size = number_size(value);
-    // The first byte ends it, so only those behind it are marked.
+    // The first byte terminates the number, so only the later ones are marked.
     out.extend((0..size).rev().map(|group| {
         let mark = if group + 1 < size { 0x80 } else { 0 };
         (value >> (7 * group)) as u8 & 0x7F | mark
@@ -337,7 +339,7 @@ fn read_number(bytes: &mut &[u8]) -> u64 {
     if *first < 0x80 { u64::from(*first) } else { read_long_number(*first, bytes) }
 }
 
-/// The rest of a number of several bytes, the first of which is read.
+/// The rest of a number of several bytes after the first.
 fn read_long_number(first: u8, bytes: &mut &[u8]) -> u64 {
     let mut value = u64::from(first & 0x7F);
     let mut shift = 7;
@@ -352,7 +354,7 @@ fn read_long_number(first: u8, bytes: &mut &[u8]) -> u64 {
     }
 }
 
-/// Reads the number that the bytes end with, and cuts it off.
+/// Reads the number at the end of the bytes, and cuts it off.
 #[inline]
 fn read_number_back(bytes: &mut &[u8]) -> u64 {
     let mut value = 0;

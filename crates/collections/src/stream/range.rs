@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, btree_map};
 use super::id::StreamId;
 use super::node::{Node, StreamEntry};
 
-/// The entries between two ids, ascending. Decodes what it passes only.
+/// The entries between two ids, ascending. Decodes only the entries that it visits.
 pub struct StreamRange<'a> {
     nodes: btree_map::Range<'a, StreamId, Node>,
-    /// The node that is walked, its id, and where it goes on.
+    /// The current node, its id, and the place where the walk continues.
     current: Option<(StreamId, &'a Node, u32)>,
     start: StreamId,
     end: StreamId,
 }
 
-/// The entries between two ids, descending. Decodes what it passes only.
+/// The entries between two ids, descending. Decodes only the entries that it visits.
 pub struct StreamRangeDown<'a> {
     nodes: btree_map::Range<'a, StreamId, Node>,
-    /// The node that is walked, its id, and where the entries end that are left.
+    /// The current node, its id, and the end of the remaining entries.
     current: Option<(StreamId, &'a Node, u32)>,
     start: StreamId,
     end: StreamId,
