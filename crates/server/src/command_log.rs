@@ -1,4 +1,5 @@
-//! The three command logs: slow commands, large requests, large replies. Written seldom, so one lock each will do.
+//! The three command logs: slow commands, large requests, large replies. Written rarely, so one lock for
+//! each is enough.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use wire::request::Args;
 use crate::secrets::{REDACTED, is_secret};
 use crate::shared::Shared;
 
-/// What a command cost.
+/// The cost of a command.
 #[derive(Clone, Copy)]
 pub struct Cost {
     /// Duration in nanoseconds.
@@ -37,17 +38,17 @@ struct Log {
     next_id: u64,
 }
 
-/// From where on a command is looked at more closely: what [`is_wanted`] goes by, in the units of [`Cost`].
+/// The thresholds from which on a command may be logged, in the units of [`Cost`]; see [`is_wanted`].
 #[derive(Clone, Copy)]
 pub struct Thresholds {
-    /// The smallest duration that anybody asks for.
+    /// The smallest duration that any log or latency threshold selects.
     pub ns: u64,
     reply_size: usize,
     request_size: usize,
 }
 
 impl Thresholds {
-    /// Those of a configuration.
+    /// Returns the thresholds of a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         let size = |size: i64| usize::try_from(size).unwrap_or(usize::MAX);
@@ -58,14 +59,14 @@ impl Thresholds {
         }
     }
 
-    /// Whether a command of this cost is to be looked at more closely.
+    /// Whether a command of this cost may be logged.
     #[inline(always)]
     #[must_use]
     pub fn are_exceeded(&self, cost: Cost) -> bool {
         cost.ns >= self.ns || self.sizes_are_exceeded(cost.reply_size, cost.request_size)
     }
 
-    /// The same by its sizes alone.
+    /// Whether a command with these sizes may be logged, whatever its duration.
     #[inline(always)]
     #[must_use]
     pub fn sizes_are_exceeded(&self, reply_size: usize, request_size: usize) -> bool {
@@ -73,7 +74,7 @@ impl Thresholds {
     }
 }
 
-/// The duration from which on a command is looked at more closely: the smallest that anybody asks for.
+/// The smallest duration from which on a command may be logged.
 #[must_use]
 fn threshold_ns(config: &Config) -> u64 {
     let slow = u64::try_from(config.slowlog_log_slower_than).map_or(u64::MAX, |us| us.saturating_mul(1000));
@@ -84,13 +85,13 @@ fn threshold_ns(config: &Config) -> u64 {
     slow.min(latency)
 }
 
-/// Whether any log may ask for a command of this cost.
+/// Whether any log may select a command of this cost.
 #[must_use]
 pub fn is_wanted(config: &Config, cost: Cost) -> bool {
     Thresholds::of(config).are_exceeded(cost)
 }
 
-/// Arguments as an entry keeps them: not too many, not too long.
+/// Arguments as an entry stores them: limited in number and length.
 #[must_use]
 pub fn shorten(found: Found, args: Args<'_>, config: &Config) -> Vec<Vec<u8>> {
     let kept = args.len().min(config.slowlog_entry_max_argc as usize);
@@ -114,7 +115,7 @@ fn shorten_arg(arg: &[u8], size_max: usize) -> Vec<u8> {
     short
 }
 
-/// Writes a slow or large command to the logs that ask for it.
+/// Writes a slow or large command to the logs that select it.
 pub fn log(shared: &Shared, config: &Config, session: &Session, found: Found, args: Args<'_>, cost: Cost) {
     let at_seconds = os::clock::unix_millis() / 1000;
     let us = cost.ns / 1000;
@@ -170,7 +171,7 @@ impl CommandLogs {
         self.logs[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Adds an entry (its id is given here) and forgets the oldest beyond `len_max`.
+    /// Adds an entry, assigns its id, and drops the oldest entries beyond `len_max`.
     pub fn push(&self, which: CommandLog, mut entry: LoggedCommand, len_max: usize) {
         if len_max == 0 {
             return;
@@ -194,7 +195,7 @@ impl CommandLogs {
         self.log(which).entries.len()
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn reset(&self, which: CommandLog) {
         self.log(which).entries.clear();
     }

@@ -1,8 +1,8 @@
-//! One connection: its session, its input and output, and what it waits for. Owned by the thread that serves it.
+//! One connection: its session, its input and output, and its waits. Owned by the worker that serves it.
 //!
 //! Invariants:
 //! 1. `query` begins with the first byte that is not executed yet.
-//! 2. A connection that is parked or blocked executes nothing; what arrives is kept in `query`.
+//! 2. A connection that is parked or blocked executes nothing; input is kept in `query`.
 
 use std::sync::Arc;
 
@@ -19,35 +19,36 @@ use crate::registry::ClientRecord;
 use crate::reply_buffers::ReplyBufferSize;
 use crate::statistics::ThreadStatistics;
 
-/// Buffers smaller than this are not counted, in bytes: they come and go with each request.
+/// Smaller buffers are not counted, in bytes: they exist for one request only.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
 
-/// Largest buffer that is kept for other replies when its own are sent, in bytes.
+/// The largest buffer that is kept for other replies after its own are sent, in bytes.
 pub const SPARE_BUFFER_SIZE_MAX: usize = 64 << 10;
 
-/// Smallest buffer for input that waits, in bytes; largest that is kept for more when nothing waits; and size up to which
-/// it is not trimmed. What clients and tests of Valkey see of its buffers.
+/// The smallest buffer for waiting input, the largest that is kept while nothing waits, and the size up
+/// to which it is not trimmed, in bytes. These are the sizes that Valkey shows to clients and tests.
 const QUERY_BUFFER_SIZE_MIN: usize = 16 << 10;
 const QUERY_BUFFER_KEPT_MAX: usize = 512 << 10;
 const QUERY_BUFFER_TRIMMED_MIN: usize = 32 << 10;
 
-/// Bytes of a buffer of that size that count.
+/// The bytes of a buffer of this size that count.
 fn counted(size: usize) -> u64 {
     if size < BUFFER_COUNTED_MIN { 0 } else { size as u64 }
 }
 
-/// Names a connection of a thread, for wake-ups from others: 8 bits of thread, 32 of generation, 24 of place.
+/// The token of a connection, for wake-ups from other threads: 8 bits of worker, 32 of generation, 24 of
+/// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
 const PLACE_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
 
-/// Set in places that are no places of connections.
+/// Set in the indexes of deferred serves, which no connection has.
 const ERRAND_PLACE: usize = 1 << (PLACE_BITS - 1);
 
 impl Token {
-    /// The token of a place in a thread's table.
+    /// The token of an index in a worker's table.
     #[must_use]
     pub fn new(thread: usize, generation: u32, place: usize) -> Self {
         debug_assert!(place < 1 << PLACE_BITS && thread < 1 << (64 - PLACE_BITS - GENERATION_BITS));
@@ -58,31 +59,31 @@ impl Token {
         )
     }
 
-    /// The name of something of a thread that is no connection, but waits for latches as well.
+    /// The token of a deferred serve of a worker, which waits for latches as a connection does.
     #[must_use]
     pub fn deferred(thread: usize, number: usize) -> Self {
         Self::new(thread, 0, ERRAND_PLACE | number)
     }
 
-    /// The number of such a thing; `None`: it is a connection.
+    /// The number of a deferred serve; `None`: the token is a connection's.
     #[must_use]
     pub fn errand_number(self) -> Option<usize> {
         (self.place() & ERRAND_PLACE != 0).then_some(self.place() & !ERRAND_PLACE)
     }
 
-    /// The name of a connection that is on its way to a thread, and has no place there yet.
+    /// The token of a connection that is on its way to a worker, and has no index there yet.
     #[must_use]
     pub fn underway(thread: usize) -> Self {
         Self::new(thread, 0, 0)
     }
 
-    /// The thread that serves it.
+    /// The worker that serves it.
     #[must_use]
     pub fn thread(self) -> usize {
         (self.0 >> (PLACE_BITS + GENERATION_BITS)) as usize
     }
 
-    /// Its place in the thread's table.
+    /// Its index in the worker's table.
     #[must_use]
     pub fn place(self) -> usize {
         (self.0 & ((1 << PLACE_BITS) - 1)) as usize
@@ -91,78 +92,80 @@ impl Token {
 
 /// A connection.
 pub struct Connection {
-    /// Its name for other threads; new on each thread it is served by.
+    /// Its token for other threads; changes with its worker.
     pub token: Token,
-    /// Its name for the reactor.
+    /// Its id in the reactor.
     pub id: ConnectionId,
-    /// What it means.
+    /// The connection as commands see it.
     pub session: Session,
-    /// The parser's place in an incomplete request.
+    /// The parser's state in an incomplete request.
     pub parser: Parser,
     /// Input that is not executed yet.
     pub query: QueryBuffer,
-    /// Most input that waited since the buffer was last looked at, in bytes.
+    /// The peak of waiting input since the buffer was last trimmed, in bytes.
     pub query_peak: usize,
-    /// Nothing has come for a while.
+    /// Whether nothing has arrived for a while.
     pub is_quiet: bool,
-    /// Replies that are not with the reactor yet.
+    /// Replies that are not passed to the reactor yet.
     pub out: Vec<u8>,
-    /// Long strings that belong between the bytes of `out`, in order.
+    /// Shared reply buffers that belong between the bytes of `out`, in order.
     pub lent: LentTexts,
-    /// How large a buffer its replies want.
+    /// The size of buffer that its replies need.
     pub reply_buffer: ReplyBufferSize,
-    /// Bytes of replies that are with the reactor, when last looked at.
+    /// Bytes of replies in the reactor, at the last update.
     pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
-    /// How far the request in hand has got with latching several slots.
+    /// The progress of the current request in latching several slots.
     pub tries: Tries,
-    /// Its place in the queues of the keys that it waits for, or of nobody's where it waits for something else.
+    /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
     pub waiter: Option<Arc<Waiter>>,
-    /// How its wait is to end if whoever serves it just now does not end it.
+    /// How its wait is to end if the writer that is serving it does not end it.
     pub end_asked: Option<UnblockReply>,
-    /// When its wait ends by time.
+    /// When its wait times out.
     pub deadline: Option<Uptime>,
-    /// How long the request that waits has run, in nanoseconds.
+    /// How long the waiting request has run, in nanoseconds.
     pub waited_ns: u64,
-    /// What it waits for is not to be answered (`CLIENT REPLY`).
+    /// Whether the waiting request is not to be answered (`CLIENT REPLY`).
     pub is_muted: bool,
-    /// The request in hand reads only, but wants to wait, which takes latches for writing.
+    /// Whether the current request only reads, but is to wait, which needs latches for writing.
     pub latches_for_writing: bool,
-    /// What other threads can read of it.
+    /// The state that other threads can read.
     pub record: Arc<ClientRecord>,
-    /// Since when its pending output has been over the soft limit, in Unix milliseconds.
+    /// Since when its pending output has been over the soft limit.
     pub soft_limit_since: Option<Uptime>,
-    /// Commands run since the last look at all connections.
+    /// Commands run since the last check of all connections.
     pub recent_commands: u64,
-    /// From which stamp on it listens on this thread, if it came from another one.
+    /// The stamp from which on it is subscribed in this worker, if it came from another one.
     pub subscribed_since: u64,
-    /// A congested thread that its requests have sent to: those that may send more wait until it is not congested.
+    /// A congested worker that its requests have sent to: requests that may send more wait for the end of
+    /// the congestion.
     pub overran: Option<usize>,
-    /// The other threads' turns that its command waits for.
+    /// The other workers' turns that its command waits for.
     pub turns: Turns,
-    /// The peer will send no more.
+    /// Whether the peer will send no more.
     pub at_eof: bool,
-    /// It is being closed: nothing is executed any more.
+    /// Whether it is being closed: nothing is executed any more.
     pub closing: bool,
-    /// It is being moved to this thread.
+    /// The worker that it is being moved to.
     pub moving_to: Option<usize>,
-    /// Receiving is paused because too much is waiting.
+    /// Whether receiving is paused because too much input is waiting.
     pub receive_paused: bool,
-    /// What it weighed when it began to be closed at once, in bytes.
+    /// Its memory when it began to be closed at once, in bytes.
     pub leaving: u64,
-    /// It has complete requests left, which wait for their turn (then it is among the thread's ready ones), or for output to leave.
+    /// Whether complete requests remain. They wait for their turn (then the connection is among the
+    /// worker's ready ones), or for output to be sent.
     pub has_more: bool,
 }
 
-/// Turns of other threads that a command waits for, before it looks at all connections.
+/// Turns of other workers that a command waits for, before it reads all connections.
 #[derive(Default)]
 pub struct Turns {
-    /// How often it asked; answers to earlier questions count no more.
+    /// The number of the last request for turns; answers to earlier ones do not count.
     pub asked: u64,
-    /// Threads that have not answered.
+    /// Workers that have not answered.
     pub awaited: Vec<usize>,
-    /// All have, or they took too long: the command may run.
+    /// Whether all workers have answered, or the time limit is over: the command may run.
     pub are_over: bool,
 }
 
@@ -181,14 +184,15 @@ impl Connection {
         self.parked.is_some() || self.session.blocked.is_some() || self.closing || self.moving_to.is_some()
     }
 
-    /// Whether it waits for other threads' turns: answers name its token, so that it must keep it.
+    /// Whether it waits for other workers' turns: answers name its token, which therefore must not
+    /// change.
     #[must_use]
     pub fn awaits_turns(&self) -> bool {
         let blocked = self.session.blocked.as_ref();
         blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Turns | BlockReason::Barrier))
     }
 
-    /// Whether its replies are written, but must not leave yet.
+    /// Whether its replies are written, but must not be sent yet.
     #[must_use]
     pub fn holds_output(&self) -> bool {
         self.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Barrier)
@@ -201,23 +205,24 @@ impl Connection {
             && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
     }
 
-    /// Puts the unexecuted rest of the taken query buffer back. Nothing arrives while it is away.
+    /// Returns the unexecuted rest of the query buffer that was taken out. Nothing arrives in the
+    /// meantime.
     pub fn take_query_back(&mut self, mut query: QueryBuffer, done: usize) {
         debug_assert!(self.query.is_empty());
         query.consume(done);
-        // What a very large request took is not kept for one that may never come.
+        // The memory of a very large request is not kept for a next one.
         if !query.is_empty() || query.capacity() <= QUERY_BUFFER_KEPT_MAX {
             self.query = query;
         }
     }
 
-    /// Bytes of replies that are not with the reactor yet.
+    /// Bytes of replies that are not passed to the reactor yet.
     #[must_use]
     pub fn output_size(&self) -> usize {
         self.out.len() + self.lent.size_since(0)
     }
 
-    /// Bytes of the buffer of replies, if it is one that is freed when they are sent, and of what was put aside of them.
+    /// Bytes of the buffer of replies, if it is freed after they are sent, and of its reply chunks.
     #[must_use]
     pub fn passing_output_bytes(&self) -> u64 {
         let size = self.out.capacity();
@@ -225,20 +230,20 @@ impl Connection {
         (own + self.lent.portions_size()) as u64
     }
 
-    /// Takes back what was written behind a place in `out`.
+    /// Removes the output after a position in `out`.
     pub fn cut_output(&mut self, mark: usize) {
         self.out.truncate(mark);
         self.lent.forget_since(mark);
     }
 
-    /// Gives memory back that a quiet connection does not need.
+    /// Frees memory that a quiet connection does not need.
     pub fn shrink(&mut self) {
         self.is_quiet = true;
         self.query.shrink_to(0);
         self.out.shrink_to(self.out.len());
     }
 
-    /// Gives memory back that the input of a connection has not needed since the last call.
+    /// Frees memory that the input of a connection has not needed since the last call.
     pub fn trim_query(&mut self) {
         let needed = std::mem::replace(&mut self.query_peak, self.query.len());
         if self.query.capacity() > QUERY_BUFFER_TRIMMED_MIN.max(2 * needed) {
@@ -246,8 +251,8 @@ impl Connection {
         }
     }
 
-    /// Keeps input that can't be executed yet. The buffer grows by doubling, but not beyond the end of a large argument
-    /// that has been announced, and never on a client's word alone.
+    /// Keeps input that can't be executed yet. The buffer grows by doubling, but not beyond the end of a
+    /// large announced argument, and never by an announcement alone.
     pub fn keep_input(&mut self, data: &[u8]) {
         self.is_quiet = false;
         let needed = self.query.len() + data.len();
@@ -264,14 +269,14 @@ impl Connection {
         self.query.push(data);
     }
 
-    /// Bytes of its input buffer. An argument that was announced counts as if all of it were there, unless nothing comes:
-    /// whether there is room for it is decided before it comes in.
+    /// The capacity of its input buffer in bytes. An announced argument counts in full, unless the
+    /// connection is quiet: whether there is room for the argument is decided before it arrives.
     fn query_capacity(&self) -> usize {
         let announced = if self.is_quiet { 0 } else { self.parser.announced().end };
         self.query.capacity().max(announced)
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it uses.
     fn memory_bytes(&self) -> u64 {
         let session = &self.session;
         let fixed = size_of::<Self>() + size_of::<ClientRecord>() + session.name.len();
@@ -281,16 +286,17 @@ impl Connection {
         (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)
     }
 
-    /// Bytes of input before a large argument that is arriving: they are read, and count as input no more.
+    /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as
+    /// input.
     fn parsed_size(&self) -> usize {
         let announced = self.parser.announced();
         if announced.len() < BUFFER_COUNTED_MIN { 0 } else { announced.start.min(self.query.len()) }
     }
 
-    /// Weighs it anew. By how much it has grown, wrapping.
+    /// Updates its charged memory. Returns by how much it has grown, wrapping.
     #[must_use]
     pub fn weigh(&self) -> u64 {
-        // What is being closed is as good as gone: others must not be evicted for it.
+        // A connection that is being closed does not count: others must not be evicted for it.
         if self.closing {
             self.release().wrapping_neg()
         } else {
@@ -298,17 +304,17 @@ impl Connection {
         }
     }
 
-    /// It counts no more. What it did.
+    /// Ends its charge. Returns the charged bytes.
     pub fn release(&self) -> u64 {
         self.record.memory_charge.release()
     }
 
-    /// Publishes what others may read of what it means.
+    /// Publishes the session's part of the client record.
     pub fn publish_session(&self) {
         crate::clients::publish(&self.record, &self.session);
     }
 
-    /// Publishes what others may read of its buffers.
+    /// Publishes the buffers' part of the client record.
     pub fn publish_buffers(&self, statistics: &ThreadStatistics) {
         let record = &self.record;
         let query_size = (self.query.len() - self.parsed_size()) as u64;
@@ -320,7 +326,7 @@ impl Connection {
         self.publish_output(statistics);
     }
 
-    /// Publishes what others may read of its output, and of its memory.
+    /// Publishes the output and memory in the client record.
     pub fn publish_output(&self, statistics: &ThreadStatistics) {
         let output_size = counted(self.pending);
         self.record.output_bytes.set(output_size);

@@ -1,10 +1,12 @@
-//! From input bytes to reply bytes: cuts, plans, latches, runs, reports. The life of a request, one function a step:
-//! [`Executor::process`], [`Executor::plan`], [`Executor::latch`], [`Executor::run`], [`Executor::finish`].
+//! From input bytes to reply bytes: parses, plans, latches, runs, reports. One function for each step of
+//! a request: [`Executor::process`], [`Executor::plan`], [`Executor::latch`], [`Executor::run`],
+//! [`Executor::finish`].
 //!
-//! Owns what is reused from batch to batch. Touches one connection at a time, and the keyspace through its view.
-//! Never sees a socket. The same steps for a run of simple requests stand inlined in `plain.rs`; refusals are in
-//! `refusals.rs`, what rarely applies in `special_modes.rs`. Invariant: no latch is held between two requests, but by a connection
-//! that waits for another, and between plain ones on the same slot.
+//! Owns the memory that is reused from batch to batch. Touches one connection at a time, and the keyspace
+//! through its view. Never touches a socket. `plain.rs` has these steps inlined for a run of plain
+//! requests; refusals are in `refusals.rs`, rare cases in `special_modes.rs`. Invariant: no latch is held
+//! between two requests, except by a connection that waits for another latch, and between plain requests
+//! on one slot.
 
 mod ahead;
 mod eviction;
@@ -57,39 +59,39 @@ pub struct Executor {
     thread: usize,
     statistics: &'static ThreadStatistics,
     subscriptions: Rc<LocalSubscriptions>,
-    /// The data, as the command that runs may see it.
+    /// The data, as the running command may access it.
     pub view: View<'static>,
-    /// The configuration that this thread goes by.
+    /// The configuration that this worker uses.
     pub config: Arc<Config>,
-    /// From where on a command is looked at more closely.
+    /// The costs from which on a command may be logged.
     thresholds: Thresholds,
-    /// Most bytes that the buffers of all connections may take; `u64::MAX`: no limit.
+    /// The maximum size of the buffers of all connections, in bytes; `u64::MAX`: no limit.
     pub client_memory_max: u64,
-    /// Which configuration `config` is.
+    /// The generation of `config`.
     config_generation: u64,
     evictor: Evictor,
     /// The number of `MULTI`.
     multi_id: CommandId,
     /// Whether the last eviction ran out of time.
     pub is_evicting: bool,
-    /// What was in use beyond the limit when eviction ran out of time in this turn; `None`: it has not.
+    /// The bytes in use beyond the limit when eviction ran out of time in this turn; `None`: it has not.
     excess_left: Option<u64>,
-    /// When the requests of the connection began to run that are run now.
+    /// When the requests of the current connection began to run.
     stretch_began: Option<Ticks>,
-    /// Whether the plain requests at hand can't use up the memory there is.
+    /// Whether the current plain requests fit into the free memory.
     has_room: bool,
-    /// Bytes that plain requests may use before it is looked at again how much is in use.
+    /// Bytes that plain requests may use before memory use is added up again.
     granted: u64,
-    /// What [`sync::allocator::allocated_here`] may come to while the plain requests at hand run.
+    /// The maximum of [`sync::allocator::allocated_here`] while the current plain requests run.
     allocated_max: isize,
-    /// What evicted keys weighed lately, in bytes.
+    /// The size of recently evicted keys, in bytes.
     victim_size: u64,
-    /// Memory for the batches to come.
+    /// Memory for later batches.
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spare_plans: Vec<Box<Planned>>,
     found: Vec<u32>,
     prefetch_pipeline: Box<PrefetchPipeline>,
-    /// The approach to what was planned, while something else runs. Boxed, as the two change places.
+    /// The prefetch pipeline of requests that were planned ahead. Boxed, as the two are swapped.
     other_pipeline: Box<PrefetchPipeline>,
     slots: Vec<Slot>,
     effects: Effects,
@@ -102,7 +104,7 @@ struct Asked<'a> {
     found: Found,
     args: Args<'a>,
     keys: &'a [PlannedKey],
-    /// Its bytes on the wire.
+    /// Its size on the wire, in bytes.
     size: usize,
 }
 
@@ -113,35 +115,36 @@ pub enum Processed {
     Everything,
     /// The connection waits for a latch or is blocked.
     Waiting,
-    /// The connection is to be closed when its output is out.
+    /// The connection is to be closed once its output is sent.
     Closing,
-    /// There is more, but the other connections should have a turn, and output should leave.
+    /// Requests remain, but other connections should have a turn, and output should be sent.
     Yielded,
 }
 
-/// Output after which a connection's replies leave before more of its requests are run, in bytes.
+/// Output after which a connection's replies are sent before more of its requests are run, in bytes.
 const OUTPUT_YIELD_SIZE: usize = 1 << 20;
 
-/// Plans of batches that are kept for later ones: more than can be made ahead of a turn.
+/// Plans of batches that are kept for reuse: more than can be made ahead of a turn.
 const SPARE_PLAN_COUNT_MAX: usize = 32;
 
-/// Time after which a connection lets the others have a turn, in nanoseconds: some thousand brief commands. It may be exceeded by one
-/// command, or by one batch of plain ones.
+/// Time after which a connection yields to the others, in nanoseconds: some thousand brief commands. One
+/// command, or one batch of plain requests, may exceed it.
 const STRETCH_NS_MAX: u64 = 500_000;
 
-/// What became of one request.
+/// The outcome of one request.
 enum Step {
     Done,
-    /// Not executed: it waits, and is the first of what remains.
+    /// Not executed: it waits, and is the first of the remaining requests.
     Again,
-    /// Executed, but the ones behind it must wait.
+    /// Executed, but the requests after it must wait.
     Stop,
-    /// It is to wait for its keys, and must be run with them latched for writing to be put into their queues.
+    /// Must wait for its keys. Must be run again with them latched for writing, to be added to their
+    /// queues.
     ForWriting,
 }
 
 impl Executor {
-    /// An executor for the thread with this number.
+    /// Returns an executor for the worker with this number.
     pub fn new(
         shared: &'static Shared,
         thread: usize,
@@ -180,7 +183,7 @@ impl Executor {
         executor
     }
 
-    /// Goes by the configuration in force from now on.
+    /// Switches to the configuration in force.
     pub fn take_config_over(&mut self) {
         self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
         self.config = self.shared.config.load_full();
@@ -194,7 +197,8 @@ impl Executor {
         self.thresholds = Thresholds::of(&self.config);
     }
 
-    /// Takes a new configuration over: one that was set before what runs now was sent must hold for it.
+    /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after
+    /// its reply.
     #[inline]
     pub fn follow_config(&mut self) {
         if self.shared.config_generation.load(Ordering::Acquire) != self.config_generation {
@@ -202,8 +206,8 @@ impl Executor {
         }
     }
 
-    /// Executes the complete requests at the front of `bytes`, which may have been planned ahead. Returns how many bytes
-    /// are done with, and how it ended.
+    /// Executes the complete requests at the start of `bytes`, which may have been planned ahead. Returns
+    /// the number of bytes processed, and how processing ended.
     pub fn process(
         &mut self,
         connection: &mut Connection,
@@ -228,13 +232,13 @@ impl Executor {
         }
     }
 
-    /// Whether the connection whose requests run has had its time.
+    /// Whether the current connection has used up its time.
     #[inline]
     fn is_stretch_over(&self, now: Ticks) -> bool {
         self.stretch_began.is_some_and(|began| now.ns_since(began) > STRETCH_NS_MAX)
     }
 
-    /// One batch. Returns the bytes done with, and how processing ended, if it did.
+    /// Processes one batch. Returns the bytes processed, and how processing ended, if it did.
     fn process_batch(
         &mut self,
         connection: &mut Connection,
@@ -267,7 +271,7 @@ impl Executor {
         result
     }
 
-    /// Keeps the memory of a batch for another one, but not that of a rare large one, nor of very many.
+    /// Keeps the memory of a batch for reuse, unless it is unusually large or enough are kept.
     fn keep_for_later(&mut self, mut planned: Box<Planned>) {
         if self.spare_plans.len() < SPARE_PLAN_COUNT_MAX {
             planned.trim();
@@ -277,7 +281,7 @@ impl Executor {
         self.slots.shrink_to(plan::KEPT_COUNT_MAX);
     }
 
-    /// What input of this connection must keep to.
+    /// The limits for the input of this connection.
     fn limits_of(&self, connection: &Connection) -> RequestLimits {
         RequestLimits {
             peer: if self.is_unauthenticated(connection) { Peer::Unauthenticated } else { Peer::Client },
@@ -344,7 +348,7 @@ impl Executor {
             self.refuse_protocol(connection, error, bytes);
             return (parsed.consumed, Some(Processed::Closing));
         }
-        // A full batch may have left complete requests behind it, and so has one cut short for authentication.
+        // Complete requests may remain after a full batch, and after one cut short for authentication.
         let more = !batch.is_empty() && parsed.consumed < bytes.len();
         (parsed.consumed, (!more).then_some(Processed::Everything))
     }
@@ -378,12 +382,12 @@ impl Executor {
             return Step::Done;
         }
         self.view.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
-        // With a latch in hand it has been here before, and waited for another one.
+        // A request with held latches was here before and waited for another latch.
         if self.view.holds_nothing() {
             if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
             }
-            // Whatever the command is: who looks at the data finds no more than may be there.
+            // Applies to every command: no reader sees memory use above the limit.
             if self.config.maxmemory > 0 {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
                 let needs_memory = special_modes::needs_memory(command, connection);
@@ -430,7 +434,7 @@ impl Executor {
         }
     }
 
-    /// Runs the handler under its latches, lets them go, and reports.
+    /// Runs the handler under its latches, releases them, and reports.
     fn run(
         &mut self,
         connection: &mut Connection,
@@ -493,7 +497,7 @@ impl Executor {
         self.finish(connection, asked, mark, failed, started)
     }
 
-    /// Counts the command, and looks at it more closely if anything about it asks for it.
+    /// Counts the command, and logs it where its cost requires that.
     fn finish(
         &mut self,
         connection: &mut Connection,
@@ -506,7 +510,7 @@ impl Executor {
         let now = Ticks::now();
         let ns = now.ns_since(*started);
         *started = now;
-        // What waits is counted and logged when its wait is over.
+        // A waiting command is counted and logged when its wait ends.
         let waits = connection.session.blocked.is_some() && !connection.holds_output();
         let statistics = self.statistics.command(found.id);
         if waits {
@@ -516,7 +520,7 @@ impl Executor {
             self.statistics.ran(found.id, 1, ns);
             self.statistics.commands_processed.add(1);
         }
-        // What CONFIG SET and CLIENT TRACKING have asked for holds for the next request already.
+        // The effects of CONFIG SET and CLIENT TRACKING hold for the next request already.
         self.follow_config();
         self.account_changes(connection);
         if failed {
@@ -537,12 +541,13 @@ impl Executor {
         if connection.session.tracking.is_some() {
             end_caching(connection, found);
         }
-        // What a command that begins or ends listening answers is a message: nothing swallows it.
+        // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not
+        // swallow them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(connection, if is_message { connection.out.len() } else { mark })
     }
 
-    /// Logs a command that has cost as much as anybody wants to hear of.
+    /// Logs a command whose cost reaches a threshold.
     #[inline(always)]
     fn log_if_notable(&mut self, connection: &mut Connection, found: Found, args: Args<'_>, cost: Cost) {
         if self.thresholds.are_exceeded(cost) {
@@ -550,14 +555,14 @@ impl Executor {
         }
     }
 
-    /// Has what the last commands left to be dropped freed elsewhere.
+    /// Sends the values that the last commands discarded to a background thread.
     #[cold]
     pub fn free_garbage(&mut self) {
         let garbage = std::mem::take(&mut self.view.garbage);
         self.shared.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
     }
 
-    /// What is rarely to be done after a command: swallow its reply, close, wait.
+    /// Rare work after a command: swallow its reply, close, wait.
     #[cold]
     fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
         if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
@@ -579,7 +584,7 @@ impl Executor {
     }
 }
 
-/// What `CLIENT CACHING` said holds for one command, or for a whole transaction.
+/// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
 fn end_caching(connection: &mut Connection, found: Found) {
     let in_multi = connection.session.in_multi();
     if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)

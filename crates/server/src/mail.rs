@@ -1,10 +1,10 @@
-//! What one server thread tells another, and the workers through which they find each other.
+//! Messages from one worker to another, and the worker handles by which they are addressed.
 //!
 //! Invariants:
-//! 1. Mail that a handle accepts is handled by the thread in it: the thread ends by closing the handle, which fails as long as
-//!    there is mail or a connection is on its way.
-//! 2. Mail for a closed handle goes to a thread that can handle it, or is dropped if it is for connections that only the closed
-//!    handle could have, see [`Workers::post`].
+//! 1. Mail that a handle accepts is handled by its worker. A worker ends by closing the handle, which
+//! fails while there is mail or a connection is on its way.
+//! 2. Mail for a closed handle goes to a worker that can handle it. It is dropped if it is for
+//! connections that only the closed handle could have, see [`Workers::post`].
 
 use std::sync::Arc;
 
@@ -19,29 +19,31 @@ use crate::connection::{Connection, Token};
 use crate::listeners::{Origin, Relisten};
 use crate::pubsub::{Broadcast, Invalidation, Message};
 
-/// A message to a thread.
+/// A message to a worker.
 pub enum Mail {
     /// A new connection to serve.
     Accepted(Socket, Origin),
-    /// A connection that another thread served until now.
+    /// A connection that another worker served until now.
     Moved(Box<MovedConnection>),
-    /// The latch that this session waits for is worth another try.
+    /// This session may claim the latch that it waits for.
     Resume(Token),
     /// Close this connection if it still is the client with this id.
     Kill(Token, u64),
-    /// This client's wait is over: what it waited for has come, and this is its reply.
+    /// This client is served: its wait is over, and this is its reply.
     Served(Token, u64, Vec<u8>),
-    /// This client's wait was asked to end while it was served in vain: it is over.
+    /// This client was served in vain while its wait was to end: it is over.
     Missed(Token, u64),
     /// This client's wait is over by `CLIENT UNBLOCK`.
     Unblock(Token, u64, UnblockReply),
-    /// Listen elsewhere; for the first thread.
+    /// Change the listeners; for the first worker.
     Relisten(Relisten),
-    /// Close this connection, if it still is the client with this id, to free memory: it weighs so many bytes.
+    /// Close this connection, if it still is the client with this id, to free memory: it uses so many
+    /// bytes.
     Evict(Token, u64, u64),
-    /// This connection wants to know when what has arrived here by now is done; and which of its questions it is.
+    /// This connection waits until all mail that has arrived here by now is handled. With the number of
+    /// its request.
     BarrierRequest(Token, u64),
-    /// The answer, from this thread.
+    /// The answer to a barrier request, from this worker.
     BarrierAck(Token, u64, usize),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
@@ -51,58 +53,58 @@ pub enum Mail {
     ReleaseFreeMemory,
     /// A line for the connections in `MONITOR` mode.
     Monitor(Arc<[u8]>),
-    /// A message for those who listen.
+    /// A message for subscribers.
     Published(Arc<Message>),
-    /// Keys that a connection may not keep any more.
+    /// Keys that a connection must drop from its cache.
     Invalidated(Box<Invalidation>),
-    /// Keys that changed, for those who are told of all changes.
+    /// Changed keys, for connections in broadcasting mode.
     Broadcast(Arc<Broadcast>),
-    /// No connection may keep anything any more.
+    /// All connections must drop their caches.
     InvalidatedAll,
-    /// What was handled ahead of its turn.
+    /// Mail that was already handled.
     Nothing,
-    /// The number of threads changed: this one may have to end, or not to, and to be scheduled in another way.
+    /// The number of workers changed: this one may have to end, or not to, and its scheduling may change.
     ThreadCountChanged,
-    /// The server ends: flush what is to be sent, and end.
+    /// The server ends: send the remaining output, and end.
     Stop,
 }
 
 /// How a blocked client is woken by `CLIENT UNBLOCK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnblockReply {
-    /// As if its time were over.
+    /// As if it had timed out.
     Timeout,
     /// With an error.
     Error,
 }
 
-/// A connection on its way from one thread to another.
+/// A connection on its way from one worker to another.
 pub struct MovedConnection {
-    /// Its state; its token is the old one.
+    /// Its state, with its old token.
     pub connection: Box<Connection>,
     /// The live socket.
     pub socket: Socket,
-    /// What is still to be sent, in order.
+    /// Output that is still to be sent, in order.
     pub unsent: Vec<Vec<u8>>,
-    /// What was received and not looked at yet.
+    /// Input that was received and not processed yet.
     pub unread: Vec<u8>,
 }
 
-/// Where a thread can be reached.
+/// The address of a worker.
 pub struct WorkerHandle {
     mailbox: Mailbox<Mail>,
     waker: RwLock<Option<Waker>>,
-    /// Connections served here now; written by the thread in the handle.
+    /// Connections served here now; written by the worker of the handle.
     pub connection_count: ThreadCounter,
     /// Connections on their way here.
     expected: AtomicU64,
-    /// No connection may be sent here.
+    /// Whether no connection may be sent here.
     closed: AtomicBool,
     busy_permille: ThreadCounter,
 }
 
 impl Default for WorkerHandle {
-    /// A closed handle.
+    /// Returns a closed handle.
     fn default() -> Self {
         let mailbox = Mailbox::new();
         let is_closed = mailbox.close();
@@ -118,19 +120,19 @@ impl Default for WorkerHandle {
     }
 }
 
-/// All workers there can be.
+/// All possible workers.
 pub struct Workers {
     workers: Box<[WorkerHandle]>,
 }
 
 impl Workers {
-    /// Empty workers.
+    /// Returns workers that are all closed.
     #[must_use]
     pub fn new() -> Self {
         Self { workers: (0..THREAD_COUNT_MAX).map(|_| WorkerHandle::default()).collect() }
     }
 
-    /// Workers that accept mail, without threads.
+    /// Returns workers that accept mail, without threads.
     #[cfg(test)]
     pub fn all_open() -> Self {
         let workers = Self::new();
@@ -138,7 +140,7 @@ impl Workers {
         workers
     }
 
-    /// The handle of a thread.
+    /// The handle of a worker.
     #[must_use]
     pub fn handle(&self, thread: usize) -> &WorkerHandle {
         &self.workers[thread]
@@ -149,28 +151,29 @@ impl Workers {
         (0..self.workers.len()).filter(|handle| self.workers[*handle].is_occupied())
     }
 
-    /// Announces a connection to a thread, or to the first one if that thread ends. Returns which it was.
+    /// Announces a connection to a worker, or to the first one if that worker ends. Returns which.
     #[must_use]
     pub fn expect_connection(&self, thread: usize) -> usize {
         if self.workers[thread].expect_connection() {
             return thread;
         }
-        // It is open as long as the server does not end.
+        // It is open until the server ends.
         let _ = self.workers[0].expect_connection();
         0
     }
 
-    /// Sends a message, and wakes the thread if it sleeps. If the thread has ended, the message goes where it can be handled.
+    /// Sends a message, and wakes the worker if it sleeps. If the worker has ended, the message goes to a
+    /// worker that can handle it.
     pub fn post(&self, thread: usize, mail: Mail) {
         if let Err(mail) = self.try_post(thread, mail) {
             self.reroute(thread, mail);
         }
     }
 
-    /// Sends a message, and wakes the thread if it sleeps.
+    /// Sends a message, and wakes the worker if it sleeps.
     ///
     /// # Errors
-    /// The thread has ended; the message is returned.
+    /// The worker has ended; the message is returned.
     pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
         simulation::pass(Gap::ReceiverChosen);
         self.workers[thread].post(mail)
@@ -179,23 +182,25 @@ impl Workers {
     #[cold]
     fn reroute(&self, from: usize, mail: Mail) {
         match mail {
-            // Any thread finds out where the connection is now. The first one ends with the server only.
+            // Any worker can find where the connection is now. The first one ends with the server only.
             Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Evict(..) if from != 0 => {
                 self.post(0, mail);
             }
-            // What had arrived there is done.
+            // All mail that had arrived there is handled.
             Mail::BarrierRequest(token, question) => {
                 self.post(token.thread(), Mail::BarrierAck(token, question, from));
             }
-            // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
+            // A connection is announced before it is sent, so this is the end of the server: the socket
+            // is closed.
             Mail::Accepted(..) | Mail::Moved(_) => {}
-            // The connection is closed, or has been taken out of the registry, where its next thread finds that.
+            // The connection is closed, or has been removed from the registry, where its next worker
+            // notices that.
             Mail::Kill(..) => {}
-            // No session of that thread waits for a latch, or for turns.
+            // No session of that worker waits for a latch, or for turns.
             Mail::Resume(_) | Mail::BarrierAck(..) => {}
-            // Its sender looks for the connection again, see `Hub::forward`.
+            // Its sender looks up the connection again, see `Hub::forward`.
             Mail::Invalidated(_) => {}
-            // For the thread itself, or for those of its connections that are there.
+            // For the worker itself, or for connections that it no longer has.
             _ => {}
         }
     }
@@ -208,18 +213,18 @@ impl Default for Workers {
 }
 
 impl WorkerHandle {
-    /// A thread takes the handle, which is open from now on.
+    /// Opens the handle for a worker, which occupies it from now on.
     pub fn occupy(&self, waker: Waker) {
         *self.waker.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(waker);
         self.open();
     }
 
-    /// The thread leaves it.
+    /// Ends the occupation by the worker.
     pub fn vacate(&self) {
         *self.waker.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
     }
 
-    /// Whether a thread is in it.
+    /// Whether a worker occupies it.
     #[must_use]
     pub fn is_occupied(&self) -> bool {
         self.waker.read().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
@@ -231,10 +236,11 @@ impl WorkerHandle {
         self.connection_count.value() + self.expected.load(Ordering::Relaxed)
     }
 
-    /// A connection is about to be sent here. `false`: it must not be, the thread here ends.
+    /// Announces a connection. Returns `false` if it must not be sent here, because the worker ends.
     #[must_use]
     pub fn expect_connection(&self) -> bool {
-        // SeqCst, here and in `try_close`: either this sees that the handle is closed, or that sees what is expected.
+        // SeqCst, here and in `try_close`: either this load sees that the handle is closed, or
+        // `try_close` sees the expected connection.
         self.expected.fetch_add(1, Ordering::SeqCst);
         let is_open = !self.closed.load(Ordering::SeqCst);
         if !is_open {
@@ -243,7 +249,7 @@ impl WorkerHandle {
         is_open
     }
 
-    /// Lets nothing be sent here any more, unless something is on its way or has not been read.
+    /// Closes the handle, unless a connection or unread mail is on its way here.
     #[must_use]
     pub fn try_close(&self) -> bool {
         self.closed.store(true, Ordering::SeqCst);
@@ -255,24 +261,24 @@ impl WorkerHandle {
         is_free
     }
 
-    /// Undoes [`Self::try_close`], for a new thread.
+    /// Undoes [`Self::try_close`], for a new worker.
     pub fn open(&self) {
         self.mailbox.open();
         self.closed.store(false, Ordering::SeqCst);
     }
 
-    /// It has arrived.
+    /// Counts an announced connection as arrived.
     pub fn connection_arrived(&self) {
         self.expected.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// How much of its time the thread was busy of late, in thousandths.
+    /// The worker's recent load, in thousandths of its time.
     #[must_use]
     pub fn busy_permille(&self) -> u64 {
         self.busy_permille.value()
     }
 
-    /// Sets it; only the thread in the handle does.
+    /// Sets the load; only called by the worker in the handle.
     pub fn set_busy_permille(&self, permille: u64) {
         self.busy_permille.set(permille.min(1000));
     }
@@ -287,7 +293,7 @@ impl WorkerHandle {
         Ok(())
     }
 
-    /// The mailbox, for the thread in the handle.
+    /// The mailbox, for the worker in the handle.
     #[must_use]
     pub fn mailbox(&self) -> &Mailbox<Mail> {
         &self.mailbox

@@ -1,7 +1,9 @@
-//! The list of connections that everybody can read without stopping anyone: `CLIENT LIST`, `CLIENT KILL`, `INFO`.
+//! The list of connections that every thread can read without stopping another: `CLIENT LIST`, `CLIENT
+//! KILL`, `INFO`.
 //!
-//! Each connection has a record here. Its own thread writes the numbers with plain atomic stores, and the few texts
-//! under the record's lock when they change; readers see each number whole, if not all from one instant.
+//! Each connection has a record here. Its own worker writes the numbers with plain atomic stores, and the
+//! few texts under the record's lock when they change. Readers see each number whole, but not all from
+//! one instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ pub const BLOCKED_FOR_REPLICAS: u64 = 2;
 pub const BLOCKED_BY_SHUTDOWN: u64 = 3;
 /// Waits for data.
 pub const BLOCKED_FOR_KEYS: u64 = 4;
-/// Added where the wait has an end.
+/// Added if the wait has a time limit.
 pub const BLOCKED_WITH_TIMEOUT: u64 = 1 << 8;
 
 const SHARD_COUNT: usize = 16;
@@ -38,7 +40,8 @@ pub struct Registry {
     count: AtomicU64,
 }
 
-/// Sums over all connections, which follow as each publishes its [`Share`]. A sum may be off by what is being added just now.
+/// Sums over all connections, updated as each publishes its [`Share`]. A sum may miss an update in
+/// progress.
 #[derive(Default)]
 pub struct ClientSums {
     blocked: AtomicI64,
@@ -53,7 +56,7 @@ pub struct ClientSums {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u64);
 
-/// What everybody can read of a connection.
+/// The state of a connection that every thread can read.
 pub struct ClientRecord {
     /// Client id.
     pub id: u64,
@@ -65,7 +68,7 @@ pub struct ClientRecord {
     pub fd: i32,
     /// Unix time of the connection, in milliseconds.
     pub connected_at: i64,
-    /// Thread and place.
+    /// Worker and index.
     pub token: ThreadCounter,
     /// The millisecond of the monotonic clock of the last command.
     pub active_at: AtomicI64,
@@ -73,15 +76,15 @@ pub struct ClientRecord {
     pub db: ThreadCounter,
     /// [`SessionFlags`](commands::session::SessionFlags) bits.
     pub flags: ThreadCounter,
-    /// Came by the unix socket.
+    /// Whether it came by the unix socket.
     pub is_unix: bool,
     /// Whether it follows redirections.
     pub follows_redirects: ThreadCounter,
     /// Whether it imports data.
     pub is_import_source: ThreadCounter,
-    /// How large a reply buffer it is shown to have, in bytes.
+    /// The size reported for its reply buffer, in bytes.
     pub reply_buffer_bytes: ThreadCounter,
-    /// The most bytes it held of late.
+    /// The recent peak of bytes in it.
     pub reply_buffer_peak: ThreadCounter,
     /// RESP version.
     pub resp: ThreadCounter,
@@ -91,9 +94,9 @@ pub struct ClientRecord {
     pub query_free_bytes: ThreadCounter,
     /// Bytes of output not sent yet.
     pub output_bytes: ThreadCounter,
-    /// Bytes of memory of everything about it, as counted for `maxmemory-clients`.
+    /// Bytes of all its memory, as counted for `maxmemory-clients`.
     pub memory_charge: MemoryCharge,
-    /// The same as others are shown it: once it is settled that the connection may stay.
+    /// The memory shown to others: published once it is decided that the connection may stay.
     pub memory_bytes: ThreadCounter,
     /// Commands queued in MULTI, plus one; 0: no transaction.
     pub multi: ThreadCounter,
@@ -101,11 +104,11 @@ pub struct ClientRecord {
     pub multi_bytes: ThreadCounter,
     /// Keys watched.
     pub watch_count: ThreadCounter,
-    /// Number of the connection that its invalidations go to; 0: none.
+    /// Id of the connection that receives its invalidations; 0: none.
     pub redirect: ThreadCounter,
-    /// Names it listens to, by kind.
+    /// Numbers of its subscriptions, by kind.
     pub name_counts: [ThreadCounter; SUBSCRIPTION_KIND_COUNT],
-    /// Why it waits, as the numbers above; 0: not.
+    /// Why it waits, as one of the numbers above; 0: it does not.
     pub blocked: ThreadCounter,
     /// Number of the last command, plus one.
     pub last_command: ThreadCounter,
@@ -115,9 +118,9 @@ pub struct ClientRecord {
     pub sent_bytes: ThreadCounter,
     /// Commands executed.
     pub command_count: ThreadCounter,
-    /// What the sums have of it, as [`Share`].
+    /// Its part of the sums, as [`Share`].
     share: AtomicU64,
-    /// Where it is counted, once it is in the list.
+    /// The sums that count it, once it is in the list.
     sums: OnceLock<Arc<ClientSums>>,
     texts: Mutex<ClientTexts>,
     waiter: Mutex<Option<Arc<Waiter>>>,
@@ -132,12 +135,12 @@ pub struct ClientTexts {
     pub lib_name: Vec<u8>,
     /// `CLIENT SETINFO LIB-VER`
     pub lib_version: Vec<u8>,
-    /// Who it is.
+    /// The name of its user.
     pub user: String,
 }
 
 impl ClientRecord {
-    /// A record of a new connection.
+    /// Returns the record of a new connection.
     #[must_use]
     pub fn new(id: u64, peer: String, local: String, fd: i32, now: i64) -> Self {
         Self {
@@ -183,18 +186,18 @@ impl ClientRecord {
         self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Its wait, if it is in one that others may end.
+    /// Its waiter, if it is in a wait that other threads may end.
     #[must_use]
     pub fn waiter(&self) -> Option<Arc<Waiter>> {
         self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// It begins to wait, or has ended.
+    /// Records the begin or end of a wait.
     pub fn set_waiter(&self, waiter: Option<Arc<Waiter>>) {
         *self.waiter.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = waiter;
     }
 
-    /// Makes the sums over all connections follow, unless it is removed from the list, or not in it yet.
+    /// Updates the sums over all connections, unless it is removed from the list, or not in it yet.
     #[inline]
     pub fn publish_share(&self, share: Share) {
         if self.share.load(Relaxed) != share.0 {
@@ -211,7 +214,7 @@ impl ClientRecord {
         }
     }
 
-    /// Where it is served.
+    /// The worker and index that serve it.
     #[must_use]
     pub fn place(&self) -> Token {
         Token(self.token.value())
@@ -220,17 +223,18 @@ impl ClientRecord {
 
 impl Share {
     const NOTHING: Self = Self(0);
-    /// Adds nothing, and never will again.
+    /// Adds nothing, and is final.
     const REMOVED: Self = Self(u64::MAX);
 
     const BLOCKED: u64 = 1;
     const WITH_TIMEOUT: u64 = 2;
     const TRACKING: u64 = 4;
     const LISTENING: u64 = 8;
-    /// Above these, the number of keys watched.
+    /// The bits above these are the number of watched keys.
     const FLAG_BITS: u32 = 4;
 
-    /// Of a connection that waits for this reason (0: none), as the numbers above, with this switched on.
+    /// Returns the share of a connection that waits for this reason (0: none), as one of the numbers
+    /// above, with these flags set.
     #[must_use]
     #[inline]
     pub fn new(blocked: u64, flags: SessionFlags, watched_keys: u64) -> Self {
@@ -275,19 +279,19 @@ impl ClientSums {
         read(&self.blocked)
     }
 
-    /// Those of them whose wait has an end.
+    /// Waiting connections with a time limit.
     #[must_use]
     pub fn with_timeout(&self) -> i64 {
         read(&self.with_timeout)
     }
 
-    /// Connections that are told of changes of what they have read.
+    /// Connections with client-side caching.
     #[must_use]
     pub fn tracking(&self) -> i64 {
         read(&self.tracking)
     }
 
-    /// Connections in the mode for listening.
+    /// Connections with subscriptions.
     #[must_use]
     pub fn listening(&self) -> i64 {
         read(&self.listening)
@@ -299,20 +303,20 @@ impl ClientSums {
         read(&self.watching)
     }
 
-    /// The keys that they watch.
+    /// The keys that connections watch.
     #[must_use]
     pub fn watched_keys(&self) -> i64 {
         read(&self.watched_keys)
     }
 }
 
-/// What is taken away may be counted before what was added.
+/// A subtraction may be counted before its addition.
 fn read(sum: &AtomicI64) -> i64 {
     sum.load(Relaxed).max(0)
 }
 
 impl Registry {
-    /// An id that no connection had before.
+    /// Returns an id that no connection had before.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
@@ -324,8 +328,7 @@ impl Registry {
         self.count.fetch_add(1, Relaxed);
     }
 
-    /// Removes a connection.
-    /// Whether it was there.
+    /// Removes a connection. Returns whether it was there.
     pub fn remove(&self, id: u64) -> bool {
         let Some(record) = self.shard(id).remove(&id) else { return false };
         self.count.fetch_sub(1, Relaxed);
@@ -391,7 +394,7 @@ mod tests {
         records[1].publish_share(Share::new(0, SessionFlags::empty(), 4));
         assert_eq!(figures(), ([1, 1], [1, 0], [2, 7]));
         assert!(registry.remove(1) && !registry.remove(1));
-        // Its thread may hear of it later.
+        // Its worker may be notified later.
         records[0].publish_share(Share::new(BLOCKED_FOR_KEYS, SessionFlags::TRACKING, 1));
         assert_eq!(figures(), ([0, 0], [0, 0], [1, 4]));
     }

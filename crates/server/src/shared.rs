@@ -1,4 +1,4 @@
-//! What all threads of the server share. Made once, never freed: everything may refer to it for ever.
+//! The state shared by all threads of the server. Made once, never freed: references to it are `'static`.
 
 use std::sync::Arc;
 
@@ -31,35 +31,35 @@ use crate::statistics::{Statistics, ThreadStatistics};
 use crate::threads::{Cpus, Roster};
 use crate::watchdog::Watchdog;
 
-/// Everything the threads share.
+/// The state shared by all threads.
 pub struct Shared {
     /// The data.
     pub keyspace: Keyspace,
-    /// The configuration in force. Each thread takes a new one over when it is told.
+    /// The configuration in force. Each worker switches to a new one when it is notified.
     pub config: ArcSwap<Config>,
     /// Grows by one with each new configuration.
     pub config_generation: AtomicU64,
-    /// Held while somebody changes it.
+    /// Held while the configuration is changed.
     pub setting: Mutex<()>,
     /// Finds commands by name.
     pub commands: Index,
-    /// Where threads are reached.
+    /// The worker handles.
     pub workers: &'static Workers,
     /// The connections.
     pub clients: Registry,
-    /// Who listens to what.
+    /// Subscriptions of all workers.
     pub hub: &'static Hub,
-    /// What threads count.
+    /// The workers' counters.
     pub statistics: Statistics,
-    /// Errors answered, by code.
+    /// Error replies, by code.
     pub errors: ErrorStatistics,
     /// Slow and large commands.
     pub command_logs: CommandLogs,
     /// Latency events.
     pub latency: LatencyMonitor,
-    /// What every request must look at first; all clear on the fast path.
+    /// The special modes of the whole server, tested before every request; all clear on the fast path.
     pub global_flags: GlobalFlags,
-    /// Held while somebody chooses connections to close, so that no two choose more than need be.
+    /// Held while connections to close are selected, so that two threads don't select too many.
     pub evicting: Mutex<()>,
     /// Connections closed to free memory.
     pub evicted_clients: AtomicU64,
@@ -69,51 +69,51 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The TCP listeners.
     pub listen_sockets: ListenSockets,
-    /// Which threads there are.
+    /// The workers that exist.
     pub roster: Roster,
-    /// The CPUs that they share.
+    /// The CPUs that the workers share.
     pub cpus: Cpus,
-    /// Number of threads that have not ended.
+    /// Number of workers that have not ended.
     pub running_threads: AtomicU32,
-    /// Called when the last thread has ended.
+    /// Called when the last worker has ended.
     pub ended: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
     pub cron_paused: AtomicBool,
-    /// Whether memory use was over its limit when last looked at: buffers are not kept for later then.
+    /// Whether memory use was over its limit at the last check: then buffers are not kept for reuse.
     pub is_short_of_memory: AtomicBool,
-    /// For how long memory use was over its limit.
+    /// How long memory use was over its limit.
     pub exceeded_time: ExceededTime,
     /// Bytes of memory used when the server was ready.
     pub startup_memory: AtomicU64,
-    /// Number of threads wanted; those with a higher index retire.
+    /// Number of workers wanted; those with a higher index retire.
     pub thread_count: AtomicU32,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
     /// Whether the active expiry cycle runs.
     pub active_expire: AtomicBool,
-    /// How large reply buffers are shown to be.
+    /// The sizes reported for reply buffers.
     pub reply_buffers: ReplyBufferRules,
-    /// Frees memory where it disturbs nobody.
+    /// Frees memory in the background.
     pub background: Background,
-    /// What prepares memory and gives it back.
+    /// Prepares memory and returns it to the system.
     pub pages: Arc<Background>,
     /// Highest memory use seen, in bytes.
     pub memory_peak: AtomicU64,
-    /// Tells how many bytes are resident.
+    /// Measures the resident bytes.
     pub resident: ResidentSize,
-    /// Connections refused because there were `maxclients`.
+    /// Connections refused because of `maxclients`.
     pub rejected_connections: AtomicU64,
     /// Connections closed because of their output buffer.
     pub output_limit_disconnections: AtomicU64,
     /// Connections closed because of their query buffer.
     pub query_limit_disconnections: AtomicU64,
-    /// Looks after threads that do not come round.
+    /// Reports threads whose turns take too long.
     pub watchdog: Watchdog,
     /// Identity of this process.
     pub identity: Identity,
 }
 
-/// Who this process is.
+/// The identity of this process.
 pub struct Identity {
     /// 40 hexadecimal digits, new at each start.
     pub run_id: String,
@@ -125,7 +125,7 @@ pub struct Identity {
     pub executable: String,
     /// The pid file, absolute, if one was written.
     pub pid_file: Option<std::path::PathBuf>,
-    /// What replicas know this data set by: 40 hexadecimal digits.
+    /// The id of this data set for replicas: 40 hexadecimal digits.
     pub replication_id: String,
     /// The operating system, with its version.
     pub system: String,
@@ -134,7 +134,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of a process that starts now.
+    /// Returns the identity of a process that starts now.
     #[must_use]
     pub fn new(
         config_file: Option<std::path::PathBuf>,
@@ -161,13 +161,14 @@ fn random_id() -> String {
     text[..40].to_owned()
 }
 
-/// How many heaps the keyspace's slots share: more than threads that may run at a time, so that two seldom meet in one, but
-/// no more, as each leaves a partly used span of every size.
+/// The number of heaps that the keyspace's slots share: more than the threads that may run at a time, so
+/// that two threads seldom use the same one. Not more than necessary, as each heap leaves a partly used
+/// span of every size.
 fn heap_count(thread_count: usize) -> usize {
     (4 * thread_count.max(process::cpu_count())).next_power_of_two().min(HEAP_COUNT_MAX)
 }
 
-/// The numbers that a text stands for: the same ones each time.
+/// Returns the seed for a text: always the same for one text.
 fn seed_of(text: &str) -> [u64; 4] {
     let fold = |salt: u64| {
         let step =
@@ -177,19 +178,19 @@ fn seed_of(text: &str) -> [u64; 4] {
     [1, 2, 3, 4].map(|salt: u64| fold(salt.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
-/// Random numbers: as good as the standard library's.
+/// Returns a random seed, as good as the standard library's.
 fn seed() -> [u64; 4] {
     use std::hash::BuildHasher;
     [(); 4].map(|()| sync::RandomState::new().hash_one(clock::unix_micros()))
 }
 
-/// Heaps beyond which more would not spare anyone a meeting.
+/// More heaps would not reduce contention.
 const HEAP_COUNT_MAX: usize = 64;
 
-/// Of its time, in thousandths, that a thread which has work spends with it.
+/// The part of its time, in thousandths, above which a thread counts as working.
 const WORKING_PERMILLE: u64 = 50;
 
-/// Flags that change how every request is handled; one load tells that none is set.
+/// Flags that change how every request is handled; one load shows that none is set.
 #[derive(Default)]
 pub struct GlobalFlags(AtomicU32);
 
@@ -198,13 +199,13 @@ impl GlobalFlags {
     pub const PAUSED: u32 = 1 << 0;
     /// Only writes are paused.
     pub const PAUSED_WRITES: u32 = 1 << 1;
-    /// Either of these.
+    /// Either of the pauses.
     pub const ANY_PAUSE: u32 = Self::PAUSED | Self::PAUSED_WRITES;
-    /// Somebody monitors.
+    /// Some connection is in `MONITOR` mode.
     pub const MONITORED: u32 = 1 << 2;
     /// The server is shutting down.
     pub const STOPPING: u32 = 1 << 3;
-    /// Writes want more replicas than there are.
+    /// Writes require more replicas than there are.
     pub const NO_REPLICAS: u32 = 1 << 4;
 
     /// All flags.
@@ -231,16 +232,17 @@ impl GlobalFlags {
 }
 
 impl Shared {
-    /// How much busier than another a thread must be before it gives connections away, in thousandths of its time.
+    /// The minimum difference of load from which on a thread hands connections to another, in thousandths
+    /// of its time.
     pub const UNEVEN_PERMILLE: u64 = 200;
 
-    /// Number of threads that are to run.
+    /// Number of workers that are to run.
     #[must_use]
     pub fn wanted_threads(&self) -> usize {
         self.thread_count.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether there is work for more than one thread just now, or is to be taken for granted.
+    /// Whether there is work for more than one thread now, or this is to be assumed.
     #[must_use]
     pub fn several_threads_work(&self) -> bool {
         let is_working = |thread: &usize| self.workers.handle(*thread).busy_permille() >= WORKING_PERMILLE;
@@ -255,14 +257,14 @@ impl Shared {
         self.config.load().io_threads_always_active || occupied.filter(is_working).count() > 1
     }
 
-    /// Sends a message to every thread that runs.
+    /// Sends a message to every running worker.
     pub fn post_all(&self, mail: impl Fn() -> Mail) {
         for thread in self.workers.occupied() {
             self.workers.post(thread, mail());
         }
     }
 
-    /// Sends a line from a thread to those who monitor.
+    /// Sends a line from a worker to the monitors.
     pub fn post_to_monitors(&self, sender: usize, line: &Arc<[u8]>) {
         for thread in self.workers.occupied() {
             self.hub.expect(Some(sender), thread, line.len() as u64);
@@ -270,7 +272,7 @@ impl Shared {
         }
     }
 
-    /// Sets what has been counted to zero (`CONFIG RESETSTAT`).
+    /// Resets the counters (`CONFIG RESETSTAT`).
     pub fn reset_statistics(&self) {
         self.statistics.reset();
         self.errors.reset();
@@ -295,13 +297,13 @@ impl Shared {
         totals.iter().for_each(|total| total.store(0, Ordering::Relaxed));
     }
 
-    /// Ends the server: every thread sends what is to be sent, and ends.
+    /// Ends the server: every worker sends its remaining output, and ends.
     pub fn stop(&self) {
         self.global_flags.set(GlobalFlags::STOPPING, true);
         self.post_all(|| Mail::Stop);
     }
 
-    /// Bytes of memory that all connections take.
+    /// Bytes of memory that all connections use.
     #[must_use]
     pub fn client_memory(&self) -> u64 {
         self.wrapping_sum(|thread| &thread.client_memory)
@@ -314,12 +316,13 @@ impl Shared {
     }
 
     fn wrapping_sum(&self, of: fn(&ThreadStatistics) -> &ThreadCounter) -> u64 {
-        // Where a connection is closed by one thread and counted by another, a moment may see less than nothing.
+        // Single counters may be negative, and so may the sum for a moment: one thread counts a
+        // connection that another closes.
         let sum = self.statistics.sum(of);
         if sum > i64::MAX as u64 { 0 } else { sum }
     }
 
-    /// Makes what all threads share. It is never freed.
+    /// Makes the shared state. It is never freed.
     pub fn leak(
         config: Config,
         renames: &[config::CommandRename],
@@ -390,20 +393,20 @@ impl Shared {
         self.post_all(|| Mail::PauseChanged);
     }
 
-    /// Ends it if its time is over.
+    /// Ends `CLIENT PAUSE` if its end has passed.
     pub fn end_pause_if_over(&self, now: Uptime) {
         if self.pause.end_if_over(&self.global_flags, now) {
             self.post_all(|| Mail::PauseChanged);
         }
     }
 
-    /// Whether writes are paused, all or for some clients.
+    /// Whether writes are paused, alone or with all requests.
     #[must_use]
     pub fn pauses_writes(&self) -> bool {
         self.global_flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.pause.until()
     }
 
-    /// Why a new connection is not served, as the bytes it is told; `None`: it is.
+    /// The error sent to a new connection that is not served; `None`: it is served.
     #[must_use]
     pub fn refusal(&self, config: &Config, origin: &Origin) -> Option<&'static [u8]> {
         if self.clients.len() >= config.maxclients as usize {
@@ -415,23 +418,23 @@ impl Shared {
         None
     }
 
-    /// Bytes of memory that data and buffers use, as `used_memory` counts them: what is allocated, where of the
-    /// entries' heaps only what is in use counts.
+    /// Bytes of memory that data and buffers use, as `used_memory` counts them: all allocations, except
+    /// that of the entries' heaps only blocks in use count.
     #[must_use]
     pub fn used_memory(&self) -> usize {
         let data = self.keyspace.used_bytes();
         if sync::simulation::is_simulated() {
-            // The process has more than this server, and its threads free memory when they like.
+            // The process holds more than this server, and its threads free memory at any time.
             return (data + self.client_memory() as usize).saturating_sub(self.keyspace.waiting_bytes());
         }
-        // A chunk that is mapped or unmapped between the readings would count as used; so it counts as unused.
+        // A chunk that is mapped or unmapped between the readings counts as unused.
         let mapped_before = self.keyspace.mapped_bytes();
         let allocated = sync::allocator::allocated_bytes();
         let mapped = self.keyspace.mapped_bytes().max(mapped_before);
         (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
     }
 
-    /// Gives vacant memory back where nobody waits for it, if it is much.
+    /// Returns vacant memory to the system in the background, if it is much.
     pub fn trim(&'static self) {
         self.keyspace.note_time();
         if self.keyspace.has_surplus() {
@@ -439,22 +442,22 @@ impl Shared {
         }
     }
 
-    /// Gives vacant memory back where nobody waits for it.
+    /// Returns vacant memory to the system in the background.
     pub fn give_memory_back(&'static self) {
         self.pages.free(0, Box::new(|| self.keyspace.trim()));
     }
 
-    /// Takes note of what is looked at over time.
+    /// Samples the rates and peaks.
     pub fn sample(&self, now: Uptime) {
         self.metrics.sample(&self.statistics, now.to_raw());
         self.memory_peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
     }
 }
 
-/// How the heaps ask for huge pages, and give memory back.
+/// Returns how the heaps request huge pages, and return memory.
 fn page_hooks(config: &Config, pages: &Arc<Background>) -> PageHooks {
     if sync::simulation::is_simulated() {
-        // What pages are made of changes no behaviour, and their addresses differ from run to run.
+        // The kind of pages affects no behaviour, and their addresses differ from run to run.
         return PageHooks::default();
     }
     let pages = Arc::clone(pages);

@@ -1,4 +1,4 @@
-//! What each thread counts of connections and commands; summed for `INFO`, never by stopping anyone.
+//! Each thread's counters of connections and commands; summed for `INFO` without stopping any thread.
 
 use base::limits::THREAD_COUNT_MAX;
 use commands::table::{CommandId, NUMBERED};
@@ -17,7 +17,7 @@ pub struct ThreadStatistics {
     pub connections_received: ThreadCounter,
     /// Commands executed.
     pub commands_processed: ThreadCounter,
-    /// Times that something was received.
+    /// Number of receive operations.
     pub reads: ThreadCounter,
     /// Buffers sent.
     pub writes: ThreadCounter,
@@ -27,58 +27,62 @@ pub struct ThreadStatistics {
     pub sent_bytes: ThreadCounter,
     /// Bytes of the buffers that hold the output of this turn.
     pub unsent_bytes: ThreadCounter,
-    /// Bytes of the buffer for the replies of the connection in hand, if memory is limited and the buffer is not kept.
+    /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer
+    /// is not kept.
     pub in_hand_bytes: ThreadCounter,
-    /// Bytes of memory of connections that are being closed: the sum over all threads is right, and wraps.
+    /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful;
+    /// it wraps.
     pub leaving_bytes: ThreadCounter,
-    /// The most bytes of input that waited, and of output, of one connection of late.
+    /// The recent maximum of waiting input of one connection, in bytes.
     pub input_buffer_max: RecentMax,
-    /// See above.
+    /// The recent maximum of output of one connection, in bytes.
     pub output_buffer_max: RecentMax,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
-    /// Bytes of memory of connections, as counted here: the sum over all threads is right, and wraps.
+    /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it
+    /// wraps.
     pub client_memory: ThreadCounter,
     /// Time spent on periodic work, in nanoseconds.
     pub cron_ns: ThreadCounter,
     /// Time spent outside of waiting, in nanoseconds.
     pub busy_ns: ThreadCounter,
-    /// Time spent looking for expired keys, in nanoseconds.
+    /// Time spent in the expiry cycle, in nanoseconds.
     pub expire_ns: ThreadCounter,
-    /// How often its time was over before all was seen.
+    /// How often the expiry cycle ran out of time.
     pub expire_cut_short: ThreadCounter,
-    /// Entries that defragmentation moved, and those that it looked at.
+    /// Entries that defragmentation moved.
     pub defrag_moved: ThreadCounter,
-    /// See above.
+    /// Entries that defragmentation examined.
     pub defrag_seen: ThreadCounter,
-    /// Time spent on it, in nanoseconds.
+    /// Time spent on defragmentation, in nanoseconds.
     pub defrag_ns: ThreadCounter,
-    /// How much of the thread's time it may take at present, in percent.
+    /// The part of the thread's time that it may use at present, in percent.
     pub defrag_percent: ThreadCounter,
-    /// The millisecond of the monotonic clock since when it runs; 0: it does not.
+    /// The millisecond of the monotonic clock at which it began; 0: it does not run.
     pub defrag_since_ms: ThreadCounter,
-    /// Errors answered.
+    /// Error replies.
     pub errors: ThreadCounter,
-    /// Number of the command that ran last, or runs, plus one; 0: none yet.
+    /// Number of the command that runs or ran last, plus one; 0: none yet.
     pub current_command: ThreadCounter,
-    /// The connection that it runs or ran for, by its number.
+    /// The id of the connection for which it runs or ran.
     pub current_client: ThreadCounter,
-    /// The millisecond of the monotonic clock since when the thread is busy; 0: it waits.
+    /// The millisecond of the monotonic clock at which the current turn began; 0: the thread waits.
     pub turn_since_ms: ThreadCounter,
     /// The I/O backend.
     pub backend: OnceLock<&'static str>,
-    /// Sessions that had to wait for a latch.
+    /// Sessions that were parked.
     pub parked: ThreadCounter,
-    /// CPU time of the thread, in microseconds, as of its last cron: user.
+    /// User CPU time of the thread, in microseconds, at its last tick.
     pub cpu_user_us: ThreadCounter,
-    /// The same: system.
+    /// System CPU time, likewise.
     pub cpu_system_us: ThreadCounter,
-    /// Whether durations are noted; 0: they are not.
+    /// Whether durations are recorded; 0: they are not.
     pub tracks_latency: ThreadCounter,
     commands: Box<[OnceLock<Box<CommandStatistics>>]>,
 }
 
-/// The largest of the numbers that a thread has noted of late: since the last period began. Written by that thread only.
+/// The maximum of the numbers that a thread has recorded since the last period began. Written by that
+/// thread only.
 #[derive(Default)]
 pub struct RecentMax {
     now: ThreadCounter,
@@ -86,7 +90,7 @@ pub struct RecentMax {
 }
 
 impl RecentMax {
-    /// Takes a number into account.
+    /// Records a number.
     #[inline]
     pub fn note(&self, number: u64) {
         if number > self.now.value() {
@@ -94,13 +98,13 @@ impl RecentMax {
         }
     }
 
-    /// A period ends: what lasts has been noted in it, and is noted in the next one again.
+    /// Ends a period. Lasting conditions were recorded in it, and are recorded again in the next one.
     pub fn end_period(&self) {
         self.before.set(self.now.value());
         self.now.set(0);
     }
 
-    /// The largest of this period and the last one.
+    /// The maximum of this period and the last one.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.now.value().max(self.before.value())
@@ -117,7 +121,7 @@ pub struct CommandStatistics {
     pub rejected: ThreadCounter,
     /// Failed in execution.
     pub failed: ThreadCounter,
-    /// Executions by duration while that was asked for (`latency-tracking`); see [`bucket_of`].
+    /// Executions by duration while `latency-tracking` is on; see [`bucket_of`].
     pub histogram: OnceLock<Box<[ThreadCounter]>>,
 }
 
@@ -209,25 +213,25 @@ impl ThreadStatistics {
         }
     }
 
-    /// The counters of a command on this thread; made at its first use here.
+    /// The counters of a command on this thread; made at its first use.
     #[inline]
     pub fn command(&self, id: CommandId) -> &CommandStatistics {
         self.commands[id.0 as usize].get_or_init(|| Box::new(CommandStatistics::new()))
     }
 
-    /// The same if the command was ever used here.
+    /// The counters of a command, if it was ever used on this thread.
     #[must_use]
     pub fn command_if_used(&self, id: CommandId) -> Option<&CommandStatistics> {
         self.commands[id.0 as usize].get().map(|statistics| &**statistics)
     }
 
-    /// Time of all executions here, in nanoseconds.
+    /// Time of all executions on this thread, in nanoseconds.
     #[must_use]
     pub fn command_ns(&self) -> u64 {
         self.commands.iter().filter_map(|command| Some(command.get()?.ns.value())).sum()
     }
 
-    /// So many more executions of a command that took so many nanoseconds together.
+    /// Counts `calls` executions of a command that took `ns` nanoseconds together.
     #[inline]
     pub fn ran(&self, id: CommandId, calls: u64, ns: u64) {
         let command = self.command(id);
@@ -239,10 +243,10 @@ impl ThreadStatistics {
     }
 }
 
-/// The counters of every thread there can be; a thread's are made when it first runs.
+/// The counters of all possible threads; a thread's are made when it first runs.
 pub struct Statistics {
     threads: Box<[OnceLock<Padded<ThreadStatistics>>]>,
-    /// One more than the highest number of a thread that ever ran: sums go no further.
+    /// One more than the highest number of a thread that ever ran: the bound of all sums.
     seen: AtomicUsize,
 }
 
@@ -262,13 +266,13 @@ impl Statistics {
         &self.threads[index].get_or_init(make).0
     }
 
-    /// The counters of all threads that ever ran, with the number of each.
+    /// The counters of all threads that ever ran, with each thread's number.
     pub fn threads(&self) -> impl Iterator<Item = (usize, &ThreadStatistics)> {
         let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
         seen.iter().enumerate().filter_map(|(index, thread)| Some((index, &thread.get()?.0)))
     }
 
-    /// Sets the counters to zero, those of the processor time apart; an increment at the same instant may survive.
+    /// Resets the counters, except processor times; an increment at the same instant may survive.
     pub fn reset(&self) {
         for (_, thread) in self.threads() {
             for counter in [

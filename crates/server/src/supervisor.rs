@@ -1,5 +1,5 @@
-//! Whoever supervises the process is told what it is doing: systemd through its notification socket, upstart by a stop
-//! signal. `supervised` in the configuration says which; `auto` asks the environment.
+//! Notifies the supervisor of the process of its state: systemd through its notification socket, upstart
+//! by a stop signal. `supervised` in the configuration selects one; `auto` reads the environment.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 
 use config::{Config, Supervised};
 
-/// Who supervises this process, found out at start.
+/// The supervisor of this process, determined at the start.
 static SUPERVISOR: OnceLock<Supervisor> = OnceLock::new();
 
-/// A supervisor, and how it is told.
+/// A supervisor, with its means of notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Supervisor {
-    /// Nobody.
+    /// No supervisor.
     None,
     /// Upstart waits for the process to stop itself.
     Upstart,
@@ -25,7 +25,7 @@ pub enum Supervisor {
 }
 
 impl Supervisor {
-    /// The supervisor that the configuration names, if the environment bears it out.
+    /// Returns the supervisor that the configuration names, if the environment confirms it.
     fn find(wanted: Supervised, variable: impl Fn(&str) -> Option<String>) -> Self {
         let upstart = || variable("UPSTART_JOB").map(|_| Self::Upstart);
         let systemd = || variable("NOTIFY_SOCKET").map(|socket| Self::Systemd { socket });
@@ -65,7 +65,8 @@ fn send(socket: &str, state: &str) -> std::io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
-/// Finds out who supervises the process. Whether anybody does: such a process stays in the foreground.
+/// Determines the supervisor of the process. Returns whether there is one: then the process stays in the
+/// foreground.
 pub fn find(config: &Config) -> bool {
     let supervisor =
         SUPERVISOR.get_or_init(|| Supervisor::find(config.supervised, |name| std::env::var(name).ok()));
@@ -81,7 +82,7 @@ pub fn word() -> &'static str {
     }
 }
 
-/// The server is starting.
+/// Reports that the server is starting.
 pub fn starting() {
     match SUPERVISOR.get() {
         Some(Supervisor::Upstart) => {
@@ -100,14 +101,14 @@ pub fn starting() {
     }
 }
 
-/// The server accepts connections.
+/// Reports that the server accepts connections.
 pub fn ready() {
     if let Some(supervisor) = SUPERVISOR.get() {
         supervisor.tell("STATUS=Ready to accept connections\nREADY=1\n");
     }
 }
 
-/// The server ends.
+/// Reports that the server ends.
 pub fn stopping() {
     if let Some(supervisor) = SUPERVISOR.get() {
         supervisor.tell("STOPPING=1\n");

@@ -1,9 +1,11 @@
-//! A server thread: an event loop with its connections. All threads are the same; the first one also listens.
+//! A worker: a server thread with an event loop and its connections. All workers are equal, except that
+//! the first one listens.
 //!
-//! Owns its reactor, its connections and its timers. Touches what is shared, and other threads by mail only.
+//! Owns its reactor, its connections and its timers. Touches shared state, and other workers by mail
+//! only.
 //! Invariants:
-//! 1. A thread blocks nowhere but in its reactor's wait.
-//! 2. A connection is in exactly one thread's table, or on its way between two in a [`MovedConnection`].
+//! 1. A worker blocks only in its reactor's wait.
+//! 2. A connection is in exactly one worker's table, or on its way between two in a [`MovedConnection`].
 //!
 //! Start reading at [`Thread::run`].
 
@@ -50,10 +52,10 @@ use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 use planned_events::PlannedEvents;
 
-/// Longest time a thread waits without looking at its timers, in microseconds.
+/// Maximum wait without checking the timers, in microseconds.
 const WAIT_US_MAX: u64 = 1_000_000;
 
-/// A server thread.
+/// A worker.
 pub struct Thread {
     index: usize,
     shared: &'static Shared,
@@ -69,13 +71,13 @@ pub struct Thread {
     subscriptions: Rc<LocalSubscriptions>,
     /// Unix time.
     now: Millis,
-    /// Monotonic time: all timers go by it.
+    /// Monotonic time, used by all timers.
     uptime: Uptime,
     next_tick: Uptime,
-    /// When memory that others may have been reading was last freed: once a millisecond, as what grows needs it, and
-    /// a little each time.
+    /// When retired memory was last freed: once a millisecond, as growing structures reuse it, and a
+    /// little each time.
     reclaimed_at: Uptime,
-    /// Connections that wait with a time limit, by its end.
+    /// Connections that wait with a time limit, in the order of its end.
     deadlines: BTreeSet<(Uptime, Token)>,
     /// Connections that yielded: they have requests left to run.
     ready: Vec<Token>,
@@ -83,33 +85,33 @@ pub struct Thread {
     paused: Vec<Token>,
     /// Waits that are over, but could not leave all queues yet.
     lingering: Vec<Arc<Waiter>>,
-    /// Invalidations for connections that are being served, to come after their replies.
+    /// Invalidations for connections that are being served, to be sent after their replies.
     after_reply: Vec<Invalidation>,
     /// Mail for connections that are on their way here.
     early: Vec<Mail>,
-    /// What waits for latches without being a connection.
+    /// The deferred serves that wait for latches.
     deferred_serves: Slab<DeferredServe>,
-    /// Errands that wait for the end of a pause, without latches.
+    /// Deferred serves that wait for the end of a pause, without latches.
     paused_serves: Vec<DeferredServe>,
-    /// Connections with output of this turn.
+    /// Connections with output from this turn.
     dirty: Vec<Token>,
     /// Messages that are to be sent.
     delivery: output::Delivery,
-    /// Connections that came in and wait for their turn, see `max-new-connections-per-cycle`.
+    /// Connections that were accepted and wait for their turn, see `max-new-connections-per-cycle`.
     arrivals: VecDeque<(Socket, Origin)>,
-    /// Connections elsewhere that wait for the end of this turn.
+    /// Connections of other workers that wait for the end of this turn.
     barrier_requests: Vec<(Token, u64)>,
     spare_buffers: Vec<Vec<u8>>,
     retired: Vec<Retired>,
     cron: cron::Cron,
     retiring: bool,
     stopping: bool,
-    /// When slow readers are given up while the thread is stopping.
+    /// When slow readers are closed while the worker is stopping.
     stop_at: Uptime,
 }
 
 impl Thread {
-    /// A thread in its handle, ready to run on the calling operating system thread.
+    /// Returns a worker in its handle, ready to run on the calling thread.
     pub fn new(index: usize, shared: &'static Shared, reactor: Reactor, listeners: Listeners) -> Self {
         let handle = shared.workers.handle(index);
         let subscriptions = Rc::new(LocalSubscriptions::new(index, shared.hub, handle));
@@ -154,18 +156,18 @@ impl Thread {
         }
     }
 
-    /// Serves until the thread is told to retire or to stop, and nothing is left to be sent.
+    /// Serves until the worker is to retire or stop, and no output remains.
     pub fn run(mut self) {
         self.listeners.listen(&mut self.reactor);
         self.tell_time(Ticks::now());
-        // Told before this handle was taken.
+        // The server began to stop before this handle was occupied.
         if self.shared.is_stopping() {
             self.stop();
         }
         while self.turn().is_continue() {}
     }
 
-    /// Waits for something to do and does it; or ends, if nothing is left to do here for good.
+    /// Waits for events and handles them. Breaks if nothing is left to do here.
     fn turn(&mut self) -> ControlFlow<()> {
         if self.may_end() {
             return ControlFlow::Break(());
@@ -177,10 +179,10 @@ impl Thread {
         self.statistics.turn_since_ms.set(self.uptime.to_raw() as u64);
         self.executor.begin_turn();
         self.read_mail();
-        // Who asks later asks about events that this turn has not seen.
+        // Later barrier requests are about events that this turn has not seen.
         let asker_count = self.barrier_requests.len();
         while let Some((event, planned)) = self.next_event() {
-            // What was published before these bytes were sent comes before the answer to them.
+            // Messages published before these bytes were sent precede their replies.
             self.read_mail();
             self.handle(event, planned);
         }
@@ -204,7 +206,7 @@ impl Thread {
         if self.executor.has_errands() {
             self.run_deferred();
         }
-        // Who was served by this thread is answered in the same turn.
+        // Waiters served by this worker are answered in the same turn.
         self.broadcast();
         self.flush_dirty();
         for (token, question) in self.barrier_requests.drain(..asker_count) {
@@ -216,7 +218,7 @@ impl Thread {
         ControlFlow::Continue(())
     }
 
-    /// Waits for something to do: events, mail, the next timer.
+    /// Waits for events, mail or the next timer.
     fn wait(&mut self) {
         let mut timeout = Some(Duration::ZERO);
         let sleeps = self.ready.is_empty()
@@ -308,7 +310,7 @@ impl Thread {
             Event::Accepted { listener, socket, peer } => {
                 self.arrivals.push_back((socket, self.listeners.origin(listener, peer)));
             }
-            // A listener that another thread hung up: it is about to be let go.
+            // A listener shut down by another worker, about to be closed.
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
             Event::Received { token, data, .. } => {
@@ -325,12 +327,12 @@ impl Thread {
         }
     }
 
-    /// The connection with this token, if it still is here.
+    /// The connection with this token, if it is still here.
     fn connection(&mut self, token: Token) -> Option<&mut Box<Connection>> {
         self.connections.get_mut(token.place()).filter(|connection| connection.token == token)
     }
 
-    /// Lets so many new connections in as a turn may; the others have theirs in the next turns.
+    /// Accepts as many new connections as a turn may; the others are accepted in the next turns.
     fn accept_arrivals(&mut self) {
         for _ in 0..self.executor.config.max_new_connections_per_cycle {
             let Some((socket, origin)) = self.arrivals.pop_front() else { return };
@@ -338,7 +340,7 @@ impl Thread {
         }
     }
 
-    /// Gives a new connection to the thread with the fewest.
+    /// Gives a new connection to the worker with the fewest.
     fn accept(&mut self, socket: Socket, origin: Origin) {
         self.statistics.connections_received.add(1);
         let thread = self.least_loaded();
@@ -364,7 +366,7 @@ impl Thread {
             return;
         }
         if !origin.is_unix() {
-            // A socket that does not know these options serves all the same.
+            // A socket without these options is served, too.
             let _ = socket.set_nodelay();
             let _ = socket.set_keepalive(config.tcp_keepalive);
         }
@@ -429,7 +431,7 @@ impl Thread {
         token
     }
 
-    /// Bytes arrived: executes what is complete, keeps the rest.
+    /// Handles received bytes: executes complete requests, keeps the rest.
     fn received(&mut self, token: Token, data: &[u8], planned: Option<Box<Planned>>) {
         self.statistics.reads.add(1);
         self.statistics.received_bytes.add(data.len() as u64);
@@ -437,7 +439,7 @@ impl Thread {
             return;
         };
         connection.record.received_bytes.add(data.len() as u64);
-        // Those that have yielded wait for their turn.
+        // Connections that have yielded wait for their turn.
         if connection.receive_paused || connection.has_more {
             connection.keep_input(data);
             connection.has_more = true;
@@ -456,7 +458,7 @@ impl Thread {
         self.after_input(token, processed);
     }
 
-    /// Executes what is complete in the connection's own input.
+    /// Executes the complete requests in the connection's own input.
     fn run_query(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
@@ -471,7 +473,7 @@ impl Thread {
         self.after_input(token, processed);
     }
 
-    /// After execution: arranges for what the connection waits for, and for its output to leave.
+    /// Follows the execution: registers the connection's wait, and its output for sending.
     fn after_input(&mut self, token: Token, processed: Processed) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
@@ -498,7 +500,7 @@ impl Thread {
         self.dirty.push(token);
     }
 
-    /// The latch a session waits for is worth a try.
+    /// Resumes a session, which may claim the latch it waits for.
     fn resume(&mut self, token: Token) {
         if let Some(number) = token.errand_number() {
             return self.resume_errand(number);
@@ -519,7 +521,7 @@ impl Thread {
         }
     }
 
-    /// A thread has done what had arrived there when a connection here asked.
+    /// Records that a worker has answered the barrier request of a connection here.
     fn barrier_acknowledged(&mut self, token: Token, question: u64, thread: usize) {
         let Some(connection) = self.connection(token) else { return };
         if !connection.awaits_turns() || connection.turns.asked != question {
@@ -531,15 +533,16 @@ impl Thread {
         }
     }
 
-    /// The peer will send no more: what it sent is executed and answered, then the connection is closed.
+    /// Handles the end of input: requests sent before are executed and answered, then the connection is
+    /// closed.
     fn reached_end(&mut self, token: Token) {
-        // On its way to another thread it is told anew there.
+        // A connection on its way to another worker gets this event again there.
         let Some(connection) = self.connection(token).filter(|connection| connection.moving_to.is_none())
         else {
             return;
         };
         connection.at_eof = true;
-        // What was sent is done first: these waits end soon.
+        // Requests sent before are executed first: these waits end soon.
         if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
             return;
         }
@@ -549,7 +552,7 @@ impl Thread {
         self.dirty.push(token);
     }
 
-    /// The connection is gone: nothing of it stays.
+    /// Removes a closed connection with all its state.
     fn remove(&mut self, token: Token) {
         if self.connection(token).is_none() {
             return;
@@ -566,7 +569,8 @@ impl Thread {
         self.statistics.leaving_bytes.subtract(connection.leaving);
     }
 
-    /// A connection is about to go: others find it no more, and nobody counts on it.
+    /// Deregisters a connection that is about to be closed: other workers find it no more, and no count
+    /// includes it.
     fn deregister(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;

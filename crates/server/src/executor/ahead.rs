@@ -1,4 +1,4 @@
-//! Looking ahead in a run of plain requests: the memory of the collections that the next of them work on is asked for.
+//! Lookahead in a run of plain requests: preloads the collections that the next requests use.
 
 use base::DbIndex;
 use commands::command::Categories;
@@ -6,7 +6,7 @@ use keyspace::{Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded};
 
 use super::plan::{Place, Plan, Planned};
 
-/// Commands on what is behind an entry.
+/// Commands that work on collections.
 const ON_COLLECTIONS: Categories = Categories::SET
     .union(Categories::SORTEDSET)
     .union(Categories::LIST)
@@ -22,10 +22,10 @@ pub(super) struct Ahead<'a> {
 }
 
 impl Ahead<'_> {
-    /// Asks for the collections of the next requests, those from `place` on, if there are several.
+    /// Preloads the collections of the next requests, from `place` on, if there are several.
     #[inline(always)]
     pub(super) fn preload(&self, keyspace: &Keyspace, place: Place) {
-        // A plan may be for many requests: all that most runs take is one look.
+        // One plan may cover many requests: for most runs this test is the whole cost.
         if self.next_plans(place).any(is_on_collection) {
             self.preload_some(keyspace, place);
         }
@@ -43,15 +43,15 @@ impl Ahead<'_> {
         })
     }
 
-    /// The next requests, as many as are looked at together.
+    /// The next requests, as many as are preloaded together.
     fn next(&self, place: Place) -> impl Iterator<Item = (&Plan, usize)> {
         let places = std::iter::successors(Some(place), |place| Some(self.planned.behind(*place, 1)));
         let requests = places.map_while(|place| Some((self.planned.plans.get(place.plan)?, place.nth)));
         requests.take(PRELOADED_KEY_COUNT_MAX)
     }
 
-    /// Whether all requests are for one key, which is in the caches then. Not so the members of a set or the fields of a
-    /// hash: those are asked for.
+    /// Whether all requests are for one key, which is then in the caches. Not for the members of a set or
+    /// the fields of a hash: these are preloaded.
     fn is_one_hot_key(&self, place: Place) -> bool {
         let hash = |(plan, nth)| self.planned.first_key_of(plan, nth).map(|key| key.hash);
         let has_leaves = |plan: &Plan| {

@@ -1,16 +1,18 @@
-//! Eviction in the thread whose command needs the memory: for a while, set by `maxmemory-eviction-tenacity`; what is left
-//! of it is done between the turns of the event loop, and commands go on meanwhile.
+//! Eviction in the worker whose command needs the memory, for a time set by
+//! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, and commands go
+//! on meanwhile.
 //!
-//! Runs of plain requests have room made beforehand ([`Executor::has_room_for`]), for a batch at a time and with a reserve:
-//! adding up what all threads use costs as much as evicting a key. All other commands look at it one by one
-//! ([`Executor::make_room`]).
+//! For runs of plain requests room is made beforehand ([`Executor::has_room_for`]), for a batch at a time
+//! and with a reserve: adding up the memory use of all threads costs as much as evicting a key. All other
+//! commands check one by one ([`Executor::make_room`]).
 //!
-//! In one turn of the event loop eviction runs out of time once: however many requests come, the next turn is not put off by more
-//! than that. What comes later in the turn and brings data evicts as much as memory use has grown since; nothing else evicts.
+//! Eviction runs out of time once in a turn of the event loop: however many requests arrive, the next
+//! turn is not delayed by more than that. After that, in this turn, a request that adds data evicts as
+//! much as memory use has grown since; nothing else evicts.
 //!
 //! Invariants
-//! 1. What threads may add to memory use unseen is at most [`GRANT_SIZE_MAX`] bytes each, beside what the batch that each of them
-//!    runs was found to have room for.
+//! 1. The memory that a thread may use without adding up is at most [`GRANT_SIZE_MAX`] bytes, beside the
+//! room found for the batch that it runs.
 //! 2. `excess_left` is set only between an eviction that ran out of time and the end of its turn.
 
 use std::ops::ControlFlow;
@@ -24,26 +26,27 @@ use sync::atomic::{AtomicU64, Ordering};
 use super::Executor;
 use crate::shared::GlobalFlags;
 
-/// Most bytes that a thread may use before it adds up again what all threads use.
+/// The maximum number of bytes that a thread may use before it adds up memory use again.
 const GRANT_SIZE_MAX: u64 = 64 << 10;
 
 /// Input up to this size may need four times as much memory.
 const SMALL_INPUT_SIZE: usize = 16 << 10;
 
-/// What is kept free: this part of the limit, and no more than so many bytes.
+/// The reserve that is kept free: this part of the limit, and at most [`RESERVED_SIZE_MAX`] bytes.
 const RESERVED_SHARE: u64 = 1024;
 const RESERVED_SIZE_MAX: u64 = 64 << 10;
 
-/// For more than that nothing is evicted before it is known to be used.
+/// Beyond this size nothing is evicted before the memory is actually used.
 const EVICTED_AHEAD_SIZE_MAX: u64 = 1 << 20;
 
-/// How often an eviction looks whether what is in use has become as much less as its victims weighed.
+/// How often an eviction compares the decrease of memory use with the size of its victims.
 const ROUND_COUNT_MAX: usize = 8;
 
-/// For how long memory use was over its limit, with eviction not keeping up.
+/// How long memory use has been over its limit because eviction did not keep up.
 #[derive(Default)]
 pub struct ExceededTime {
-    /// The microsecond of the monotonic clock since when it is; 0: it is not.
+    /// The microsecond of the monotonic clock at which memory use exceeded the limit; 0: it does not
+    /// exceed it.
     since_us: AtomicU64,
     total_us: AtomicU64,
 }
@@ -55,7 +58,7 @@ impl ExceededTime {
             return;
         }
         let now = Ticks::now().uptime_us().max(1) as u64;
-        // Of several threads that come here at once, one changes it.
+        // If several threads get here at once, one changes it.
         let next = if is_exceeded { now } else { 0 };
         let changed =
             self.since_us.compare_exchange(since, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
@@ -64,14 +67,14 @@ impl ExceededTime {
         }
     }
 
-    /// Since when it is over the limit now, and altogether, in milliseconds.
+    /// How long it has been over the limit now, and in total, in milliseconds.
     pub fn millis(&self) -> (u64, u64) {
         let since = self.since_us.load(Ordering::Relaxed);
         let current = if since == 0 { 0 } else { (Ticks::now().uptime_us() as u64).saturating_sub(since) };
         (current / 1000, (self.total_us.load(Ordering::Relaxed) + current) / 1000)
     }
 
-    /// Counts from zero again.
+    /// Restarts from zero.
     pub fn reset(&self) {
         self.total_us.store(0, Ordering::Relaxed);
         self.since_us.store(0, Ordering::Relaxed);
@@ -81,27 +84,27 @@ impl ExceededTime {
 /// How an eviction ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Freed {
-    /// What was asked for is free.
+    /// The requested size is free.
     Enough,
-    /// The time for it was over.
+    /// The time ran out.
     Part,
-    /// There was nothing more to evict.
+    /// Nothing was left to evict.
     Everything,
 }
 
 impl Executor {
-    /// Evicts until memory use is within `maxmemory`, or the time for it is over: then the rest is left to
-    /// [`Self::go_on_evicting`]. `need` is what a request brings that may add to memory use; 0: it adds nothing. `false`: there
-    /// is nothing to evict.
+    /// Evicts until memory use is within `maxmemory`, or the time runs out: then the rest is left to
+    /// [`Self::go_on_evicting`]. `need` is the size of a request that may add to memory use; 0: it adds
+    /// nothing. Returns `false` if there is nothing to evict.
     #[cold]
     pub fn make_room(&mut self, need: u64) -> bool {
-        // Whatever is about to happen may take any amount of memory.
+        // The next command may use any amount of memory.
         self.granted = 0;
         if self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE) {
             return true;
         }
         let used = self.shared.used_memory();
-        // With what is about to be free: buffers that come back would be kept, and cost keys.
+        // Includes memory about to be freed: buffers returned would otherwise be kept, and cost keys.
         let is_over = used as u64 > self.config.maxmemory && self.config.maxmemory > 0;
         let is_short = &self.shared.is_short_of_memory;
         if is_short.load(Ordering::Relaxed) != is_over {
@@ -142,7 +145,7 @@ impl Executor {
     fn evict_excess(&mut self, policy: EvictionPolicy, mut excess: u64) -> Freed {
         for _ in 0..ROUND_COUNT_MAX {
             let freed = self.evict(policy, excess + self.reserve());
-            // Collections are weighed by samples, so it is what is in use that decides.
+            // Sizes of collections are estimated from samples, so memory use decides.
             excess = self.excess();
             match freed {
                 Freed::Enough if excess == 0 => return Freed::Enough,
@@ -158,13 +161,13 @@ impl Executor {
         Freed::Part
     }
 
-    /// A turn of the event loop begins, in which there is time for eviction again.
+    /// Begins a turn of the event loop, in which there is time for eviction again.
     pub fn begin_turn(&mut self) {
         self.excess_left = None;
     }
 
-    /// Whether plain requests of this many bytes can't use up the memory there is: what they add is proportional to what they
-    /// bring. Evicts for them if need be, so that requests are run in one go in a full cache, too.
+    /// Whether plain requests of this many bytes fit into the free memory: they add memory in proportion
+    /// to their size. Evicts for them if necessary, so that requests run in one go in a full cache, too.
     #[inline]
     pub(super) fn has_room_for(&mut self, input_size: usize) -> bool {
         if self.config.maxmemory == 0 {
@@ -182,8 +185,8 @@ impl Executor {
         }
     }
 
-    /// Looks at how much memory is in use, and evicts ahead if that leaves less than `need` bytes and some reserve. Of what is
-    /// left each thread is granted so much that all of them together remain within the limit.
+    /// Adds up memory use, and evicts ahead if less than `need` bytes and a reserve are free. Grants each
+    /// thread a part of the rest, such that all of them together remain within the limit.
     #[cold]
     fn seek_room(&mut self, need: u64) -> bool {
         self.granted = 0;
@@ -206,18 +209,18 @@ impl Executor {
         true
     }
 
-    /// Bytes that are kept free when it has to be evicted, so that it need not be for each request.
+    /// Bytes that are kept free when eviction is necessary, so that it is not necessary for each request.
     fn reserve(&self) -> u64 {
         (self.config.maxmemory / RESERVED_SHARE).min(RESERVED_SIZE_MAX)
     }
 
-    /// What is evicted now; `None`: nothing.
+    /// The eviction policy in force; `None`: nothing is evicted.
     fn policy_in_force(&self) -> Option<EvictionPolicy> {
-        // What is being imported is complete or worth nothing.
+        // A partial import has no value, so nothing is evicted from it.
         eviction_policy(self.config.maxmemory_policy).filter(|_| !self.config.import_mode)
     }
 
-    /// Evicts until so many bytes are free.
+    /// Evicts until `wanted` bytes are free.
     fn evict(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
         let cycle_latency = self.latency_start();
         let freed = self.evict_groups(policy, wanted);
@@ -229,8 +232,8 @@ impl Executor {
         let limit = time_limit(self.config.maxmemory_eviction_tenacity);
         let samples = usize::from(self.config.maxmemory_samples);
         let started = Ticks::now();
-        // By what the victims weighed, and not by what is in use, to which other threads add, and so does telling others of
-        // evicted keys for a moment: that must not cost further keys.
+        // Counts the size of the victims instead of memory use: other threads add to that, and so do
+        // events and invalidations for evicted keys for a moment, which must not cost further keys.
         let mut freed = 0;
         loop {
             let latency = self.latency_start();
@@ -275,22 +278,23 @@ impl Executor {
         self.room(0).min(0).unsigned_abs()
     }
 
-    /// Bytes that may still be used; negative if it is more already than may be. What is about to be free is looked at only
-    /// where this is less than `wanted`.
+    /// Bytes that may still be used; negative if the limit is exceeded. Memory about to be freed is added
+    /// up only where this is less than `wanted`.
     fn room(&self, wanted: u64) -> i64 {
         self.room_beside(self.shared.used_memory(), wanted)
     }
 
-    /// Likewise, with `used` bytes in use.
+    /// As [`Self::room`], with `used` bytes in use.
     fn room_beside(&self, used: usize, wanted: u64) -> i64 {
         let limit = i64::try_from(self.config.maxmemory).unwrap_or(i64::MAX);
         let room = limit - used as i64;
         if room >= wanted as i64 {
             return room;
         }
-        // What is on its way to be freed counts as freed, else too much would follow it; so does what connections hold
-        // that are being closed, or beyond their own limit, for some of them are about to be, what tells other threads
-        // of evicted keys, and what the kernel takes at a turn's end.
+        // Memory about to be freed counts as free, or else too many keys would be evicted. So does the
+        // memory of connections that are being closed, or that exceeds the limit of the connections, as
+        // some are about to be closed. So do messages about evicted keys to other threads, and output
+        // that the kernel accepts at a turn's end.
         let leaving = self.shared.background.evicted_bytes()
             + self.shared.client_memory().saturating_sub(self.client_memory_max)
             + self.shared.leaving_client_memory()
@@ -300,7 +304,7 @@ impl Executor {
         room.saturating_add_unsigned(leaving)
     }
 
-    /// Goes on with what the last eviction left over.
+    /// Continues the last eviction that ran out of time.
     pub fn go_on_evicting(&mut self) {
         if self.is_evicting && self.excess_left.is_none() {
             self.make_room(0);
@@ -308,13 +312,13 @@ impl Executor {
     }
 }
 
-/// Bytes that requests of so many bytes may need: small ones may become entries several times their size.
+/// Bytes that requests of this size may need: small ones may become entries several times their size.
 #[inline]
 pub(super) fn need_of(input_size: usize) -> u64 {
     (input_size + 3 * input_size.min(SMALL_INPUT_SIZE)) as u64
 }
 
-/// How long a command may be held up by eviction, by Valkey's scale; `None`: as long as it takes.
+/// How long eviction may delay a command, by Valkey's scale; `None`: without limit.
 fn time_limit(tenacity: u8) -> Option<Duration> {
     match tenacity {
         0..=10 => Some(Duration::from_micros(50 * u64::from(tenacity))),
@@ -323,7 +327,7 @@ fn time_limit(tenacity: u8) -> Option<Duration> {
     }
 }
 
-/// What a `maxmemory-policy` means; `None`: nothing is evicted.
+/// Returns the eviction policy for a `maxmemory-policy`; `None`: nothing is evicted.
 fn eviction_policy(policy: MaxmemoryPolicy) -> Option<EvictionPolicy> {
     let (volatile_only, order) = match policy {
         MaxmemoryPolicy::Noeviction => return None,

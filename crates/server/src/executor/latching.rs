@@ -1,6 +1,7 @@
-//! Which latches a request needs: those of its keys, all, or what the commands of a transaction need together.
+//! The latches that a request needs: those of its keys, all, or the union for the commands of a
+//! transaction.
 //!
-//! Never waits: what can't be had is named, for the caller to park.
+//! Never waits: a latch that is taken is returned, for the caller to park.
 
 use base::Slot;
 use base::limits::SLOT_COUNT;
@@ -14,7 +15,7 @@ use super::Executor;
 use crate::connection::Connection;
 
 impl Executor {
-    /// Latches what the command needs: in ascending order of slots, going on behind those it already holds.
+    /// Latches the command's slots in ascending order, beginning after those it already holds.
     pub(super) fn latch(
         &mut self,
         access: Access,
@@ -24,7 +25,7 @@ impl Executor {
         let mode = match access {
             Access::None | Access::Connections => return Ok(()),
             Access::Read if connection.latches_for_writing => Mode::Write,
-            // Who has read what is remembered in the slots.
+            // The readers of a key are recorded in its slot.
             Access::Read if connection.session.remembers_reads() => Mode::Write,
             Access::ReadAll if connection.session.remembers_reads() && !keys.is_empty() => Mode::Write,
             Access::Read | Access::ReadAll => Mode::Read,
@@ -46,8 +47,8 @@ impl Executor {
         }
     }
 
-    /// Latches the union of what the queued commands of a transaction need and of the keys that are watched, all in the
-    /// strongest mode.
+    /// Latches the union of the slots of the queued commands and the watched keys of a transaction, all
+    /// in the strongest mode.
     fn latch_queued(&mut self, connection: &Connection) -> Result<(), (Busy, Mode)> {
         let session = &connection.session;
         let Some(queue) = session.multi.as_ref().filter(|_| !session.is_doomed()) else { return Ok(()) };
@@ -72,7 +73,7 @@ impl Executor {
             mode = Mode::Write;
         }
         if let Some(watching) = &session.watching {
-            // The list of watchers is left, too.
+            // The watches are removed from the slots' lists, too.
             mode = Mode::Write;
             self.slots.extend(watching.slots());
         }
@@ -83,7 +84,8 @@ impl Executor {
     }
 }
 
-/// Latches the slots of several keys: at once if they are free, or else in ascending order, each once.
+/// Latches the slots of several keys: all at once if they are free, otherwise in ascending order, each
+/// once.
 pub(super) fn latch_keys(
     view: &mut View<'_>,
     keys: &[PlannedKey],
@@ -105,10 +107,10 @@ pub(super) fn latch_in_order(view: &mut View<'_>, slots: &mut Vec<Slot>, mode: M
     view.latch_several(slots.iter().copied(), mode)
 }
 
-/// Slots from which on a bit for each of all slots is cheaper than sorting.
+/// The number of slots from which on a bitmap of all slots is cheaper than sorting.
 const MANY: usize = 512;
 
-/// Sorts slots and leaves each once.
+/// Sorts the slots and removes duplicates.
 pub(super) fn put_in_order(slots: &mut Vec<Slot>) {
     if slots.len() < MANY {
         slots.sort_unstable();

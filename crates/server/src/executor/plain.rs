@@ -1,7 +1,8 @@
-//! Runs of plain requests: simple commands on keys, from a connection with nothing switched on, on a server that needs
-//! no special mode. The same steps as for every request (latch, run, let go, report), inlined, with what is the same for
-//! all of them done once: one context, one look at the flags, one reading of the clock for each run of one command. A
-//! latch is kept for the next request on the same slot, so that a hot key is not latched again and again.
+//! Runs of plain requests: simple commands on keys, from a connection without special modes, on a server
+//! without special modes. The steps are those of every request (latch, run, release, report), inlined.
+//! Their common part is done once for each run of one command: one context, one test of the flags, one
+//! reading of the clock. A latch is kept for the next request on the same slot, so that a hot key is not
+//! latched repeatedly.
 
 use commands::command::{Access, Flags};
 use commands::context::Ctx;
@@ -24,19 +25,19 @@ use crate::command_log::Cost;
 use crate::connection::Connection;
 use crate::statistics::ThreadStatistics;
 
-/// Durations up to this one may be those of brief commands: to know who took longer, each has to be timed by itself.
+/// Above this duration a run may contain a slow command: then each command has to be timed by itself.
 const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
 
 /// Consecutive executions of one command.
 struct Run {
     /// `None`: none yet.
     id: Option<CommandId>,
-    /// The number of the first request.
+    /// The index of the first request.
     first: usize,
 }
 
 impl Executor {
-    /// Whether plain requests of this connection can be run as such now.
+    /// Whether the short form applies to plain requests of this connection now.
     #[inline]
     pub(super) fn is_plain(&self, connection: &Connection) -> bool {
         let session = &connection.session;
@@ -50,7 +51,8 @@ impl Executor {
             && self.view.holds_nothing()
     }
 
-    /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait for a latch.
+    /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait
+    /// for a latch.
     #[inline(never)]
     pub(super) fn run_plain(
         &mut self,
@@ -91,7 +93,7 @@ impl Executor {
             ctx.command = command;
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let request_size = plan.requests.size();
-            // Of several keys in two parts: all at once would be too much.
+            // Several keys in two halves: all at once would exceed the processor's outstanding loads.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
             for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
@@ -102,7 +104,7 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
-                    // Said so, the compiler knows that it is one.
+                    // A slice of length 1 lets the compiler remove the loop.
                     self.prefetch_pipeline.apply_hints(std::slice::from_ref(key), first_key);
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {
@@ -155,7 +157,8 @@ impl Executor {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
-                // More than was to be expected (`SETRANGE`, `APPEND`): those behind it look for room again.
+                // A request used more memory than planned (`SETRANGE`, `APPEND`): the next ones check for
+                // room again.
                 let has_outgrown = is_limited && sync::allocator::allocated_here() > self.allocated_max;
                 if has_outgrown {
                     self.granted = 0;
@@ -164,7 +167,8 @@ impl Executor {
                     notable_sizes = (reply_size, request_size);
                     break 'plans;
                 }
-                // What a read found expired is deleted, and told of, before the next request.
+                // A key that a read found expired is deleted, and its event sent, before the next
+                // request.
                 if out.len() > super::OUTPUT_YIELD_SIZE
                     || has_lent
                     || has_outgrown
@@ -196,8 +200,8 @@ impl Executor {
         planned.behind(last, 1)
     }
 
-    /// After the latches of what ran are released: counts changes, frees what they replaced, and notes which thread is
-    /// behind with what they sent.
+    /// Follows the release of the latches: counts changes, frees the replaced values, and notes which
+    /// worker is congested by the messages sent.
     #[inline(always)]
     pub(super) fn account_changes(&mut self, connection: &mut Connection) {
         if self.shared.hub.has_overrun(self.thread) {
@@ -213,8 +217,8 @@ impl Executor {
 }
 
 impl Run {
-    /// Counts the run, which ends before the request of number `end`; the next one begins. Returns how long one of its
-    /// executions took, in nanoseconds.
+    /// Counts the run, which ends before the request with index `end`; the next run begins. Returns how
+    /// long one of its executions took, in nanoseconds.
     #[inline]
     fn end(&mut self, statistics: &ThreadStatistics, end: usize, started: &mut Ticks) -> u64 {
         let calls = (end - std::mem::replace(&mut self.first, end)) as u64;

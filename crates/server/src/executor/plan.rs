@@ -1,7 +1,9 @@
-//! Planning: what is known of the requests of a batch before anything is latched, and the memory they will touch asked for.
+//! Planning: determines the facts of the requests of a batch before anything is latched, and prefetches
+//! their memory.
 //!
-//! Touches no data: names, arity and keys only. The memory comes while other requests are planned and run, so a batch of few
-//! requests would wait for it; that is why what arrived together is planned ahead ([`Executor::plan_ahead`]).
+//! Touches no data: names, arity and keys only. The memory arrives in the caches while other requests
+//! are planned and run. A batch of few requests would wait for it; therefore input that arrived together
+//! is planned ahead ([`Executor::plan_ahead`]).
 
 use base::DbIndex;
 use base::limits::BATCH_REQUEST_COUNT_MAX;
@@ -15,32 +17,32 @@ use wire::request::{Args, Batch, Parsed, Parser, RequestLimits, Series};
 use super::Executor;
 use crate::connection::Connection;
 
-/// Keys up to which a request on several is brief enough to be timed together with others.
+/// Requests with more keys are not brief enough to be timed together with others.
 pub(super) const PLAIN_KEY_COUNT_MAX: u32 = 64;
 
-/// Longer input is enough for itself.
+/// Longer input is not planned ahead: it is long enough to overlap its own prefetches.
 const FORESEEN_SIZE_MAX: usize = 16 << 10;
 
-/// Arguments, keys and plans that there is room for in what is kept for later batches.
+/// The capacity for arguments, keys and plans that is kept for later batches.
 pub(super) const KEPT_COUNT_MAX: usize = 4096;
 
-/// A batch of requests and what is known of them.
+/// A batch of requests and their plans.
 #[derive(Default)]
 pub struct Planned {
     pub(super) batch: Batch,
-    /// Those of all requests, in order.
+    /// The plans of all requests, in order.
     pub(super) plans: Vec<Plan>,
     keys: Vec<PlannedKey>,
-    /// The number of the first key on the approach.
+    /// The number of the first key in the prefetch pipeline.
     first_announced: u64,
     pub(super) parsed: Parsed,
-    /// For what is left of the input, if it was planned ahead.
+    /// For the rest of the input, if it was planned ahead.
     pub(super) parser: Parser,
-    /// What the input was held against.
+    /// The limits that the input was checked against.
     pub(super) limits: RequestLimits,
 }
 
-/// Which request of a batch: the `nth` of those that a plan is for.
+/// A request of a batch: the `nth` request of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) plan: usize,
@@ -60,7 +62,7 @@ impl Planned {
         &self.keys[plan.first_key(nth)..][..plan.key_count as usize]
     }
 
-    /// Arguments and keys of the requests that a plan is for, from the `nth` on.
+    /// Arguments and keys of the requests of a plan, from the `nth` on.
     #[inline(always)]
     pub(super) fn requests_from<'a>(
         &'a self,
@@ -77,7 +79,7 @@ impl Planned {
         })
     }
 
-    /// The keys of all requests of the plans from `first` up to `end`, which follow each other.
+    /// The keys of all requests of the consecutive plans from `first` up to `end`.
     pub(super) fn keys_between(&self, first: usize, end: usize) -> &[PlannedKey] {
         let plans = &self.plans[first..end];
         let count = plans.iter().map(|plan| plan.key_count as usize * plan.requests.count()).sum();
@@ -89,13 +91,13 @@ impl Planned {
         self.keys.get(plan.first_key(nth))
     }
 
-    /// The number that a request's first key has on the approach.
+    /// The number of a request's first key in the prefetch pipeline.
     #[inline(always)]
     pub(super) fn first_announced_of(&self, plan: &Plan, nth: usize) -> u64 {
         self.first_announced + plan.first_key(nth) as u64
     }
 
-    /// Forgets the batch, and gives back the memory that only a large one needs.
+    /// Drops the batch, and frees the memory that only a large one needs.
     pub(super) fn trim(&mut self) {
         self.batch.clear();
         self.batch.shrink(KEPT_COUNT_MAX);
@@ -105,7 +107,7 @@ impl Planned {
         self.keys.shrink_to(KEPT_COUNT_MAX);
     }
 
-    /// The place `count` requests behind `place`.
+    /// The place `count` requests after `place`.
     pub(super) fn behind(&self, place: Place, count: usize) -> Place {
         let mut place = Place { nth: place.nth + count, ..place };
         while let Some(plan) = self.plans.get(place.plan)
@@ -117,25 +119,25 @@ impl Planned {
     }
 }
 
-/// What is known of requests of one form before anything is latched.
+/// The facts known of requests of one form before anything is latched.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
-    /// Whose it is.
+    /// The requests that it is for.
     pub(super) requests: Series,
     pub(super) command: Option<&'static Command>,
     pub(super) id: CommandId,
     pub(super) shape: PlanKind,
     pub(super) refusal: Refusal,
-    /// They touch keys, never take long, and mean nothing for the connection: see `plain.rs`.
+    /// The requests only touch keys, never take long, and do not change the connection: see `plain.rs`.
     pub(super) is_plain: bool,
-    /// The keys of the first one; those of the others are behind them.
+    /// The index of the first key of the first request; the keys of the others follow.
     first_key: u32,
-    /// Of each.
+    /// The number of keys of each request.
     pub(super) key_count: u32,
 }
 
 impl Plan {
-    /// The plan to run a command; the keys of the requests, if they have any, are pushed next.
+    /// Returns the plan to run a command; the keys of the requests, if they have any, are pushed next.
     #[inline(always)]
     fn to_run(found: Found, requests: Series, first_key: usize) -> Self {
         Self {
@@ -150,20 +152,20 @@ impl Plan {
         }
     }
 
-    /// The command, if there is such a one.
+    /// The command, if it exists.
     #[inline(always)]
     pub(super) fn found(&self) -> Option<Found> {
         self.command.map(|command| Found { command, id: self.id, shape: self.shape })
     }
 
-    /// Which of the batch's keys is the first of a request.
+    /// The index of the first key of a request among the batch's keys.
     #[inline(always)]
     fn first_key(&self, nth: usize) -> usize {
         self.first_key as usize + nth * self.key_count as usize
     }
 }
 
-/// Why a request is refused whatever the state of its connection.
+/// Why a request is refused, whatever the state of its connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     None,
@@ -174,8 +176,8 @@ pub(super) enum Refusal {
 }
 
 impl Executor {
-    /// Plans the requests at the front of `bytes`: cuts the input, looks up each one's command and keys, and announces the
-    /// memory they will touch.
+    /// Plans the requests at the start of `bytes`: parses the input, looks up each request's command and
+    /// keys, and announces their memory to the prefetch pipeline.
     pub(super) fn plan(
         &mut self,
         parser: &mut Parser,
@@ -188,7 +190,8 @@ impl Executor {
         planned
     }
 
-    /// What [`Self::plan`] and [`Self::plan_ahead`] do alike. A `SELECT` among the requests only makes those behind it wait for memory.
+    /// The common part of [`Self::plan`] and [`Self::plan_ahead`]. A `SELECT` among the requests only
+    /// costs those after it their prefetches.
     fn plan_batch(
         &mut self,
         planned: &mut Planned,
@@ -220,7 +223,7 @@ impl Executor {
                 Some(Found { shape: PlanKind::Keys, .. }) => {
                     plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
-                // Each has a plan of its own: which keys it has may depend on what is in its arguments.
+                // One plan for each: their keys may depend on the contents of the arguments.
                 found => plans.extend(
                     (0..series.count())
                         .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys, places)),
@@ -230,7 +233,8 @@ impl Executor {
         self.prefetch_pipeline.announce(keys, db);
     }
 
-    /// The plan of requests that are not just of one key, all of which have their keys in the same places.
+    /// Returns the plan of requests with any number of keys but one, which all have their keys in the
+    /// same places.
     #[inline(never)]
     fn plan_series(
         &mut self,
@@ -283,8 +287,8 @@ impl Executor {
         plan
     }
 
-    /// Plans input that is to be executed in this turn, if it is not long; [`Self::follow_foreseen`] goes on from there. It
-    /// need not be what is executed: something may come in between.
+    /// Plans input that is to be executed in this turn, if it is short; [`Self::follow_foreseen`]
+    /// continues from there. Other input may be executed first.
     #[must_use]
     pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
         if bytes.len() > FORESEEN_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
@@ -298,13 +302,13 @@ impl Executor {
         Some(planned)
     }
 
-    /// To be called when all that was planned in this turn is executed.
+    /// To be called when all input planned in this turn is executed.
     pub fn end_foresight(&mut self) {
         self.prefetch_pipeline.clear();
     }
 }
 
-/// A key, whose slot is asked for.
+/// Returns a planned key, and prefetches its slot.
 #[inline(always)]
 fn planned_key((hasher, hints): (&KeyHasher, Hints<'_>), args: Args<'_>, arg: u32) -> PlannedKey {
     let hash = hasher.hash(args.at(arg as usize));
@@ -316,7 +320,7 @@ fn planned_key((hasher, hints): (&KeyHasher, Hints<'_>), args: Args<'_>, arg: u3
 mod tests {
     use super::*;
 
-    /// A plan for each series of the input, whichever its command.
+    /// Returns a plan for each series of the input, whatever its command.
     fn planned(bytes: &[u8]) -> Planned {
         let mut planned = Planned::default();
         let Planned { batch, plans, .. } = &mut planned;

@@ -1,13 +1,14 @@
-//! The keys that requests to come will touch, on their way into the caches: the bucket of each is asked for some keys ahead
-//! of its request, and its entry after that, when the bucket should be there.
+//! Prefetches the keys of the next requests: the bucket of each some keys ahead of its request, and its
+//! entry afterwards, when the bucket should be in the cache.
 //!
-//! Asked for a few at a time: a processor drops such requests when it has some sixteen under way (measured on Zen 4: of 32 asked
-//! for at once, one in seven was not there later). So what is planned in one go is not asked for in one go. But not one by one:
-//! each also waits for its page to be found, and of a few in a row the waits overlap.
+//! Prefetches are issued a few at a time: a processor drops prefetches when about sixteen are outstanding
+//! (measured on Zen 4: of 32 issued at once, one in seven was missing later). So the keys of a batch are
+//! not prefetched all at once. They are not prefetched one by one either: each waits for its page
+//! translation, and within a group these waits overlap.
 //!
-//! Touches no data and needs no latch. Invariants: keys are announced, and asked for, in the order of their requests. No bucket
-//! is looked at in a later turn than it was asked for in, nor if the thread was quiescent in the midst of its turn: [`AskedKeys`]
-//! sees to that.
+//! Touches no data and needs no latch. Invariants: keys are announced, and prefetched, in the order of
+//! their requests. No bucket is read in a later turn than it was prefetched in, nor if the thread was
+//! quiescent within its turn: [`AskedKeys`] ensures that.
 
 use std::collections::VecDeque;
 
@@ -19,55 +20,57 @@ use keyspace::{AskedKeys, RequestedProbes, View};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
-/// Keys that are asked for together.
+/// Keys that are prefetched together.
 const GROUP_SIZE: u64 = 4;
 
-/// Keys whose entries are asked for ahead of the group that runs. More would push each other out of the nearest cache.
+/// Keys whose entries are prefetched ahead of the running group. More would displace each other from the
+/// L1 cache.
 const ENTRIES_AHEAD: u64 = 8;
 
-/// Keys whose buckets are asked for ahead of the group that runs, and how far ahead they are at least.
+/// Keys whose buckets are prefetched ahead of the running group, and the minimum distance.
 const BUCKETS_AHEAD: u64 = 16;
 const BUCKETS_AHEAD_MIN: u64 = 8;
 
-/// Keys of one request that are asked for before it runs: more would push each other out of all caches, and are asked for
-/// during the walk over them.
+/// Keys of one request that are prefetched before it runs. More would displace each other from all
+/// caches; they are prefetched during the walk over them.
 const KEYS_OF_REQUEST_MAX: u64 = WARM_COUNT as u64;
 
-/// Keys that are taken note of, and so many that were passed are forgotten together.
+/// Maximum number of announced keys. As many that were passed are dropped together.
 const ANNOUNCED_COUNT_MAX: usize = 4096;
 const FORGOTTEN_COUNT: u64 = 1024;
 
-/// Keys that are asked for, or were lately: those of a plain request, and what lies ahead of it.
+/// Keys that are or recently were prefetched: those of a plain request, and those ahead of it.
 const WINDOW_SIZE: usize = 128;
 const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_SIZE + BUCKETS_AHEAD);
 
-/// The keys of planned requests, numbered as they are announced.
+/// The keys of planned requests, numbered in the order of announcement.
 #[derive(Default)]
 pub(super) struct PrefetchPipeline {
-    /// Their hashes, from key number `forgotten_count` on.
+    /// Their hashes, from the key with number `forgotten_count` on.
     announced: Vec<u64>,
-    /// In which database the keys are whose buckets are asked for next, and from which numbers on they are in others.
+    /// The database of the keys whose buckets are prefetched next, and the numbers from which on other
+    /// databases apply.
     db: DbIndex,
     changes_of_db: VecDeque<(u64, DbIndex)>,
     forgotten_count: u64,
-    /// How many keys' buckets, and entries, were asked for.
+    /// How many keys' buckets, and entries, were prefetched.
     bucket_count: u64,
     entry_count: u64,
     window: AskedKeys<WINDOW_SIZE>,
-    /// What ends with this key or a later one brings the next group.
+    /// A request that ends with this key or a later one triggers the next group.
     due: u64,
-    /// Keys that were not in the buckets where they are at home, and the next ones were asked for.
+    /// Keys that were not found in their home buckets, and whose next buckets were prefetched.
     displaced: Vec<(u64, RequestedProbes)>,
 }
 
 impl PrefetchPipeline {
-    /// How many keys were announced so far: the number of the next one.
+    /// The number of keys announced so far, which is the number of the next one.
     pub(super) fn announced_count(&self) -> u64 {
         self.forgotten_count + self.announced.len() as u64
     }
 
-    /// Takes note of keys that requests will touch in this order, in this database as far as is known. Of a great many only the
-    /// first count.
+    /// Announces keys that requests will touch in this order, in this database as far as is known. Of a
+    /// large number only the first are recorded.
     #[inline(always)]
     pub(super) fn announce(&mut self, keys: &[PlannedKey], db: DbIndex) {
         if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
@@ -80,8 +83,8 @@ impl PrefetchPipeline {
         self.announced.extend(keys[..keys.len().min(room)].iter().map(|key| key.hash));
     }
 
-    /// Asks for what lies ahead of a request that is about to run, whose `key_count` keys are those from `first` on. At first
-    /// that is little more than its own keys, and a step further with each group.
+    /// Prefetches for the keys ahead of a request that is about to run, whose `key_count` keys begin at
+    /// number `first`. The distance begins at little more than its own keys, and grows with each group.
     #[inline(always)]
     pub(super) fn advance(&mut self, view: &View<'_>, first: u64, key_count: u32) {
         let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
@@ -90,7 +93,8 @@ impl PrefetchPipeline {
         }
     }
 
-    /// Tells the keys of a request that is about to run where their entries were seen. `first` is the number of the first.
+    /// Passes to the keys of a request that is about to run where their entries were found. `first` is
+    /// the number of the first key.
     #[inline(always)]
     pub(super) fn apply_hints(&mut self, keys: &[PlannedKey], first: u64) {
         for (key, number) in keys.iter().zip(first..) {
@@ -99,15 +103,15 @@ impl PrefetchPipeline {
         }
     }
 
-    /// The next group.
+    /// Prefetches the next group.
     #[inline(never)]
     fn go_on(&mut self, view: &View<'_>, first: u64, end: u64) {
         let announced_count = self.announced_count();
         let due = end + GROUP_SIZE;
-        // As far as the requests have come since the last group, and a step further.
+        // Advances as far as the requests have since the last group, and a step further.
         let step = due.saturating_sub(self.due).min(due - first) + GROUP_SIZE;
         self.due = due;
-        // Whose request has run, or won't run, is left out.
+        // Keys of requests that have run, or will not run, are skipped.
         self.bucket_count = self.bucket_count.max(first).min(announced_count);
         self.entry_count = self.entry_count.max(first).min(self.bucket_count);
         let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD).max(due);
@@ -122,7 +126,7 @@ impl PrefetchPipeline {
         }
     }
 
-    /// Of the keys up to `goal`.
+    /// Prefetches the buckets of the keys up to `goal`.
     #[inline(always)]
     fn ask_for_buckets(&mut self, view: &View<'_>, goal: u64) {
         while let Some((number, db)) =
@@ -135,7 +139,7 @@ impl PrefetchPipeline {
         self.ask_for_buckets_of(view, goal);
     }
 
-    /// Of the keys up to `goal`, which are in one database.
+    /// Prefetches the buckets of the keys up to `goal`, which are in one database.
     #[inline(always)]
     fn ask_for_buckets_of(&mut self, view: &View<'_>, goal: u64) {
         let goal = goal.max(self.bucket_count).min(self.announced_count());
@@ -144,7 +148,7 @@ impl PrefetchPipeline {
         self.bucket_count = goal;
     }
 
-    /// Of the keys up to `goal` whose buckets were asked for.
+    /// Prefetches the entries of the keys up to `goal` whose buckets were prefetched.
     #[inline(always)]
     fn ask_for_entries(&mut self, view: &View<'_>, goal: u64) {
         let goal = goal.min(self.bucket_count);
@@ -154,7 +158,7 @@ impl PrefetchPipeline {
         self.entry_count = self.entry_count.max(goal);
     }
 
-    /// Of the keys that were not at home, one bucket further.
+    /// Prefetches the next bucket of the displaced keys.
     fn follow_strays(&mut self, view: &View<'_>) {
         if self.displaced.is_empty() {
             return;
@@ -163,7 +167,7 @@ impl PrefetchPipeline {
         let (window, bucket_count) = (&mut self.window, self.bucket_count);
         self.displaced.retain_mut(|(number, probes)| {
             let result = prefetcher.follow(probes);
-            // Another key may have taken its place.
+            // Another key may have reused its index.
             if let ProbeResult::Found(guess) = result
                 && *number + WINDOW_SIZE as u64 >= bucket_count
             {
@@ -173,14 +177,14 @@ impl PrefetchPipeline {
         });
     }
 
-    /// Forgets the hashes of keys whose buckets were asked for.
+    /// Drops the hashes of keys whose buckets were prefetched.
     #[cold]
     fn remove(&mut self) {
         self.announced.drain(..(self.bucket_count - self.forgotten_count) as usize);
         self.forgotten_count = self.bucket_count;
     }
 
-    /// Forgets all keys.
+    /// Drops all keys.
     pub(super) fn clear(&mut self) {
         self.announced.clear();
         self.announced.shrink_to(KEPT_COUNT_MAX);

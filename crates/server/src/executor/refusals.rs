@@ -18,8 +18,9 @@ const QUOTE_SIZE_MAX: usize = 128;
 const LOGGED_INPUT_SIZE_MAX: usize = 128;
 
 impl Executor {
-    /// Answers a request that no state of its connection could make right; an unauthenticated client does not learn why. A line of HTTP is not answered, but ends the
-    /// connection: a browser may have been made to send it, with commands in its body.
+    /// Answers a request that no state of its connection could make right. An unauthenticated client does
+    /// not get the reason. A line of HTTP is not answered, but closes the connection: a browser may have
+    /// been made to send it, with commands in its body.
     #[cold]
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
         if is_http(args.name()) {
@@ -63,7 +64,7 @@ impl Executor {
         }
     }
 
-    /// `EXEC` itself is refused: that ends the transaction.
+    /// A rejected `EXEC` ends the transaction.
     fn abort_transaction(&mut self, connection: &mut Connection, error: &CommandError) {
         let session = &mut connection.session;
         session.multi = None;
@@ -76,7 +77,7 @@ impl Executor {
         self.answer_error(connection, &CommandError::quoting(text));
     }
 
-    /// Answers an error; a transaction that is being queued can only fail from now on.
+    /// Answers with an error, which also makes a transaction that is being queued fail.
     fn answer_error(&mut self, connection: &mut Connection, error: &CommandError) {
         if connection.session.in_multi() {
             connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
@@ -88,7 +89,7 @@ impl Executor {
         self.settle_reply_flags(connection, mark);
     }
 
-    /// Answers input that is no request. The connection is closed after it.
+    /// Answers input that is not a request. The connection is closed afterwards.
     #[cold]
     pub(super) fn refuse_protocol(
         &mut self,
@@ -116,12 +117,12 @@ impl Executor {
     }
 }
 
-/// The name as error texts give it: a subcommand with its container.
+/// The name for error texts: a subcommand with its container.
 pub(super) fn full_name(found: Found) -> String {
     commands::table::NUMBERED[found.id.0 as usize].0.clone()
 }
 
-/// As much of an argument as an error may quote: it ends at a NUL, as C strings do, which clients have come to expect.
+/// The part of an argument that an error may quote: up to a NUL, as in C strings, which clients rely on.
 fn quote(bytes: &[u8], size_max: usize) -> &[u8] {
     let text = up_to_nul(bytes);
     &text[..text.len().min(size_max)]
@@ -134,14 +135,14 @@ fn unknown_subcommand(container: &str, word: &[u8]) -> CommandError {
     )
 }
 
-/// `DEBUG` looks at its words itself in Redis, and says so.
+/// The error of `DEBUG`, which parses its subcommands itself in Redis and has its own text.
 fn unknown_debug_subcommand(args: Args<'_>) -> CommandError {
     let Some(word) = args.get(1) else { return CommandError::wrong_arity("debug") };
     let before = "ERR unknown subcommand or wrong number of arguments for '";
     CommandError::quote(before, &word[..word.len().min(QUOTE_SIZE_MAX)], "'. Try DEBUG HELP.")
 }
 
-/// Whether the first word of a line of HTTP stands where a command's name should: that of a form, or of any request's headers.
+/// Whether a command name is the first word of an HTTP request line or of a header of any HTTP request.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }

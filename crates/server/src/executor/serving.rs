@@ -1,16 +1,18 @@
-//! Blocked requests: beginning to wait for keys, and being served by whoever changes one of them.
+//! Blocked requests: beginning to wait for keys, and being served by the writer that changes one of them.
 //!
-//! A request that finds nothing is put into the queues of its keys while their latches are held
-//! ([`Executor::begin_wait`]). Whoever changes such a key serves it before the latches go: in the order of their coming,
-//! each waiter is claimed and its own request is run again, with a stand-in for its session. The reply goes to its
-//! thread by mail. So there is one implementation of each command, and nobody sees what a waiter takes.
+//! A request that finds no data is added to the queues of its keys while their latches are held
+//! ([`Executor::begin_wait`]). A writer that changes such a key serves its waiters before it releases the
+//! latches: in order of arrival, each waiter is claimed and its own request is run again, with a serve
+//! context in place of its session. The reply goes to the waiter's worker by mail. So each command has
+//! one implementation, and no other client sees data that a waiter takes.
 //!
-//! Touches the view with the writer's latches, and other threads by mail. Invariants:
-//! 1. A waiter is only run while its claim is held.
-//! 2. When the latches go, each key noted as ready is served, or is in an [`DeferredServe`].
+//! Touches the view with the writer's latches, and other workers by mail. Invariants:
+//! 1. A waiter's request runs only while its claim is held.
+//! 2. When the latches are released, each ready key is served, or is in a [`DeferredServe`].
 //!
-//! **Errands.** What can't be served now (a destination's slot is taken, another writer just serves the waiter, a key expired where nobody serves)
-//! is done later by the same thread, which then latches what is needed in order, as any command does.
+//! **Deferred serves.** A serve that is impossible now (a destination's slot is latched, another writer
+//! is serving the waiter, a key expired outside of serving) is done later by the same worker, which then
+//! acquires all necessary latches in order, as any command does.
 
 use std::sync::Arc;
 
@@ -35,19 +37,19 @@ use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::statistics::ThreadStatistics;
 
-/// A request that waits, with what it takes to run it again.
+/// A request that waits, with the data necessary to run it again.
 struct WaitingRequest {
     found: Found,
     args: ArgsBuf,
     keys: Vec<PlannedKey>,
-    /// Slots that it writes besides those it waits for.
+    /// Slots that it writes besides those of its awaited keys.
     also: Vec<Slot>,
-    /// Slots of the keys that it waits for, if there are several. Ascending, each once.
+    /// Slots of the awaited keys, if there are several. Ascending, each once.
     waited: Vec<Slot>,
     db: DbIndex,
     protocol: Protocol,
     flags: SessionFlags,
-    /// Its bytes on the wire.
+    /// Its size on the wire, in bytes.
     size: usize,
     tracking: Option<Box<Tracking>>,
 }
@@ -61,21 +63,21 @@ pub struct DeferredServe {
     pub parked: Option<ParkedCommand>,
 }
 
-/// What became of an deferred.
+/// The outcome of a deferred serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferredStep {
-    /// Those who could be served are.
+    /// Every waiter that could be served is served.
     Done,
-    /// It waits for a latch.
+    /// The deferred serve waits for a latch.
     Parked,
-    /// It is to be run again when writes are not paused any more.
+    /// It is to be run again when the pause of writes ends.
     Paused,
 }
 
-/// What stands in for the connections that are served.
+/// The substitute for the sessions of the served connections.
 pub(super) struct ServeContext {
     session: Session,
-    /// What could not be served at once.
+    /// Serves that were not possible at once.
     deferred_serves: Vec<DeferredServe>,
 }
 
@@ -86,7 +88,7 @@ impl ServeContext {
     }
 }
 
-/// Everything that serving touches, borrowed from whoever has just run a command.
+/// All state that serving touches, borrowed from the executor that has just run a command.
 pub(super) struct Serving<'a> {
     pub(super) view: &'a mut View<'static>,
     pub(super) effects: &'a mut Effects,
@@ -97,15 +99,15 @@ pub(super) struct Serving<'a> {
     pub(super) serve_context: &'a mut ServeContext,
 }
 
-/// Whether a request that blocks could begin to wait.
+/// Whether a blocking request could begin to wait.
 pub(super) enum BeginWait {
     Begun,
-    /// Its slots are held for reading only, but the queues are written.
+    /// Its slots are latched for reading, but adding to the queues is a write.
     NeedsWriting,
 }
 
 impl Executor {
-    /// Enters a request that blocks into the queues of its keys, which are still latched.
+    /// Adds a blocking request to the queues of its keys, which are still latched.
     #[cold]
     pub(super) fn begin_wait(&mut self, connection: &mut Connection, asked: Asked<'_>) -> BeginWait {
         let Asked { found, args, keys, size } = asked;
@@ -156,7 +158,7 @@ impl Executor {
         BeginWait::Begun
     }
 
-    /// Serves who waits for what the command changed, under its latches.
+    /// Serves the waiters of the keys that the command changed, under its latches.
     #[cold]
     pub(super) fn serve_ready(&mut self, host: &dyn Host) {
         let mut serving = Serving {
@@ -171,8 +173,8 @@ impl Executor {
         serving.serve_ready();
     }
 
-    /// Counts a request that waited for what did not come, now that its wait is over, as if it had run until now. `error`
-    /// is the code of what it is answered, if that is an error.
+    /// Counts a request whose wait ended without being served, as if it had run until now. `error` is the
+    /// code of its reply, if that is an error.
     #[cold]
     pub fn count_waited(
         &mut self,
@@ -199,7 +201,7 @@ impl Executor {
         }
     }
 
-    /// What is to be served later; keys that became ready where nobody served them included.
+    /// Takes the deferred serves, including those for keys that became ready outside of serving.
     pub fn take_deferred(&mut self) -> Vec<DeferredServe> {
         debug_assert!(self.view.holds_nothing());
         while let Some(key) = self.view.take_ready() {
@@ -208,14 +210,14 @@ impl Executor {
         std::mem::take(&mut self.serve_context.deferred_serves)
     }
 
-    /// Whether there is anything to be served later.
+    /// Whether there are deferred serves.
     #[inline]
     pub fn has_errands(&self) -> bool {
         self.view.has_ready() || !self.serve_context.deferred_serves.is_empty()
     }
 
-    /// Runs an deferred with the latches that it has, or parks it for the next one under the name `token`. While writes
-    /// are paused it has none.
+    /// Runs a deferred serve with the latches that it has, or parks it for the next latch under the name
+    /// `token`. While writes are paused it has none.
     pub fn run_deferred(
         &mut self,
         deferred: &mut DeferredServe,
@@ -254,8 +256,8 @@ impl Executor {
 }
 
 impl Serving<'_> {
-    /// Serves every ready key, and those that become ready by that. As of now: what made them ready may have taken so long
-    /// that they are gone again.
+    /// Serves every ready key, and the keys that become ready by that. Uses the current time: the command
+    /// may have taken so long that the keys have expired.
     pub(super) fn serve_ready(&mut self) {
         self.view.now = self.view.now.max(Millis(os::clock::unix_millis()));
         while let Some(key) = self.view.take_ready() {
@@ -267,7 +269,7 @@ impl Serving<'_> {
         }
     }
 
-    /// Serves those who wait for a key, in the order of their coming, as long as there is something for them.
+    /// Serves the waiters of a key in order of arrival, while it has data for them.
     fn serve_key(&mut self, key: &Arc<OwnedKey>) {
         let mut place = 0;
         while let Some(waiter) = self.view.next_waiter(key.key(), &mut place) {
@@ -275,14 +277,15 @@ impl Serving<'_> {
                 unreachable!("everybody who waits for a key is entered by `begin_wait`");
             };
             if !request.also.iter().all(|slot| self.view.try_latch_extra(*slot)) {
-                // Those behind must not overtake: what is there stays for the first.
+                // Later waiters must not overtake: the data remains for the first.
                 self.serve_context.deferred_serves.push(DeferredServe::new(Arc::clone(key), &request.also));
                 return;
             }
             match waiter.wait.try_serve() {
                 TryServe::Over => continue,
                 TryServe::BeingServed => {
-                    // With another key, and perhaps in vain: then it must not miss this one.
+                    // Another writer is serving it with another key, perhaps in vain: then it must not
+                    // miss this one.
                     self.serve_context
                         .deferred_serves
                         .push(DeferredServe::new(Arc::clone(key), &request.also));
@@ -291,8 +294,8 @@ impl Serving<'_> {
                 }
                 TryServe::Claimed => {}
             }
-            // Another of its keys may hold the wrong type by now; else they hold nothing for it, and need not be looked at. One
-            // that can't be had is not looked at either.
+            // Another of its keys may hold the wrong type by now. Otherwise the other keys hold no data
+            // for it and are not latched. A key whose latch is taken is not examined either.
             if waiter.has_met_other() {
                 self.view.latch_free_too(&request.waited);
             }
@@ -315,14 +318,14 @@ impl Serving<'_> {
         self.shared.workers.post(token.thread(), mail(token, waiter.client));
     }
 
-    /// Runs a waiter's request again. Its reply, or `None` if it would block again.
+    /// Runs a waiter's request again. Returns its reply, or `None` if it would block again.
     fn run_again(&mut self, waiter: &Waiter, request: &WaitingRequest) -> Option<Vec<u8>> {
         let session = &mut self.serve_context.session;
         session.id = waiter.client;
         session.db = request.db;
         session.protocol = request.protocol;
         session.flags = request.flags;
-        // What it changes is its own doing (`NOLOOP`).
+        // Its changes count as made by its own client (`NOLOOP`).
         let client = std::mem::replace(&mut self.view.client, waiter.client);
         session.tracking.clone_from(&request.tracking);
         let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
@@ -375,7 +378,7 @@ impl Serving<'_> {
         Some(out)
     }
 
-    /// Writes a served request to the logs that ask for it, as its client's.
+    /// Writes a served request to the logs that want it, under its client's name.
     #[cold]
     fn log(&mut self, waiter: &Waiter, request: &WaitingRequest, cost: Cost) {
         let session = &mut self.serve_context.session;
@@ -394,14 +397,14 @@ impl DeferredServe {
     }
 }
 
-/// In ascending order, each once.
+/// Sorts the slots and removes duplicates.
 fn distinct(mut slots: Vec<Slot>) -> Vec<Slot> {
     slots.sort_unstable();
     slots.dedup();
     slots
 }
 
-/// The same arguments but for some, given with their indexes, which ascend.
+/// Returns the arguments with some replaced, given with their indexes, which ascend.
 fn with_replaced(args: Args<'_>, replaced: &[(usize, Vec<u8>)]) -> ArgsBuf {
     let mut replaced = replaced.iter().peekable();
     let arg = |(at, arg)| replaced.next_if(|(index, _)| *index == at).map_or(arg, |(_, text)| &text[..]);

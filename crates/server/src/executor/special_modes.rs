@@ -1,5 +1,5 @@
-//! What a request needs beside being run, when something unusual is switched on: pauses, transactions being queued,
-//! monitors, swallowed replies, expired keys to delete, slow and large commands to log.
+//! The handling of requests in special modes: pauses, transactions being queued, monitors, swallowed
+//! replies, expired keys to delete, slow and large commands to log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,15 @@ use crate::connection::Connection;
 use crate::mail::Mail;
 use crate::shared::GlobalFlags;
 
-/// How long a request waits for a thread that is behind before it looks again, in milliseconds.
+/// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
 
-/// How long a command that looks at all connections waits for the other threads' turns at most, and how often one that
-/// must have them looks whether these threads are still there, in milliseconds.
+/// How long a command that reads all connections waits for the other workers' turns at most. A command
+/// that must have these turns checks at this interval whether the workers still exist.
 pub const TURNS_TIME_MAX: Duration = Duration::from_millis(50);
 
 impl Executor {
-    /// Deals with whatever is switched on. `None`: the request is to be run now.
+    /// Applies the special modes that are active. `None`: the request is to be run now.
     #[cold]
     pub(super) fn check_special_modes(
         &mut self,
@@ -43,7 +43,7 @@ impl Executor {
         let global_flags = self.shared.global_flags.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking();
-            // What was evicted for this request is told before the answer to it.
+            // Events about keys evicted for this request precede its reply.
             self.subscriptions.deliver_after_command(&mut connection.session, &mut connection.out);
         }
         let session = &connection.session;
@@ -65,7 +65,7 @@ impl Executor {
         if connection.session.in_multi() && !found.command.flags.contains(Flags::NO_QUEUE) {
             return Some(self.queue(connection, found, keys, args));
         }
-        // EXEC is shown behind what it runs.
+        // MONITOR shows EXEC after the commands that it runs.
         if global_flags & GlobalFlags::MONITORED != 0
             && found.command.access != Access::Queued
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
@@ -75,7 +75,7 @@ impl Executor {
         None
     }
 
-    /// Forgets who has read what where more is remembered than `tracking-table-max-keys` allows.
+    /// Drops tracked keys beyond `tracking-table-max-keys`.
     pub fn limit_tracking(&mut self) {
         let limit = self.config.tracking_table_max_keys as usize;
         if limit > 0 && self.shared.keyspace.remembered.key_count() > limit {
@@ -83,8 +83,9 @@ impl Executor {
         }
     }
 
-    /// While some thread is congested: whether the request must not send more to it. Where a `PUBLISH` goes is known before
-    /// it runs; what else a request sends is only known afterwards, so its connection waits with the next one.
+    /// While some worker is congested: whether the request must not send more to it. The target of a
+    /// `PUBLISH` is known before it runs. Other requests' targets are known only afterwards, so their
+    /// connection waits with its next request.
     #[cold]
     pub(super) fn must_await_delivery(
         &self,
@@ -107,7 +108,7 @@ impl Executor {
         }
     }
 
-    /// Too much is on its way to a thread that the request would send to: it waits a moment.
+    /// Makes the request wait a moment, as a worker that it would send to is congested.
     #[cold]
     pub(super) fn wait_for_congestion(&mut self, connection: &mut Connection) -> Step {
         let timeout = Some(CONGESTION_WAIT);
@@ -122,8 +123,8 @@ impl Executor {
         Step::Again
     }
 
-    /// A request that was let through has waited for a latch: if a pause has begun meanwhile, it lets its latches go and
-    /// waits for the end of that.
+    /// Checks a request that waited for a latch: if a pause has begun meanwhile, it releases its latches
+    /// and waits for the end of the pause.
     #[cold]
     pub(super) fn attend_to_pause(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
         if !self.is_paused(connection, found, self.shared.global_flags.load()) {
@@ -149,8 +150,8 @@ impl Executor {
         writes(found.command.flags) || queued
     }
 
-    /// Whether a command that looks at all connections must wait for the other threads' turns: asks for them, or finds
-    /// that it has waited. Not for long, as a thread may have much to do.
+    /// Whether a command that reads all connections must wait for the other workers' turns: requests
+    /// these, or finds that it has waited. The wait is bounded, as a worker may be busy.
     pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {
         if std::mem::take(&mut connection.turns.are_over) {
             return false;
@@ -158,8 +159,8 @@ impl Executor {
         self.ask_for_turns(connection, BlockReason::Turns)
     }
 
-    /// A command has begun a pause: its reply is held until each thread has ended the turn in which it may have missed
-    /// that, however long that takes.
+    /// Holds the reply of a command that has begun a pause until each worker has ended the turn in which
+    /// it may have missed the pause, however long that takes.
     #[cold]
     pub(super) fn begin_barrier(&mut self, connection: &mut Connection) {
         if planted(Fault::PauseBeforeBarrier) {
@@ -168,8 +169,8 @@ impl Executor {
         self.ask_for_turns(connection, BlockReason::Barrier);
     }
 
-    /// Asks the other threads for the end of their turns, and has the connection wait for the answers. `false`: there is
-    /// no other thread.
+    /// Requests the end of the other workers' turns, and makes the connection wait for the answers.
+    /// `false`: there is no other worker.
     fn ask_for_turns(&mut self, connection: &mut Connection, reason: BlockReason) -> bool {
         let turns = &mut connection.turns;
         turns.asked += 1;
@@ -198,7 +199,7 @@ impl Executor {
             self.reject(connection, found, &error);
             return Step::Done;
         }
-        // What can't be run any more needs no memory.
+        // A transaction that can't run any more needs no memory.
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
             queue.push(found, args, keys);
@@ -222,8 +223,8 @@ impl Executor {
         }
     }
 
-    /// Deletes keys that a read found expired, if their slots are free just now; the expiry cycle gets the others. While data is
-    /// imported or writes are paused nothing is deleted.
+    /// Deletes keys that a read found expired, if their slots are free now; the expiry cycle deletes the
+    /// others. Nothing is deleted in import mode or while writes are paused.
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
         self.view.saw_expired.set(false);
@@ -253,7 +254,7 @@ impl Executor {
         (self.config.latency_monitor_threshold > 0).then(Ticks::now)
     }
 
-    /// Tells the latency monitor what began at a time, if it took long.
+    /// Reports an event that began at `started` to the latency monitor, if it took long.
     pub fn latency_end(&self, started: Option<Ticks>, event: &'static str) {
         if let Some(started) = started {
             let ms = Ticks::now().ns_since(started) / 1_000_000;
@@ -263,16 +264,16 @@ impl Executor {
         }
     }
 
-    /// Writes a slow or large command to the logs that ask for it.
+    /// Writes a slow or large command to the command logs.
     #[cold]
     pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
         command_log::log(self.shared, &self.config, &connection.session, found, args, cost);
     }
 }
 
-/// Whether a RESP2 connection may run it while it listens.
+/// Whether a RESP2 connection with subscriptions may run the command.
 fn is_for_listeners(found: Found) -> bool {
-    // The full name: `LATENCY RESET` and its kin are not `RESET`.
+    // Compares the full name: `LATENCY RESET` and the like are not `RESET`.
     found.command.flags.contains(Flags::PUSH_REPLY)
         || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")
 }
@@ -285,7 +286,7 @@ fn writes(connection: &Connection, found: Found) -> bool {
         || queue.is_some_and(|queue| queue.iter().any(|queued| is_write(queued.found.command.flags)))
 }
 
-/// Whether a command may send something to other threads, be it a message or that it changed a key.
+/// Whether a command may send messages or invalidations to other workers.
 fn may_publish(command: &Command) -> bool {
     command.access == Access::Queued || command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
 }

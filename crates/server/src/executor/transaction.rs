@@ -1,8 +1,10 @@
-//! Transactions that come in one piece: `MULTI`, plain requests and `EXEC` in one batch, from a connection with nothing switched
-//! on. They are run where they lie, with nothing queued: the same steps as for one that comes bit by bit (latch, look at what is
-//! watched, run, let go, report), and the same replies.
+//! Transactions that arrive as a whole: `MULTI`, plain requests and `EXEC` in one batch, from a
+//! connection without special modes. They are run in place, with nothing queued. The steps (latch, check
+//! the watched keys, run, release, report) and the replies are those of a transaction that arrives in
+//! parts.
 //!
-//! Invariant: what can't be latched at once, or is not plain, is left untouched for the usual way.
+//! Invariant: a transaction that can't be latched at once, or is not plain, is left untouched for the
+//! general path.
 
 use base::Slot;
 use commands::command::{Access, Flags};
@@ -23,13 +25,13 @@ use super::plan::{Place, Planned, Refusal};
 use crate::command_log::Cost;
 use crate::connection::Connection;
 
-/// A transaction, all of which is in a batch.
+/// A transaction that is completely in a batch.
 struct Whole {
-    /// The plan of `EXEC`; those of the requests are between it and that of `MULTI`.
+    /// The index of the plan of `EXEC`; those of its requests are between it and that of `MULTI`.
     exec: usize,
-    /// Number of requests between.
+    /// Number of requests in between.
     count: usize,
-    /// In which mode their keys are latched.
+    /// The mode in which their keys are latched.
     mode: Mode,
 }
 
@@ -40,8 +42,8 @@ pub(super) fn multi_id() -> CommandId {
 }
 
 impl Executor {
-    /// If the request at `place` begins a transaction that is whole in the batch and can be run now: runs it, and returns what
-    /// is behind.
+    /// If the request at `place` begins a transaction that is complete in the batch and can be run now,
+    /// runs it and returns the place after it.
     #[inline(never)]
     pub(super) fn run_transaction(
         &mut self,
@@ -113,7 +115,7 @@ impl Executor {
         Some(planned.behind(Place { plan: whole.exec, nth: 0 }, 1))
     }
 
-    /// Latches what a transaction needs, and what is watched before it, if all of it can be had now.
+    /// Latches the keys of a transaction and those watched before it, if all latches are free now.
     fn latch_transaction(&mut self, connection: &Connection, keys: &[PlannedKey], mode: Mode) -> bool {
         let Some(watching) = &connection.session.watching else {
             return match keys {
@@ -125,7 +127,7 @@ impl Executor {
         self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
         self.slots.extend(watching.slots());
         let slots: &mut Vec<Slot> = &mut self.slots;
-        // The lists of those who watch are left, too.
+        // The watches are removed from the slots' lists, too.
         self.view.latch_at_once(slots.iter().copied(), Mode::Write)
             || latch_in_order(&mut self.view, slots, Mode::Write).is_ok()
     }
@@ -187,7 +189,7 @@ impl Executor {
     }
 }
 
-/// What `MULTI` at this place begins, if all of it is there and plain.
+/// Returns the transaction that `MULTI` at this place begins, if it is complete and plain.
 fn whole_transaction(planned: &Planned, place: Place) -> Option<Whole> {
     let (mut count, mut mode) = (0, Mode::Read);
     for (at, plan) in planned.plans.iter().enumerate().skip(place.plan + 1) {
