@@ -1,7 +1,8 @@
-//! Work that nobody waits for: freeing memory, on a thread of its own that starts with the first of it.
+//! Background work: frees memory, on a thread of its own that starts with the first work.
 //!
-//! The queue is bounded by what it frees: whoever adds to it has just taken as much out of the keyspace. Evicted keys make room
-//! only when they are freed, so beyond [`EVICTED_SIZE_MAX`] the thread that evicts frees them itself.
+//! The queue is bounded by the work: the thread that adds to it has just removed as much from the keyspace.
+//! Evicted keys make room only when they are freed, so beyond [`EVICTED_SIZE_MAX`] the evicting thread frees
+//! them itself.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,22 +10,22 @@ use sync::Mutex;
 use sync::atomic::{AtomicU64, Ordering};
 use sync::mpsc::{self, Sender};
 
-/// Bytes of evicted keys in the queue beyond which no more of them are queued.
+/// Bytes of evicted keys in the queue, beyond which no more of them are queued.
 const EVICTED_SIZE_MAX: u64 = 16 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The background thread, as the others see it.
+/// The background thread's handle.
 #[derive(Default)]
 pub struct Background {
     sender: Mutex<Option<Sender<(u64, Work)>>>,
     counts: Arc<Counts>,
-    /// The CPUs it may run on; empty: all.
+    /// The CPUs that it may run on; empty: all.
     cpus: Vec<usize>,
     name: &'static str,
 }
 
-/// Keys on their way, and keys freed.
+/// Counts of keys that are queued and freed.
 #[derive(Default)]
 struct Counts {
     pending: AtomicU64,
@@ -33,12 +34,12 @@ struct Counts {
 }
 
 impl Background {
-    /// A background thread of this name that is to run on these CPUs; none: on all.
+    /// Returns a background thread of this name that is to run on these CPUs; empty: on all.
     pub fn on_cpus(name: &'static str, cpus: Vec<usize>) -> Self {
         Self { cpus, name, ..Self::default() }
     }
 
-    /// Frees something that holds so many keys.
+    /// Frees a value with `key_count` keys.
     pub fn free(&self, key_count: u64, work: Work) {
         self.counts.pending.fetch_add(key_count, Ordering::Relaxed);
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +56,7 @@ impl Background {
         }
     }
 
-    /// Frees a key that was evicted for the sake of its memory: on the calling thread if too many wait to be freed.
+    /// Frees an evicted key: on the calling thread if too many are queued.
     pub fn free_evicted(&self, size: u64, work: Work) {
         if self.evicted_bytes() > EVICTED_SIZE_MAX {
             self.counts.pending.fetch_add(1, Ordering::Relaxed);
@@ -70,19 +71,19 @@ impl Background {
         self.free(1, Box::new(freed));
     }
 
-    /// Ends the thread once it has done what it was given. What comes later starts another one.
+    /// Ends the thread once its queue is empty. Later work starts another one.
     pub fn end(&self) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(sender);
     }
 
-    /// Bytes of evicted keys that are still to be freed.
+    /// Bytes of evicted keys that are queued.
     #[must_use]
     pub fn evicted_bytes(&self) -> u64 {
         self.counts.evicted_bytes.load(Ordering::Relaxed)
     }
 
-    /// Keys that are still to be freed.
+    /// Keys that are queued.
     #[must_use]
     pub fn pending_key_count(&self) -> u64 {
         self.counts.pending.load(Ordering::Relaxed)
@@ -94,12 +95,12 @@ impl Background {
         self.counts.freed.load(Ordering::Relaxed)
     }
 
-    /// Forgets how many were freed.
+    /// Resets the count of freed keys.
     pub fn reset(&self) {
         self.counts.freed.store(0, Ordering::Relaxed);
     }
 
-    /// `None` if the machine gives no thread: the work is then done where it comes up.
+    /// Starts the thread. Returns `None` if that fails: then the caller does the work.
     fn start(&self) -> Option<Sender<(u64, Work)>> {
         let (sender, receiver) = mpsc::channel::<(u64, Work)>();
         let counts = Arc::clone(&self.counts);
@@ -110,7 +111,7 @@ impl Background {
             {
                 log::warn!("The background thread can't be bound to its CPUs: {error}");
             }
-            // Else a data thread that wakes beside it may wait for the rest of its time slice: 3 ms.
+            // Otherwise a worker that wakes on this CPU may wait for the rest of its time slice: 3 ms.
             if let Err(error) = os::threads::lengthen_time_slice() {
                 log::debug!("The background thread has an ordinary time slice: {error}");
             }

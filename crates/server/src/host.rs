@@ -1,4 +1,4 @@
-//! The server as commands see it: [`Host`], answered from what is shared, on behalf of one thread.
+//! The server as commands see it: [`Host`], implemented on the shared state, on behalf of one worker.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::shared::{GlobalFlags, Shared};
 use crate::shutdown::Cause;
 use crate::statistics::bucket_max_ns;
 
-/// One thread's answers.
+/// The host for the commands of one worker.
 pub struct ThreadHost {
     shared: &'static Shared,
     thread: usize,
@@ -36,13 +36,13 @@ pub struct ThreadHost {
 }
 
 impl ThreadHost {
-    /// The host for a thread.
+    /// Returns the host for a worker.
     #[must_use]
     pub fn new(shared: &'static Shared, thread: usize, subscriptions: Rc<LocalSubscriptions>) -> Self {
         Self { shared, thread, subscriptions }
     }
 
-    /// A connection is gone.
+    /// Removes the state of a connection that is gone.
     pub fn remove(&self, session: &Session) {
         if session.flags.contains(SessionFlags::MONITOR) {
             self.monitor(session, false);

@@ -59,7 +59,7 @@ impl LatencyMonitor {
         events.iter().map(event).collect()
     }
 
-    /// Forgets the named events, or all if none is named. Returns how many there were.
+    /// Removes the named events, or all if none is named. Returns how many there were.
     pub fn reset(&self, names: &[&[u8]]) -> usize {
         let mut events = self.events();
         let before = events.len();

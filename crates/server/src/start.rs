@@ -13,15 +13,15 @@ use crate::shared::{Identity, Shared};
 use crate::signals::Waiter;
 use crate::{crash, logging, shutdown, supervisor, threads, users};
 
-/// Where Redis puts the pid file of a background process that is told nothing else.
+/// The pid file of a background process in Redis, if none is configured.
 const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
-/// Descriptors that the server needs besides those of its clients and threads: streams, listeners with their second
-/// handles, signals and faults, and those that are open for a moment only.
+/// Descriptors that the server needs besides those of its clients and workers: streams, listeners with their
+/// second handles, signals and faults, and briefly open ones.
 const OWN_DESCRIPTORS: u64 = 24;
-/// Descriptors of a thread: its event loop's and that by which it is woken.
+/// Descriptors of a worker: its event loop's and its waker's.
 const THREAD_DESCRIPTORS: u64 = 2;
 
-/// Runs the server that the command line asks for. Returns when it has ended.
+/// Runs the server by the command line. Returns when it has ended.
 pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
     if program.as_encoded_bytes().ends_with(b"-sentinel") {
@@ -54,7 +54,7 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         return fail(&error);
     }
     if command_line.only_checks {
-        println!("The configuration is right.");
+        println!("The configuration is valid.");
         return ExitCode::SUCCESS;
     }
     let config_file = command_line.config_path.as_deref().and_then(|path| std::path::absolute(path).ok());
@@ -66,13 +66,13 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Prints what was asked for. Whoever has stopped reading has seen enough.
+/// Prints a text. An error is ignored: the reader may have closed the pipe.
 fn say(text: &str) -> ExitCode {
     let _ = writeln!(std::io::stdout(), "{text}");
     ExitCode::SUCCESS
 }
 
-/// Start-up failed, and the log says why.
+/// The start-up failed; the reason is logged.
 struct Fatal;
 
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
@@ -80,7 +80,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The line for `--version`, in the form of the program by whose name this one is called.
+/// The line for `--version`, in the form of the program whose name was used to start this one.
 fn version(program: &std::ffi::OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let details = format!(
@@ -99,7 +99,7 @@ fn version(program: &std::ffi::OsStr) -> String {
     }
 }
 
-/// A number that differs between builds that differ.
+/// A number that distinguishes builds.
 pub fn build_number() -> u64 {
     let text = concat!(env!("CARGO_PKG_VERSION"), env!("BROADLOOM_COMMIT"), env!("BROADLOOM_PROFILE"));
     text.bytes()
@@ -198,7 +198,7 @@ fn announce(config: &Config, config_file: Option<&Path>) {
     );
     match config_file {
         Some(path) => log::info!("Configuration loaded from {}", path.display()),
-        None => log::info!("No configuration file given, using the defaults and what the command line says"),
+        None => log::info!("No configuration file given, using the defaults and the command line"),
     }
     if config.always_show_logo || (config.logfile.is_empty() && process::is_tty()) {
         let logo = LOGO.replace("PORT", &config.port.to_string()).replace("NUMBER", &pid.to_string());
@@ -207,7 +207,7 @@ fn announce(config: &Config, config_file: Option<&Path>) {
     log::info!("Running mode=standalone, port={}, PID: {pid}", config.port);
 }
 
-/// Changes to the configured directory, and remembers it by its full path.
+/// Changes to the configured directory, and stores its absolute path.
 fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
     if !config.dir.is_empty()
         && let Err(error) = std::env::set_current_dir(&config.dir)
@@ -221,25 +221,25 @@ fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// Descriptors that must be left for clients to have theirs.
+/// Descriptors reserved for the server itself.
 pub fn own_descriptors(config: &Config) -> u64 {
     OWN_DESCRIPTORS + THREAD_DESCRIPTORS * u64::from(config.io_threads.count())
 }
 
-/// Warns where Redis with this configuration would keep its data on disk, or load it from there.
+/// Warns if Redis with this configuration would keep its data on disk, or load it from there.
 fn warn_about_durability(config: &Config) {
     if let Some(warning) = config.save_points_warning() {
         log::warn!("{warning}");
     }
     for path in config.data_paths().iter().filter(|path| Path::new(path).exists()) {
         log::warn!(
-            "{}/{path} exists, but this version of Broadloom does not load it: the server starts empty. It will not change it.",
+            "{}/{path} exists, but this version of Broadloom does not load it. The server starts empty and leaves the file unchanged.",
             config.dir.trim_end_matches('/')
         );
     }
 }
 
-/// Makes room for `maxclients` descriptors, or lowers `maxclients` to what there is room for.
+/// Raises the limit of open files for `maxclients`, or lowers `maxclients` to the limit.
 fn raise_descriptor_limit(config: &mut Config) {
     let wanted = u64::from(config.maxclients) + own_descriptors(config);
     let limit = match process::raise_open_file_limit(wanted) {

@@ -1,4 +1,5 @@
-//! What the keyspace tells of. Keyspace events are published as they happen: on a channel named after the key, on one named after the event, or both.
+//! Keyspace events: published as they happen, on a channel named after the key, on one named after the event,
+//! or both.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +9,13 @@ use keyspace::{Observer, WantedEvents};
 
 use super::hub::Hub;
 
-/// Publishes what the keyspace tells it.
+/// Publishes keyspace events.
 pub struct EventPublisher {
     hub: &'static Hub,
 }
 
 impl EventPublisher {
-    /// One that publishes by this hub.
+    /// Returns a publisher that uses this hub.
     #[must_use]
     pub fn new(hub: &'static Hub) -> Self {
         Self { hub }

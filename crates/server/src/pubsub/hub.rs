@@ -1,20 +1,22 @@
-//! Who listens to what, as all threads know it: for each name the threads that have listeners, and how many each has.
+//! The subscriptions as all workers see them: for each name the workers with subscribers, and how many each
+//! has.
 //!
-//! Owns these numbers and nothing of a connection. Touches other threads by mail only.
+//! Owns these numbers and no state of a connection. Touches other workers by mail only.
 //! Invariants:
-//! 1. A thread's number for a name is that of the connections in its [`LocalSubscriptions`](super::LocalSubscriptions), but for those on their way there.
-//! 2. A message bears the stamp of each audience that it is counted for, and a connection the stamp of the audience in which
-//!    it was counted first: it gets the messages with that stamp or a later one.
-//! 3. Mail is posted inside the passage, where the audiences are read. Whoever ends to listen waits, with the audience
-//!    changed, until those inside have left: all mail that it is counted for is there.
-//! 4. Nobody publishes, or tells a connection what it may not keep, while a connection changes its thread: the passage is
-//!    closed. That holds for every connection: others may redirect to it.
-//! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have redirections. Locks are
-//!    taken in the order: one of `orders`, that of the prefixes, those within names.
+//! 1. A worker's number for a name is that of the connections in its
+//! [`LocalSubscriptions`](super::LocalSubscriptions), except for those on their way there.
+//! 2. A message carries the stamp of each audience that it is counted for. A subscription has the stamp of the
+//! first audience that counts it: it gets the messages with that stamp or a later one.
+//! 3. Mail is posted inside the passage, where the audiences are read. An unsubscription changes the audience
+//! and then waits until all publishers inside have left: then all mail that it is counted for has arrived.
+//! 4. No message or invalidation is sent while a connection changes its worker: the passage is closed. That
+//! holds for every connection: others may redirect to it.
+//! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have
+//! redirections. Locks are acquired in this order: one of `orders`, that of the prefixes, those within names.
 //!
-//! Cost: who publishes waits for nobody, and writes to a cache line of its own thread; a client's `PUBLISH` also takes one
-//! lock in [`ORDER_COUNT`], so that all see the messages of a channel in one order. Events of a key are in order by
-//! the latch of its slot.
+//! Cost: a publisher never waits, and writes to a cache line of its own worker. A client's `PUBLISH` also
+//! acquires one lock of [`ORDER_COUNT`], so that all subscribers get the messages of a channel in one order.
+//! The latch of a key's slot orders its events.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -31,13 +33,13 @@ use super::names::{Audience, Channels, Listened, Patterns};
 use crate::mail::{Mail, Workers};
 use crate::registry::Registry;
 
-/// Locks for the order of messages, over which the channels are spread.
+/// Locks for the order of messages, to which channels are assigned by hash.
 const ORDER_COUNT: usize = 64;
 
-/// Bytes that may be on their way to a thread before publishers have to wait.
+/// Bytes that may be on their way to a worker before publishers have to wait.
 const BACKLOG_SIZE_MAX: u64 = 1 << 20;
 
-/// What all threads share about listening.
+/// The state of publishing and invalidation shared by all workers.
 pub struct Hub {
     workers: &'static Workers,
     hasher: RandomState,
@@ -47,46 +49,47 @@ pub struct Hub {
     caching: Mutex<Caching>,
     /// Number of prefixes.
     prefix_count: AtomicU32,
-    /// Counts changes of audiences.
+    /// Counts changes of audiences; the source of stamps.
     changes: AtomicU64,
-    /// Those who publish are inside.
+    /// Counts the publishers that may be reading audiences.
     passage: Passage,
     /// Held while a client's message is published.
     orders: Box<[Mutex<()>]>,
-    /// The connections, once they can be found.
+    /// The registry of connections, once it is set.
     clients: OnceLock<&'static Registry>,
     backlogs: Box<[Padded<Backlog>]>,
-    /// One more than the highest number of a thread that was ever sent anything: sums go no further.
+    /// One more than the highest index of a worker that was ever sent anything: the bound of sums.
     seen_backlogs: AtomicUsize,
     senders: Box<[Padded<Sender>]>,
-    /// Threads with too much on its way to them.
+    /// Number of congested workers.
     congested_count: AtomicU32,
 }
 
-/// Whom changes are told beside the readers of a key.
+/// Receivers of changes besides the readers of a key.
 #[derive(Default)]
 pub(super) struct Caching {
-    /// Those who are told of all changes, by prefix.
+    /// The audiences of broadcast mode, by prefix.
     pub prefixes: HashMap<Arc<[u8]>, Audience>,
-    /// Where the invalidations of connections go that redirect them, by their numbers.
+    /// The targets of connections that redirect their invalidations, by client id.
     pub redirections: BTreeMap<u64, Redirection>,
 }
 
-/// What is on its way to a thread.
+/// The bytes that are on their way to a worker.
 #[derive(Default)]
 struct Backlog {
     size: AtomicU64,
     is_congested: AtomicBool,
 }
 
-/// What a thread has sent of late; written by that thread only.
+/// The recent sends of a worker; written by that worker only.
 #[derive(Default)]
 struct Sender {
-    /// One more than the number of a congested thread that it has sent to since it was last asked; 0: none.
+    /// One more than the index of a congested worker that it has sent to since the last call of `take_overrun`;
+    /// 0: none.
     overran: AtomicU32,
 }
 
-/// A set of threads.
+/// A set of workers.
 #[derive(Default)]
 struct ThreadSet([u64; THREAD_COUNT_MAX.div_ceil(64)]);
 
@@ -107,7 +110,7 @@ fn lock<T>(names: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
-    /// A hub where nobody listens.
+    /// Returns a hub without subscriptions.
     #[must_use]
     pub fn new(workers: &'static Workers) -> Self {
         assert!(THREAD_COUNT_MAX <= 1 + u8::MAX as usize, "a thread's number is a byte here");
@@ -134,7 +137,7 @@ impl Hub {
         lock(&self.caching)
     }
 
-    /// Invalidations of a connection go there from now on, or not elsewhere any more.
+    /// Sets the redirection of a connection's invalidations; `None` ends it.
     pub fn set_redirection(&self, client: u64, redirection: Option<Redirection>) {
         let redirections = &mut self.lock_caching().redirections;
         match redirection {
@@ -143,7 +146,7 @@ impl Hub {
         };
     }
 
-    /// From now on connections can be found by their number.
+    /// Sets the registry, by which connections are found by client id.
     pub fn introduce(&self, clients: &'static Registry) {
         let _ = self.clients.set(clients);
     }
@@ -156,7 +159,8 @@ impl Hub {
         self.workers
     }
 
-    /// Changes the audience of a name; prefixes excepted. Returns the name as all share it, and the audience's stamp.
+    /// Changes the audience of a name of any kind but prefixes. Returns the shared name, and the audience's
+    /// stamp.
     fn change(
         &self,
         kind: SubscriptionKind,
@@ -166,7 +170,7 @@ impl Hub {
         let mut stamp = 0;
         let mut stamped = |audience: &mut Audience| {
             change(audience);
-            // Under the lock of whoever changes the name, so that a name's stamps grow.
+            // Under the lock of the changing thread, so that a name's stamps grow.
             stamp = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
             audience.stamp = stamp;
         };
@@ -179,23 +183,24 @@ impl Hub {
         (shared, stamp)
     }
 
-    /// A connection of a thread begins to listen. Returns the name as all share it, and the stamp from which on messages are
-    /// for the connection.
+    /// Counts a subscription of a connection of a worker. Returns the shared name, and the stamp from which on
+    /// the connection gets messages.
     pub fn begin(&self, kind: SubscriptionKind, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {
         self.change(kind, name, |audience| audience.add(thread))
     }
 
-    /// A connection of a thread ends to listen.
+    /// Ends a subscription of a connection of a worker.
     pub fn end(&self, kind: SubscriptionKind, name: &[u8], thread: usize) {
         self.change(kind, name, |audience| audience.remove(thread));
     }
 
-    /// Waits until all mail is posted that was counted for those who have ended to listen.
+    /// Waits until all mail is posted that was counted for ended subscriptions.
     pub fn await_publishers(&self) {
         self.passage.await_inside();
     }
 
-    /// A connection of a thread begins to be told of all changes under a prefix; `meanwhile` runs while nobody tells.
+    /// Adds a connection of a worker in broadcast mode to a prefix; `meanwhile` runs while no broadcast is
+    /// posted.
     pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
         let prefixes = &mut self.lock_caching().prefixes;
         let known = prefixes.get_key_value(prefix).map(|(shared, _)| Arc::clone(shared));
@@ -206,7 +211,7 @@ impl Hub {
         shared
     }
 
-    /// It is to be told no more; `meanwhile` runs while nobody tells.
+    /// Removes a connection in broadcast mode from a prefix; `meanwhile` runs while no broadcast is posted.
     pub fn end_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) {
         let prefixes = &mut self.lock_caching().prefixes;
         let Some(audience) = prefixes.get_mut(prefix) else {
@@ -220,8 +225,9 @@ impl Hub {
         meanwhile();
     }
 
-    /// A connection changes its thread with all that it listens to; `meanwhile` runs while nobody publishes: there it is to
-    /// leave the old thread for the new one, with the stamp from which on messages come to it there.
+    /// Moves a connection to another worker with all its subscriptions; `meanwhile` runs while nothing is
+    /// published. It is to send the connection to the new worker, with the stamp from which on messages go to
+    /// it there.
     pub fn change_thread(
         &self,
         names: &[(SubscriptionKind, Arc<[u8]>)],
@@ -230,7 +236,7 @@ impl Hub {
         meanwhile: impl FnOnce(u64),
     ) {
         let prefixes = &mut self.lock_caching().prefixes;
-        // Under the lock of the prefixes, nobody else closes it.
+        // The lock of the prefixes ensures that no other thread closes it.
         let _closed = self.passage.close();
         let since = self.changes.load(Ordering::SeqCst) + 1;
         for (kind, name) in names {
@@ -247,14 +253,14 @@ impl Hub {
         meanwhile(since);
     }
 
-    /// Sends a client's message from its thread to all who listen, one mail a thread. Returns how many they are. All who
-    /// listen get the messages of a channel in the same order.
+    /// Sends a client's message from its worker to all subscribers, one mail for each worker. Returns the
+    /// number of subscribers. All subscribers get the messages of a channel in the same order.
     pub fn publish(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
         let _order = lock(&self.orders[self.hasher.hash_one(channel) as usize % ORDER_COUNT]);
         self.post(sender, kind, channel, text)
     }
 
-    /// The same without waiting for anybody: under the latch that gives events of a key their order.
+    /// Publishes without waiting or ordering: called under the latch that orders the events of a key.
     pub fn post(&self, sender: usize, kind: SubscriptionKind, channel: &[u8], text: &[u8]) -> u64 {
         let _inside = self.passage.enter(sender);
         let channels =
@@ -286,13 +292,14 @@ impl Hub {
         count
     }
 
-    /// Until this is dropped no connection that caches or listens changes its thread. Not for a thread that publishes just now.
+    /// Until the result is dropped, no connection with tracking or subscriptions changes its worker. Must not
+    /// be called by a worker that is publishing.
     pub(super) fn keep_connections(&self, sender: usize) -> Inside<'_> {
         self.passage.enter(sender)
     }
 
-    /// So much is about to be on its way to a thread. If that is too much, it is noted for the sender, if there is one
-    /// who can wait.
+    /// Counts bytes about to be sent to a worker. If that worker becomes congested, this is recorded for the
+    /// sender, if there is one that can wait.
     pub fn expect(&self, sender: Option<usize>, thread: usize, size: u64) {
         if thread >= self.seen_backlogs.load(Ordering::Relaxed) {
             self.seen_backlogs.fetch_max(thread + 1, Ordering::Relaxed);
@@ -309,13 +316,13 @@ impl Hub {
         }
     }
 
-    /// Whether a thread has sent something to a congested one since [`Self::take_overrun`].
+    /// Whether a worker has sent to a congested one since [`Self::take_overrun`].
     #[inline]
     pub fn has_overrun(&self, sender: usize) -> bool {
         self.senders[sender].0.overran.load(Ordering::Relaxed) != 0
     }
 
-    /// A congested thread that this one has sent to since the last call. To be called by that thread.
+    /// Returns a congested worker that this one has sent to since the last call. To be called by that worker.
     pub fn take_overrun(&self, sender: usize) -> Option<usize> {
         let overran = &self.senders[sender].0.overran;
         let thread = (overran.load(Ordering::Relaxed) as usize).checked_sub(1)?;
@@ -323,13 +330,13 @@ impl Hub {
         Some(thread)
     }
 
-    /// Whether more than it should have before it is on its way to a thread.
+    /// Whether a worker is congested: more than its limit is on its way to it.
     #[must_use]
     pub fn is_thread_congested(&self, thread: usize) -> bool {
         self.backlogs[thread].0.is_congested.load(Ordering::SeqCst)
     }
 
-    /// Whether a message to a channel would go to a congested thread.
+    /// Whether a message to a channel would go to a congested worker.
     #[must_use]
     pub fn is_audience_congested(&self, kind: SubscriptionKind, channel: &[u8]) -> bool {
         let is_congested =
@@ -345,31 +352,31 @@ impl Hub {
         found
     }
 
-    /// So much has been delivered by a thread.
+    /// Counts bytes as delivered by a worker.
     pub fn delivered(&self, thread: usize, size: u64) {
         let backlog = &self.backlogs[thread].0;
         let left = backlog.size.fetch_sub(size, Ordering::SeqCst) - size;
-        // Whoever finds it congested posts something behind, which will be delivered here in turn.
+        // A sender that finds it congested has posted mail after this, which will be delivered here in turn.
         if left <= BACKLOG_SIZE_MAX / 2 && backlog.is_congested.swap(false, Ordering::SeqCst) {
             self.congested_count.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// Bytes that are on their way to all threads.
+    /// Bytes that are on their way to all workers.
     #[must_use]
     pub fn underway_bytes(&self) -> u64 {
         let seen = &self.backlogs[..self.seen_backlogs.load(Ordering::Relaxed)];
         seen.iter().map(|backlog| backlog.0.size.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether any thread has been sent more than it should have before it: who would send more to it must wait.
+    /// Whether any worker is congested: senders of more must wait.
     #[must_use]
     #[inline]
     pub fn is_congested(&self) -> bool {
         self.congested_count.load(Ordering::Relaxed) > 0
     }
 
-    /// Number of names of a kind that somebody listens to.
+    /// Number of names of a kind with subscribers.
     #[must_use]
     #[inline]
     pub fn name_count(&self, kind: SubscriptionKind) -> usize {
@@ -381,7 +388,7 @@ impl Hub {
         }
     }
 
-    /// The names of a kind that somebody listens to.
+    /// The names of a kind with subscribers.
     #[must_use]
     pub fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>> {
         match kind {
@@ -392,7 +399,7 @@ impl Hub {
         }
     }
 
-    /// Number of connections that listen to a name.
+    /// Number of connections subscribed to a name.
     #[must_use]
     pub fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64 {
         let count = match kind {
@@ -478,7 +485,7 @@ mod tests {
         hub.post(0, SubscriptionKind::Channel, b"c", b"");
         assert_eq!(posted(1), [first, second]);
         assert!(first < second);
-        // What is published later goes to the new thread, and bears a stamp from which on it is for who came there.
+        // Later messages go to the new worker, with a stamp from which on they are for the moved connection.
         let mut since = 0;
         hub.change_thread(&[(SubscriptionKind::Channel, name)], 1, 2, |stamp| since = stamp);
         assert_eq!(hub.publish(0, SubscriptionKind::Channel, b"c", b""), 2);
@@ -523,7 +530,7 @@ mod tests {
         std::thread::scope(|scope| {
             hub.change_thread(&[], 1, 2, |_| {
                 scope.spawn(|| hub.stale(0, b"key", &[7].into(), 9));
-                // It waits for the end of this, or has sent it to where the connection is no more.
+                // It waits for the end of the move, or has sent the message to the old worker.
                 while hub.passage.step_count(0) == 0 && unread(1) == 0 {
                     std::thread::yield_now();
                 }

@@ -1,8 +1,8 @@
-//! Client-side caching: telling connections what they may not keep any more.
+//! Client-side caching: invalidations for connections whose cached keys have changed.
 //!
-//! A change tells the readers of its key under the slot's latch ([`Hub::stale`]), so whoever reads the key afterwards reads
-//! the new value, and the answer to an older read is in its connection's output already. Those who are told of all changes
-//! get those of a turn together, before its replies leave ([`Hub::broadcast`]).
+//! A change invalidates its key for the readers under the slot's latch ([`Hub::stale`]). So a later read
+//! returns the new value, and the reply to an earlier read is in its connection's output already. Connections
+//! in broadcast mode get the changes of a turn together, before its replies are sent ([`Hub::broadcast`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use super::hub::{Caching, Hub};
 use crate::connection::Token;
 use crate::mail::Mail;
 
-/// Bytes that one on its way is counted with besides its keys.
+/// The fixed size that an invalidation on its way counts, in bytes.
 const OVERHEAD: usize = 256;
 
-/// Keys that are not valid any more, on their way to one connection.
+/// Changed keys, on their way to one connection.
 pub struct Invalidation {
-    /// Where it was.
+    /// The last known token of the connection.
     pub to: Token,
-    /// Who it is.
+    /// The client id of the connection.
     pub client: u64,
-    /// An array of the keys; `None`: all there are.
+    /// The keys as an array; `None`: all keys.
     pub keys: Option<Arc<[u8]>>,
-    /// Somebody else has read them, and redirects them there.
+    /// Whether another connection has read them and redirects its invalidations here.
     pub is_redirected: bool,
-    /// It changed them itself.
+    /// Whether the connection changed the keys itself.
     pub is_own_change: bool,
 }
 
-/// Keys with a prefix that changed in one turn of a thread.
+/// Keys with a prefix that changed in one turn of a worker.
 pub struct Broadcast {
-    /// What all begin with.
+    /// The common prefix.
     pub prefix: Arc<[u8]>,
-    /// The keys, each with the client who changed it last.
+    /// The keys, each with the client that changed it last.
     changed: Vec<(Arc<[u8]>, u64)>,
-    /// All of them as an array.
+    /// All keys as an array.
     keys: Vec<u8>,
 }
 
 impl Invalidation {
-    /// Bytes that it counts as while it is on its way.
+    /// The bytes that it counts while it is on its way.
     pub fn size(&self) -> u64 {
         (self.keys.as_ref().map_or(0, |keys| keys.len()) + OVERHEAD) as u64
     }
 
-    /// Writes it to the connection it is for.
+    /// Writes it to the output of its connection.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if self.is_redirected {
             write(session, out, self.keys.as_deref(), true);
@@ -60,12 +60,12 @@ impl Invalidation {
 }
 
 impl Broadcast {
-    /// Bytes that it counts as while it is on its way.
+    /// The bytes that it counts while it is on its way.
     pub fn size(&self) -> u64 {
         (self.keys.len() + OVERHEAD) as u64
     }
 
-    /// Writes it to a connection that listens to the prefix.
+    /// Writes it to the output of a connection with this prefix.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if !session.flags.contains(SessionFlags::TRACKING_NOLOOP) {
             return give(hub, session, out, Some(&self.keys));
@@ -76,18 +76,19 @@ impl Broadcast {
         }
     }
 
-    /// The keys that others than this connection have changed.
+    /// The keys that other connections have changed.
     fn of_others(&self, client: u64) -> Vec<&[u8]> {
         self.changed.iter().filter(|(_, by)| *by != client).map(|(key, _)| &key[..]).collect()
     }
 }
 
-/// Tells a connection that everything it keeps is not valid any more.
+/// Invalidates all cached keys of a connection.
 pub fn give_all(hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
     give(hub, session, out, None);
 }
 
-/// Tells a connection that caches, or that whom it redirects to is gone. If that is there, it was told by who made the change.
+/// Writes an invalidation to a tracking connection, or the notice that its redirection target is gone. An
+/// existing target was notified by the worker that made the change.
 fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>) {
     let Some(tracking) = &session.tracking else { return };
     let redirect = tracking.redirect;
@@ -104,8 +105,8 @@ fn give(hub: &Hub, session: &mut Session, out: &mut Vec<u8>, keys: Option<&[u8]>
     }
 }
 
-/// Writes keys to a connection: in RESP3 a push. RESP2 has nothing of the kind but messages, for those who listen and
-/// whom others redirect to.
+/// Writes keys to a connection: in RESP3 as a push. RESP2 has only messages for this, for subscribed
+/// connections that are the target of a redirection.
 fn write(session: &Session, out: &mut Vec<u8>, keys: Option<&[u8]>, is_redirected: bool) {
     let mut out = ReplyBuffer::new(out, session.protocol);
     if session.protocol == Protocol::Resp3 {
@@ -133,14 +134,14 @@ fn array_of(keys: &[&[u8]]) -> Vec<u8> {
 }
 
 impl Hub {
-    /// Tells those who have read a key that it is not valid any more. Called under the latch of its slot.
+    /// Invalidates a key for its readers. Called under the latch of its slot.
     pub fn stale(&self, sender: usize, key: &[u8], readers: &BTreeSet<u64>, by: u64) {
         let Some(clients) = self.clients() else { return };
         let keys: Arc<[u8]> = array_of(&[key]).into();
-        // Mail for where a connection was would reach it behind replies that its new thread gives meanwhile.
+        // Mail to a connection's old worker would arrive after replies that its new worker sends meanwhile.
         let _kept = self.keep_connections(sender);
         for client in readers {
-            // Those that are gone, or do not want it any more, are found out here.
+            // Readers that are gone, or have ended tracking, are filtered here.
             let Some(record) = clients.find(*client) else { continue };
             let flags = record.session_flags();
             let is_own = flags.contains(SessionFlags::TRACKING_NOLOOP) && *client == by;
@@ -173,7 +174,7 @@ impl Hub {
             self.expect(sender, to.thread(), size);
             let mail = Mail::Invalidated(Box::new(invalidation));
             let Err(Mail::Invalidated(returned)) = self.workers().try_post(to.thread(), mail) else { return };
-            // That thread has ended. Before, the connection left it, or was closed.
+            // That worker has ended. Before, the connection moved from it, or was closed.
             self.delivered(to.thread(), size);
             let record = self.clients().and_then(|clients| clients.find(returned.client));
             let Some(place) = record.map(|record| record.place()).filter(|place| *place != to) else {
@@ -183,16 +184,17 @@ impl Hub {
         }
     }
 
-    /// Sends keys, or that all have changed, to the connection that another one redirects to, which keeps its thread meanwhile.
+    /// Sends changed keys, or an invalidation of all, to a connection's redirection target, which keeps its
+    /// worker meanwhile.
     fn redirect(&self, _caching: &Caching, target: u64, keys: Option<Arc<[u8]>>) {
-        // One that is gone is missed where those are who redirect to it.
+        // A missing target is detected where its redirecting connections are.
         let Some(record) = self.clients().and_then(|clients| clients.find(target)) else { return };
         let to = record.place();
         let (is_redirected, is_own_change) = (true, false);
         self.send_invalidation(None, Invalidation { to, client: target, keys, is_redirected, is_own_change });
     }
 
-    /// Sends one after the connection that was not where it was thought to be; drops it if that is gone.
+    /// Sends an invalidation after a connection that has moved; drops it if the connection is gone.
     pub fn forward(&self, mut invalidation: Invalidation) {
         let record = self.clients().and_then(|clients| clients.find(invalidation.client));
         if let Some(record) = record {
@@ -201,9 +203,9 @@ impl Hub {
         }
     }
 
-    /// Tells all connections that cache that nothing is valid any more.
+    /// Invalidates all keys for all tracking connections.
     pub fn invalidate_all(&self) {
-        // A connection on its way from one thread to another is posted under this lock, too: it can't miss it.
+        // A connection that moves between workers is posted under this lock, too, so it can't miss the mail.
         let caching = self.lock_caching();
         for thread in self.workers().occupied() {
             self.workers().post(thread, Mail::InvalidatedAll);
@@ -214,9 +216,9 @@ impl Hub {
             .for_each(|redirection| self.redirect(&caching, redirection.target, None));
     }
 
-    /// Tells those who are told of all changes what has changed in a turn.
+    /// Sends the changes of a turn to the connections in broadcast mode.
     pub fn broadcast(&self, changed: &mut Vec<ChangedKey>) {
-        // Whoever changed a key last counts.
+        // The last change of a key counts.
         let keys: BTreeMap<Arc<[u8]>, u64> =
             changed.drain(..).map(|changed| (Arc::from(changed.key), changed.by)).collect();
         let caching = self.lock_caching();
@@ -241,7 +243,8 @@ impl Hub {
         }
     }
 
-    /// The same for those who redirect to others: these are told by the thread that made the changes, before its replies leave.
+    /// Sends a broadcast to redirection targets: by the worker that made the changes, before its replies are
+    /// sent.
     fn redirect_broadcast(&self, caching: &Caching, broadcast: &Broadcast) {
         let mut all = None;
         for (client, redirection) in &caching.redirections {
@@ -261,7 +264,7 @@ impl Hub {
         }
     }
 
-    /// Whether a thread that is told of all changes under some prefix has too much on its way to it.
+    /// Whether a worker with connections in broadcast mode is congested.
     pub fn are_prefixes_congested(&self) -> bool {
         let caching = self.lock_caching();
         let targets = caching.redirections.values().filter(|redirection| !redirection.prefixes.is_empty());
@@ -272,7 +275,7 @@ impl Hub {
         listeners.chain(targets).any(|thread| self.is_thread_congested(thread))
     }
 
-    /// Number of prefixes that somebody is told the changes of.
+    /// Whether any connection is in broadcast mode.
     pub fn wants_every_change(&self) -> bool {
         self.name_count(SubscriptionKind::Prefix) > 0
     }
@@ -308,7 +311,7 @@ mod tests {
         let [Mail::Broadcast(broadcast)] = &mail[..] else { panic!("one mail") };
         assert_eq!(broadcast.keys, b"*2\r\n$2\r\naa\r\n$2\r\nab\r\n");
         assert_eq!(hub.workers().handle(2).mailbox().unread_count(), 1);
-        // NOLOOP: the other one's last change counts.
+        // NOLOOP: the other client's last change counts.
         let (mut session, mut out) = (session(Protocol::Resp3), Vec::new());
         session.flags.insert(SessionFlags::TRACKING_NOLOOP);
         broadcast.give(&hub, &mut session, &mut out);

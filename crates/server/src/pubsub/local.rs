@@ -1,11 +1,13 @@
-//! What a thread hears: its mail, numbered in the order of arrival, and which of its connections listen to what.
+//! The subscriptions of a worker: its mail, numbered in the order of arrival, and for each name its subscribed
+//! connections.
 //!
-//! Touched by its own thread only: by the thread itself between commands, and by handlers through the host.
+//! Touched by its own worker only: by the worker itself between commands, and by handlers through the host.
 //! Invariants:
 //! 1. Mail is handled in the order of its numbers.
-//! 2. A connection gets a message if it was counted for it: the message's stamp of the name is the one from which on the
-//!    connection listens, or a later one. For prefixes the number of the mail counts, in place of stamps.
-//! 3. A connection may be given what is in the mail ahead of the others; `delivered_seq` in its session is the last number so given.
+//! 2. A connection gets a message if it was counted for it: the stamp of the message for the name is that of
+//! the subscription, or a later one. For prefixes the number of the mail is used instead of stamps.
+//! 3. A connection may get messages from the mail ahead of the others; `delivered_seq` in its session is the
+//! number of the last mail so delivered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,7 +24,7 @@ use super::message::{Form, Message};
 use crate::connection::{Connection, Token};
 use crate::mail::{Mail, WorkerHandle};
 
-/// A thread's share in listening.
+/// The local subscriptions of a worker.
 pub struct LocalSubscriptions {
     thread: usize,
     hub: &'static Hub,
@@ -31,7 +33,7 @@ pub struct LocalSubscriptions {
     listeners: RefCell<Listeners>,
     /// The connection whose requests are being executed.
     current_client: Cell<Token>,
-    /// What a connection that ended to listen in the middle of a transaction is still to be given.
+    /// Messages for a connection that unsubscribed within a transaction, to be sent after it.
     late: RefCell<Vec<u8>>,
 }
 
@@ -39,18 +41,18 @@ pub struct LocalSubscriptions {
 #[derive(Default)]
 struct Inbox {
     letters: VecDeque<(u64, Mail)>,
-    /// Number of the last one.
+    /// Number of the last mail.
     last: u64,
     scratch: Vec<Mail>,
 }
 
-/// The connections that listen to a name, with the stamp from which on they do; for a prefix, with the number of the
-/// last mail from before.
+/// The connections subscribed to a name, each with the stamp from which on it is; for a prefix, with the number
+/// of the last mail before the subscription.
 #[derive(Default)]
 enum Audience {
     #[default]
     Nobody,
-    /// As it is with most names, if they are very many.
+    /// The common case where names are very many.
     One(Token, u64),
     Several(HashMap<Token, u64>),
 }
@@ -102,7 +104,7 @@ impl Audience {
     }
 }
 
-/// Who listens to each name, by kind.
+/// The subscribed connections of each name, by kind.
 #[derive(Default)]
 struct Listeners {
     names: [HashMap<Arc<[u8]>, Audience>; SUBSCRIPTION_KINDS.len()],
@@ -128,7 +130,7 @@ impl Listeners {
 }
 
 impl LocalSubscriptions {
-    /// The subscriptions of a thread, in its handle.
+    /// Returns the local subscriptions of a worker with this handle.
     #[must_use]
     pub fn new(thread: usize, hub: &'static Hub, handle: &'static WorkerHandle) -> Self {
         Self {
@@ -142,13 +144,13 @@ impl LocalSubscriptions {
         }
     }
 
-    /// From here on it is this connection's requests that are executed.
+    /// Sets the connection whose requests are executed from now on.
     #[inline]
     pub fn set_current_client(&self, token: Token) {
         self.current_client.set(token);
     }
 
-    /// Fetches what mail there is.
+    /// Fetches all mail that has arrived.
     pub fn fetch(&self) {
         if self.handle.mailbox().unread_count() == 0 {
             return;
@@ -161,7 +163,7 @@ impl LocalSubscriptions {
         }
     }
 
-    /// Takes the oldest of the mail that was fetched.
+    /// Takes the oldest fetched mail.
     pub fn next(&self) -> Option<(u64, Mail)> {
         self.inbox.borrow_mut().letters.pop_front()
     }
@@ -173,7 +175,7 @@ impl LocalSubscriptions {
         self.handle.mailbox().unread_count() > 0 || !self.inbox.borrow().letters.is_empty()
     }
 
-    /// The current_client begins to listen to a name.
+    /// Subscribes the current client to a name.
     pub fn begin(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
         let (shared, since) = if kind == SubscriptionKind::Prefix {
             let shared = self.hub.begin_prefix(name, self.thread, || self.fetch());
@@ -185,7 +187,7 @@ impl LocalSubscriptions {
         session.note_listening(kind, shared);
     }
 
-    /// The current_client stops listening to a name; what was published before goes to `out`.
+    /// Unsubscribes the current client from a name; messages published before go to `out`.
     pub fn end(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>) {
         if kind == SubscriptionKind::Prefix {
             self.hub.end_prefix(name, self.thread, || self.fetch());
@@ -198,7 +200,7 @@ impl LocalSubscriptions {
         session.note_deaf(kind, name);
     }
 
-    /// Gives the current_client what has come for it: to `out`, or within a transaction when that is over.
+    /// Delivers the mail for the current client: to `out`, or within a transaction after its end.
     pub fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>) {
         let token = self.current_client.get();
         self.fetch();
@@ -211,7 +213,7 @@ impl LocalSubscriptions {
         }
     }
 
-    /// Gives the current_client what has come for it, after a command that it ran.
+    /// Delivers the mail for the current client, after a command that it ran.
     pub fn deliver_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
         if self.has_mail() {
             self.fetch();
@@ -219,12 +221,12 @@ impl LocalSubscriptions {
         }
     }
 
-    /// Gives the current_client what it was to be given in the middle of a transaction that is over now.
+    /// Delivers messages that were held back during a transaction, which is now over.
     pub fn deliver_after_transaction(&self, out: &mut Vec<u8>) {
         out.append(&mut self.late.borrow_mut());
     }
 
-    /// Writes what the mail that was fetched has for a connection, and notes that it has it.
+    /// Writes the fetched mail for a connection, and marks it as delivered.
     fn hear(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
         let delivered_seq = session.delivered_seq;
         let inbox = &mut *self.inbox.borrow_mut();
@@ -270,7 +272,8 @@ impl LocalSubscriptions {
         listeners.filter(|(_, since)| *since < number).map(|(token, _)| token).collect()
     }
 
-    /// The connection that an invalidation is for is here, or is not any more: then it is sent after it.
+    /// Returns an invalidation whose connection is no longer here, to be sent after it; marks it as delivered
+    /// otherwise.
     pub fn invalidation_came(&self, invalidation: Invalidation, is_here: bool) -> Option<Invalidation> {
         self.hub.delivered(self.thread, invalidation.size());
         if is_here {
@@ -280,7 +283,7 @@ impl LocalSubscriptions {
         None
     }
 
-    /// Calls `give` for each connection that a message is for, with what it gets.
+    /// Calls `give` for each connection that a message is for, with the form that it gets.
     pub fn deliver(&self, message: &Message, mut give: impl FnMut(Token, Form<'_>)) {
         self.for_each_name(message, |listeners, stamp, form| {
             for (token, since) in listeners.iter() {
@@ -292,7 +295,8 @@ impl LocalSubscriptions {
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `see` with the listeners of each name that a message is for, and the stamp of the audience that it is for.
+    /// Calls `see` with the local subscribers of each name that a message is for, and the stamp of its
+    /// audience.
     fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, u64, Form<'_>)) {
         let all = self.listeners.borrow();
         let heading = &message.heading;
@@ -307,7 +311,7 @@ impl LocalSubscriptions {
         }
     }
 
-    /// A connection is gone: nobody counts on it any more.
+    /// Removes the subscriptions of a connection that is gone.
     pub fn remove(&self, token: Token, subscriptions: &Subscriptions) {
         let mut listeners = self.listeners.borrow_mut();
         for kind in SUBSCRIPTION_KINDS {
@@ -322,8 +326,9 @@ impl LocalSubscriptions {
         }
     }
 
-    /// A connection leaves for another thread. It is given what was published until now; `leave` posts it there, and runs
-    /// while nobody publishes: what is published later comes behind it. What others redirect to it comes to any connection.
+    /// Hands a connection over to another worker. It gets the messages published until now. `leave` posts it to
+    /// the new worker, and runs while nothing is published: later messages follow it. Redirected invalidations
+    /// reach a connection anywhere.
     pub fn let_go(&self, mut connection: Box<Connection>, to: usize, leave: impl FnOnce(Box<Connection>)) {
         let (session, token) = (&connection.session, connection.token);
         let names: Vec<(SubscriptionKind, Arc<[u8]>)> = SUBSCRIPTION_KINDS
@@ -341,9 +346,9 @@ impl LocalSubscriptions {
         names.iter().for_each(|(kind, name)| listeners.remove(*kind, name, token));
     }
 
-    /// A connection has come from another thread, by the mail with this number.
+    /// Registers a connection that has arrived from another worker by the mail with this number.
     pub fn welcome(&self, token: Token, session: &mut Session, since: u64, number: u64) {
-        // What came before was for others, or went to its old thread.
+        // Earlier mail was for other connections, or went to its old worker.
         session.delivered_seq = number;
         let Some(subscriptions) = &mut session.subscriptions else { return };
         let mut listeners = self.listeners.borrow_mut();

@@ -1,7 +1,7 @@
-//! A published message: one buffer with all that its receivers are sent, made by the publisher once.
+//! A published message: one buffer with the bytes for all its receivers, made once by the publisher.
 //!
-//! RESP2 and RESP3 differ in the first byte only, and those who listen by a pattern get another head before the same
-//! tail. So receivers copy two slices, whatever they are.
+//! RESP2 and RESP3 differ in the first byte only, and subscribers of a pattern get another head before the same
+//! tail. So each receiver copies two slices.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use commands::subscriptions::SubscriptionKind;
 use wire::reply::{Protocol, ReplyBuffer};
 
-/// Bytes that a message on its way is counted with besides its text.
+/// The fixed size that a message on its way counts besides its text, in bytes.
 const OVERHEAD: usize = 256;
 
-/// A published message on its way to the threads.
+/// A published message on its way to the workers.
 pub struct Message {
-    /// Whom it is for.
+    /// The audiences that it is for.
     pub heading: Heading,
-    /// The head for those who listen to the channel, without its first byte, and the tail.
+    /// The head for subscribers of the channel, without its first byte, and the tail.
     frame: Vec<u8>,
-    /// Where the tail begins: channel and text as bulk strings.
+    /// The offset of the tail: channel and text as bulk strings.
     tail_at: usize,
     channel: Range<usize>,
 }
 
-/// Whom a message is for.
+/// The audiences that a message is for.
 pub struct Heading {
-    /// What it was published to.
+    /// The kind of its channel.
     pub kind: SubscriptionKind,
     /// The stamp of the channel's audience; 0 if it has none.
     pub stamp: u64,
@@ -34,7 +34,7 @@ pub struct Heading {
 }
 
 impl Message {
-    /// A message to a channel.
+    /// Returns a message to a channel.
     #[must_use]
     pub fn new(heading: Heading, channel: &[u8], text: &[u8]) -> Self {
         let mut frame = Vec::with_capacity(channel.len() + text.len() + 64);
@@ -58,19 +58,19 @@ impl Message {
         &self.frame[self.channel.clone()]
     }
 
-    /// Bytes that it counts as while it is on its way.
+    /// The bytes that it counts while it is on its way.
     #[must_use]
     pub fn size(&self) -> u64 {
         (self.frame.len() + OVERHEAD) as u64
     }
 
-    /// What those get who listen to its channel.
+    /// The form for subscribers of its channel.
     #[must_use]
     pub fn to_channel(&self) -> Form<'_> {
         Form { head: &self.frame[..self.tail_at], tail: &self.frame[self.tail_at..] }
     }
 
-    /// What those get who listen by a pattern; `head` is room for their head.
+    /// The form for subscribers of a pattern; `head` is the buffer for their head.
     #[must_use]
     pub fn to_pattern<'a>(&'a self, pattern: &[u8], head: &'a mut Vec<u8>) -> Form<'a> {
         head.clear();
@@ -80,7 +80,7 @@ impl Message {
     }
 }
 
-/// A message as one kind of its receivers gets it.
+/// A message in the form for one kind of receiver.
 #[derive(Clone, Copy)]
 pub struct Form<'a> {
     head: &'a [u8],

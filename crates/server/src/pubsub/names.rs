@@ -1,9 +1,9 @@
-//! The names of a kind, with those who listen to each: read without a lock, changed under one.
+//! The names of a kind with their audiences: read without a lock, changed under one.
 //!
-//! What is read is never changed, but replaced. A reader may therefore see what was there a moment ago; the stamp of an
-//! audience tells which it was.
+//! Published data is never changed, but replaced. A reader may therefore see an earlier version; the stamp of
+//! an audience identifies it.
 //! Invariants:
-//! 1. A name is there exactly as long as somebody listens to it.
+//! 1. A name is in its table exactly as long as it has subscribers.
 //! 2. Stamps of a name grow with each change of its audience.
 
 use std::hash::BuildHasher;
@@ -13,38 +13,38 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::{HashMap, Mutex, MutexGuard, RandomState};
 
-/// Buckets of the smallest table, and names a bucket from which on it grows.
+/// Buckets of the smallest table, and names per bucket from which on it grows.
 const BUCKET_COUNT_MIN: usize = 64;
 const NAMES_A_BUCKET_MAX: usize = 1;
 
-/// Patterns in a block: a change copies one.
+/// Patterns in a block, which a change copies.
 const BLOCK_LEN: usize = 8;
 
 /// Blocks of the smallest table.
 const BLOCK_COUNT_MIN: usize = 8;
 
-/// The threads that listen to a name, each with its number of connections.
+/// The workers with subscribers of a name, each with its number of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Audience {
-    /// When it became what it is, by the hub's count of changes.
+    /// The hub's count of changes when this version was made.
     pub stamp: u64,
-    /// One of the threads, `None`: there is none. Most names have no other, and take no memory for a list.
+    /// One of the workers; `None`: there is none. Most names have no other, and need no memory for a list.
     first: Option<(u8, u32)>,
-    /// The other threads, in no order.
+    /// The other workers, in no order.
     others: Vec<(u8, u32)>,
 }
 
 /// A name with its audience.
 #[derive(Clone)]
 pub struct Listened {
-    /// The name as all share it.
+    /// The name, shared by all users.
     pub name: Arc<[u8]>,
-    /// Those who listen to it.
+    /// The workers with its subscribers.
     pub audience: Audience,
 }
 
 impl Audience {
-    /// Whether no thread listens.
+    /// Whether no worker has subscribers.
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -58,7 +58,7 @@ impl Audience {
         self.all().map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// The numbers of the threads.
+    /// The indexes of the workers.
     pub fn threads(&self) -> impl Iterator<Item = usize> + '_ {
         self.all().map(|(thread, _)| usize::from(*thread))
     }
@@ -68,7 +68,7 @@ impl Audience {
         all.find(|(known, _)| usize::from(*known) == thread).map(|(_, count)| count)
     }
 
-    /// One more connection of a thread.
+    /// Counts one more connection of a worker.
     pub fn add(&mut self, thread: usize) {
         if let Some(count) = self.count_of(thread) {
             *count += 1;
@@ -79,7 +79,7 @@ impl Audience {
         }
     }
 
-    /// One less.
+    /// Counts one connection less.
     pub fn remove(&mut self, thread: usize) {
         let Some(count) = self.count_of(thread) else {
             panic!("thread {thread} stops listening to what it does not listen to")
@@ -92,10 +92,10 @@ impl Audience {
     }
 }
 
-/// Changes an audience, with the stamp that it has from then on; without threads it is taken for none.
+/// Changes an audience and sets its new stamp; an audience without workers is removed.
 pub type Change<'a> = &'a mut dyn FnMut(&mut Audience);
 
-/// Channels: found by their names.
+/// Channels, found by name.
 pub struct Channels {
     hasher: RandomState,
     table: ArcSwap<Table>,
@@ -126,12 +126,12 @@ impl Table {
     }
 }
 
-/// The links of a bucket.
+/// Iterates over the links of a bucket.
 fn links(bucket: &Option<Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
     std::iter::successors(bucket.as_ref(), |link| link.next.as_ref())
 }
 
-/// A bucket without a name that it has: what is behind it stays, what is before it is copied.
+/// Returns the bucket without one of its names: the links after it are shared, those before it are copied.
 fn without(bucket: Option<&Arc<Link>>, name: &Arc<[u8]>) -> Option<Arc<Link>> {
     let link = bucket?;
     if Arc::ptr_eq(&link.listened.name, name) {
@@ -163,7 +163,7 @@ impl Channels {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Shows a name's audience, if it has one.
+    /// Passes a name's audience to `see`, if it has one.
     pub fn look<T>(&self, name: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
         let table = self.table.load();
         let hash = self.hasher.hash_one(name);
@@ -173,13 +173,13 @@ impl Channels {
         Some(see(&found.listened.audience))
     }
 
-    /// Changes a name's audience. Returns the name as all share it.
+    /// Changes a name's audience. Returns the shared name.
     pub fn change(&self, name: &[u8], change: Change<'_>) -> Arc<[u8]> {
         let _changing = lock(&self.changing);
         let table = self.table.load();
         let hash = self.hasher.hash_one(name);
         let bucket = table.bucket(hash);
-        // In full: what is replaced while it is only borrowed is paid for when it is stored.
+        // A full load: replacing a pointer that is only borrowed costs more at the store.
         let before = bucket.load_full();
         let found = links(&before).find(|link| link.hash == hash && *link.listened.name == *name);
         let found = found.map(|link| link.listened.clone());
@@ -204,7 +204,7 @@ impl Channels {
         shared
     }
 
-    /// Makes the table twice as large: the names of each bucket go to two.
+    /// Doubles the table: the names of each bucket go to two.
     fn grow(&self, old: &Table) {
         let table = Table::new(2 * old.0.len());
         for (index, bucket) in old.0.iter().enumerate() {
@@ -234,7 +234,7 @@ impl Channels {
     }
 }
 
-/// Patterns: all are looked at.
+/// Patterns, in a list that is read as a whole.
 #[derive(Default)]
 pub struct Patterns {
     blocks: ArcSwap<Blocks>,
@@ -242,7 +242,7 @@ pub struct Patterns {
     count: AtomicUsize,
 }
 
-/// All patterns by their places.
+/// All patterns by index.
 struct Blocks(Box<[ArcSwapOption<Block>]>);
 
 type Block = [Option<Arc<Listened>>; BLOCK_LEN];
@@ -254,13 +254,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Twice as many, with the same patterns.
+    /// Returns twice as many blocks, with the same patterns.
     fn grown(&self) -> Self {
         let more = self.0.iter().map(|_| ArcSwapOption::empty());
         Self(self.0.iter().map(|block| ArcSwapOption::new(block.load_full())).chain(more).collect())
     }
 
-    /// Replaces the block that has a place.
+    /// Replaces the block that contains an index.
     fn put(&self, place: usize, pattern: Option<Arc<Listened>>) {
         let block = &self.0[place / BLOCK_LEN];
         let mut patterns = block.load_full().map_or_else(Block::default, |patterns| (*patterns).clone());
@@ -274,11 +274,11 @@ impl Blocks {
     }
 }
 
-/// Where patterns are, for those who change them.
+/// The indexes of the patterns, for changes.
 #[derive(Default)]
 struct Places {
     place_of: HashMap<Arc<[u8]>, usize>,
-    /// Places that are free below the highest one that was ever taken.
+    /// Free indexes below the highest one that was ever used.
     free: Vec<usize>,
 }
 
@@ -289,21 +289,21 @@ impl Patterns {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Shows each pattern.
+    /// Passes each pattern to `see`.
     pub fn for_each(&self, mut see: impl FnMut(&Listened)) {
         for block in &self.blocks.load().0 {
             block.load().iter().flat_map(|block| block.iter().flatten()).for_each(|found| see(found));
         }
     }
 
-    /// Shows a pattern's audience, if it has one.
+    /// Passes a pattern's audience to `see`, if it has one.
     pub fn look<T>(&self, pattern: &[u8], see: impl FnOnce(&Audience) -> T) -> Option<T> {
         let places = lock(&self.changing);
         let place = *places.place_of.get(pattern)?;
         self.blocks.load().at(place).map(|found| see(&found.audience))
     }
 
-    /// Changes a pattern's audience. Returns the pattern as all share it.
+    /// Changes a pattern's audience. Returns the shared pattern.
     pub fn change(&self, pattern: &[u8], change: Change<'_>) -> Arc<[u8]> {
         let mut places = lock(&self.changing);
         let blocks = self.blocks.load();
@@ -406,7 +406,7 @@ mod tests {
     fn patterns_are_all_seen_whatever_comes_and_goes() {
         let patterns = Patterns::default();
         let mut model = BTreeSet::new();
-        // Each third one goes again, out of order.
+        // Every third one is removed again, out of order.
         for number in 0..NAME_COUNT {
             patterns.change(&name(number), &mut |audience| audience.add(7));
             model.insert(name(number));

@@ -1,4 +1,4 @@
-//! Telling this thread's connections what they may not keep any more.
+//! Invalidations for this worker's connections.
 
 use commands::session::{Session, SessionFlags};
 
@@ -7,7 +7,7 @@ use crate::connection::Token;
 use crate::pubsub::{Broadcast, Invalidation, give_all};
 
 impl Thread {
-    /// Sends what has changed in this turn to those who are told of all changes, here before the replies leave.
+    /// Sends the changes of this turn to the connections in broadcast mode, here before the replies are sent.
     pub(super) fn broadcast(&mut self) {
         loop {
             let changed = &mut self.executor.view.changed_keys;
@@ -21,12 +21,13 @@ impl Thread {
         }
     }
 
-    /// Keys that a connection may not keep any more.
+    /// Delivers an invalidation to its connection.
     pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
         let (to, client) = (invalidation.to, invalidation.client);
         let connection = self.connection(to).filter(|connection| connection.session.id == client);
         let is_here = connection.is_some();
-        // By what it is served with just now: it is told after the reply, which is on its way.
+        // A change by the request that it is being served with: the invalidation follows the reply, which is on
+        // its way.
         let is_served = connection
             .filter(|_| invalidation.is_own_change)
             .and_then(|connection| connection.waiter.as_ref())
@@ -40,14 +41,14 @@ impl Thread {
         }
     }
 
-    /// Sends what was to come after the replies of connections that were just served, where those have come.
+    /// Sends the invalidations held back for connections that were being served, if their replies have arrived.
     pub(super) fn invalidate_after_replies(&mut self) {
         for invalidation in std::mem::take(&mut self.after_reply) {
             self.invalidate(invalidation);
         }
     }
 
-    /// Keys that changed, for those who are told of all changes.
+    /// Delivers changed keys to connections in broadcast mode.
     pub(super) fn deliver_broadcast(&mut self, number: u64, broadcast: &Broadcast) {
         let hub = self.shared.hub;
         for token in self.subscriptions.broadcast_listeners(number, broadcast) {
@@ -59,7 +60,7 @@ impl Thread {
         }
     }
 
-    /// No connection may keep anything any more.
+    /// Invalidates all cached keys of all tracking connections.
     pub(super) fn invalidate_all(&mut self, number: u64) {
         let caches = |session: &Session| {
             session.flags.contains(SessionFlags::TRACKING) && session.delivered_seq < number
@@ -72,7 +73,7 @@ impl Thread {
         }
     }
 
-    /// Lets `write` add to what a connection is sent, unless it is being closed.
+    /// Lets `write` append to a connection's output, unless it is being closed.
     fn tell(&mut self, token: Token, write: impl FnOnce(&mut Session, &mut Vec<u8>)) {
         let Some(connection) = self.connection(token).filter(|connection| !connection.closing) else {
             return;
@@ -80,7 +81,7 @@ impl Thread {
         let (was_empty, size_before) = (connection.out.is_empty(), connection.out.capacity());
         write(&mut connection.session, &mut connection.out);
         let becomes_dirty = was_empty && !connection.out.is_empty();
-        // About to be free: telling of evicted keys must not cost further keys.
+        // About to be freed: invalidations of evicted keys must not evict further keys.
         let added = (connection.out.capacity() - size_before) as u64;
         self.statistics.unsent_bytes.add(added);
         if becomes_dirty {

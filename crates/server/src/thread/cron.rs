@@ -1,4 +1,4 @@
-//! What a thread does `hz` times a second: expiry, a share of its clients, statistics, garbage.
+//! The tick of a worker, `hz` times a second: expiry, a share of its clients, statistics, trimming.
 
 use os::clock::{Ticks, Uptime};
 use os::pages;
@@ -12,29 +12,29 @@ use crate::connection::Token;
 use crate::memory;
 use crate::shared::GlobalFlags;
 
-/// How long a server that ends waits for its clients to read what they are owed, in milliseconds.
+/// How long a server that ends waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
 
-/// Milliseconds between two times that vacant memory is given back, and that threads even out their load.
+/// The interval in milliseconds at which vacant memory is trimmed and workers even out their load.
 const TRIM_MS: i64 = 1000;
-/// Fewest bytes, resident and not allocated, for which threads look through what they keep.
+/// The minimum of resident, unallocated bytes for which workers trim.
 const RELEASED_SIZE_MIN: usize = 8 << 20;
 const EVEN_OUT_MS: i64 = 100;
-/// Most connections to look at in a tick: above, `dynamic-hz` makes ticks more frequent.
+/// Maximum of connections to check in a tick: above, `dynamic-hz` makes ticks more frequent.
 const CLIENTS_A_TICK_MAX: usize = 200;
-/// Fewest, if there are so many.
+/// Minimum of connections to check in a tick, if there are so many.
 const CLIENTS_A_TICK_MIN: usize = 5;
-/// Most ticks a second.
+/// Maximum of ticks a second.
 const HZ_MAX: u32 = 500;
 
-/// A thread's periodic work.
+/// A worker's periodic work.
 pub struct Cron {
-    /// When the next of these is due.
+    /// When each of these is due next.
     next_trim: Uptime,
     next_even_out: Uptime,
-    /// Fewest bytes resident and not allocated since this thread last gave free memory back.
+    /// The minimum of resident, unallocated bytes since this worker last trimmed.
     unused_min: usize,
-    /// The connection to go on with.
+    /// The connection to continue with.
     client: usize,
     published_at: Ticks,
     busy_ns_before: u64,
@@ -88,7 +88,7 @@ impl Thread {
             self.executor.limit_tracking();
             self.shared.end_pause_if_over(self.uptime);
             if self.executor.config.maxmemory > 0 {
-                // Buffers grow without a write, and the limit may have become lower.
+                // Buffers grow without a write, and the limit may have been lowered.
                 self.executor.make_room(0);
             } else {
                 self.shared.is_short_of_memory.store(false, Ordering::Relaxed);
@@ -106,8 +106,8 @@ impl Thread {
         }
     }
 
-    /// Gives memory back: vacant chunks of the heaps, and what the allocator keeps free if it has become more than is in use.
-    /// That costs time in proportion to what is in use, so it is not done for less.
+    /// Trims: returns vacant chunks of the heaps to the system, and the allocator's free memory if it has
+    /// become more than is in use. The latter costs time in proportion to the memory in use.
     fn trim(&mut self) {
         if self.index == 0 {
             self.shared.trim();
@@ -119,13 +119,13 @@ impl Thread {
         }
     }
 
-    /// Gives back what the allocator keeps free for this thread.
+    /// Returns the memory that the allocator keeps free for this worker.
     pub(super) fn release_free_memory(&mut self) {
         pages::release_free_memory();
         self.cron.unused_min = memory::unused_bytes();
     }
 
-    /// Deletes keys and hash fields whose time is over, in this thread's share of the slots, for a part of the tick.
+    /// Deletes expired keys and hash fields in this worker's share of the slots, for a part of the tick.
     fn expire(&mut self) {
         self.executor.follow_config();
         let is_importing = self.executor.config.import_mode;
@@ -161,7 +161,7 @@ impl Thread {
             .latency_end(Some(started).filter(|_| self.executor.latency_start().is_some()), "expire-cycle");
     }
 
-    /// The time between two ticks: by `hz`, or so short that no tick has too many connections to look at.
+    /// The time between two ticks: by `hz`, or so short that no tick has too many connections to check.
     pub(super) fn tick_ms(&self) -> i64 {
         let config = &self.executor.config;
         let mut hz = config.hz;
@@ -182,7 +182,7 @@ impl Thread {
         self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
     }
 
-    /// Listens no more, sends what there is, and ends.
+    /// Closes the listeners, sends the remaining output, and ends.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
         self.stop_at = self.uptime.plus_ms(STOP_MS);
@@ -197,15 +197,15 @@ impl Thread {
         }
     }
 
-    /// The server ends: what a connection has not read by now is lost.
+    /// Closes the remaining connections at the end of the server; their unsent output is lost.
     fn close_slow_readers(&mut self) {
         for (_, connection) in &self.connections {
             self.reactor.close(connection.id, CloseMode::Now);
         }
     }
 
-    /// Closes idle connections, watches output limits over time, gives unused buffers back: of a share of the connections,
-    /// all of them in a second.
+    /// Closes idle connections, checks output limits over time, and frees unused buffers: for a share of the
+    /// connections, all of them in a second.
     fn check_clients(&mut self) {
         let config = std::sync::Arc::clone(&self.executor.config);
         let now = self.uptime.to_raw();

@@ -1,5 +1,5 @@
-//! Active defragmentation in a thread's spare moments: in each tick it gets a share of the time, by how much of the
-//! heaps is wasted, and spends it in short stretches between the turns of the event loop.
+//! Active defragmentation between the turns of a worker: each tick grants it a share of the time, by the wasted
+//! part of the heaps, which it spends in short steps between the turns of the event loop.
 
 use keyspace::DefragmentationCycle;
 use os::clock::{Ticks, Uptime};
@@ -8,13 +8,13 @@ use sync::atomic::Ordering;
 use super::Thread;
 use crate::shared::Shared;
 
-/// How long a thread rests after a walk that gained nothing, in milliseconds.
+/// How long a worker pauses after a walk without gain, in milliseconds.
 const REST_MS: i64 = 10_000;
 
-/// A thread's part in it.
+/// A worker's part of the defragmentation.
 pub struct Defragmenter {
     cycle: DefragmentationCycle,
-    /// What is left of this tick's time, in nanoseconds.
+    /// The remaining time of this tick, in nanoseconds.
     left_ns: u64,
     /// Entries moved since the walk began.
     moved_count: usize,
@@ -31,14 +31,14 @@ impl Defragmenter {
         }
     }
 
-    /// Whether it wants another stretch at once.
+    /// Whether it is to continue at once.
     pub(super) fn has_time(&self) -> bool {
         self.left_ns > 0
     }
 }
 
 impl Shared {
-    /// Wasted bytes of the entries' heaps, and in hundredths of those in use.
+    /// The wasted bytes of the entries' heaps, and their percentage of the bytes in use.
     #[must_use]
     pub fn waste(&self) -> (u64, u64) {
         let wasted = self.keyspace.wasted_bytes();
@@ -48,7 +48,7 @@ impl Shared {
 }
 
 impl Thread {
-    /// Gives defragmentation its time for the next tick.
+    /// Grants defragmentation its time until the next tick.
     pub(super) fn plan_defragmentation(&mut self) {
         let percent = self.defragmentation_percent();
         self.statistics.defrag_percent.set(percent);
@@ -63,8 +63,8 @@ impl Thread {
         self.cron.defragmenter.left_ns = percent * 10_000 * self.tick_ms() as u64;
     }
 
-    /// How much of its time the thread should spend on it, in percent: between the two limits as waste is between its two
-    /// thresholds.
+    /// The part of its time that the worker should spend on it, in percent: between the two limits as waste is
+    /// between its two thresholds.
     fn defragmentation_percent(&self) -> u64 {
         let config = &self.executor.config;
         let rests = self.uptime < self.cron.defragmenter.rests_until;
@@ -83,7 +83,7 @@ impl Thread {
         min + max.saturating_sub(min) * above / (upper - lower)
     }
 
-    /// One stretch of it.
+    /// Runs one step.
     pub(super) fn defragment(&mut self) {
         let config = &self.executor.config;
         let stretch_ns = u64::from(config.active_defrag_cycle_us).max(1) * 1000;

@@ -1,4 +1,4 @@
-//! The end of a connection by order of another thread, and the end of this thread.
+//! Closing a connection on request of another worker, and the end of this worker.
 
 use sync::simulation::{Fault, planted};
 
@@ -6,7 +6,7 @@ use super::Thread;
 use crate::connection::Token;
 
 impl Thread {
-    /// Whether nothing is left to do here, for good. After a `true` the handle is closed: no mail comes any more.
+    /// Whether nothing is left to do here. After a `true` the handle is closed: no more mail arrives.
     pub(super) fn may_end(&self) -> bool {
         (self.retiring || self.stopping)
             && self.connections.is_empty()
@@ -16,7 +16,7 @@ impl Thread {
             && self.shared.let_go(self.index)
     }
 
-    /// Whether everything that others count on is done.
+    /// Whether all work that other workers depend on is done.
     fn has_settled(&self) -> bool {
         !self.executor.has_errands()
             && self.lingering.is_empty()

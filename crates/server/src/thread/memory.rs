@@ -1,14 +1,15 @@
-//! `maxmemory-clients`: when all connections together take more than that, the largest are closed, whichever thread
-//! serves them, until the others fit.
+//! `maxmemory-clients`: when all connections together use more than that, the largest are closed, in any
+//! worker, until the others are within the limit.
 //!
-//! A connection is weighed after each batch, when its output has been handed over or sent, and ten times a second. What
-//! others may see of it is published behind that: nobody is shown a connection that is too much, and must go.
+//! A connection's memory charge is updated after each batch, when its output has been passed on or sent, and
+//! ten times a second. Its client record is published after that: no client sees a connection that exceeds the
+//! limit and must be closed.
 //!
-//! Connections that may not be closed count like all others; if they alone are over the limit, nobody is closed for it.
-//! Valkey would close everybody else then, at each one's next command, and be no better off.
+//! Connections that may not be closed count like all others; if they alone exceed the limit, none is closed.
+//! Valkey would then close all others, each at its next command, without effect on the limit.
 //!
-//! Invariants: the sum of the threads' `client_memory` is the sum of the weights of all connections. The sum of their
-//! `leaving_bytes` is what those weighed that are being closed at once.
+//! Invariants: the sum of the workers' `client_memory` is the sum of the memory charges of all connections. The
+//! sum of their `leaving_bytes` is the charges of the connections that are being closed at once.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ use crate::query_buffer::QueryBuffer;
 use crate::registry::ClientRecord;
 
 impl Thread {
-    /// Weighs a connection and publishes what others may see of it, unless it has to go.
+    /// Updates a connection's memory charge and publishes its client record, unless it has to be closed.
     pub(super) fn take_note(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
         };
-        // First, as it tells whether the connection may be closed to free memory.
+        // First, as this decides whether the connection may be closed to free memory.
         connection.publish_session();
         self.statistics.client_memory.add(connection.weigh());
         if self.executor.client_memory_max == u64::MAX {
@@ -43,7 +44,7 @@ impl Thread {
         }
     }
 
-    /// So many bytes of a connection's output are with the reactor.
+    /// Records how many bytes of a connection's output are in the reactor.
     pub(super) fn note_output(&mut self, token: Token, pending: usize) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;
@@ -67,8 +68,8 @@ impl Thread {
         }
     }
 
-    /// Closes the largest connections as long as all together are over the limit. Those of this thread are gone at once;
-    /// others' owners are told, and what they hold counts as gone.
+    /// Closes the largest connections while all together exceed the limit. Those of this worker are closed at
+    /// once; other workers are notified, and the memory of their connections counts as freed.
     pub(super) fn evict_clients(&mut self) {
         if self.shared.client_memory() > self.executor.client_memory_max {
             self.evict_largest();
@@ -92,7 +93,7 @@ impl Thread {
             if shared.client_memory() <= self.executor.client_memory_max {
                 return;
             }
-            // Whoever takes it out of the registry is the one who closes it.
+            // The thread that removes it from the registry closes it.
             if !shared.clients.remove(record.id) {
                 continue;
             }
@@ -111,7 +112,7 @@ impl Thread {
         }
     }
 
-    /// Closes a connection to free its memory, at once. Its weight is on its way out already.
+    /// Closes a connection to free its memory, at once. Its charge counts as leaving already.
     pub(super) fn evict(&mut self, token: Token, id: u64, charge: u64) {
         let Some(connection) = self.connection(token).filter(|connection| connection.session.id == id) else {
             self.statistics.leaving_bytes.subtract(charge);
@@ -124,7 +125,7 @@ impl Thread {
         self.close_now(token);
     }
 
-    /// Closes a connection without another word. For others it is gone from now on.
+    /// Closes a connection without sending more. Other workers no longer find it.
     pub(super) fn close_now(&mut self, token: Token) {
         self.cancel_wait(token);
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {

@@ -1,5 +1,5 @@
-//! Connections that change threads: to even out load, and when the number of threads changes. Nothing is lost on the
-//! way: input not looked at and output not sent go along.
+//! Moving connections between workers: to even out load, and when the number of workers changes. Nothing is
+//! lost: unread input and unsent output move along.
 
 use reactor::Socket;
 
@@ -9,7 +9,7 @@ use crate::mail::{Mail, MovedConnection};
 use crate::shared::Shared;
 
 impl Thread {
-    /// The running thread with the fewest connections; this one if it has no more than any other.
+    /// The running worker with the fewest connections; this one if none has fewer.
     pub(super) fn least_loaded(&self) -> usize {
         let count = |thread: usize| self.shared.workers.handle(thread).load();
         let threads = self.shared.wanted_threads();
@@ -17,7 +17,8 @@ impl Thread {
         if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
     }
 
-    /// Begins to move a connection to another thread. It is done when the reactor has let go of the socket.
+    /// Begins to move a connection to another worker. The move continues when the reactor has detached the
+    /// socket.
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connection(token) else { return };
         if connection.parked.is_some()
@@ -29,7 +30,7 @@ impl Thread {
         }
         let id = connection.id;
         self.flush_now(token);
-        // From here on its output stays with it.
+        // From here on its output moves with it.
         let Some(connection) = self.connection(token).filter(|connection| !connection.closing) else {
             return;
         };
@@ -43,20 +44,20 @@ impl Thread {
         self.flush_dirty();
     }
 
-    /// The reactor let go of a socket: the connection leaves.
+    /// The reactor has detached a socket: sends its connection to the new worker.
     pub(super) fn hand_over(&mut self, token: Token, socket: Socket, unsent: Vec<Vec<u8>>, unread: Vec<u8>) {
         if self.connection(token).is_none() {
             return;
         }
         if self.shared.is_stopping() {
-            // The thread that it was to go to may have ended.
+            // The target worker may have ended.
             return self.remove(token);
         }
         self.leave_deadlines(token);
         let mut connection = self.connections.remove(token.place());
         self.handle.connection_count.set(self.connections.len() as u64);
         let to = self.shared.workers.expect_connection(connection.moving_to.take().unwrap_or(0));
-        // From now on its mail goes there, and waits for it.
+        // From now on its mail goes to the new worker, and waits there.
         connection.record.token.set(Token::underway(to).0);
         if let Some(waiter) = &connection.waiter {
             waiter.set_address(Token::underway(to).0);
@@ -67,7 +68,7 @@ impl Thread {
         });
     }
 
-    /// A connection arrives from another thread and goes on where it was.
+    /// Adopts a connection from another worker, which continues where it was.
     pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
         let MovedConnection { mut connection, socket, unsent, unread } = moved;
         self.handle.connection_arrived();
@@ -82,7 +83,7 @@ impl Thread {
         self.subscriptions.welcome(token, &mut connection.session, connection.subscribed_since, number);
         let (id, client) = (connection.id, connection.session.id);
         if self.shared.clients.find(client).is_none() {
-            // Killed or evicted on the way: the mail about it went to where it was.
+            // It was killed or evicted during the move: the mail went to its old worker.
             self.close_now(token);
             self.read_early_mail();
             return;
@@ -104,7 +105,8 @@ impl Thread {
         }
     }
 
-    /// The number of threads changed. If this one is to end, its connections go to others as soon as each can.
+    /// Handles a change of the number of workers. If this one is to end, its connections move to others as soon
+    /// as each can.
     pub(super) fn take_thread_count_over(&mut self) {
         self.shared.schedule_thread();
         self.retiring = self.index >= self.shared.wanted_threads();
@@ -113,7 +115,7 @@ impl Thread {
         }
     }
 
-    /// Moves every connection but those that wait for a latch; called again each tick until all are gone.
+    /// Moves every connection except those that wait for a latch; called again each tick until all are moved.
     pub(super) fn move_all_away(&mut self) {
         let tokens: Vec<Token> = self.connections.iter().map(|(_, connection)| connection.token).collect();
         for token in tokens {
@@ -125,7 +127,8 @@ impl Thread {
         }
     }
 
-    /// Gives connections away if this thread is busy and another is not: the busiest thread sheds one a tick.
+    /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per
+    /// tick.
     pub(super) fn even_out(&mut self) {
         let threads = self.shared.wanted_threads();
         if threads < 2 || self.connections.len() < 2 {

@@ -1,4 +1,5 @@
-//! Output of a thread's connections: sent once a turn, within its limits, and closed when it is out.
+//! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after
+//! it.
 
 use commands::session::SessionFlags;
 use config::{ClientClass, Config};
@@ -14,55 +15,56 @@ use crate::query_buffer::QueryBuffer;
 /// Buffers kept for reuse.
 const SPARE_BUFFER_COUNT_MAX: usize = 64;
 
-/// Output waiting for a slow reader from which on no more of its requests are read, in bytes. Large: a client may
-/// well write a whole pipeline before it reads the first reply. Where many do, so that all connections together take more
-/// than a part of the memory there is, it is the smaller one.
+/// The pending output of a slow reader from which on no more of its requests are read, in bytes. Large, because
+/// a client may write a whole pipeline before it reads the first reply. It is less where all connections
+/// together use more than a part of the memory.
 const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
 const OUTPUT_PAUSE_SIZE_MIN: usize = 1 << 20;
 
-/// That part: one of so many.
+/// The denominator of that part.
 const CLIENT_MEMORY_SHARE: u64 = 8;
 
-/// How long messages wait for others to go with them, in nanoseconds, and bytes of output from which on they do not.
+/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which on they do
+/// not wait.
 const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
 const DELIVERY_SIZE_MAX: usize = 1 << 20;
 
-/// Connections with messages from which on these wait at all.
+/// The number of connections with messages from which on these wait at all.
 const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
 
-/// Most of a buffer that may be unused while it waits for others to be sent before it, and the size from which on it
-/// waits for its own beginning, in bytes.
+/// The maximum unused part of a buffer that waits for others to be sent before it, and the size from which on
+/// it waits for its own beginning, in bytes.
 const UNUSED_SIZE_MAX: usize = 4 << 10;
 const PASSING_SIZE_MAX: usize = 256 << 10;
 
-/// Output that may wait for a client that has not authenticated, in bytes: what the first buffer of replies holds in
-/// Valkey, which closes whoever needs another one.
+/// The maximum pending output of an unauthenticated client, in bytes: the size of Valkey's first reply buffer.
+/// Valkey closes a client that needs a second one.
 const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 
-/// Messages that are with connections and not with the reactor.
+/// Messages in connections' output that are not passed to the reactor yet.
 #[derive(Default)]
 pub(super) struct Delivery {
     /// The connections that had no output before.
     listeners: Vec<Token>,
-    /// Bytes of all of it.
+    /// Bytes of all of these messages.
     size: usize,
-    /// That of the last turn.
+    /// The bytes at the end of the last turn.
     size_before: usize,
     /// When its first turn ended.
     since: Option<Ticks>,
-    /// Bytes of all output that left at the end of the last turn, as far as they were counted as unsent.
+    /// Bytes of all output sent at the end of the last turn, as far as they were counted as unsent.
     leaving: u64,
 }
 
 impl Delivery {
-    /// Whether there is any.
+    /// Whether there are messages.
     pub(super) fn is_due(&self) -> bool {
         !self.listeners.is_empty()
     }
 
-    /// At the end of a turn: whether it waits for the next one. A send to a connection costs much more than what is in
-    /// it. So while messages keep coming, those of several turns are sent together: the answers to publishers
-    /// leave, and if that makes them publish more, it goes with the rest.
+    /// Decides at the end of a turn whether the messages wait for the next one. A send to a connection costs
+    /// much more than its contents. So while messages keep arriving, those of several turns are sent together.
+    /// Replies to publishers are sent at once, and if they lead to more messages, these are sent with the rest.
     fn waits(&mut self) -> bool {
         let has_grown = self.size > self.size_before;
         self.size_before = self.size;
@@ -75,7 +77,8 @@ impl Delivery {
 }
 
 impl Thread {
-    /// Sends the output of every connection that has some: first the answers, so that who has them can go on meanwhile.
+    /// Sends the output of every connection that has some: replies first, so that their clients can continue
+    /// meanwhile.
     pub(super) fn flush_dirty(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
         self.dirty = self.flush_each(dirty);
@@ -88,13 +91,13 @@ impl Thread {
             let listeners = self.flush_each(listeners);
             self.delivery = Delivery { listeners, leaving, ..Delivery::default() };
         }
-        // What has just left may be with the reactor until the next turn's events are in.
+        // Output just sent may remain in the reactor until the next turn's events are in.
         let unsent = &self.statistics.unsent_bytes;
         unsent.subtract(std::mem::take(&mut self.delivery.leaving));
         self.delivery.leaving = unsent.value();
     }
 
-    /// Gives up the buffers that are kept for replies to come.
+    /// Frees the buffers that are kept for later replies.
     pub(super) fn drop_spare_buffers(&mut self) {
         self.spare_buffers = Vec::new();
         for (_, connection) in &mut self.connections {
@@ -104,7 +107,7 @@ impl Thread {
         }
     }
 
-    /// Sends the output of these connections. Gives the list back, empty.
+    /// Sends the output of these connections. Returns the list, empty.
     fn flush_each(&mut self, mut tokens: Vec<Token>) -> Vec<Token> {
         for token in tokens.drain(..) {
             self.flush(token);
@@ -119,13 +122,14 @@ impl Thread {
             return;
         };
         if connection.moving_to.is_some() || (connection.holds_output() && !connection.closing) {
-            // Its output goes along, or leaves when its wait is over.
+            // Its output moves along, or is sent when its wait ends.
             self.spare_buffers.extend(spare);
             return;
         }
         let id = connection.id;
         if connection.closing {
-            // Before its last reply leaves: whoever has read that finds nothing of it any more.
+            // Before its last reply is sent: a client that has read that reply finds no trace of the
+            // connection.
             self.deregister(token);
         }
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
@@ -138,7 +142,7 @@ impl Thread {
             self.end_for_output(token);
             return;
         } else {
-            // What can't leave at once is counted by its length.
+            // Output that can't be sent at once counts by its length.
             let (room, len) = (connection.out.capacity(), connection.out.len());
             if room - len > UNUSED_SIZE_MAX
                 && (len > PASSING_SIZE_MAX || self.reactor.pending_send_bytes(id) > 0)
@@ -150,11 +154,11 @@ impl Thread {
             self.statistics.sent_bytes.add(size);
             connection.record.sent_bytes.add(size);
             connection.reply_buffer.note(size as usize);
-            // Buffers that are kept count, and would be paid for with keys.
+            // Buffers that are kept count as memory in use, and would evict keys.
             let spare = spare.filter(|_| !self.shared.is_short_of_memory.load(Ordering::Relaxed));
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
-            // From the end, as that moves no byte twice.
+            // From the end, so that no byte is moved twice.
             let parts: Vec<_> =
                 lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
             self.reactor.send(id, out);
@@ -169,14 +173,14 @@ impl Thread {
             return;
         }
         let pending = self.reactor.pending_send_bytes(id);
-        // A connection that goes because of its own output must not take others with it for their memory.
+        // A connection that is closed for its own output must not evict others for their memory.
         if pending > 0 && !self.check_output_size(token, pending) {
             return;
         }
         self.note_output(token, pending);
     }
 
-    /// A buffer is out.
+    /// Handles a buffer that is completely sent.
     pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
         if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
             && self.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
@@ -203,8 +207,8 @@ impl Thread {
         self.note_output(token, pending);
     }
 
-    /// Ends a connection whose output is over its class's limits; stops reading from one that is far behind. Whether it
-    /// stays.
+    /// Closes a connection whose output exceeds its class's limits; pauses receiving from one that is far
+    /// behind. Returns whether the connection remains.
     pub(super) fn check_output_size(&mut self, token: Token, pending: usize) -> bool {
         let now = self.uptime;
         let config = std::sync::Arc::clone(&self.executor.config);
@@ -223,7 +227,7 @@ impl Thread {
         true
     }
 
-    /// Bytes of waiting output from which on a connection's requests wait; `pending` bytes wait just now.
+    /// The pending output from which on a connection's requests wait; `pending` bytes are pending now.
     fn output_pause_size(&self, pending: usize) -> usize {
         if pending <= OUTPUT_PAUSE_SIZE_MIN {
             return OUTPUT_PAUSE_SIZE;
@@ -245,7 +249,7 @@ impl Thread {
         }
     }
 
-    /// Ends a connection whose output is over a limit.
+    /// Closes a connection whose output exceeds a limit.
     fn end_for_output(&mut self, token: Token) {
         let Some(connection) = self.connection(token) else { return };
         let session = &connection.session;
@@ -258,9 +262,10 @@ impl Thread {
         self.close_now(token);
     }
 
-    /// Ends a connection that has sent more than `client-query-buffer-limit` which could not be run yet: of an incomplete
-    /// request what is no whole argument, as in Valkey, where whole ones have left the buffer, and what a transaction has
-    /// queued. What it asked for before is answered first, unless it does not read.
+    /// Closes a connection whose unexecuted input exceeds `client-query-buffer-limit`. As in Valkey, this
+    /// counts what a transaction has queued, and of an incomplete request only the incomplete argument:
+    /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not
+    /// read.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connection(token) else { return };
@@ -279,14 +284,14 @@ impl Thread {
             self.close_now(token);
             return;
         }
-        // What was asked for before is answered.
+        // Earlier requests are answered.
         connection.query = QueryBuffer::default();
         connection.session.multi = None;
         connection.closing = true;
         self.dirty.push(token);
     }
 
-    /// Gives a message to the connections here that listen to it.
+    /// Delivers a message to its subscribers in this worker.
     pub(super) fn deliver(&mut self, number: u64, message: &Message) {
         let Self { subscriptions, connections, delivery, statistics, .. } = self;
         subscriptions.deliver(message, |token, form| {
@@ -307,7 +312,7 @@ impl Thread {
         });
     }
 
-    /// Gives a line to the connections in `MONITOR` mode.
+    /// Sends a line to the connections in `MONITOR` mode.
     pub(super) fn send_to_monitors(&mut self, line: &[u8]) {
         self.shared.hub.delivered(self.index, line.len() as u64);
         for (_, connection) in &mut self.connections {
@@ -319,7 +324,7 @@ impl Thread {
     }
 }
 
-/// Whether it has never said who it is, though it has to.
+/// Whether the connection has to authenticate and has not.
 fn is_unauthenticated(connection: &Connection, config: &Config) -> bool {
     let session = &connection.session;
     !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()

@@ -1,8 +1,8 @@
-//! Events are taken some ahead of the one that is handled: what they ask for is planned, and the memory comes meanwhile that
-//! it will touch.
+//! Events are taken some ahead of the one being handled: their requests are planned, and the memory for them is
+//! prefetched meanwhile.
 //!
-//! An event may be handled after its connection was closed, paused or sent to another thread by one before it: nobody who
-//! handles events relies on what held when they were taken.
+//! An earlier event may close, pause or move the connection of a later one: no handler relies on the state at
+//! the time when the event was taken.
 
 use std::collections::VecDeque;
 
@@ -12,20 +12,20 @@ use super::Thread;
 use crate::connection::Token;
 use crate::executor::Planned;
 
-/// Events that are taken ahead, and bytes in them from which on no more are.
+/// Events that are taken ahead, and the bytes in them from which on no more are.
 const PLANNED_COUNT_MAX: usize = 16;
 const PLANNED_SIZE_MAX: usize = 2048;
 
-/// Events of this turn that are to be handled next, with what was planned of them.
+/// The next events of this turn, with the plans of their requests.
 #[derive(Default)]
 pub(super) struct PlannedEvents {
     events: VecDeque<(Event, Option<Box<Planned>>)>,
-    /// Bytes received that are in them.
+    /// The bytes received in them.
     size: usize,
 }
 
 impl Thread {
-    /// The next event of this turn. Others are taken ahead, and their requests planned.
+    /// Returns the next event of this turn. More are taken ahead, and their requests planned.
     pub(super) fn next_event(&mut self) -> Option<(Event, Option<Box<Planned>>)> {
         if self.planned_events.events.is_empty() {
             self.take_event();
@@ -43,7 +43,7 @@ impl Thread {
         next
     }
 
-    /// Takes an event from the reactor, if there is one, and plans what it asks for.
+    /// Takes an event from the reactor, if there is one, and plans its requests.
     fn take_event(&mut self) -> bool {
         let Some(event) = self.reactor.next_event() else { return false };
         let mut planned = None;

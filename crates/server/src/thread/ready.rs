@@ -1,15 +1,16 @@
-//! Connections that yielded: they have had their time, and have requests left to run.
+//! Connections that yielded: they have used up their time, and have requests left to run.
 
 use os::clock::Ticks;
 
 use super::Thread;
 
-/// Time in a turn after which no more of the connections go on that had yielded, in nanoseconds.
+/// The time in a turn after which no more connections that yielded are continued, in nanoseconds.
 const READY_NS_MAX: u64 = 1_000_000;
 
 impl Thread {
-    /// Connections that yielded go on, in the order in which they did, but for those whose output is far behind: they wait until
-    /// it is out. However many there are, what has arrived meanwhile has its turn soon; one of them goes on in each turn.
+    /// Continues the connections that yielded, in that order. Those whose output is far behind wait until it is
+    /// sent. At least one of them continues in each turn; the time is limited, so that new events are soon
+    /// handled.
     pub(super) fn run_ready(&mut self) {
         if self.ready.is_empty() {
             return;

@@ -1,9 +1,10 @@
-//! Connections that wait: their deadlines, and the ends of their waits.
+//! Waiting connections: their deadlines, and the ends of their waits.
 //!
-//! A wait that a write, `CLIENT UNBLOCK` or `CLIENT KILL` on any thread can end has a [`Waiter`](keyspace::Waiter), which
-//! decides who ends it. Those on other threads end it there and tell this one by mail; this thread ends it when its time
-//! is over or the connection goes. While somebody serves it just now, that is only asked for: either the reply comes
-//! by mail, or the news that it was served in vain.
+//! A wait that a write, `CLIENT UNBLOCK` or `CLIENT KILL` on any worker can end has a
+//! [`Waiter`](keyspace::Waiter), which determines the thread that ends it. Other workers end it there and
+//! notify this one by mail. This worker ends it at its deadline or when the connection is closed. While another
+//! thread is serving it, the end is only requested: mail brings either the reply, or the notice that it was
+//! served in vain.
 //!
 //! Invariant: a connection whose `session.blocked` is set is in `deadlines` if the wait has an end, and in `paused` if
 //! it waits for the end of a pause.
@@ -18,11 +19,11 @@ use crate::executor::{DeferredStep, TURNS_TIME_MAX};
 use crate::mail::{Mail, UnblockReply};
 
 impl Thread {
-    /// A connection has begun to wait.
+    /// Begins the wait of a connection.
     pub(super) fn start_waiting(&mut self, token: Token) {
         let Some(connection) = self.connection(token) else { return };
         if connection.at_eof && connection.session.blocked.is_some() && !connection.holds_output() {
-            // Nobody is there to wait.
+            // The peer is gone.
             connection.closing = true;
             self.cancel_wait(token);
         } else {
@@ -30,7 +31,7 @@ impl Thread {
         }
     }
 
-    /// A connection that waits does so here from now on.
+    /// Registers a waiting connection in this worker.
     pub(super) fn wait_on(&mut self, token: Token) {
         let uptime = self.uptime;
         let Some(connection) = self.connection(token) else { return };
@@ -51,7 +52,7 @@ impl Thread {
         }
     }
 
-    /// Takes a connection out of the deadlines of this thread.
+    /// Removes a connection from the deadlines of this worker.
     pub(super) fn leave_deadlines(&mut self, token: Token) {
         if let Some(deadline) = self.connection(token).and_then(|connection| connection.deadline) {
             self.deadlines.remove(&(deadline, token));
@@ -65,7 +66,7 @@ impl Thread {
         }
     }
 
-    /// Ends the waits whose time is over: in the millisecond behind the last one, so that none ends early.
+    /// Ends the waits past their deadline: one millisecond later, so that none ends early.
     pub(super) fn end_waits(&mut self) {
         while let Some((deadline, token)) =
             self.deadlines.first().copied().filter(|(deadline, _)| *deadline < self.uptime)
@@ -77,8 +78,8 @@ impl Thread {
         }
     }
 
-    /// Whether a connection must go on waiting for turns of threads that are still there. Those that have ended run
-    /// nothing any more, and do not answer.
+    /// Whether a connection must continue to wait for turns of workers that still exist. Those that have ended
+    /// run nothing any more, and do not answer.
     fn awaits_barrier(&mut self, token: Token) -> bool {
         let (workers, deadline) = (self.shared.workers, self.uptime.plus(TURNS_TIME_MAX));
         let Some(connection) = self.connection(token) else { return false };
@@ -95,18 +96,18 @@ impl Thread {
         true
     }
 
-    /// Ends a connection's wait, unless somebody else does.
+    /// Ends a connection's wait, unless another thread does.
     pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
         let Some(connection) = self.connection(token) else { return };
         match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_ask()) {
             None | Some(End::Ended) => self.finish_wait(token, how),
             Some(End::Asked) => connection.end_asked = Some(how),
-            // Mail says so, and how.
+            // Mail brings the result.
             Some(End::WasOver) => {}
         }
     }
 
-    /// A connection's wait has been ended: answers it, and goes on with what it sent meanwhile.
+    /// Answers a connection whose wait was ended, and continues with its later requests.
     fn finish_wait(&mut self, token: Token, how: UnblockReply) {
         let waiter = self.connection(token).and_then(|connection| connection.waiter.clone());
         self.leave_queues(token);
@@ -117,7 +118,7 @@ impl Thread {
         if blocked.reason == BlockReason::Turns {
             connection.turns.are_over = true;
         }
-        // Those that wait for anything else are run when their wait is over.
+        // Requests with another reason run when their wait is over.
         if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk = blocked.reason {
             let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
             self.executor.count_waited(connection, waiter.as_deref(), error);
@@ -132,7 +133,7 @@ impl Thread {
         self.go_on(token);
     }
 
-    /// What a connection waited for has come.
+    /// Sends the reply to a connection that was served.
     fn finish_served(&mut self, token: Token, reply: &[u8]) {
         self.leave_queues(token);
         let Some(connection) = self.connection(token) else { return };
@@ -150,10 +151,10 @@ impl Thread {
         self.run_query(token);
     }
 
-    /// A connection waits no more, as it is going away.
+    /// Ends the wait of a connection that is being closed.
     pub(super) fn cancel_wait(&mut self, token: Token) {
         if let Some(waiter) = self.connection(token).and_then(|connection| connection.waiter.as_ref()) {
-            // Whoever serves it just now is too late or finds it ended.
+            // A thread that is serving it is too late or finds it ended.
             let _ = waiter.wait.end_or_ask();
         }
         self.leave_queues(token);
@@ -162,26 +163,27 @@ impl Thread {
         }
     }
 
-    /// Takes a connection whose wait is over out of the deadlines and out of the queues of its keys.
+    /// Removes a connection whose wait is over from the deadlines and the queues of its keys.
     fn leave_queues(&mut self, token: Token) {
         self.remove_deadline(token);
         let Some(connection) = self.connection(token) else { return };
         connection.end_asked = None;
         let Some(waiter) = connection.waiter.take() else { return };
         connection.record.set_waiter(None);
-        // Whoever served it took it out of the queue of the key it was served with.
+        // The writer that served it removed it from the queue of that key.
         if !self.executor.view.leave(&waiter) {
             self.lingering.push(waiter);
         }
     }
 
-    /// Takes waits that are over out of queues whose slots were taken before.
+    /// Removes ended waits from queues whose slots were latched before.
     pub(super) fn let_lingering_go(&mut self) {
         let view = &mut self.executor.view;
         self.lingering.retain(|waiter| !view.leave(waiter));
     }
 
-    /// `CLIENT PAUSE` changed: those that wait for its end try again, and wait again if they must.
+    /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they
+    /// must.
     pub(super) fn end_pause(&mut self) {
         for token in std::mem::take(&mut self.paused) {
             let is_paused = |connection: &&mut Box<Connection>| {
@@ -202,7 +204,7 @@ impl Thread {
         }
     }
 
-    /// Mail about the end of a wait, which follows its connection wherever it is.
+    /// Handles mail about the end of a wait, which follows a moved connection.
     pub(super) fn handle_end_of_wait(&mut self, mail: Mail) {
         let (Mail::Served(token, id, _) | Mail::Missed(token, id) | Mail::Unblock(token, id, _)) = &mail
         else {
@@ -212,7 +214,7 @@ impl Thread {
         if self.connection(token).is_some_and(|connection| connection.session.id == id) {
             return self.end_as_told(token, mail);
         }
-        // It is gone, or moves, or has moved.
+        // The connection is gone, is being moved, or was moved.
         let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
         if place.thread() != self.index {
             self.shared.workers.post(place.thread(), mail);
@@ -224,7 +226,7 @@ impl Thread {
     }
 
     fn end_as_told(&mut self, token: Token, mail: Mail) {
-        // A connection that is being closed has left everything already.
+        // A connection that is being closed has no wait any more.
         let Some(connection) = self.connection(token).filter(|connection| connection.waiter.is_some()) else {
             return;
         };
@@ -239,14 +241,14 @@ impl Thread {
         }
     }
 
-    /// A connection has arrived: mail may have been waiting for it.
+    /// Handles mail that arrived before its connection did.
     pub(super) fn read_early_mail(&mut self) {
         for mail in std::mem::take(&mut self.early) {
             self.handle_end_of_wait(mail);
         }
     }
 
-    /// Serves who could not be served at once.
+    /// Runs the deferred serves.
     pub(super) fn run_deferred(&mut self) {
         for deferred in self.executor.take_deferred() {
             let number = self.deferred_serves.insert(deferred);
@@ -254,7 +256,7 @@ impl Thread {
         }
     }
 
-    /// An deferred begins, or the latch it waits for is worth a try.
+    /// Begins a deferred serve, or continues it when the latch it waits for may be claimed.
     pub(super) fn resume_errand(&mut self, number: usize) {
         let token = Token::deferred(self.index, number);
         let Some(deferred) = self.deferred_serves.get_mut(number) else { return };
