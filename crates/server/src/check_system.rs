@@ -1,4 +1,4 @@
-//! `--check-system`: whether this machine lets the server do what it could, without starting it.
+//! `--check-system`: checks whether this machine supports all features of the server, without starting it.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use reactor::{BackendChoice, Reactor, ReactorOptions};
 
 use crate::start::own_descriptors;
 
-/// What a check came to.
+/// The result of a check.
 enum Outcome {
     Fine,
-    /// What is missing, what it means, and what to do.
+    /// What is missing, its effect, and the remedy.
     Warning(String),
 }
 
@@ -32,7 +32,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("io-uring", io_uring),
 ];
 
-/// Makes all checks. Returns the report, and whether all is fine.
+/// Runs all checks. Returns the report, and whether all succeeded.
 #[must_use]
 pub fn report() -> (String, bool) {
     let outcomes: Vec<(&str, Outcome)> = CHECKS.iter().map(|(name, check)| (*name, check())).collect();
@@ -75,7 +75,7 @@ fn open_files() -> Outcome {
             "{} files may be open, and maxclients wants {wanted} by default. Raise 'ulimit -n'.",
             limit.soft
         )),
-        Err(error) => Outcome::Warning(format!("The limit of open files can't be asked for: {error}")),
+        Err(error) => Outcome::Warning(format!("The limit of open files can't be read: {error}")),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Connections as `CLIENT` shows and treats them, read from their records without stopping any thread.
+//! Connections for `CLIENT`: listed, killed, unblocked and paused by their records, without stopping any
+//! worker.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::registry::{
 use crate::shared::Shared;
 
 impl Shared {
-    /// The lines of the connections that the filter keeps, ascending by id.
+    /// The lines of the connections that match the filter, ascending by id.
     pub fn client_lines(&self, filter: &ClientFilter) -> Vec<u8> {
         let now = clock::unix_millis();
         let all = self.clients.all();
@@ -35,14 +36,15 @@ impl Shared {
         text
     }
 
-    /// The line of a connection, without an end; `None`: there is none of this number.
+    /// The line of a connection, without a line end; `None`: no connection has this id.
     pub fn client_line(&self, id: u64) -> Option<String> {
         let mut text = Vec::new();
         write_line(&mut text, &*self.clients.find(id)?, clock::unix_millis());
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Asks the threads to close the connections that the filter keeps. Their number, and whether `own` is one.
+    /// Requests the workers to close the connections that match the filter. Returns their number, and whether
+    /// `own` is one.
     pub fn kill_clients(&self, filter: &ClientFilter, own: u64) -> (u64, bool) {
         let now = clock::unix_millis();
         let mut count = 0;
@@ -51,13 +53,13 @@ impl Shared {
             if !filter.keeps(&facts(&record, now)) {
                 continue;
             }
-            // What is being closed already is not there any more for others.
+            // Others no longer see a connection that is being closed.
             if record.id == own {
                 own_too = true;
             } else if !self.clients.remove(record.id) {
                 continue;
             } else {
-                // It takes nothing any more, even if its thread hears of it a moment later.
+                // It takes no more data, even if its worker is notified later.
                 if let Some(waiter) = record.waiter() {
                     let _ = waiter.wait.end_or_ask();
                 }
@@ -69,7 +71,7 @@ impl Shared {
         (count, own_too)
     }
 
-    /// Ends the wait of a connection in a blocking command. Whether it was in one.
+    /// Ends the wait of a connection in a blocking command. Returns whether it was in one.
     pub fn unblock_client(&self, id: u64, with_error: bool) -> bool {
         let Some(record) = self.clients.find(id) else { return false };
         if !record.waiter().is_some_and(|waiter| waiter.wait.try_end()) {
@@ -81,14 +83,14 @@ impl Shared {
         true
     }
 
-    /// Pauses clients until then, or longer if they are paused for longer already; likewise for all rather than for
-    /// those that write.
+    /// Pauses clients for this time. A pause in force is extended, never shortened, and the stricter kind
+    /// holds.
     pub fn pause_clients(&self, time: Duration, writes_only: bool) {
         let now = Uptime::now();
         self.pause.begin(&self.global_flags, now, now.plus(time), writes_only);
     }
 
-    /// Publishes what a command changed of its connection.
+    /// Publishes a command's changes of its connection.
     pub fn publish_session(&self, session: &Session) {
         let Some(record) = self.clients.find(session.id) else { return };
         publish(&record, session);
@@ -102,7 +104,7 @@ impl Shared {
     }
 }
 
-/// The numbers of a session that others may read.
+/// Publishes the session's numbers in the client record.
 pub fn publish(record: &ClientRecord, session: &Session) {
     record.db.set(u64::from(session.db.0));
     let mut flags = session.flags;
@@ -128,7 +130,7 @@ pub fn publish(record: &ClientRecord, session: &Session) {
 
 fn blocked_number(blocked: &Blocked) -> u64 {
     let reason = match blocked.reason {
-        // It is not blocked by anything that a client could know of.
+        // These waits are internal: clients see the connection as not blocked.
         BlockReason::Congestion | BlockReason::Turns | BlockReason::Barrier => return 0,
         BlockReason::Pause => BLOCKED_BY_PAUSE,
         BlockReason::Replicas { .. } | BlockReason::Disk => BLOCKED_FOR_REPLICAS,
@@ -171,7 +173,7 @@ fn capa(record: &ClientRecord) -> &'static str {
     if record.follows_redirects.value() != 0 { "r" } else { "" }
 }
 
-/// The letters of what is switched on; `N` if nothing is.
+/// The letters of the flags in force; `N` if there are none.
 fn flags(record: &ClientRecord) -> String {
     let set = SessionFlags::from_bits_truncate(record.flags.value() as u32);
     let letters = [
@@ -193,7 +195,7 @@ fn flags(record: &ClientRecord) -> String {
     if shown.is_empty() { "N".to_owned() } else { shown }
 }
 
-/// Bytes of a line, about.
+/// The approximate size of a line, in bytes.
 const LINE_SIZE_USUAL: usize = 400;
 
 /// Writes the line of `CLIENT LIST`, with the fields of Valkey 9 in their order.
@@ -241,7 +243,7 @@ fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
     line.number(" tot-cmds=", record.command_count.value());
 }
 
-/// A line of fields. There may be very many lines, so it does without the standard formatter.
+/// A line of fields. Does not use the standard formatter, as there may be very many lines.
 struct Line<'a>(&'a mut Vec<u8>);
 
 impl Line<'_> {
@@ -262,12 +264,12 @@ impl Line<'_> {
 }
 
 impl ClientRecord {
-    /// What is switched on for it.
+    /// The session's flags.
     pub fn session_flags(&self) -> SessionFlags {
         SessionFlags::from_bits_truncate(self.flags.value() as u32)
     }
 
-    /// Whether it is in the mode for listening.
+    /// Whether it has subscriptions.
     pub fn is_listener(&self) -> bool {
         self.session_flags().contains(SessionFlags::LISTENING)
     }
@@ -283,7 +285,7 @@ impl ClientRecord {
         !flags.contains(SessionFlags::NO_EVICT)
     }
 
-    /// Its token, if it is served by that thread.
+    /// Its token, if that worker serves it.
     pub fn token_on(&self, thread: usize) -> Option<Token> {
         Some(self.place()).filter(|token| token.thread() == thread)
     }

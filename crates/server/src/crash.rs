@@ -1,8 +1,8 @@
-//! What is left behind when the server finds itself at fault: a report in the log, then the process ends.
+//! The report of a fault in the log, after which the process ends.
 //!
-//! A fault is a panic, on whatever thread, or one of the signals that stand for one. Threads have no faults of their own: data that
-//! others use may be half changed. Of a signal, the handler only takes notes (`os/src/fault.rs`), and a thread that does
-//! nothing else writes the report.
+//! A fault is a panic of any thread, or a fatal signal. It always ends the process: a thread that stops alone
+//! may leave shared data half changed. On a signal, the handler only takes notes (`os/src/fault.rs`), and a
+//! separate thread writes the report.
 
 use std::fmt::Write;
 use std::panic::PanicHookInfo;
@@ -27,7 +27,7 @@ pub fn install() {
         }
         std::process::abort();
     }));
-    // The first thread has it to the end of the process.
+    // The first thread keeps it until the end of the process.
     std::mem::forget(fault::prepare_thread());
     let reporter = std::thread::Builder::new().name("crash-report".to_owned());
     let started = fault::install().and_then(|()| reporter.spawn(|| report_signal(&fault::wait())));
@@ -36,23 +36,23 @@ pub fn install() {
     }
 }
 
-/// Lets reports tell of the server.
+/// Gives reports access to the server's state.
 pub fn know(shared: &'static Shared) {
     // Set once at start-up.
     let _ = SHARED.set(shared);
 }
 
-/// Whether a fault is being reported: then a thread may have stopped for good with whatever lock it held.
+/// Whether a fault is being reported: then a thread may have stopped for good with any lock held.
 pub fn is_reporting() -> bool {
     REPORTED.load(Ordering::Acquire)
 }
 
-/// Whether this is the first fault: one while reporting, or of a second thread, would garble its report.
+/// Whether this is the first fault: a later one would garble its report.
 fn is_first() -> bool {
     !REPORTED.swap(true, Ordering::AcqRel)
 }
 
-/// Whether reports are wanted (`crash-log-enabled`).
+/// Whether reports are enabled (`crash-log-enabled`).
 fn is_wanted() -> bool {
     SHARED.get().is_none_or(|shared| shared.config.load().crash_log_enabled)
 }
@@ -92,7 +92,7 @@ fn report_signal(fault: &Fault) {
 
 const START: &str = "\n\n=== BROADLOOM BUG REPORT START: Cut & paste starting from here ===\n";
 
-/// Everything but the first lines, with where a thread was.
+/// Writes all but the first lines of a report, with the stack of a thread.
 fn report(stack: &Stack) {
     let name = thread_name(stack.thread);
     write_stacks(std::slice::from_ref(stack), &fault::stacks());
@@ -111,7 +111,7 @@ fn report(stack: &Stack) {
     );
 }
 
-/// Writes to the log where all threads are, for somebody who asks why nothing moves.
+/// Logs the stacks of all threads.
 pub fn log_stacks() {
     static ASKING: Mutex<()> = Mutex::new(());
     let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ fn thread_name(thread: i32) -> String {
     name.trim_end().to_owned()
 }
 
-/// The command that the thread runs or ran last, and whose it is.
+/// The command that the thread runs or ran last, and its client.
 fn last_command(shared: &Shared, thread: &str) -> String {
     let index = thread.strip_prefix("broadloom-io-").and_then(|index| index.parse::<usize>().ok());
     let command_of = |index: usize| {

@@ -1,13 +1,13 @@
-//! Errors answered, counted by their code, for `INFO errorstats`.
+//! Error replies, counted by their code, for `INFO errorstats`.
 
 use std::collections::BTreeMap;
 
 use sync::{Mutex, MutexGuard};
 
-/// Most codes counted; more come only from a client that makes them up, as a script can.
+/// Maximum number of codes counted; more exist only if a client invents them, as a script can.
 const CODE_COUNT_MAX: usize = 128;
 
-/// What further codes are counted as, all of them together.
+/// The name under which all further codes are counted.
 const OVERFLOW: &str = "ERRORSTATS_OVERFLOW";
 
 /// Errors by code.
@@ -21,7 +21,7 @@ impl ErrorStatistics {
         self.codes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Counts one.
+    /// Counts an error.
     pub fn count(&self, code: &str) {
         let mut codes = self.codes();
         if let Some(count) = codes.get_mut(code) {
@@ -39,7 +39,7 @@ impl ErrorStatistics {
         self.codes().iter().map(|(code, count)| (code.clone(), *count)).collect()
     }
 
-    /// Forgets all.
+    /// Removes all counts.
     pub fn reset(&self) {
         self.codes().clear();
     }

@@ -1,4 +1,4 @@
-//! `INFO`: sections of `name:value` lines, put together from what threads publish, without stopping any.
+//! `INFO`: sections of `name:value` lines, made from what workers publish, without stopping any.
 //!
 //! Start reading at [`text`]; `info/figures.rs` has the sections that are mostly counters.
 
@@ -18,7 +18,7 @@ use text::{Figure, Human, Hundredths, Text};
 
 type Write1 = fn(&mut Text, &Shared);
 
-/// Sections in their order: name, whether `INFO` alone shows it, whether `all` does.
+/// Sections in order: name, whether plain `INFO` shows it, whether `all` does.
 const SECTIONS: &[(&str, bool, bool, Write1)] = &[
     ("server", true, true, server),
     ("clients", true, true, clients),
@@ -40,7 +40,7 @@ const SECTIONS: &[(&str, bool, bool, Write1)] = &[
     ("debug", false, false, figures::debug),
 ];
 
-/// The sections with these names; none: the default ones.
+/// Returns the sections with these names; with no names, the default ones.
 pub fn text(shared: &Shared, names: &[&[u8]]) -> String {
     let is_named = |wanted: &str| names.iter().any(|name| name.eq_token(wanted));
     let all = is_named("everything") || is_named("all");
@@ -75,7 +75,8 @@ fn server(text: &mut Text, shared: &Shared) {
         ("redis_git_dirty", &0),
         ("redis_build_id", &format!("{:016x}", crate::start::build_number())),
     ]);
-    // Under Redis's name for it, Valkey's, or both: some ask for one, and tools that find the first take us for Redis.
+    // Under Redis's name for it, Valkey's, or both: some clients require one, and tools that find the first
+    // detect Redis.
     let as_redis = config.extended_redis_compatibility;
     let as_valkey = !as_redis && identity.executable.ends_with("valkey-server");
     let modes = [("redis_mode", !as_valkey), ("server_mode", !as_redis)];
@@ -156,7 +157,7 @@ fn clients(text: &mut Text, shared: &Shared) {
     ]);
 }
 
-/// A number of hundredths of something, with two decimals.
+/// Hundredths, shown with two decimals.
 struct Percent(f64);
 
 impl Figure for Percent {

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `start.rs` | from the command line to running threads |
 //! | `simulated.rs` | a whole server within a simulation |
-//! | `thread.rs` | a server thread: the event loop |
+//! | `thread.rs` | a worker: the event loop |
 //! | `executor.rs` | from input bytes to reply bytes |
-//! | `connection.rs`, `registry.rs` | a connection, and what everybody may read of it |
-//! | `shared.rs`, `mail.rs` | what threads share, and how they talk |
-//! | `host.rs`, `info.rs`, `settings.rs`, `clients.rs`, `command_log.rs`, `latency.rs`, `memory.rs`, `pause.rs` | what commands ask of the server |
-//! | `logging.rs`, `crash.rs`, `signals.rs`, `shutdown.rs` | what operators see of it, and its end |
+//! | `connection.rs`, `registry.rs` | a connection, and its client record |
+//! | `shared.rs`, `mail.rs` | the state shared by threads, and their messages |
+//! | `host.rs`, `info.rs`, `settings.rs`, `clients.rs`, `command_log.rs`, `latency.rs`, `memory.rs`, `pause.rs` | the server as commands see it |
+//! | `logging.rs`, `crash.rs`, `signals.rs`, `shutdown.rs` | its output for operators, and its end |
 //!
 //! Start reading at `start.rs`, then `thread.rs`, then `executor.rs`.
 
@@ -52,7 +52,7 @@ mod watchdog;
 
 pub use start::serve;
 
-// The tests count what is allocated as the binary does.
+// The tests count allocations as the binary does.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: sync::allocator::CountingAllocator<mimalloc::MiMalloc> =

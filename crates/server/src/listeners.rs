@@ -1,8 +1,8 @@
-//! Where clients come in: TCP addresses and the unix socket. The first thread listens; accepted sockets go to the
-//! thread with the fewest connections.
+//! The listeners: TCP addresses and the unix socket. The first worker listens; accepted sockets go to the
+//! worker with the fewest connections.
 //!
-//! [`ListenSockets`] keeps a handle of each TCP listener, so that any thread can change where the server listens: it binds the
-//! new addresses itself, and sends the first thread what to listen to and what to let go.
+//! [`ListenSockets`] keeps a handle of each TCP listener, so that any worker can change the addresses. It binds
+//! the new ones itself, and sends the first worker the listeners to add and to close.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -15,7 +15,7 @@ use sync::Mutex;
 use crate::mail::Mail;
 use crate::shared::Shared;
 
-/// The listeners of a thread; none on all but the first.
+/// The listeners of a worker; none except for the first.
 #[derive(Default)]
 pub struct Listeners {
     waiting: Vec<(Listener, ListenerToken)>,
@@ -23,13 +23,13 @@ pub struct Listeners {
     unix_path: Option<String>,
 }
 
-/// The TCP listeners there are, for whoever changes them.
+/// The TCP listeners, for changes.
 #[derive(Default)]
 pub struct ListenSockets {
     open: Mutex<Vec<ListenSocket>>,
 }
 
-/// A TCP address that is listened on.
+/// A TCP address with its listener.
 struct ListenSocket {
     /// As configured.
     address: String,
@@ -38,37 +38,37 @@ struct ListenSocket {
     listener: Listener,
 }
 
-/// A change of what the first thread listens to.
+/// A change of the first worker's listeners.
 #[derive(Default)]
 pub struct Relisten {
     opened: Vec<(Listener, ListenerToken)>,
     closed: Vec<ListenerToken>,
 }
 
-/// What was asked for can't be listened on; the log says why.
+/// The configured addresses can't be listened on; the log has the reason.
 #[derive(Debug)]
 pub struct RelistenError;
 
-/// How a connection came in.
+/// The origin of a connection.
 #[derive(Clone, Debug)]
 pub struct Origin {
     peer: PeerAddress,
     unix_path: Option<String>,
 }
 
-/// A listener could not be made.
+/// A listener could not be created.
 #[derive(Debug)]
 pub struct ListenError {
     /// The address or path.
     pub address: String,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub source: io::Error,
 }
 
 const UNIX_TOKEN: ListenerToken = ListenerToken(u32::MAX);
 
 impl ListenSockets {
-    /// Binds what the configuration asks for. An address marked optional (`-::1`) may be missing on this machine.
+    /// Binds the configured addresses. An address marked optional (`-::1`) may be missing on this machine.
     pub fn bind(&self, config: &Config) -> Result<Listeners, ListenError> {
         let mut listeners = Listeners::default();
         let mut listen_sockets = Vec::new();
@@ -100,7 +100,7 @@ impl ListenSockets {
 }
 
 impl Shared {
-    /// Listens where the configuration says from now on, and nowhere else; or, if that fails, where it did before.
+    /// Switches to the configured addresses; on an error, keeps the previous ones.
     pub fn relisten(&self, config: &Config) -> Result<(), RelistenError> {
         let mut open = self.listen_sockets.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let wanted = addresses(config);
@@ -118,7 +118,7 @@ impl Shared {
         let mut bound: Result<Vec<_>, ListenError> = bind_missing();
         let leaves = |door: &&ListenSocket| !stays(door);
         if bound.is_err() && open.iter().filter(leaves).any(|door| door.port == config.port) {
-            // An address that goes may cover one that comes.
+            // An address to be closed may cover a new one.
             open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
             bound = bind_missing();
         }
@@ -180,7 +180,7 @@ fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     std::os::unix::fs::chown(path, None, Some(id))
 }
 
-/// Listens on an address; `None`: an optional one that this machine does not have.
+/// Listens on an address; `None`: an optional address that this machine does not have.
 fn bind_tcp(address: &str, config: &Config) -> Result<Option<Listener>, ListenError> {
     bind_address(address, config.port, config).map_err(|source| of(address, config, source))
 }
@@ -207,7 +207,7 @@ fn bind_address(address: &str, port: u16, config: &Config) -> io::Result<Option<
     });
     match bound {
         Ok(listener) => Ok(Some(listener)),
-        // Only what is missing may be missing: a port that is taken is a mistake on any address.
+        // Only a missing address is optional: a port in use is an error on any address.
         Err(error) if optional && error.kind() != io::ErrorKind::AddrInUse => {
             log::debug!("Not listening on optional address {name}: {error}");
             Ok(None)
@@ -223,7 +223,7 @@ impl Listeners {
         self.waiting.len() + self.tokens.len()
     }
 
-    /// What to say once they listen: `tcp`, `unix`.
+    /// The kinds for the log line about their readiness: `tcp`, `unix`.
     #[must_use]
     pub fn ready_texts(&self) -> Vec<&'static str> {
         let is_unix = |(_, token): &&(Listener, ListenerToken)| *token == UNIX_TOKEN;
@@ -232,7 +232,7 @@ impl Listeners {
         tcp.into_iter().chain(unix).collect()
     }
 
-    /// Begins to accept on the calling thread's reactor.
+    /// Begins to accept in the calling worker's reactor.
     pub fn listen(&mut self, reactor: &mut Reactor) {
         for (listener, token) in self.waiting.drain(..) {
             match reactor.listen(listener, token) {
@@ -242,7 +242,7 @@ impl Listeners {
         }
     }
 
-    /// Listens on what is new, and stops listening on what goes.
+    /// Adds the new listeners, and closes the removed ones.
     pub fn change(&mut self, change: Relisten, reactor: &mut Reactor) {
         for token in change.closed {
             reactor.stop_listening(token);
@@ -259,7 +259,7 @@ impl Listeners {
         }
     }
 
-    /// How a connection that this listener accepted came in.
+    /// The origin of a connection that this listener accepted.
     #[must_use]
     pub fn origin(&self, listener: ListenerToken, peer: PeerAddress) -> Origin {
         let unix_path = if listener == UNIX_TOKEN { self.unix_path.clone() } else { None };
@@ -268,13 +268,13 @@ impl Listeners {
 }
 
 impl Origin {
-    /// Whether it came by the unix socket.
+    /// Whether the connection came by the unix socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         self.unix_path.is_some()
     }
 
-    /// Whether it came from this machine.
+    /// Whether the connection came from this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.peer.tcp().is_none_or(|address| match address.ip() {

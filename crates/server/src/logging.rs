@@ -1,11 +1,11 @@
-//! The log: lines as Redis writes them, `pid:M 21 Nov 2026 03:28:00.123 * text`, or as logfmt or JSON has them, to
-//! standard output or a file, and to the system log if that is asked for.
+//! The log: lines as Redis writes them, `pid:M 21 Nov 2026 03:28:00.123 * text`, or as logfmt or JSON, to
+//! standard output or a file, and to the system log if configured.
 //!
-//! Levels of the `log` facade stand for Redis's: warnings and errors are `#`, info is notice `*`, debug is verbose `-`,
-//! trace is debug `.`. The file is opened for each line, so that it may be moved away at any time.
+//! Levels of the `log` facade map to Redis's: warnings and errors are `#`, info is notice `*`, debug is verbose
+//! `-`, trace is debug `.`. The file is opened for each line, so that it may be moved away at any time.
 //!
-//! A thread of its own writes (`logging/queue.rs`). At the end of the process [`flush`] waits for it; while a fault is being reported, what
-//! is still to be written is written by the thread that reports.
+//! A separate thread writes (`logging/queue.rs`). [`flush`] waits for it at the end of the process. While a
+//! fault is being reported, the reporting thread writes the queued lines.
 
 mod queue;
 
@@ -27,10 +27,11 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use self::queue::{Batch, Entry, Queue};
 use crate::syslog::Syslog;
 
-/// How long the lines of a report wait for one before them: a thread that a fault stopped while it wrote never ends.
+/// How long the lines of a report wait for a line being written: a thread that a fault stopped within a write
+/// never releases it.
 const TURN_TIME: Duration = Duration::from_millis(500);
 
-/// How long the end of the process waits for its last lines.
+/// How long the end of the process waits for the last lines.
 const FLUSH_TIME: Duration = Duration::from_secs(2);
 
 /// The process's log.
@@ -38,22 +39,22 @@ struct Logger {
     output: Output,
     form: ArcSwap<Form>,
     queue: Queue,
-    /// Whether there is a thread that writes what is queued.
+    /// Whether a thread writes the queue.
     has_writer: AtomicBool,
-    /// Held while a line is written, so that lines keep whole. `None`: the system log is not wanted.
+    /// Held while a line is written, so that lines are not mixed. `None`: the system log is not configured.
     turn: Mutex<Option<Syslog>>,
-    /// Whether one waited for its turn in vain.
+    /// Whether a wait for the turn has timed out.
     is_stuck: AtomicBool,
 }
 
-/// Where lines go.
+/// The target of lines.
 enum Output {
-    /// Standard output, by a number of its own: the standard library's has a lock.
+    /// Standard output, through a descriptor of its own: the standard library's has a lock.
     Standard(Option<File>),
     File(PathBuf),
 }
 
-/// What lines look like.
+/// The form of lines.
 struct Form {
     format: LogFormat,
     timestamp_format: LogTimestampFormat,
@@ -61,10 +62,10 @@ struct Form {
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
 
-/// Begins to log as the configuration says.
+/// Starts the log as configured.
 pub fn start(config: &Config) -> io::Result<()> {
     let output = match config.logfile.as_str() {
-        // Without one, what is logged is lost.
+        // Without standard output, lines are lost.
         "" => Output::Standard(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)),
         path => {
             OpenOptions::new().append(true).create(true).open(path)?;
@@ -86,15 +87,15 @@ pub fn start(config: &Config) -> io::Result<()> {
         let _handler_stack = os::fault::prepare_thread();
         logger.write_queued();
     };
-    // Without one, lines are written where they are logged.
+    // Without the thread, lines are written by the logging thread.
     logger.has_writer.store(writer.spawn(write).is_ok(), Ordering::Release);
-    // Fails if something has set a logger before, which nothing in this process does.
+    // Fails only if a logger was set before, which nothing in this process does.
     let _ = log::set_logger(logger);
     set_level(config.loglevel);
     Ok(())
 }
 
-/// Logs from this level on.
+/// Sets the minimum level.
 pub fn set_level(level: LogLevel) {
     log::set_max_level(match level {
         LogLevel::Debug => LevelFilter::Trace,
@@ -105,21 +106,21 @@ pub fn set_level(level: LogLevel) {
     });
 }
 
-/// Writes lines in the forms that the configuration says from now on.
+/// Switches to the configured form of lines.
 pub fn set_format(config: &Config) {
     if let Some(logger) = LOGGER.get() {
         logger.form.store(Arc::new(Form::new(config)));
     }
 }
 
-/// Writes text to the log as it is, whatever the level.
+/// Writes text to the log unchanged, whatever the level.
 pub fn write_raw(text: &str) {
     if let Some(logger) = LOGGER.get() {
         logger.add(Entry::Raw(text.to_owned()));
     }
 }
 
-/// Waits until everything that was logged is written.
+/// Waits until all log lines are written.
 pub fn flush() {
     if let Some(logger) = LOGGER.get() {
         logger.flush();
@@ -143,7 +144,7 @@ impl Log for Logger {
 }
 
 impl Logger {
-    /// Has an entry written: by the thread for that, or here if there is none, or if a fault is being reported.
+    /// Passes an entry to the writing thread, or writes it if there is none or a fault is being reported.
     fn add(&self, entry: Entry) {
         if crate::crash::is_reporting() {
             let turn = self.turn();
@@ -157,7 +158,7 @@ impl Logger {
         }
     }
 
-    /// Writes what is queued, to the end of the process.
+    /// Writes the queue until the end of the process.
     fn write_queued(&self) -> ! {
         loop {
             let batch = self.queue.take();
@@ -181,15 +182,14 @@ impl Logger {
         };
         batch.entries.into_iter().for_each(&mut write);
         if batch.dropped_count > 0 {
-            let text = format!(
-                "{} lines are missing here: more was logged than could be written.",
-                batch.dropped_count
-            );
+            let text =
+                format!("{} lines are missing here: the log was written too slowly.", batch.dropped_count);
             write(Entry::Line(Level::Warn, SystemTime::now(), text));
         }
     }
 
-    /// Waits for the turn to write. Once a fault is being reported it may never come: then lines are written without.
+    /// Acquires the turn to write. While a fault is being reported this may time out: then lines are written
+    /// without it.
     fn turn(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
         if crate::crash::is_reporting() {
             return self.turn_within(TURN_TIME);
@@ -222,7 +222,7 @@ impl Form {
 }
 
 impl Output {
-    /// Writes at once. What can't be written is lost: there is nowhere to complain.
+    /// Writes at once. Lines that can't be written are lost: there is no place to report that.
     fn write(&self, line: &[u8]) {
         let written = match self {
             Self::Standard(None) => Ok(()),
@@ -237,7 +237,7 @@ impl Output {
     }
 }
 
-/// A line with its end.
+/// Returns a line with its line end.
 fn line(
     format: LogFormat,
     timestamp_format: LogTimestampFormat,
@@ -272,7 +272,7 @@ fn line(
     }
 }
 
-/// Text without control characters, so that no client can make what it sends look like a line of its own.
+/// Replaces control characters, so that client data can't imitate a log line.
 fn on_one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(|char: char| char.is_control() && char != '\t') {
         return Cow::Borrowed(text);
@@ -285,7 +285,7 @@ fn on_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Text as it stands between the quotes of a JSON string.
+/// Escapes text for a JSON string.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -345,7 +345,7 @@ mod tests {
         let stopped = logger.turn_within(Duration::ZERO);
         assert!(stopped.is_some());
         assert!(logger.turn_within(Duration::from_millis(1)).is_none());
-        // From then on lines lose no time.
+        // From then on lines do not wait.
         assert!(logger.turn_within(Duration::MAX).is_none());
         drop(stopped);
         assert!(logger.turn_within(Duration::ZERO).is_some());

@@ -9,52 +9,52 @@ use sync::atomic::Ordering;
 
 use crate::shared::Shared;
 
-/// Bytes of memory, by use.
+/// Memory use in bytes.
 pub struct MemoryUse {
     /// Allocated now.
     pub used: u64,
-    /// The most ever.
+    /// The peak of `used`.
     pub peak: u64,
-    /// When the server was ready.
+    /// Used when the server was ready.
     pub startup: u64,
     /// Resident.
     pub resident: u64,
-    /// Of the connections.
+    /// Used by the connections.
     pub clients: u64,
-    /// Of the tables of keys, beside the entries.
+    /// Used by the tables of keys, without the entries.
     pub tables: u64,
     /// Entries of all databases.
     pub key_count: u64,
-    /// In blocks of the entries' heaps that nothing uses.
+    /// In unused blocks of the entries' heaps.
     pub wasted: u64,
 }
 
-/// Where memory goes that is resident and not used, as Redis divides it.
+/// The parts of resident memory that is not used, as Redis divides it.
 pub struct Gaps {
-    /// Used, and wasted between what is used.
+    /// Used memory, and fragmentation.
     pub active: u64,
-    /// Wasted between what is used.
+    /// Gaps between used blocks.
     pub fragmentation: u64,
-    /// `active` for a used byte.
+    /// `active` divided by the used bytes.
     pub fragmentation_ratio: f64,
-    /// Resident beyond that.
+    /// Resident beyond `active`.
     pub resident: i64,
-    /// Resident bytes for an active one.
+    /// Resident bytes divided by `active`.
     pub resident_ratio: f64,
 }
 
 impl MemoryUse {
-    /// Everything but data.
+    /// All memory except data.
     pub fn overhead(&self) -> u64 {
         self.startup + self.clients + self.tables
     }
 
-    /// Data.
+    /// The memory of data.
     pub fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.overhead())
     }
 
-    /// Where the difference between resident and used lies.
+    /// The parts of the difference between resident and used.
     pub fn gaps(&self) -> Gaps {
         let active = self.used + self.wasted;
         Gaps {
@@ -66,14 +66,14 @@ impl MemoryUse {
         }
     }
 
-    /// Resident bytes for a used one.
+    /// Resident bytes divided by used bytes.
     pub fn fragmentation(&self) -> f64 {
         self.resident as f64 / self.used.max(1) as f64
     }
 }
 
-/// Bytes resident and not allocated: what the allocator keeps free, gaps between what it doesn't, and the program itself.
-/// None in a simulation: they are the process's.
+/// Bytes resident and not allocated: the allocator's free memory, its gaps, and the program itself. 0 in a
+/// simulation, where the figure would be that of the whole process.
 pub fn unused_bytes() -> usize {
     if sync::simulation::is_simulated() {
         return 0;
@@ -82,7 +82,7 @@ pub fn unused_bytes() -> usize {
 }
 
 impl Shared {
-    /// The figures as of now, without the `report_size` bytes of the report that they are for.
+    /// The current figures, without the `report_size` bytes of the report itself.
     pub fn memory_use(&self, report_size: usize) -> MemoryUse {
         let used = self.used_memory().saturating_sub(report_size) as u64;
         let peak = self.memory_peak.fetch_max(used, Ordering::Relaxed).max(used);
@@ -92,7 +92,7 @@ impl Shared {
             peak,
             startup: self.startup_memory.load(Ordering::Relaxed).min(used),
             resident: self.resident.size().unwrap_or(0),
-            // Arguments that were announced and are not there count for connections, but are not used.
+            // Announced arguments count for connections before they arrive, but are not used yet.
             clients: self.client_memory().min(used),
             tables: key_count * TABLE_BYTES_A_KEY as u64,
             key_count,
@@ -148,7 +148,7 @@ impl Shared {
         let selected: HashSet<u64> = self.clients.all().iter().map(|record| record.db.value()).collect();
         for db in 0..self.keyspace.db_count() {
             let population = self.keyspace.counters.population(db);
-            // One that is in use has its line though its last key is gone.
+            // A database that is selected has its line even without keys.
             if population.keys > 0 || selected.contains(&(db as u64)) {
                 let tables = vec![
                     ("overhead.hashtable.main".to_owned(), whole(population.keys * TABLE_BYTES_A_KEY as u64)),

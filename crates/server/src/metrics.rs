@@ -7,7 +7,7 @@ use crate::statistics::Statistics;
 /// Samples kept of each rate.
 const SAMPLE_COUNT: usize = 16;
 
-/// What is sampled.
+/// The sampled rates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
     /// Commands a second.
@@ -18,7 +18,7 @@ pub struct Rates {
     pub sent_bytes: u64,
     /// Turns of all event loops a second.
     pub turns: u64,
-    /// Nanoseconds a turn took.
+    /// Nanoseconds per turn.
     pub turn_ns: u64,
 }
 
@@ -76,7 +76,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets all samples.
+    /// Removes all samples.
     pub fn reset(&self) {
         *self.samples.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Default::default();
     }

@@ -1,12 +1,12 @@
-//! `CLIENT PAUSE`: until when clients are paused, and which.
+//! `CLIENT PAUSE`: its end, and whether it applies to all requests or to writes only.
 //!
 //! Owns the end of the pause, and sets its flags in [`GlobalFlags`]. Requests read both without a lock.
 //! Invariants:
 //! 1. All changes are made under the lock, so that the end of one pause never ends a later one.
 //! 2. While a flag of a pause is set, `until_ms` is its end.
 //!
-//! A pause is in force for all threads only when each of them has ended the turn in which it began: what runs or is being
-//! served does not look at the flags again. So the reply to `CLIENT PAUSE` waits for these turns, see
+//! A pause is in force for all workers only when each of them has ended the turn in which it began: running and
+//! served requests do not test the flags again. So the reply to `CLIENT PAUSE` waits for these turns, see
 //! [`Executor::begin_barrier`](crate::executor::Executor::begin_barrier).
 
 use os::clock::Uptime;
@@ -15,7 +15,7 @@ use sync::{Mutex, MutexGuard};
 
 use crate::shared::GlobalFlags;
 
-/// The pause that is in force, if one is.
+/// The pause in force, if there is one.
 #[derive(Default)]
 pub struct Pause {
     /// A millisecond of the monotonic clock; 0: none.
@@ -28,37 +28,37 @@ impl Pause {
         self.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// When it ends.
+    /// The end of the pause.
     #[must_use]
     pub fn until(&self) -> Uptime {
         Uptime::from_raw(self.until_ms.load(Ordering::Acquire))
     }
 
-    /// Begins one. If one is in force already, the later end and the stricter kind hold, as in Valkey.
+    /// Begins a pause. If one is in force already, the later end and the stricter kind hold, as in Valkey.
     pub fn begin(&self, global_flags: &GlobalFlags, now: Uptime, until: Uptime, writes_only: bool) {
         let _changing = self.lock();
         let last = self.until();
         if last <= now {
             global_flags.set(GlobalFlags::ANY_PAUSE, false);
         }
-        // Before the flags, as those who see a flag read it.
+        // Before the flags, as a thread that sees a flag reads it.
         self.until_ms.store(last.max(until).to_raw(), Ordering::Release);
         global_flags.set(if writes_only { GlobalFlags::PAUSED_WRITES } else { GlobalFlags::PAUSED }, true);
     }
 
-    /// Ends whichever is in force.
+    /// Ends the pause in force.
     pub fn end(&self, global_flags: &GlobalFlags) {
         let _changing = self.lock();
         self.clear(global_flags);
     }
 
-    /// Ends the one in force if its time is over; whether it did.
+    /// Ends the pause in force if its end has passed. Returns whether it did.
     pub fn end_if_over(&self, global_flags: &GlobalFlags, now: Uptime) -> bool {
         if self.until() == Uptime::default() || self.until() > now {
             return false;
         }
         let _changing = self.lock();
-        // Another one may have begun since.
+        // Another pause may have begun since.
         let is_over = self.until() != Uptime::default() && self.until() <= now;
         if is_over {
             self.clear(global_flags);
@@ -103,7 +103,7 @@ mod tests {
         pause.begin(&global_flags, at(0), at(50), true);
         assert_eq!(pause.until(), at(100));
         check(&global_flags, GlobalFlags::ANY_PAUSE);
-        // Nothing of one that is over stays.
+        // Nothing remains of a pause that has ended.
         pause.begin(&global_flags, at(100), at(150), true);
         check(&global_flags, GlobalFlags::PAUSED_WRITES);
         pause.end(&global_flags);

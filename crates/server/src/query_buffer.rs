@@ -1,36 +1,37 @@
 //! Input of a connection that is not executed yet.
 //!
-//! Owns a buffer of which a part at the front is done with. What is left is moved only if it is no longer than that part, or when the
-//! buffer grows: so input that is executed in small steps is moved at most once in all, and not in each step.
+//! Owns a buffer with an executed part at the front. The rest is moved only if it is no longer than that part,
+//! or when the buffer grows. So input that is executed in small steps is moved at most once in total, and not
+//! in each step.
 //!
 //! Invariant: `done` is at most the buffer's length; an empty one begins at 0.
 
 use std::ops::Deref;
 
-/// Input that waits.
+/// Waiting input.
 #[derive(Default)]
 pub struct QueryBuffer {
     bytes: Vec<u8>,
     /// Bytes at the front that are executed.
     done: usize,
-    /// Bytes that were moved so far.
+    /// Bytes moved so far.
     #[cfg(test)]
     moved_size: usize,
 }
 
 impl QueryBuffer {
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it uses.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Adds input. The caller has made room, or doubling is right.
+    /// Adds input. Call [`Self::make_room`] before, unless doubling is right.
     pub fn push(&mut self, data: &[u8]) {
         self.bytes.extend_from_slice(data);
     }
 
-    /// Takes bytes away at the front, which are executed.
+    /// Removes executed bytes at the front.
     pub fn consume(&mut self, size: usize) {
         self.done += size;
         assert!(self.done <= self.bytes.len(), "no more is executed than there is");
@@ -39,17 +40,18 @@ impl QueryBuffer {
         }
     }
 
-    /// Makes room for `data_size` bytes more; where the buffer has to grow, to `size` bytes at least.
+    /// Makes room for `data_size` more bytes. If the buffer has to grow, it grows to `size` bytes at least.
     pub fn make_room(&mut self, data_size: usize, size: usize) {
         if self.bytes.len() + data_size > self.bytes.capacity() {
             let needed = self.len() + data_size;
-            // Less than half of the buffer is done with. If no more than that were won, the next input would move all again.
+            // Less than half of the buffer is executed. If only that part became free, the next input would
+            // move all again.
             let needed = if self.done > 0 { needed + needed / 2 } else { needed };
             self.replace(size.max(needed));
         }
     }
 
-    /// Gives memory back, down to `size` bytes, or as many as there are.
+    /// Shrinks the buffer to `size` bytes, or to its contents if they are longer.
     pub fn shrink_to(&mut self, size: usize) {
         let size = size.max(self.len());
         if size == 0 {
@@ -59,14 +61,14 @@ impl QueryBuffer {
         }
     }
 
-    /// Moves what is left to the front of the buffer.
+    /// Moves the rest to the front of the buffer.
     fn close_up(&mut self) {
         self.note_move();
         self.bytes.drain(..self.done);
         self.done = 0;
     }
 
-    /// Moves what is left to a buffer of this size.
+    /// Moves the rest to a buffer of this size.
     fn replace(&mut self, size: usize) {
         self.note_move();
         let mut bytes = Vec::with_capacity(size);
@@ -95,7 +97,7 @@ impl Deref for QueryBuffer {
 mod tests {
     use super::*;
 
-    /// Bytes moved when input of so many requests is executed one by one, while as many arrive again.
+    /// Bytes moved when `count` requests are executed one by one, while as many arrive again.
     fn moved_size(count: usize) -> usize {
         let request = b"*3\r\n$5\r\nBLPOP\r\n$1\r\nk\r\n$1\r\n0\r\n";
         let mut query = QueryBuffer::default();

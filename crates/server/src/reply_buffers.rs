@@ -1,20 +1,20 @@
-//! How large a buffer the replies of a connection want, as `CLIENT LIST` shows it (`rbs`, `rbp`).
+//! The size of buffer that the replies of a connection need, as `CLIENT LIST` shows it (`rbs`, `rbp`).
 //!
-//! Buffers come from their thread's common stock and go back to it when they are sent, so that a connection has one of its
-//! own for a moment only. What is shown is the share of the stock that is there for it.
+//! Buffers are taken from the worker's pool and returned when they are sent, so that a connection has one of
+//! its own only briefly. The size shown is that connection's share of the pool.
 //!
 //! Invariant: the size lies between [`SIZE_MIN`] and [`SIZE_MAX`].
 
 use sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-/// What an idle connection is shown to have, and the most that any is, in bytes: longer replies leave in pieces.
+/// The size shown for an idle connection, and the maximum shown, in bytes: longer replies are sent in pieces.
 const SIZE_MIN: usize = 1 << 10;
 const SIZE_MAX: usize = 16 << 10;
 
-/// How long the largest reply is remembered, in milliseconds.
+/// How long the largest reply is considered, in milliseconds.
 const PEAK_RESET_MS: i64 = 5000;
 
-/// What `DEBUG` changes of it.
+/// The settings that `DEBUG` changes.
 #[derive(Debug)]
 pub struct ReplyBufferRules {
     peak_reset_ms: AtomicI64,
@@ -33,17 +33,17 @@ impl Default for ReplyBufferRules {
 }
 
 impl ReplyBufferRules {
-    /// The largest reply is remembered for so long; `None`: as long as if nobody had said anything.
+    /// Sets how long the largest reply is considered; `None`: the default.
     pub fn set_peak_reset_ms(&self, milliseconds: Option<i64>) {
         self.peak_reset_ms.store(milliseconds.unwrap_or(PEAK_RESET_MS), Relaxed);
     }
 
-    /// Whether sizes follow the replies.
+    /// Sets whether sizes follow the replies.
     pub fn set_resizing(&self, enabled: bool) {
         self.keeps_size.store(!enabled, Relaxed);
     }
 
-    /// Whether each reply counts as a whole block of output, however short it is.
+    /// Sets whether each reply counts as a whole block of output, however short it is.
     pub fn set_counts_blocks(&self, enabled: bool) {
         self.counts_blocks.store(enabled, Relaxed);
     }
@@ -54,7 +54,7 @@ impl ReplyBufferRules {
     }
 }
 
-/// What one connection's replies want.
+/// The buffer size of one connection.
 #[derive(Debug)]
 pub struct ReplyBufferSize {
     size: usize,
@@ -63,28 +63,29 @@ pub struct ReplyBufferSize {
 }
 
 impl ReplyBufferSize {
-    /// That of a new connection.
+    /// Returns the size for a new connection.
     pub fn new(now: i64) -> Self {
         Self { size: SIZE_MAX, peak: 0, peak_since: now }
     }
 
-    /// So many bytes of replies leave together.
+    /// Records bytes of replies that are sent together.
     #[inline]
     pub fn note(&mut self, size: usize) {
         self.peak = self.peak.max(size);
     }
 
-    /// In bytes.
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The most bytes that left together of late, as far as the buffer would have held them.
+    /// The recent maximum of bytes sent together, limited by the buffer's size.
     pub fn peak(&self) -> usize {
         self.peak.min(self.size)
     }
 
-    /// Follows what was noted: grows to it, shrinks where less than half is needed, and forgets it in time.
+    /// Adapts the size to the recorded replies: grows to the peak, shrinks where less than half is needed, and
+    /// resets the peak after its time.
     pub fn adapt(&mut self, now: i64, rules: &ReplyBufferRules) {
         if !rules.keeps_size.load(Relaxed) && (self.peak >= self.size || self.peak < self.size / 2) {
             self.size = (self.peak + 1).clamp(SIZE_MIN, SIZE_MAX);

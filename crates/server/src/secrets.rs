@@ -1,12 +1,12 @@
-//! Which arguments of a request must not be seen in logs or by monitors.
+//! The arguments of requests that must not appear in logs or in `MONITOR`.
 
 use commands::table::Found;
 use wire::request::Args;
 
-/// What is shown in place of a secret.
+/// The replacement for a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-/// Whether an argument of the request is a secret: passwords, and the values of directives that hold them.
+/// Whether an argument of the request is a secret: a password, or the value of a directive that holds one.
 #[must_use]
 pub fn is_secret(found: Found, args: Args<'_>, index: usize) -> bool {
     let name = commands::table::NUMBERED[found.id.0 as usize].0.as_str();

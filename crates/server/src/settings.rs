@@ -1,7 +1,7 @@
-//! `CONFIG SET`, `CONFIG REWRITE`: what hangs on directives when they change.
+//! `CONFIG SET`, `CONFIG REWRITE`: the effects of directives when they change.
 //!
-//! A change is made in full or not at all: each directive's hook runs with the new configuration, and when one fails,
-//! those that ran before it run again with the old one. Then the new configuration is published.
+//! A change is made completely or not at all: each directive's hook runs with the new configuration, and if one
+//! fails, those that ran before it run again with the old one. Then the new configuration is published.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::logging;
 use crate::mail::Mail;
 use crate::shared::{GlobalFlags, Shared};
 
-/// Why a hook failed, as the reply says it.
+/// Why a hook failed, as text for the reply.
 type Refusal = String;
 
 /// The `user` lines of a rewritten file: the default user is what `requirepass` makes it.
@@ -54,19 +54,20 @@ impl Shared {
         self.post_all(|| Mail::ConfigChanged);
     }
 
-    /// Refuses writes if they want replicas: there are none.
+    /// Refuses writes if they require replicas: there are none.
     pub fn guard_writes(&self, config: &Config) {
         let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
         self.global_flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
     }
 
-    /// Whether somebody is told of every change of a key may have changed: has all threads look before what they run next.
+    /// Makes all workers update their flags before their next command: the first connection in broadcast mode
+    /// may have begun, or the last one ended.
     pub fn follow_prefixes(&self) {
         self.config_generation.fetch_add(1, Ordering::AcqRel);
         self.post_all(|| Mail::ConfigChanged);
     }
 
-    /// Does what the new value of a directive means beyond being read.
+    /// Applies the new value of a directive, where it has effects besides being read.
     fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
         match id {
             Id::port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
@@ -170,16 +171,16 @@ fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
     }
 }
 
-/// Makes room for the descriptors of all clients and threads. Returns how many too few may be open.
+/// Raises the limit of open files for all clients and threads. Returns how many descriptors are missing.
 fn missing_descriptors(config: &Config) -> Result<u64, Refusal> {
     let wanted = u64::from(config.maxclients) + crate::start::own_descriptors(config);
     let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
     Ok(wanted.saturating_sub(limit.soft))
 }
 
-/// Sets the process's out-of-memory score as the configuration asks for it: that of a primary.
+/// Sets the process's out-of-memory score as configured: that of a primary.
 pub fn adjust_oom_score(config: &Config) -> Result<(), Refusal> {
-    // What it was before the server set it, as long as the server does.
+    // The score before the server set it; `None` while the server does not set it.
     static BEFORE: Mutex<Option<i32>> = Mutex::new(None);
     let mut before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let failed = |error| {

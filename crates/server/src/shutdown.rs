@@ -1,5 +1,5 @@
-//! The end of the server: on a signal or by `SHUTDOWN`, every thread sends what it has, closes its connections and
-//! ends; the last one wakes the process's first thread, which cleans up.
+//! The end of the server: on a signal or by `SHUTDOWN`, every worker sends its output, closes its connections
+//! and ends. The last one wakes the process's first thread, which cleans up.
 
 use commands::error::CommandError;
 use commands::host::ShutdownOptions;
@@ -8,9 +8,9 @@ use sync::atomic::Ordering;
 
 use crate::shared::Shared;
 
-/// Who wants it.
+/// The origin of a shutdown.
 pub enum Cause {
-    /// A signal, with the flags that its directive gives.
+    /// A signal, with the flags of its directive.
     Signal(ShutdownFlags),
     /// `SHUTDOWN`.
     Command(ShutdownOptions),
@@ -19,7 +19,7 @@ pub enum Cause {
 const CANNOT: CommandError = CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
 impl Shared {
-    /// Begins to end the server, unless the request asks for what can't be done first.
+    /// Begins to end the server, unless the request requires what is not possible.
     pub fn shut_down(&self, cause: Cause) -> Result<(), CommandError> {
         let (must_save, force) = match &cause {
             Cause::Signal(flags) => (flags.save, flags.force),
@@ -46,7 +46,7 @@ impl Shared {
         self.global_flags.is_set(crate::shared::GlobalFlags::STOPPING)
     }
 
-    /// A thread has ended; the last one of an ending server lets the process go on to its end.
+    /// Counts a worker as ended; the last one of an ending server wakes the process's first thread.
     pub fn thread_ended(&self) {
         if self.running_threads.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(ended) = self.ended.get()
@@ -56,12 +56,12 @@ impl Shared {
     }
 }
 
-/// Removes what the process has put into the file system.
+/// Removes the files that the process has created.
 pub fn clean_up(shared: &Shared) {
     let config = shared.config.load();
     if let Some(path) = &shared.identity.pid_file {
         log::info!("Removing the pid file.");
-        // A file that is gone already is what is wanted.
+        // An error is ignored: the file may be removed already.
         let _ = std::fs::remove_file(path);
     }
     if !config.unixsocket.is_empty() {

@@ -1,4 +1,4 @@
-//! Signals, waited for by the process's first thread while the server's threads work.
+//! Signals, awaited by the process's first thread while the workers run.
 
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -6,13 +6,13 @@ use signal_hook::iterator::{Handle, Signals};
 use crate::shared::Shared;
 use crate::shutdown::Cause;
 
-/// The signals that the server answers to.
+/// The signals that the server handles.
 pub struct Waiter {
     signals: Signals,
 }
 
 impl Waiter {
-    /// Takes the signals over.
+    /// Installs the signal handlers.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { signals: Signals::new([SIGTERM, SIGINT, SIGHUP, SIGALRM])? })
     }
@@ -22,7 +22,7 @@ impl Waiter {
         self.signals.handle()
     }
 
-    /// Answers signals until the server has ended.
+    /// Handles signals until the server has ended.
     pub fn wait(mut self, shared: &'static Shared) {
         for signal in &mut self.signals {
             if signal == SIGALRM {
@@ -35,7 +35,7 @@ impl Waiter {
                 match signal {
                     SIGTERM => ("SIGTERM", config.shutdown_on_sigterm),
                     SIGINT => ("SIGINT", config.shutdown_on_sigint),
-                    // SIGHUP: the terminal has gone, which is no reason to go too.
+                    // SIGHUP: the terminal is closed, which does not end the server.
                     _ => continue,
                 }
             };

@@ -1,12 +1,14 @@
-//! A whole server within a simulation: all of it but the process (signals, pid file, log, supervisor, title).
+//! A whole server within a simulation, without the parts of the process (signals, pid file, log, supervisor,
+//! title).
 //!
-//! Its threads are simulated threads, its clocks and random numbers are the simulation's; its sockets are those that the
-//! reactor gives to simulated threads. Several servers may run in one simulation, each with its own data and threads.
+//! Its threads are simulated threads, its clocks and random numbers are the simulation's, and its sockets are
+//! those that the reactor gives to simulated threads. Several servers may run in one simulation, each with its
+//! own data and threads.
 //!
-//! What all threads share is leaked, here as in the process, because threads refer to it without counting. A server that has
-//! ended has freed its connections and keys if told to (`FLUSHALL`), but not its tables: some megabytes. So a process should
-//! run some dozens of simulations and then be replaced by a fresh one; that also gets rid of the threads that a failed
-//! simulation leaves behind.
+//! The shared state is leaked, here as in the process, because threads refer to it without counting. A server
+//! that has ended has freed its connections, and its keys after a `FLUSHALL`, but not its tables: some
+//! megabytes. So a process should run some dozens of simulations and then be replaced by a new one; that also
+//! removes the threads that a failed simulation leaves behind.
 
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ pub struct Server {
     ended: Arc<Ended>,
 }
 
-/// Whether its threads have ended.
+/// Whether the server's threads have ended.
 #[derive(Default)]
 struct Ended {
     has_ended: Mutex<bool>,
@@ -60,7 +62,7 @@ impl Server {
         Ok(Self { shared, ended })
     }
 
-    /// Begins to end it, as `SIGTERM` does.
+    /// Begins to end the server, as `SIGTERM` does.
     ///
     /// # Errors
     /// The configuration forbids it.
@@ -77,7 +79,8 @@ impl Server {
         self.shared.watchdog.end();
     }
 
-    /// What is left that should not be when no client is connected: a line for each. For a server that runs or has ended.
+    /// The state that should not remain when no client is connected: a line for each item. For a server that
+    /// runs or has ended.
     #[must_use]
     pub fn leftovers(&self) -> Vec<String> {
         let shared = self.shared;
@@ -94,13 +97,13 @@ impl Server {
         leftovers
     }
 
-    /// Bytes that its keys and values take.
+    /// Bytes used by its keys and values.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.shared.keyspace.used_bytes()
     }
 
-    /// The first `count` keys of the form `mate:NUMBER` that are in one slot with `mate:0`. Which they are depends on the seed.
+    /// The first `count` keys of the form `mate:NUMBER` in the slot of `mate:0`. They depend on the seed.
     #[must_use]
     pub fn slot_mates(&self, count: usize) -> Vec<String> {
         let hasher = self.shared.keyspace.hasher();

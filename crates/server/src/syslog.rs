@@ -1,6 +1,7 @@
-//! The system log: each line as a datagram to `/dev/log`, in the form that `syslog(3)` of the C library writes.
+//! The system log: each line as a datagram to `/dev/log`, in the form of `syslog(3)`.
 //!
-//! The socket is opened with the first line and again after an error: the daemon may be started after us, or anew.
+//! The socket is opened with the first line and again after an error: the daemon may start later, or be
+//! restarted.
 
 use std::os::unix::net::UnixDatagram;
 use std::process;
@@ -9,10 +10,10 @@ use chrono::{DateTime, Local};
 use config::SyslogFacility;
 use log::Level;
 
-/// Where the daemon listens.
+/// The daemon's socket.
 const SOCKET_PATH: &str = "/dev/log";
 
-/// Our way to the system log.
+/// A connection to the system log.
 pub struct Syslog {
     ident: String,
     facility: SyslogFacility,
@@ -20,12 +21,12 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// Logs under this name and facility.
+    /// Returns a connection with this name and facility.
     pub fn new(ident: String, facility: SyslogFacility) -> Self {
         Self { ident, facility, socket: None }
     }
 
-    /// Sends a line. If nobody listens, it is lost: the log proper has it.
+    /// Sends a line. A line that can't be sent is lost here; the main log has it.
     pub fn send(&mut self, level: Level, now: DateTime<Local>, text: &str) {
         let line = self.line(level, now, text);
         if self.socket.as_ref().is_some_and(|socket| socket.send(line.as_bytes()).is_ok()) {
@@ -54,7 +55,7 @@ impl Syslog {
 fn connect() -> std::io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.connect(SOCKET_PATH)?;
-    // A daemon that does not keep up must not stop the server.
+    // A slow daemon must not stop the server.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -1,7 +1,7 @@
-//! How many server threads there are: starting them, and letting some go.
+//! The number of workers: starting them, and retiring some.
 //!
-//! Invariants: thread 0 runs as long as the server. A handle has at most one thread: whoever starts one, and a thread
-//! that ends, holds the lock of [`Roster`]. Threads that outnumber their CPUs don't take them from each other.
+//! Invariants: worker 0 runs as long as the server. A handle has at most one worker: starting one, and the end
+//! of one, require the lock of [`Roster`]. If workers outnumber their CPUs, they do not preempt each other.
 
 use base::limits::THREAD_COUNT_MAX;
 use config::{Config, IoBackend, parse_cpu_list};
@@ -18,7 +18,7 @@ use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::thread::Thread;
 
-/// Which workers have a thread, or will have in a moment.
+/// The handles that have a worker, or will have one in a moment.
 pub struct Roster {
     taken: Mutex<[bool; THREAD_COUNT_MAX]>,
 }
@@ -29,15 +29,15 @@ impl Default for Roster {
     }
 }
 
-/// The CPUs that the threads share.
+/// The CPUs that the workers share.
 pub struct Cpus {
     count: usize,
-    /// Whether it is up to the server how its threads are scheduled: whoever started it has chosen nothing.
+    /// Whether the server may choose the scheduling of its threads: the process was started with the default.
     may_schedule: bool,
 }
 
 impl Cpus {
-    /// To be called by the thread that the process began with, before there are others.
+    /// To be called by the first thread of the process, before there are others.
     pub fn new(config: &Config) -> Self {
         let listed = parse_cpu_list(&config.server_cpulist).map_or(0, |listed| listed.len());
         let count = if listed == 0 { process::cpu_count() } else { listed.min(process::cpu_count()) };
@@ -47,9 +47,9 @@ impl Cpus {
 }
 
 impl Shared {
-    /// Has the calling thread, one of the server's, scheduled as their number asks for. Where they are more than CPUs, one
-    /// that takes the CPU from another as soon as a request comes would find just that one, and have to be woken for the
-    /// next: there, each has its time slice.
+    /// Sets the scheduling of the calling worker by the number of workers. If they outnumber the CPUs, each keeps
+    /// its time slice: otherwise a worker woken by a request would preempt another one, which would have to be
+    /// woken again for its next request.
     pub fn schedule_thread(&self) {
         if !self.cpus.may_schedule {
             return;
@@ -61,9 +61,9 @@ impl Shared {
         }
     }
 
-    /// Makes this the number of threads: starts those that are missing, and tells all, new ones too, that it changed: those
-    /// that are too many retire. If one can't be started or can't serve, the number stays as it was. Waits until those
-    /// that are new are ready.
+    /// Sets the number of workers. Starts the missing ones, and notifies all of the change: surplus ones
+    /// retire. If one can't be started or can't serve, the number does not change. Waits until the new workers
+    /// are ready.
     pub fn set_thread_count(&'static self, count: u32) -> std::io::Result<()> {
         let mut taken = self.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let before = self.thread_count.swap(count, Ordering::SeqCst);
@@ -79,7 +79,7 @@ impl Shared {
         started
     }
 
-    /// Starts a thread in each handle that is not taken. On an error some of them are: those that serve.
+    /// Starts a worker in each free handle. On an error the handles of the workers that do serve are marked.
     fn start_missing(&'static self, taken: &mut [bool]) -> std::io::Result<()> {
         let mut starting = Vec::new();
         let mut result = Ok(());
@@ -92,7 +92,7 @@ impl Shared {
                 }
             }
         }
-        // They are made at the same time, so that all together take hardly longer than one.
+        // They start at the same time, so that all together take hardly longer than one.
         for (index, ready) in starting {
             match ready.recv().unwrap_or_else(|_| Err("it ended at once".to_owned())) {
                 Ok(()) => taken[index] = true,
@@ -105,8 +105,8 @@ impl Shared {
         result
     }
 
-    /// Whether the thread of a handle may end: it is still not wanted, and nothing is on its way to it. After a `true`
-    /// the handle is free.
+    /// Whether the worker of a handle may end: it still is to retire, and nothing is on its way to it. After a
+    /// `true` the handle is free.
     #[must_use]
     pub fn let_go(&self, index: usize) -> bool {
         simulation::pass(Gap::LastLook);
@@ -121,7 +121,7 @@ impl Shared {
     }
 }
 
-/// Starts all threads; the first one listens. Returns when that one is ready.
+/// Starts all workers; the first one listens. Returns when that one is ready.
 pub fn start_all(shared: &'static Shared, listeners: Listeners) -> Result<(), ()> {
     let ready = {
         let mut taken = shared.roster.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -151,17 +151,17 @@ fn choice(config: &Config) -> BackendChoice {
 
 type Ready = Result<(), String>;
 
-/// Starts the first thread. What it has to say about its event loop is logged, and goes for all.
+/// Starts the first worker. What it logs about its event loop applies to all.
 fn spawn_first(shared: &'static Shared, listeners: Listeners) -> mpsc::Receiver<Ready> {
     spawn(shared, 0, listeners).unwrap_or_else(|error| {
         let (tell, told) = mpsc::channel();
-        // The receiver is at hand.
+        // The receiver is held by the caller.
         let _ = tell.send(Err(format!("Can't start a thread: {error}")));
         told
     })
 }
 
-/// Starts the thread of a handle, which tells whether it has an event loop, and ends at once if it has none.
+/// Starts the worker of a handle. It reports whether it has an event loop, and ends at once otherwise.
 fn spawn(
     shared: &'static Shared,
     index: usize,
@@ -181,7 +181,7 @@ fn spawn(
                 }
                 shared.statistics.thread(index).backend.get_or_init(|| reactor.backend_name());
                 shared.workers.handle(index).occupy(waker);
-                // The receiver waits.
+                // The receiver is waiting.
                 let _ = tell.send(Ok(()));
                 Thread::new(index, shared, reactor, listeners).run();
                 shared.statistics.thread(index).turn_since_ms.set(0);
@@ -206,7 +206,7 @@ fn announce_backend(reactor: &Reactor) {
     }
 }
 
-/// Binds the calling thread to the CPUs it is to use.
+/// Binds the calling thread to its configured CPUs.
 fn pin(config: &Config, index: usize) {
     let Ok(listed) = parse_cpu_list(&config.server_cpulist) else { return };
     let cpus = match (config.server_thread_affinity, listed.is_empty()) {

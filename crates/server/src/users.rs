@@ -1,10 +1,10 @@
-//! `user` lines, while there are no users but the default one: a `user default` line that says what
-//! `requirepass` could say too is honoured, and anything else is refused. A server that somebody has protected by users must not
-//! start open.
+//! `user` lines, while there is only the default user: a `user default` line that `requirepass` could express
+//! is honoured, and any other is refused. A server that its configuration protects by users must not start
+//! unprotected.
 
 use config::{LoadError, Loaded, Secret, UserLine};
 
-/// Makes the configuration say what its `user` lines say.
+/// Applies the `user` lines to the configuration.
 pub fn honour(loaded: &mut Loaded) -> Result<(), LoadError> {
     for line in std::mem::take(&mut loaded.users) {
         let refuse = |reason: String| LoadError::at(line.place.clone(), reason);
@@ -12,7 +12,7 @@ pub fn honour(loaded: &mut Loaded) -> Result<(), LoadError> {
         let known = loaded.config.requirepass.reveal();
         if known.is_some_and(|known| Some(known) != password.as_deref()) {
             return Err(refuse(
-                "The line contradicts requirepass: both are about the default user".to_owned(),
+                "The line contradicts requirepass: both set the password of the default user".to_owned(),
             ));
         }
         loaded.config.requirepass = password.map(Secret::new).unwrap_or_default();
@@ -20,17 +20,17 @@ pub fn honour(loaded: &mut Loaded) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The password that the default user has by this line; `None`: none.
+/// The default user's password by this line; `None`: no password.
 fn password_of(line: &UserLine) -> Result<Option<Vec<u8>>, String> {
     let (name, rules) =
         line.arguments.split_first().map_or((&[][..], &[][..]), |(name, rules)| (name, rules));
     if name != b"default" {
         return Err(format!(
-            "There are no ACL users in this version of Broadloom but the default one: user '{}' can't be made",
+            "This version of Broadloom has no ACL users but the default one: user '{}' can't be created",
             String::from_utf8_lossy(name)
         ));
     }
-    // As in Redis the line starts from a user who may do nothing.
+    // As in Redis, the line starts from a user without permissions.
     let (mut is_on, mut keys, mut channels, mut commands, mut nopass) = (false, false, false, false, false);
     let mut password = None;
     for rule in rules {
@@ -50,7 +50,7 @@ fn password_of(line: &UserLine) -> Result<Option<Vec<u8>>, String> {
                 let given = Some(rule[1..].to_vec());
                 if password.is_some() && password != given {
                     return Err(
-                        "The default user can have one password only in this version of Broadloom".to_owned()
+                        "In this version of Broadloom the default user can have only one password".to_owned()
                     );
                 }
                 (nopass, password) = (false, given);
@@ -73,7 +73,7 @@ fn password_of(line: &UserLine) -> Result<Option<Vec<u8>>, String> {
     ];
     match missing.iter().find(|(given, _)| !given) {
         Some((_, rule)) => Err(format!(
-            "Without '{rule}' the default user may not do everything, which this version of Broadloom can't enforce"
+            "Without '{rule}' the default user is restricted, which this version of Broadloom can't enforce"
         )),
         None => Ok(password),
     }

@@ -1,5 +1,5 @@
-//! The watchdog: with `watchdog-period`, a thread that does not come round for so long has the stacks of all threads
-//! logged. It is for debugging, and started with the first period that is set.
+//! The watchdog: with `watchdog-period`, the stacks of all threads are logged when a worker's turn takes longer
+//! than that. It is for debugging, and starts with the first period that is set.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use sync::{Condvar, Mutex};
 
 use crate::shared::Shared;
 
-/// Shortest period, in milliseconds: below, ticks themselves would trip it.
+/// Shortest period, in milliseconds: ticks themselves would exceed a shorter one.
 const PERIOD_MS_MIN: u64 = 200;
 
-/// The watchdog as the others see it.
+/// The watchdog's handle.
 #[derive(Default)]
 pub struct Watchdog {
     period_ms: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Watchdog {
 }
 
 impl Shared {
-    /// Watches with this period from now on; 0: not.
+    /// Sets the period of the watchdog; 0 turns it off.
     pub fn set_watchdog(&'static self, period_ms: u32) {
         let watchdog = &self.watchdog;
         let period_ms = if period_ms == 0 { 0 } else { u64::from(period_ms).max(PERIOD_MS_MIN) };
@@ -51,9 +51,9 @@ impl Shared {
             // Once for a turn, however long it takes.
             if let Some((index, _)) = turn.filter(|_| turn != reported_turn) {
                 log::warn!(
-                    "--- WATCHDOG TIMER EXPIRED --- broadloom-io-{index} has not come round for {period_ms} ms"
+                    "--- WATCHDOG TIMER EXPIRED --- broadloom-io-{index} has been in one turn for {period_ms} ms"
                 );
-                // A simulation has one thread that runs, and no handlers.
+                // A simulation runs one thread at a time, and installs no signal handlers.
                 if !sync::simulation::is_simulated() {
                     crate::crash::log_stacks();
                 }
@@ -64,14 +64,14 @@ impl Shared {
 }
 
 impl Watchdog {
-    /// Ends its thread.
+    /// Ends the watchdog's thread.
     pub fn end(&self) {
         let _guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_ended.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    /// Waits for half of the period, or until there is one. Returns it; `None`: the thread is to end.
+    /// Waits for half of the period, or until one is set. Returns it; `None`: the thread is to end.
     fn wait(&self) -> Option<u64> {
         let mut guard = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_waited = false;

@@ -229,7 +229,7 @@ fn a_browser_is_not_answered() {
             assert!(client.receive().is_none());
         }
         assert_eq!(server.client().text(&["EXISTS", "k"]), "0");
-        server.log_line("speaks HTTP");
+        server.log_line("HTTP request");
     });
 }
 

@@ -117,7 +117,7 @@ fn the_log_can_be_json() {
 #[test]
 fn a_server_that_relies_on_what_there_is_not_does_not_start() {
     for (input, words) in [
-        ("user alice on >pw ~* +@all\n", "user 'alice' can't be made"),
+        ("user alice on >pw ~* +@all\n", "user 'alice' can't be created"),
         ("user default off\n", "'off' can't be honoured"),
         ("aclfile /etc/users.acl\n", "aclfile /etc/users.acl"),
         ("port 0\n\nappendonly yes\n", "at line 3\n>>> 'appendonly yes'"),

@@ -25,7 +25,7 @@ impl Executor {
     pub(super) fn refuse(&mut self, connection: &mut Connection, plan: &Plan, args: Args<'_>) -> Step {
         if is_http(args.name()) {
             log::warn!(
-                "Somebody speaks HTTP, which may be an attack by way of a browser. Connection from {} aborted.",
+                "HTTP request received, which may be an attack through a browser. Connection from {} aborted.",
                 connection.session.peer
             );
             connection.session.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);

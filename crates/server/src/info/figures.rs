@@ -48,7 +48,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     ]);
 }
 
-/// A line for each thread, as Redis 8 has them.
+/// A line for each worker, in the form of Redis 8.
 pub(super) fn threads(text: &mut Text, shared: &Shared) {
     text.section("Threads");
     let occupied =
@@ -183,7 +183,7 @@ pub(super) fn replication(text: &mut Text, shared: &Shared) {
     }
 }
 
-/// CPU time of the process, of the first thread by Redis's name for it, and of each thread.
+/// CPU time of the process, of the first thread by Redis's name for it, and of each worker.
 pub(super) fn cpu(text: &mut Text, shared: &Shared) {
     let seconds = |duration: std::time::Duration| Millionths(duration.as_secs_f64());
     let micros = |us: u64| Millionths(us as f64 / 1e6);
@@ -200,7 +200,7 @@ pub(super) fn cpu(text: &mut Text, shared: &Shared) {
         ("used_cpu_user_main_thread", &micros(first.cpu_user_us.value())),
         ("used_active_time_main_thread", &micros(first.busy_ns.value() / 1000)),
     ]);
-    // Those that are wanted, even where one has not begun yet.
+    // All wanted workers, even if one has not started yet.
     for thread in 1..shared.wanted_threads() {
         let statistics = shared.statistics.thread(thread);
         text.line(&format!("used_active_time_io_thread_{thread}"), micros(statistics.busy_ns.value() / 1000));
@@ -209,7 +209,7 @@ pub(super) fn cpu(text: &mut Text, shared: &Shared) {
     }
 }
 
-/// The counters of a command, over all threads.
+/// The counters of a command, over all workers.
 struct Totals {
     calls: u64,
     ns: u64,
@@ -261,7 +261,7 @@ pub(super) fn error_stats(text: &mut Text, shared: &Shared) {
     }
 }
 
-/// A command's executions by duration, over all threads.
+/// A command's executions by duration, over all workers.
 pub fn histogram(shared: &Shared, id: usize) -> Vec<u64> {
     let mut sum = vec![0; BUCKET_COUNT];
     for command in per_thread(shared, id) {
@@ -272,7 +272,7 @@ pub fn histogram(shared: &Shared, id: usize) -> Vec<u64> {
     sum
 }
 
-/// The duration that `percentile` hundredths of the executions stayed within, in nanoseconds.
+/// The duration within which `percentile` hundredths of the executions stayed, in nanoseconds.
 fn percentile_ns(histogram: &[u64], percentile: f64) -> u64 {
     let count: u64 = histogram.iter().sum();
     let wanted = ((percentile / 100.0) * count as f64).ceil().max(1.0) as u64;

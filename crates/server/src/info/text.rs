@@ -1,15 +1,15 @@
-//! The text of `INFO`: `name:value` lines in sections. Exporters ask for it all the time, so numbers are written without
-//! the standard formatter.
+//! The text of `INFO`: `name:value` lines in sections. Exporters request it often, so numbers are written
+//! without the standard formatter.
 
 use wire::number::{write_i64, write_u64};
 
-/// A text of sections.
+/// The text, made of sections.
 #[derive(Default)]
 pub struct Text(Vec<u8>);
 
-/// A value of a line.
+/// A value in a line.
 pub trait Figure {
-    /// Writes it.
+    /// Appends the value to `out`.
     fn write(&self, out: &mut Vec<u8>);
 }
 
@@ -19,16 +19,16 @@ pub struct Hundredths(pub f64);
 /// A number with six decimals.
 pub struct Millionths(pub f64);
 
-/// A number of bytes as people read it: in the largest unit that fits, with two decimals.
+/// A number of bytes for human readers: in the largest unit that fits, with two decimals.
 pub struct Human(pub u64);
 
 impl Text {
-    /// A text with room for all sections.
+    /// Returns an empty text with capacity for all sections.
     pub fn new() -> Self {
         Self(Vec::with_capacity(16 << 10))
     }
 
-    /// Bytes that the text takes.
+    /// The allocated bytes of the text.
     pub fn allocated_size(&self) -> usize {
         self.0.capacity()
     }
@@ -62,16 +62,16 @@ impl Text {
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// The same number under two names, once as people read it.
+    /// Writes a number under two names, the second time for human readers.
     pub fn size(&mut self, name: &str, size: u64) {
         self.write_line(name, &size);
         self.0.extend_from_slice(name.as_bytes());
         self.write_line("_human", &Human(size));
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn into_string(self) -> String {
-        // Every part was text.
+        // Only UTF-8 text was appended.
         String::from_utf8(self.0).unwrap_or_default()
     }
 }
@@ -130,7 +130,8 @@ impl Figure for Human {
     }
 }
 
-/// Writes a number with so many decimals, rounded half up. Exact for what `INFO` shows: below 2^53 of its last digits.
+/// Writes a number with this many decimals, rounded half up. Exact for `INFO`: for values below 2^53 units of
+/// the last digit.
 fn write_fixed(out: &mut Vec<u8>, number: f64, decimals: u32) {
     let scale = 10_u64.pow(decimals);
     if number < 0.0 {

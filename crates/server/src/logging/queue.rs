@@ -1,7 +1,8 @@
-//! What waits to be written to the log. The threads that serve clients put lines here; one thread writes them, so that no
-//! client waits for a file.
+//! The queue of the log. The threads that serve clients add lines; one thread writes them, so that no client
+//! waits for a file.
 //!
-//! The queue is bounded: lines for which there is no room are dropped and counted, and the count is logged in their place.
+//! The queue is bounded: lines for which there is no room are dropped and counted, and the count is logged in
+//! their place.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -9,16 +10,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use log::Level;
 
-/// Entries, and bytes of them, that may wait.
+/// Maximum of queued entries, and of their bytes.
 const ENTRY_COUNT_MAX: usize = 8192;
 const SIZE_MAX: usize = 8 << 20;
 
-/// Something to write.
+/// An entry of the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A line, with the time at which it was logged.
     Line(Level, SystemTime, String),
-    /// Text as it is.
+    /// Text to be written unchanged.
     Raw(String),
 }
 
@@ -29,12 +30,12 @@ impl Entry {
     }
 }
 
-/// What was taken out of the queue.
+/// The content taken out of the queue.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// In the order in which they came.
+    /// The entries, in order of arrival.
     pub entries: VecDeque<Entry>,
-    /// How many came behind them for which there was no room.
+    /// Number of later entries for which there was no room.
     pub dropped_count: u64,
 }
 
@@ -50,7 +51,7 @@ pub struct Queue {
 struct Waiting {
     batch: Batch,
     size: usize,
-    /// Whether what was taken is still being written.
+    /// Whether the batch taken last is still being written.
     is_writing: bool,
 }
 
@@ -62,7 +63,7 @@ impl Queue {
     /// Adds an entry, or counts it if there is no room.
     pub fn push(&self, entry: Entry) {
         let mut waiting = self.lock();
-        // Behind one that was dropped, all are until the count of them is taken: it stands where they were.
+        // After one dropped entry all are dropped until the count is taken: it is logged in their place.
         let is_full = waiting.batch.dropped_count > 0
             || waiting.batch.entries.len() >= ENTRY_COUNT_MAX
             || waiting.size + entry.size() > SIZE_MAX;
@@ -76,8 +77,8 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Waits until there is something, and takes all of it. To be called by the thread that writes, which says with
-    /// [`Self::done`] that it has.
+    /// Waits for entries, and takes all of them. To be called by the writing thread, which calls [`Self::done`]
+    /// after it has written them.
     pub fn take(&self) -> Batch {
         let mut waiting = self.lock();
         while waiting.batch.entries.is_empty() && waiting.batch.dropped_count == 0 {
@@ -88,22 +89,22 @@ impl Queue {
         std::mem::take(&mut waiting.batch)
     }
 
-    /// What was taken is written.
+    /// Marks the taken entries as written.
     pub fn done(&self) {
         self.lock().is_writing = false;
         self.written.notify_all();
     }
 
-    /// Waits until all that was added is written, but not for ever: the disk may be stuck.
+    /// Waits until all entries are written, with a time limit: the disk may be stuck.
     pub fn wait_until_written(&self, time: Duration) {
         let is_pending = |waiting: &mut Waiting| {
             waiting.is_writing || !waiting.batch.entries.is_empty() || waiting.batch.dropped_count > 0
         };
-        // Whether it was in time makes no difference: the process goes on to its end.
+        // A timeout makes no difference: the process ends anyway.
         drop(self.written.wait_timeout_while(self.lock(), time, is_pending));
     }
 
-    /// Takes what there is, in a process where a fault may have stopped the thread that holds the lock.
+    /// Takes the entries in a process where a fault may have stopped the thread that holds the lock.
     pub fn take_within(&self, time: Duration) -> Batch {
         let started = Instant::now();
         loop {
@@ -160,7 +161,7 @@ mod tests {
             queue.wait_until_written(Duration::MAX);
         });
         assert!(queue.lock().batch.entries.is_empty() && !queue.lock().is_writing);
-        // A stuck lock holds up nobody for good.
+        // A stuck lock delays no thread for ever.
         let _stuck = queue.lock();
         assert_eq!(queue.take_within(Duration::ZERO), Batch::default());
     }
