@@ -47,7 +47,7 @@ fn clock_source() -> Outcome {
         return Outcome::Fine;
     }
     Outcome::Warning(
-        "The processor's time stamp counter can't be used, so telling the time costs a good deal more. See \
+        "The processor's time stamp counter can't be used, so reading the clock costs much more. See \
          /sys/devices/system/clocksource/clocksource0/."
             .to_owned(),
     )
@@ -72,7 +72,7 @@ fn open_files() -> Outcome {
     match process::raise_open_file_limit(wanted) {
         Ok(limit) if limit.soft >= wanted => Outcome::Fine,
         Ok(limit) => Outcome::Warning(format!(
-            "{} files may be open, and maxclients wants {wanted} by default. Raise 'ulimit -n'.",
+            "The limit of open files is {}, and the default maxclients needs {wanted}. Raise 'ulimit -n'.",
             limit.soft
         )),
         Err(error) => Outcome::Warning(format!("The limit of open files can't be read: {error}")),

@@ -1,5 +1,4 @@
-//! Connections for `CLIENT`: listed, killed, unblocked and paused by their records, without stopping any
-//! worker.
+//! Connections for `CLIENT`: listed, killed, unblocked and paused by their records, without stopping any worker.
 
 use std::time::Duration;
 
@@ -83,8 +82,7 @@ impl Shared {
         true
     }
 
-    /// Pauses clients for this time. A pause in force is extended, never shortened, and the stricter kind
-    /// holds.
+    /// Pauses clients for this time. A pause in force is extended, never shortened, and the stricter kind holds.
     pub fn pause_clients(&self, time: Duration, writes_only: bool) {
         let now = Uptime::now();
         self.pause.begin(&self.global_flags, now, now.plus(time), writes_only);

@@ -36,8 +36,7 @@ fn counted(size: usize) -> u64 {
     if size < BUFFER_COUNTED_MIN { 0 } else { size as u64 }
 }
 
-/// The token of a connection, for wake-ups from other threads: 8 bits of worker, 32 of generation, 24 of
-/// index.
+/// The token of a connection, for wake-ups from other threads: 8 bits of worker, 32 of generation, 24 of index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
@@ -184,8 +183,7 @@ impl Connection {
         self.parked.is_some() || self.session.blocked.is_some() || self.closing || self.moving_to.is_some()
     }
 
-    /// Whether it waits for other workers' turns: answers name its token, which therefore must not
-    /// change.
+    /// Whether it waits for other workers' turns: answers name its token, which therefore must not change.
     #[must_use]
     pub fn awaits_turns(&self) -> bool {
         let blocked = self.session.blocked.as_ref();
@@ -205,8 +203,7 @@ impl Connection {
             && !self.session.flags.intersects(SessionFlags::MONITOR | SessionFlags::LISTENING)
     }
 
-    /// Returns the unexecuted rest of the query buffer that was taken out. Nothing arrives in the
-    /// meantime.
+    /// Returns the unexecuted rest of the query buffer that was taken out. Nothing arrives in the meantime.
     pub fn take_query_back(&mut self, mut query: QueryBuffer, done: usize) {
         debug_assert!(self.query.is_empty());
         query.consume(done);
@@ -286,8 +283,7 @@ impl Connection {
         (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)
     }
 
-    /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as
-    /// input.
+    /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as input.
     fn parsed_size(&self) -> usize {
         let announced = self.parser.announced();
         if announced.len() < BUFFER_COUNTED_MIN { 0 } else { announced.start.min(self.query.len()) }

@@ -5,8 +5,7 @@
 //! Owns the memory that is reused from batch to batch. Touches one connection at a time, and the keyspace
 //! through its view. Never touches a socket. `plain.rs` has these steps inlined for a run of plain
 //! requests; refusals are in `refusals.rs`, rare cases in `special_modes.rs`. Invariant: no latch is held
-//! between two requests, except by a connection that waits for another latch, and between plain requests
-//! on one slot.
+//! between two requests, except by a connection that waits for another latch, and between plain requests on one slot.
 
 mod ahead;
 mod eviction;
@@ -138,8 +137,7 @@ enum Step {
     Again,
     /// Executed, but the requests after it must wait.
     Stop,
-    /// Must wait for its keys. Must be run again with them latched for writing, to be added to their
-    /// queues.
+    /// Must wait for its keys. Must be run again with them latched for writing, to be added to their queues.
     ForWriting,
 }
 
@@ -197,8 +195,7 @@ impl Executor {
         self.thresholds = Thresholds::of(&self.config);
     }
 
-    /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after
-    /// its reply.
+    /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after its reply.
     #[inline]
     pub fn follow_config(&mut self) {
         if self.shared.config_generation.load(Ordering::Acquire) != self.config_generation {
@@ -541,8 +538,7 @@ impl Executor {
         if connection.session.tracking.is_some() {
             end_caching(connection, found);
         }
-        // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not
-        // swallow them.
+        // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not swallow them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
         self.finish_special(connection, if is_message { connection.out.len() } else { mark })
     }

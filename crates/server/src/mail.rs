@@ -37,11 +37,9 @@ pub enum Mail {
     Unblock(Token, u64, UnblockReply),
     /// Change the listeners; for the first worker.
     Relisten(Relisten),
-    /// Close this connection, if it still is the client with this id, to free memory: it uses so many
-    /// bytes.
+    /// Close this connection, if it still is the client with this id, to free memory: it uses so many bytes.
     Evict(Token, u64, u64),
-    /// This connection waits until all mail that has arrived here by now is handled. With the number of
-    /// its request.
+    /// This connection waits until all mail that has arrived here by now is handled. With the number of its request.
     BarrierRequest(Token, u64),
     /// The answer to a barrier request, from this worker.
     BarrierAck(Token, u64, usize),
@@ -190,11 +188,9 @@ impl Workers {
             Mail::BarrierRequest(token, question) => {
                 self.post(token.thread(), Mail::BarrierAck(token, question, from));
             }
-            // A connection is announced before it is sent, so this is the end of the server: the socket
-            // is closed.
+            // A connection is announced before it is sent, so this is the end of the server: the socket is closed.
             Mail::Accepted(..) | Mail::Moved(_) => {}
-            // The connection is closed, or has been removed from the registry, where its next worker
-            // notices that.
+            // The connection is closed, or has been removed from the registry, where its next worker notices that.
             Mail::Kill(..) => {}
             // No session of that worker waits for a latch, or for turns.
             Mail::Resume(_) | Mail::BarrierAck(..) => {}

@@ -1,9 +1,7 @@
-//! The list of connections that every thread can read without stopping another: `CLIENT LIST`, `CLIENT
-//! KILL`, `INFO`.
+//! The list of connections that every thread can read without stopping another: `CLIENT LIST`, `CLIENT KILL`, `INFO`.
 //!
 //! Each connection has a record here. Its own worker writes the numbers with plain atomic stores, and the
-//! few texts under the record's lock when they change. Readers see each number whole, but not all from
-//! one instant.
+//! few texts under the record's lock when they change. Readers see each number whole, but not all from one instant.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +38,7 @@ pub struct Registry {
     count: AtomicU64,
 }
 
-/// Sums over all connections, updated as each publishes its [`Share`]. A sum may miss an update in
-/// progress.
+/// Sums over all connections, updated as each publishes its [`Share`]. A sum may miss an update in progress.
 #[derive(Default)]
 pub struct ClientSums {
     blocked: AtomicI64,

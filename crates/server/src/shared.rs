@@ -232,8 +232,7 @@ impl GlobalFlags {
 }
 
 impl Shared {
-    /// The minimum difference of load from which on a thread hands connections to another, in thousandths
-    /// of its time.
+    /// The minimum difference of load from which on a thread hands connections to another, in thousandths of its time.
     pub const UNEVEN_PERMILLE: u64 = 200;
 
     /// Number of workers that are to run.

@@ -33,7 +33,7 @@ impl Shared {
             return Err(CANNOT);
         }
         if self.keyspace.key_count() > 0 {
-            log::info!("The data is in memory only, and goes with the process.");
+            log::info!("The data is in memory only, and is lost with the process.");
         }
         crate::supervisor::stopping();
         self.stop();

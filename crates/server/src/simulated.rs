@@ -1,5 +1,4 @@
-//! A whole server within a simulation, without the parts of the process (signals, pid file, log, supervisor,
-//! title).
+//! A whole server within a simulation, without the parts of the process (signals, pid file, log, supervisor, title).
 //!
 //! Its threads are simulated threads, its clocks and random numbers are the simulation's, and its sockets are
 //! those that the reactor gives to simulated threads. Several servers may run in one simulation, each with its

@@ -121,7 +121,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     let is_supervised = supervisor::find(&config);
     let goes_to_background = config.daemonize && !is_supervised;
     if goes_to_background && let Err(error) = process::daemonize_alone() {
-        eprintln!("Can't go to the background: {error}");
+        eprintln!("Can't run in the background: {error}");
         return Err(Fatal);
     }
     let has_room = os::title::make_room();

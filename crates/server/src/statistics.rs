@@ -27,11 +27,9 @@ pub struct ThreadStatistics {
     pub sent_bytes: ThreadCounter,
     /// Bytes of the buffers that hold the output of this turn.
     pub unsent_bytes: ThreadCounter,
-    /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer
-    /// is not kept.
+    /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
     pub in_hand_bytes: ThreadCounter,
-    /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful;
-    /// it wraps.
+    /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful; it wraps.
     pub leaving_bytes: ThreadCounter,
     /// The recent maximum of waiting input of one connection, in bytes.
     pub input_buffer_max: RecentMax,
@@ -39,8 +37,7 @@ pub struct ThreadStatistics {
     pub output_buffer_max: RecentMax,
     /// Turns of the event loop.
     pub turns: ThreadCounter,
-    /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it
-    /// wraps.
+    /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it wraps.
     pub client_memory: ThreadCounter,
     /// Time spent on periodic work, in nanoseconds.
     pub cron_ns: ThreadCounter,
@@ -81,8 +78,7 @@ pub struct ThreadStatistics {
     commands: Box<[OnceLock<Box<CommandStatistics>>]>,
 }
 
-/// The maximum of the numbers that a thread has recorded since the last period began. Written by that
-/// thread only.
+/// The maximum of the numbers that a thread has recorded since the last period began. Written by that thread only.
 #[derive(Default)]
 pub struct RecentMax {
     now: ThreadCounter,

@@ -65,8 +65,7 @@ fn send(socket: &str, state: &str) -> std::io::Result<()> {
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
 }
 
-/// Determines the supervisor of the process. Returns whether there is one: then the process stays in the
-/// foreground.
+/// Determines the supervisor of the process. Returns whether there is one: then the process stays in the foreground.
 pub fn find(config: &Config) -> bool {
     let supervisor =
         SUPERVISOR.get_or_init(|| Supervisor::find(config.supervised, |name| std::env::var(name).ok()));

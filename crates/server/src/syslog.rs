@@ -1,7 +1,6 @@
 //! The system log: each line as a datagram to `/dev/log`, in the form of `syslog(3)`.
 //!
-//! The socket is opened with the first line and again after an error: the daemon may start later, or be
-//! restarted.
+//! The socket is opened with the first line and again after an error: the daemon may start later, or be restarted.
 
 use std::os::unix::net::UnixDatagram;
 use std::process;

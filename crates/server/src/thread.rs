@@ -74,8 +74,7 @@ pub struct Thread {
     /// Monotonic time, used by all timers.
     uptime: Uptime,
     next_tick: Uptime,
-    /// When retired memory was last freed: once a millisecond, as growing structures reuse it, and a
-    /// little each time.
+    /// When retired memory was last freed: once a millisecond, as growing structures reuse it, and a little each time.
     reclaimed_at: Uptime,
     /// Connections that wait with a time limit, in the order of its end.
     deadlines: BTreeSet<(Uptime, Token)>,
@@ -533,8 +532,7 @@ impl Thread {
         }
     }
 
-    /// Handles the end of input: requests sent before are executed and answered, then the connection is
-    /// closed.
+    /// Handles the end of input: requests sent before are executed and answered, then the connection is closed.
     fn reached_end(&mut self, token: Token) {
         // A connection on its way to another worker gets this event again there.
         let Some(connection) = self.connection(token).filter(|connection| connection.moving_to.is_none())
@@ -569,8 +567,7 @@ impl Thread {
         self.statistics.leaving_bytes.subtract(connection.leaving);
     }
 
-    /// Deregisters a connection that is about to be closed: other workers find it no more, and no count
-    /// includes it.
+    /// Deregisters a connection that is about to be closed: other workers find it no more, and no count includes it.
     fn deregister(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token.place()).filter(|c| c.token == token) else {
             return;

@@ -1,6 +1,5 @@
 //! `user` lines, while there is only the default user: a `user default` line that `requirepass` could express
-//! is honoured, and any other is refused. A server that its configuration protects by users must not start
-//! unprotected.
+//! is honoured, and any other is refused. A server that its configuration protects by users must not start unprotected.
 
 use config::{LoadError, Loaded, Secret, UserLine};
 

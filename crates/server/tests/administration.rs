@@ -1,4 +1,4 @@
-//! The server as a process: what operators do to it while it runs, on both I/O backends.
+//! The server as a process: operations on it while it runs, on both I/O backends.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -68,7 +68,7 @@ fn nothing_expires_while_writes_are_paused() {
         (0..4).for_each(|_| assert!(client.receive().is_some()));
         wait_for(|| client.text(&["GET", "key"]).is_empty().then_some(()));
         assert_eq!(client.text(&["DBSIZE"]), "1");
-        // For want of another one.
+        // The key is expired, but there is no other.
         assert_eq!(client.text(&["RANDOMKEY"]), "key");
         assert_eq!(server.info(&mut client, "expired_keys"), "0");
         assert_eq!(client.text(&["CLIENT", "UNPAUSE"]), "OK");
@@ -106,7 +106,7 @@ fn nobody_is_a_stranger_once_there_is_no_password() {
         assert_eq!(unauthenticated.text(&["GET", "key"]), "NOAUTH Authentication required.");
         assert_eq!(admin.text(&["AUTH", "secret"]), "OK");
         assert_eq!(admin.text(&["CONFIG", "SET", "requirepass", ""]), "OK");
-        // Longer than a client that has to authenticate may send.
+        // Longer than an unauthenticated client may send.
         let value = "x".repeat(1 << 20);
         assert_eq!(unauthenticated.text(&["SET", "key", &value]), "OK");
         assert_eq!(unauthenticated.text(&["GET", "key"]), value);
@@ -135,7 +135,7 @@ fn debug_answers_only_whom_it_is_allowed_to() {
             shown.contains("encoding:quicklist ") && shown.contains(" ql_listpack_max:-2 ql_compressed:1 "),
             "{shown}"
         );
-        // A number with a line end, as hiredis' tests send it.
+        // A number with a line end, as in hiredis' tests.
         assert_eq!(client.text(&["DEBUG", "SLEEP", "0\r\n"]), "OK");
         let lengths = [("hello", 6), ("-128", 2), ("128", 3), ("-100000", 5), ("99999999999", 12)];
         for (value, length) in lengths {
@@ -157,7 +157,7 @@ fn debug_answers_only_whom_it_is_allowed_to() {
 
 #[test]
 fn it_listens_on_each_address_that_is_there() {
-    // What is preceded by a minus may be missing.
+    // Addresses with a minus may be missing.
     let options = ["--bind", "127.0.0.1 -::1 -192.0.2.1"];
     on_each_backend(&options, |server| {
         let mut addresses = vec!["127.0.0.1"];
@@ -190,7 +190,7 @@ fn a_monitor_sees_commands_but_no_secrets() {
     on_each_backend(&["--io-threads", "2"], |server| {
         let (mut monitor, mut client) = (server.client(), server.client());
         assert_eq!(monitor.text(&["MONITOR"]), "OK");
-        // Asking again is not answered.
+        // A second request is not answered.
         monitor.send(&["MONITOR"]);
         client.text(&["SET", "a\"b", "c\n"]);
         client.text(&["AUTH", "password"]);
@@ -250,7 +250,7 @@ fn a_slow_reader_is_closed_at_its_limit_and_harms_nobody() {
     on_each_backend(&options, |server| {
         let (mut slow, mut other) = (server.client(), server.client());
         assert_eq!(other.text(&["SET", "large", &"x".repeat(1 << 20)]), "OK");
-        // In one piece: it is hung up on before a hundredth one could be sent.
+        // In one piece: the connection is closed before a hundredth request could be sent.
         slow.send_raw(&b"GET large\r\n".repeat(100));
         wait_for(|| {
             let closed = server.info(&mut other, "client_output_buffer_limit_disconnections");
@@ -268,10 +268,10 @@ fn a_thousand_idle_connections_cost_next_to_nothing() {
         rest.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
         let before = server.cpu_time();
         let start = Instant::now();
-        // Quiet for three seconds: nothing arrives here, so the read ends by its time limit.
+        // Nothing arrives in these three seconds, so the read times out.
         first.wait_in_vain(Duration::from_secs(3));
         let used = server.cpu_time() - before;
-        // 0.5 % of one core, and what the clock of processor time can't tell apart.
+        // 0.5 % of one core, and the resolution of the CPU time clock.
         let allowed = start.elapsed() / 200 + Duration::from_millis(20);
         assert!(used <= allowed, "{used:?} of {:?}", start.elapsed());
     });
@@ -426,7 +426,7 @@ fn each_command_of_a_pipeline_is_logged_if_it_took_longer_than_asked_for() {
         client.text(&["SLOWLOG", "RESET"]);
         client.send_raw(&b"GET a\r\nSET a b\r\n".repeat(20));
         (0..40).for_each(|_| drop(client.receive()));
-        // The reset itself is the first.
+        // The first entry is that of the reset itself.
         assert_eq!(client.text(&["SLOWLOG", "LEN"]), "41");
     });
 }
@@ -506,7 +506,7 @@ fn a_client_that_never_reads_does_not_fill_the_memory_and_one_that_reads_late_ge
     on_each_backend(&options, |server| {
         let (mut greedy, mut other) = (server.client(), server.client());
         assert_eq!(other.text(&["SET", "large", &"x".repeat(1 << 20)]), "OK");
-        // As much as 700 MiB of replies, all asked for before the first is read.
+        // 700 MiB of replies, all requested before the first is read.
         greedy.send_raw("GET large\r\n".repeat(700).as_bytes());
         let used = |other: &mut Client| server.info(other, "used_memory").parse::<u64>().unwrap();
         wait_for(|| (used(&mut other) > 256 << 20).then_some(()));

@@ -1,4 +1,4 @@
-//! Blocked clients of a running server with several threads: who is served, in which order, and what is left behind.
+//! Blocked clients of a running server with several threads: which are served, in which order, and what remains.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -13,7 +13,7 @@ fn server() -> Server {
     Server::start(&["--io-threads", "4"])
 }
 
-/// Waits until so many clients are blocked.
+/// Waits until this many clients are blocked.
 fn wait_until_blocked(server: &Server, admin: &mut Client, count: usize) {
     wait_for(|| (server.info(admin, "blocked_clients") == count.to_string()).then_some(()));
 }
@@ -104,7 +104,7 @@ fn nothing_is_lost_or_delivered_twice() {
         .collect();
     producers.into_iter().for_each(|producer| producer.join().unwrap());
     let mut admin = server.client();
-    // Those that wait for the one key only leave what is under the other to the rest.
+    // The consumers of `queue` alone leave the elements of `other` to the rest.
     wait_for(|| (admin.text(&["EXISTS", "queue", "other"]) == "0").then_some(()));
     for _ in 0..consumers.len() {
         admin.text(&["LPUSH", "queue", "end"]);
@@ -213,7 +213,7 @@ fn waits_end_in_time_by_command_and_by_hanging_up() {
     assert_eq!(admin.text(&["LLEN", "k"]), "1");
 }
 
-/// What `INFO` says of a command, without its times.
+/// The `INFO` line of a command, without its times.
 fn calls_of(server: &Server, admin: &mut Client, command: &str) -> String {
     let figures = server.info(admin, &format!("cmdstat_{command}"));
     let counts: Vec<&str> = figures.split(',').filter(|figure| !figure.starts_with("usec")).collect();
@@ -319,7 +319,7 @@ fn a_thousand_clients_wait_for_a_key_each_at_no_cost() {
     let grown = used(&mut admin) - before;
     assert!((COUNT * 100..COUNT * 4000).contains(&grown), "a wait takes {} bytes", grown / COUNT);
     let (cpu_before, start) = (server.cpu_time(), Instant::now());
-    // Quiet: the read ends by its time limit.
+    // Nothing arrives, so the read times out.
     clients[0].wait_in_vain(Duration::from_secs(2));
     let cpu = server.cpu_time() - cpu_before;
     assert!(cpu <= start.elapsed() / 200 + Duration::from_millis(20), "{cpu:?} of {:?}", start.elapsed());
@@ -340,7 +340,7 @@ fn ten_thousand_requests_wait_for_one_key() {
     let server = server();
     let mut admin = server.client();
     let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
-    // Each goes on to wait as soon as it is served, so that 10,000 waits are ended.
+    // Each waits again as soon as it is served, so that 10,000 waits are ended.
     for client in &mut clients {
         client.send_raw("BLPOP k 0\r\n".repeat(40).as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Client-side caching over several threads, on both I/O backends: nobody keeps what is not valid any more.
+//! Client-side caching over several threads, on both I/O backends: no client keeps an outdated key.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::{Client, Server, on_each_backend, shown, wait_for};
 use wire::response::Reply;
 
-/// A RESP3 connection that tracks what it reads.
+/// A RESP3 connection with tracking.
 fn tracker(server: &Server, options: &[&str]) -> Client {
     let mut client = server.client();
     client.text(&["HELLO", "3"]);
@@ -20,7 +20,7 @@ fn tracker(server: &Server, options: &[&str]) -> Client {
     client
 }
 
-/// The next thing that comes: `!` and the keys of an invalidation, or a reply.
+/// The next message: `!` and the keys of an invalidation, or a reply.
 fn next(client: &mut Client) -> String {
     match client.receive().expect("the server stays") {
         Reply::Push(items) | Reply::Array(items) => {
@@ -51,7 +51,7 @@ fn a_read_after_an_invalidation_sees_a_newer_value_and_none_is_missed() {
                         let value: u64 = next(&mut client).parse().unwrap_or(0);
                         assert!(round == 0 || value > kept, "{value} after {kept}");
                         kept = value;
-                        // The writer goes on: this is not valid for long.
+                        // The writer continues: the value is outdated soon.
                         assert_eq!(next(&mut client), "!k");
                     }
                     client
@@ -127,7 +127,7 @@ fn what_serving_changes_is_told_after_the_reply() {
         for waiter in &mut waiters {
             assert_eq!(next(waiter), "!to");
         }
-        // It was its own change.
+        // The connection made the change itself.
         assert_eq!(quiet.text(&["PING"]), "PONG");
     });
 }
@@ -242,7 +242,7 @@ fn a_read_that_waited_is_remembered_when_it_is_served() {
         reader.send(&["XREAD", "BLOCK", "0", "STREAMS", "s", "0"]);
         wait_for(|| (server.info(&mut writer, "blocked_clients") == "1").then_some(()));
         writer.text(&["XADD", "s", "1-1", "f", "v"]);
-        // That there was nothing is not true any more, and then there is something.
+        // The missing key was read, so its creation invalidates it before the reply.
         assert_eq!(next(&mut reader), "!s");
         assert!(matches!(reader.receive(), Some(Reply::Map(_))));
         writer.text(&["XADD", "s", "1-2", "f", "v"]);
@@ -293,7 +293,7 @@ fn a_few_bytes_too_many_do_not_cost_those_who_cache_all_keys() {
         let used = |client: &mut Client| server.info(client, "used_memory").parse::<u64>().unwrap();
         let limit = used(&mut admin) - 40_000;
         assert_eq!(admin.text(&["CONFIG", "SET", "maxmemory", &limit.to_string()]), "OK");
-        // Less the reply that tells of it.
+        // Without the reply that reports it.
         wait_for(|| (used(&mut admin) <= limit + 16_384).then_some(()));
         let left: u64 = admin.text(&["DBSIZE"]).parse().unwrap();
         assert!((200..300).contains(&left), "{left} keys are left");

@@ -1,4 +1,4 @@
-//! A full cache: how much memory is used, which requests are refused, and which keys go.
+//! A full cache: how much memory is used, which requests are rejected, and which keys are evicted.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -17,7 +17,7 @@ fn number(server: &Server, client: &mut Client, field: &str) -> u64 {
     server.info(client, field).parse().unwrap()
 }
 
-/// `SET` of keys from `start` on, as one piece of input.
+/// `SET` requests for keys from `start` on, as one piece of input.
 fn sets(start: usize, count: usize, value: &str) -> Vec<u8> {
     let mut input = Vec::new();
     for number in start..start + count {
@@ -41,7 +41,7 @@ fn memory_stays_within_its_limit_whatever_threads_write() {
         let is_done = AtomicBool::new(false);
         let value = "x".repeat(value_size);
         let batch_size = sets(0, BATCH_LEN, &value).len() as u64;
-        // What each thread may use unseen, its batch as input and as entries, and buffers for as much again.
+        // For each thread: its grant, its batch as input and as entries, and buffers of the same size again.
         let bound = THREAD_COUNT as u64 * ((64 << 10) + 4 * batch_size);
         let most = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..THREAD_COUNT)
@@ -72,7 +72,7 @@ fn memory_stays_within_its_limit_whatever_threads_write() {
         assert!(most <= limit + bound, "{policy}: {most} of {limit}, {} too many", most - limit - bound);
         let evicted = number(&server, &mut admin, "evicted_keys");
         assert!(evicted > 0, "{policy}: at most {most} of {limit}, {}", admin.text(&["DBSIZE"]));
-        // Not much less than what there is, either.
+        // Not much less than the limit, either.
         let used = number(&server, &mut admin, "used_memory");
         assert!(used + (1 << 20) > limit, "{policy}: {used} of {limit}");
     }
@@ -143,7 +143,7 @@ fn only_keys_that_expire_go_where_that_is_the_policy_in_any_database() {
 fn large_collections_go_without_others_going_for_them() {
     on_each_backend(&["--io-threads", "1", "--maxmemory-policy", "volatile-ttl"], |server| {
         let mut client = server.client();
-        // As many as there are keys.
+        // At least as many as there are keys.
         client.text(&["CONFIG", "SET", "maxmemory-samples", "64"]);
         for number in 0..60_000 {
             client.send(&["SADD", "large", &format!("member:{number}")]);
@@ -157,12 +157,12 @@ fn large_collections_go_without_others_going_for_them() {
         client.text(&["CONFIG", "SET", "maxmemory", &(used - 400_000).to_string()]);
         client.text(&["SET", "another", "1"]);
         assert_eq!(client.text(&["EXISTS", "large"]), "0");
-        // The set weighs more than is asked for, though it is freed elsewhere and a little later.
+        // The set is larger than the requested memory, though it is freed later and on another thread.
         assert_eq!(server.info(&mut client, "evicted_keys"), "1");
     });
 }
 
-/// A list that is taken for seven times as large as it is: its first elements are large.
+/// A list whose estimated size is seven times its real size: its first elements are large.
 fn push_uneven_list(client: &mut Client, name: &str) {
     let (large, small) = ("x".repeat(50_000), "y".repeat(1_000));
     (0..8).for_each(|_| client.send(&["RPUSH", name, &large]));
@@ -194,7 +194,7 @@ fn memory_is_within_its_limit_after_an_eviction_whatever_the_victims_were_taken_
                 }
             }
             let limit = number(&server, &mut client, "used_memory") - (4 << 20);
-            // The command that evicts is the one that tells what is in use afterwards.
+            // The evicting request is followed by the report of memory use in one batch.
             client.send_raw(format!("CONFIG SET maxmemory {limit}\r\nINFO memory\r\n").as_bytes());
             assert_eq!(next(&mut client), "OK");
             let info = next(&mut client);
@@ -223,9 +223,9 @@ fn eviction_runs_out_of_time_once_a_turn_whatever_requests_come() {
         let info = next(&mut client);
         let evicted = info.lines().find_map(|line| line.strip_prefix("evicted_keys:")).unwrap();
         let evicted: usize = evicted.trim_end().parse().unwrap();
-        // A few turns' worth, and not as much for each request.
+        // The victims of a few turns, and not of each request.
         assert!((1..16 * PING_COUNT / 4).contains(&evicted), "{evicted} keys were evicted");
-        // What brings data evicts for itself all the same.
+        // Requests that add data still evict for themselves.
         client.send_raw(&sets(100_000, 100, &"x".repeat(1000)));
         (0..100).for_each(|_| assert_eq!(next(&mut client), "OK"));
         wait_for(|| (number(&server, &mut client, "used_memory") <= limit).then_some(()));

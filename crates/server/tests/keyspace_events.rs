@@ -1,4 +1,4 @@
-//! Keyspace events as clients hear them, on both I/O backends.
+//! Keyspace events as clients receive them, on both I/O backends.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::{Client, Server, backends, shown};
 use wire::response::Reply;
 
-/// Runs a test on each backend, with a server that publishes these events, and a client that hears of them.
+/// Runs a test on each backend, with a server that publishes these events, and a client that receives them.
 fn with_events(events: &str, pattern: &str, test: impl Fn(&Server, &mut Client)) {
     for backend in backends() {
         let mut options = vec!["--io-backend", backend, "--io-threads", "3", "--enable-debug-command", "yes"];
@@ -89,9 +89,9 @@ fn new_keys_and_missed_ones() {
 fn what_is_over_or_fails_at_once_tells_as_much_as_in_valkey() {
     with_events("AEn", "__keyevent@0__:*", |server, listener| {
         let mut client = server.client();
-        // A hash whose only field is over when it is set is new, and gone.
+        // A hash whose only field is expired when it is set is new, and deleted.
         client.text(&["HSETEX", "h", "EXAT", "1", "FIELDS", "1", "a", "b"]);
-        // A string that has grown for an operation that fails is new, but not written to.
+        // A string extended for an operation that fails is new, but not written to.
         client.text(&["BITFIELD", "b", "OVERFLOW", "FAIL", "INCRBY", "u8", "80", "300"]);
         client.text(&["BITFIELD", "b", "OVERFLOW", "FAIL", "INCRBY", "u8", "160", "300"]);
         client.text(&["DEL", "b"]);
@@ -137,7 +137,7 @@ fn what_a_write_reads_expires_before_what_becomes_of_it() {
             "GEORADIUS from 0 0 1 m STORE to",
             "GEOSEARCHSTORE to from FROMLONLAT 0 0 BYRADIUS 1 m",
         ] {
-            // That the destination's time is over as well changes nothing.
+            // An expired destination changes nothing.
             client.text(&["SET", "to", "x", "PX", "1"]);
             client.text(&["SET", "from", "v", "PX", "1"]);
             client.wait_in_vain(Duration::from_millis(5));

@@ -1,5 +1,5 @@
-//! Publishing to connections on several threads, on both I/O backends: nobody misses, doubles or disorders a message,
-//! whoever comes, goes, is moved or killed meanwhile.
+//! Publishing to connections on several threads, on both I/O backends: no message is lost, doubled or out of
+//! order while connections are opened, closed, moved or killed.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::{Client, Server, on_each_backend, shown, wait_for};
 use wire::response::Reply;
 
-/// The parts of a message or of another answer of several parts.
+/// The parts of a message or of another reply with several parts.
 fn parts(reply: &Reply) -> Vec<String> {
     match reply {
         Reply::Array(items) | Reply::Push(items) => items.iter().map(shown).collect(),
@@ -61,7 +61,7 @@ fn every_listener_gets_each_message_once_and_in_its_publishers_order() {
         }
         publishers.into_iter().for_each(|publisher| publisher.join().unwrap());
     };
-    // On one thread they are so many that their messages wait for each other.
+    // On one thread there are enough subscribers for their messages to wait for each other.
     on_each_backend(&["--io-threads", "1"], test);
     on_each_backend(&["--io-threads", "4"], test);
 }
@@ -100,7 +100,7 @@ fn as_many_are_counted_as_get_it_while_listeners_come_and_go_and_are_moved() {
                             received += 1;
                         }
                         client.send(&end);
-                        // What was published before comes before the answer, and nothing after it.
+                        // Earlier messages precede the reply, and none follows it.
                         while next(&mut client)[0].ends_with("message") {
                             received += 1;
                         }
@@ -228,7 +228,7 @@ fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
         quick.text(&["SUBSCRIBE", "c"]);
         let text = "x".repeat(100_000);
         let mut count = 0;
-        // The kernel's buffers take some megabytes before the server has to keep anything.
+        // The kernel's buffers take some megabytes before the server has to keep output.
         while publisher.text(&["PUBLISH", "c", &text]) == "2" {
             assert_eq!(next(&mut quick)[2].len(), text.len());
             count += 1;
@@ -241,8 +241,8 @@ fn a_slow_listener_is_dropped_by_its_own_limit_and_nobody_else_notices() {
     });
 }
 
-/// Connections of a server with two threads, every second one on the same thread; the fourth one's is about to sleep for a
-/// while, which it has begun when this returns.
+/// Connections of a server with two threads, alternately on one and the other. The thread of the fourth one is
+/// in a sleep that has begun when this returns.
 fn beside_a_sleeping_thread(server: &Server, prepare: impl FnOnce(&mut [Client])) -> Vec<Client> {
     let mut clients = server.six_clients();
     prepare(&mut clients);
@@ -255,7 +255,7 @@ fn beside_a_sleeping_thread(server: &Server, prepare: impl FnOnce(&mut [Client])
     clients
 }
 
-/// Of this, twice is more than may be on its way to a thread.
+/// A text; two of them exceed the backlog limit of a thread.
 fn much() -> String {
     "x".repeat(700_000)
 }
@@ -272,7 +272,7 @@ fn a_thread_that_is_behind_holds_up_those_only_who_send_to_it() {
     publisher.send(&["PUBLISH", "news", "late"]);
     assert_eq!(writer.text(&["SET", "key", "value"]), "OK");
     assert_eq!(writer.text(&["PUBLISH", "elsewhere", ""]), "0");
-    // The thread has not come round yet, so whoever sends to it waits.
+    // The thread is still in its turn, so senders to it wait.
     publisher.wait_in_vain(Duration::from_millis(1));
     assert_eq!(shown(&publisher.receive().unwrap()), "1");
 }

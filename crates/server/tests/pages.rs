@@ -1,4 +1,4 @@
-//! Huge pages: where they are made, and that a directive turns all of them off.
+//! Huge pages: where they are used, and that a directive turns all of them off.
 #![allow(clippy::unwrap_used)]
 
 mod support;

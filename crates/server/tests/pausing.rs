@@ -1,4 +1,4 @@
-//! `CLIENT PAUSE` as a barrier: when it has answered, nothing is written until it ends, whichever thread was at work.
+//! `CLIENT PAUSE` as a barrier: after its reply, nothing is written by any thread until the pause ends.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -6,8 +6,8 @@ mod support;
 
 use support::{Client, Server, on_each_backend, shown, wait_for};
 
-/// Connections of a server with two threads: a writer on one of them, the others on the other one, of which the second
-/// listens to `begun`.
+/// Connections of a server with two threads: a writer on one of them, the others on the other one. The second
+/// of these subscribes to `begun`.
 struct Threads {
     writer: Client,
     admin: Client,
@@ -17,7 +17,7 @@ struct Threads {
 
 const OPTIONS: &[&str] = &["--io-threads", "2", "--enable-debug-command", "yes"];
 
-/// A transaction that says when it has begun, takes its time, and then writes.
+/// A transaction that publishes its beginning, takes some time, and then writes.
 const SLOW_WRITE: &[&[&str]] =
     &[&["MULTI"], &["PUBLISH", "begun", ""], &["DEBUG", "SLEEP", "0.3"], &["SET", "key", "slow"], &["EXEC"]];
 
@@ -32,7 +32,7 @@ impl Threads {
         Self { writer, admin, listener, parked }
     }
 
-    /// Sends the slow write, and returns when it is under way.
+    /// Sends the slow write, and returns when it has begun.
     fn begin_slow_write(&mut self) {
         SLOW_WRITE.iter().for_each(|request| self.writer.send(request));
         assert_eq!(shown(&self.listener.receive().unwrap()), "message\nbegun\n");
@@ -47,7 +47,7 @@ fn what_runs_when_a_pause_begins_is_done_before_that_is_answered() {
         assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");
         // Takes no latch, so it does not wait for the write.
         assert_eq!(threads.admin.text(&["DBSIZE"]), "1");
-        // Whoever writes from now on waits.
+        // Later writes wait.
         threads.parked.send(&["SET", "other", "value"]);
         wait_for(|| (server.info(&mut threads.admin, "blocked_clients") == "1").then_some(()));
         assert_eq!(threads.admin.text(&["CLIENT", "UNPAUSE"]), "OK");
@@ -60,7 +60,7 @@ fn a_write_that_waits_for_a_latch_waits_for_the_end_of_the_pause_as_well() {
     on_each_backend(OPTIONS, |server| {
         let mut threads = Threads::new(&server);
         threads.begin_slow_write();
-        // Of several keys, so that it holds one latch while it waits for the other.
+        // A request with several keys, which holds one latch while it waits for the other.
         threads.parked.send(&["MSET", "another", "parked", "key", "parked"]);
         wait_for(|| (server.info(&mut threads.admin, "sessions_parked") != "0").then_some(()));
         assert_eq!(threads.admin.text(&["CLIENT", "PAUSE", "100000", "WRITE"]), "OK");

@@ -1,4 +1,5 @@
-//! Clients that read slowly, send slowly, or go away in the middle: nobody else notices, and nothing is left of them.
+//! Clients that read slowly, send slowly, or disconnect midway: other clients are not affected, and no state of
+//! them remains.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -33,7 +34,7 @@ fn large_values_are_lent_to_those_who_pull_them() {
         });
         let used = number(&server, &mut admin, "used_memory");
         assert!(used < 3 * LARGE_SIZE, "the value is copied for its readers: {used}");
-        // They get what was there when they asked.
+        // The readers get the value of the time of their requests.
         assert_eq!(admin.text(&["SETRANGE", "large", "0", "w"]), LARGE_SIZE.to_string());
         assert_eq!(admin.text(&["APPEND", "large", "x"]), (LARGE_SIZE + 1).to_string());
         assert_eq!(admin.text(&["GETRANGE", "large", "0", "1"]), "wv");
@@ -59,7 +60,7 @@ fn a_reply_can_be_made_to_count_as_a_block_of_output() {
         assert_eq!(admin.text(&["DEBUG", "CLIENT-ENFORCE-REPLY-LIST", "1"]), "OK");
         unauthenticated.send(&["GET", "key"]);
         assert!(unauthenticated.receive().is_none());
-        // Who was known once is none.
+        // A client that has authenticated once is not limited; a failed AUTH does not count.
         let mut known = server.client();
         known.send(&["AUTH", "wrong"]);
         assert!(known.receive().is_none());
@@ -221,7 +222,7 @@ fn a_storm_of_connections_over_the_limit_is_refused_and_passes() {
         kept.iter_mut().for_each(|client| assert_eq!(client.text(&["PING"]), "PONG"));
         for _ in 0..5 {
             let mut storm: Vec<Client> = (0..100).map(|_| server.client()).collect();
-            // Some say something, some hang up before they are told.
+            // Some send a request, some disconnect before the refusal.
             storm.iter_mut().take(30).for_each(|client| client.send_raw_if_open(b"PING\r\n"));
             storm.truncate(60);
             for client in &mut storm {
@@ -341,7 +342,7 @@ fn between_the_long_transactions_of_a_pipeline_others_are_served() {
         let (mut long, mut other) = (server.client(), server.client());
         assert_eq!((long.text(&["PING"]), other.text(&["PING"])), ("PONG".to_owned(), "PONG".to_owned()));
         long.send_raw(&b"MULTI\r\nDEBUG SLEEP 0.01\r\nINCR done\r\nEXEC\r\n".repeat(TRANSACTION_COUNT));
-        // The first answer leaves at the end of the turn.
+        // The first reply is sent at the end of the turn.
         assert_eq!(shown(&long.receive().unwrap()), "OK");
         let done_count: usize = other.text(&["GET", "done"]).parse().unwrap();
         assert!(done_count < TRANSACTION_COUNT, "{done_count}");
@@ -372,7 +373,7 @@ fn the_more_slow_readers_take_together_the_less_each_may_leave_unread() {
     on_each_backend(&["--io-threads", "1", "--maxmemory", "64mb"], |server| {
         let mut admin = server.client();
         assert_eq!(admin.text(&["SET", "key", &"x".repeat(SIZE)]), "OK");
-        // 128 MiB of replies that nobody reads.
+        // 128 MiB of replies that are not read.
         let mut greedy: Vec<Client> = (0..4).map(|_| server.client()).collect();
         greedy.iter_mut().for_each(|client| client.send_raw("GET key\r\n".repeat(REQUESTS).as_bytes()));
         wait_for(|| (number(&server, &mut admin, "mem_clients_normal") > 6 << 20).then_some(()));

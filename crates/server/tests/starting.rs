@@ -1,5 +1,5 @@
-//! How the server starts: under a supervisor, with a unix socket, with a log of another form, and not at all where its
-//! configuration asks for what it can't give.
+//! How the server starts: under a supervisor, with a unix socket, with another log format, and not at all where
+//! its configuration requires an unsupported feature.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use support::{PATIENCE, Server, wait_for};
 
-/// A directory of a test's own, gone with it.
+/// A directory for one test, removed with this value.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -34,7 +34,7 @@ impl Drop for Directory {
     }
 }
 
-/// What the binary says when it is run with these arguments and this input, and whether it succeeded.
+/// The output of the binary run with these arguments and this input, and whether it succeeded.
 fn run(arguments: &[&str], input: &str) -> (String, bool) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
         .args(arguments)
@@ -43,7 +43,7 @@ fn run(arguments: &[&str], input: &str) -> (String, bool) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Whoever does not read it has ended.
+    // A process that does not read it has ended.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -146,7 +146,7 @@ fn a_server_that_would_lose_data_says_so() {
     let refused = client.text(&["CONFIG", "SET", "appendonly", "yes"]);
     assert!(refused.contains("'appendonly yes' is not supported"), "{refused}");
     assert_eq!(client.text(&["CONFIG", "GET", "appendonly"]), "appendonly\nno");
-    // Started for real, not only checked.
+    // Without --check-config.
     let (text, succeeded) = run(&["--port", "0", "--appendonly", "yes"], "");
     assert!(!succeeded && text.contains("All data would be lost"), "{text}");
 }
@@ -162,7 +162,7 @@ fn a_log_that_nobody_reads_holds_nobody_up() {
         .unwrap();
     let mut client = wait_for(|| UnixStream::connect(&path).ok());
     client.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Together more than a pipe takes.
+    // Together more than the capacity of a pipe.
     let request = format!("*3\r\n$5\r\nDEBUG\r\n$3\r\nLOG\r\n$60000\r\n{}\r\n", "x".repeat(60_000));
     for _ in 0..10 {
         client.write_all(request.as_bytes()).unwrap();
@@ -183,7 +183,7 @@ fn there_are_as_many_databases_as_select_can_reach() {
     assert_eq!(client.text(&["SELECT", "65535"]), "OK");
     assert_eq!(client.text(&["SET", "key", "value"]), "OK");
     assert!(server.info(&mut client, "db65535").starts_with("keys=1,"));
-    // Their counters are made for threads that run.
+    // Counters exist for running threads only.
     let used: u64 = server.info(&mut client, "used_memory").parse().unwrap();
     assert!(used < 64 << 20, "{used}");
     let (text, succeeded) = run(&["--databases", "65537"], "");

@@ -1,4 +1,4 @@
-//! How many threads serve, and how they share the CPUs, on both I/O backends.
+//! The number of threads, and how they share the CPUs, on both I/O backends.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -81,11 +81,11 @@ fn threads_without_descriptors_are_refused_and_change_nothing() {
             assert_eq!(admin.text(&["CONFIG", "GET", "io-threads"]), "io-threads\n2");
             wait_for(|| (server.scheduling_policies().len() == 2).then_some(()));
         };
-        // As many as are configured would not find room.
+        // The descriptors do not suffice with the configured `maxclients`.
         let refusal = admin.text(&["CONFIG", "SET", "io-threads", "16"]);
         assert!(refusal.contains("open files more than the operating system allows"), "{refusal}");
         serves(&mut clients, &mut admin);
-        // They would if the clients were as few as they may be, but they are not: some threads find no event loop.
+        // They suffice for the lower `maxclients`, but more clients are connected: some threads get no event loop.
         let refusal = admin.text(&["CONFIG", "SET", "maxclients", "40", "io-threads", "16"]);
         assert!(refusal.starts_with("ERR CONFIG SET failed"), "{refusal}");
         serves(&mut clients, &mut admin);

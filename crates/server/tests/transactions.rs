@@ -1,4 +1,4 @@
-//! Transactions that come in one piece are run without being queued. Nobody can tell.
+//! Transactions that arrive in one piece run without being queued. The difference is not visible to clients.
 
 #![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
 
@@ -6,7 +6,7 @@ mod support;
 
 use support::{Client, Server, shown};
 
-/// What becomes of it does not depend on how it comes.
+/// The results must not depend on how it is split.
 const SESSION: &str = "\
     MULTI|SET k 1|INCR k|GET k|MGET k n x|EXEC\n\
     MULTI|INCR n|LPUSH k x|INCR n|HSET h f v|EXEC\n\
@@ -30,7 +30,7 @@ fn requests() -> Vec<Vec<&'static str>> {
     requests.collect()
 }
 
-/// All replies to the session, and how often each command ran, was refused and failed.
+/// All replies to the session, and how often each command ran, was rejected and failed.
 fn replies(server: &Server, is_in_one_piece: bool) -> (Vec<String>, Vec<String>) {
     let mut admin = server.client();
     let long = "x".repeat(100_000);

@@ -1,6 +1,5 @@
 //! Eviction in the worker whose command needs the memory, for a time set by
-//! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, and commands go
-//! on meanwhile.
+//! `maxmemory-eviction-tenacity`. The rest is done between the turns of the event loop, and commands go on meanwhile.
 //!
 //! For runs of plain requests room is made beforehand ([`Executor::has_room_for`]), for a batch at a time
 //! and with a reserve: adding up the memory use of all threads costs as much as evicting a key. All other
@@ -45,8 +44,7 @@ const ROUND_COUNT_MAX: usize = 8;
 /// How long memory use has been over its limit because eviction did not keep up.
 #[derive(Default)]
 pub struct ExceededTime {
-    /// The microsecond of the monotonic clock at which memory use exceeded the limit; 0: it does not
-    /// exceed it.
+    /// The microsecond of the monotonic clock at which memory use exceeded the limit; 0: it does not exceed it.
     since_us: AtomicU64,
     total_us: AtomicU64,
 }

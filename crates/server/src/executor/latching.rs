@@ -1,5 +1,4 @@
-//! The latches that a request needs: those of its keys, all, or the union for the commands of a
-//! transaction.
+//! The latches that a request needs: those of its keys, all, or the union for the commands of a transaction.
 //!
 //! Never waits: a latch that is taken is returned, for the caller to park.
 
@@ -84,8 +83,7 @@ impl Executor {
     }
 }
 
-/// Latches the slots of several keys: all at once if they are free, otherwise in ascending order, each
-/// once.
+/// Latches the slots of several keys: all at once if they are free, otherwise in ascending order, each once.
 pub(super) fn latch_keys(
     view: &mut View<'_>,
     keys: &[PlannedKey],

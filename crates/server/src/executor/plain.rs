@@ -51,8 +51,7 @@ impl Executor {
             && self.view.holds_nothing()
     }
 
-    /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait
-    /// for a latch.
+    /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait for a latch.
     #[inline(never)]
     pub(super) fn run_plain(
         &mut self,
@@ -157,8 +156,7 @@ impl Executor {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
-                // A request used more memory than planned (`SETRANGE`, `APPEND`): the next ones check for
-                // room again.
+                // A request used more memory than planned (`SETRANGE`, `APPEND`): the next ones check for room again.
                 let has_outgrown = is_limited && sync::allocator::allocated_here() > self.allocated_max;
                 if has_outgrown {
                     self.granted = 0;
@@ -167,8 +165,7 @@ impl Executor {
                     notable_sizes = (reply_size, request_size);
                     break 'plans;
                 }
-                // A key that a read found expired is deleted, and its event sent, before the next
-                // request.
+                // A key that a read found expired is deleted, and its event sent, before the next request.
                 if out.len() > super::OUTPUT_YIELD_SIZE
                     || has_lent
                     || has_outgrown

@@ -1,5 +1,4 @@
-//! Planning: determines the facts of the requests of a batch before anything is latched, and prefetches
-//! their memory.
+//! Planning: determines the facts of the requests of a batch before anything is latched, and prefetches their memory.
 //!
 //! Touches no data: names, arity and keys only. The memory arrives in the caches while other requests
 //! are planned and run. A batch of few requests would wait for it; therefore input that arrived together
@@ -233,8 +232,7 @@ impl Executor {
         self.prefetch_pipeline.announce(keys, db);
     }
 
-    /// Returns the plan of requests with any number of keys but one, which all have their keys in the
-    /// same places.
+    /// Returns the plan of requests with any number of keys but one, which all have their keys in the same places.
     #[inline(never)]
     fn plan_series(
         &mut self,

@@ -23,8 +23,7 @@ use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 /// Keys that are prefetched together.
 const GROUP_SIZE: u64 = 4;
 
-/// Keys whose entries are prefetched ahead of the running group. More would displace each other from the
-/// L1 cache.
+/// Keys whose entries are prefetched ahead of the running group. More would displace each other from the L1 cache.
 const ENTRIES_AHEAD: u64 = 8;
 
 /// Keys whose buckets are prefetched ahead of the running group, and the minimum distance.
@@ -48,8 +47,7 @@ const _: () = assert!(WINDOW_SIZE as u64 >= PLAIN_KEY_COUNT_MAX as u64 + GROUP_S
 pub(super) struct PrefetchPipeline {
     /// Their hashes, from the key with number `forgotten_count` on.
     announced: Vec<u64>,
-    /// The database of the keys whose buckets are prefetched next, and the numbers from which on other
-    /// databases apply.
+    /// The database of the keys whose buckets are prefetched next, and the numbers from which on other databases apply.
     db: DbIndex,
     changes_of_db: VecDeque<(u64, DbIndex)>,
     forgotten_count: u64,

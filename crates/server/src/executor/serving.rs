@@ -284,8 +284,7 @@ impl Serving<'_> {
             match waiter.wait.try_serve() {
                 TryServe::Over => continue,
                 TryServe::BeingServed => {
-                    // Another writer is serving it with another key, perhaps in vain: then it must not
-                    // miss this one.
+                    // Another writer is serving it with another key, perhaps in vain: then it must not miss this one.
                     self.serve_context
                         .deferred_serves
                         .push(DeferredServe::new(Arc::clone(key), &request.also));

@@ -1,10 +1,8 @@
 //! Transactions that arrive as a whole: `MULTI`, plain requests and `EXEC` in one batch, from a
 //! connection without special modes. They are run in place, with nothing queued. The steps (latch, check
-//! the watched keys, run, release, report) and the replies are those of a transaction that arrives in
-//! parts.
+//! the watched keys, run, release, report) and the replies are those of a transaction that arrives in parts.
 //!
-//! Invariant: a transaction that can't be latched at once, or is not plain, is left untouched for the
-//! general path.
+//! Invariant: a transaction that can't be latched at once, or is not plain, is left untouched for the general path.
 
 use base::Slot;
 use commands::command::{Access, Flags};

@@ -1,5 +1,4 @@
-//! Keyspace events: published as they happen, on a channel named after the key, on one named after the event,
-//! or both.
+//! Keyspace events: published as they happen, on a channel named after the key, on one named after the event, or both.
 
 use std::collections::BTreeSet;
 

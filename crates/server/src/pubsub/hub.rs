@@ -1,5 +1,4 @@
-//! The subscriptions as all workers see them: for each name the workers with subscribers, and how many each
-//! has.
+//! The subscriptions as all workers see them: for each name the workers with subscribers, and how many each has.
 //!
 //! Owns these numbers and no state of a connection. Touches other workers by mail only.
 //! Invariants:
@@ -159,8 +158,7 @@ impl Hub {
         self.workers
     }
 
-    /// Changes the audience of a name of any kind but prefixes. Returns the shared name, and the audience's
-    /// stamp.
+    /// Changes the audience of a name of any kind but prefixes. Returns the shared name, and the audience's stamp.
     fn change(
         &self,
         kind: SubscriptionKind,
@@ -199,8 +197,7 @@ impl Hub {
         self.passage.await_inside();
     }
 
-    /// Adds a connection of a worker in broadcast mode to a prefix; `meanwhile` runs while no broadcast is
-    /// posted.
+    /// Adds a connection of a worker in broadcast mode to a prefix; `meanwhile` runs while no broadcast is posted.
     pub fn begin_prefix(&self, prefix: &[u8], thread: usize, meanwhile: impl FnOnce()) -> Arc<[u8]> {
         let prefixes = &mut self.lock_caching().prefixes;
         let known = prefixes.get_key_value(prefix).map(|(shared, _)| Arc::clone(shared));
@@ -226,8 +223,7 @@ impl Hub {
     }
 
     /// Moves a connection to another worker with all its subscriptions; `meanwhile` runs while nothing is
-    /// published. It is to send the connection to the new worker, with the stamp from which on messages go to
-    /// it there.
+    /// published. It is to send the connection to the new worker, with the stamp from which on messages go to it there.
     pub fn change_thread(
         &self,
         names: &[(SubscriptionKind, Arc<[u8]>)],

@@ -243,8 +243,7 @@ impl Hub {
         }
     }
 
-    /// Sends a broadcast to redirection targets: by the worker that made the changes, before its replies are
-    /// sent.
+    /// Sends a broadcast to redirection targets: by the worker that made the changes, before its replies are sent.
     fn redirect_broadcast(&self, caching: &Caching, broadcast: &Broadcast) {
         let mut all = None;
         for (client, redirection) in &caching.redirections {

@@ -295,8 +295,7 @@ impl LocalSubscriptions {
         self.hub.delivered(self.thread, message.size());
     }
 
-    /// Calls `see` with the local subscribers of each name that a message is for, and the stamp of its
-    /// audience.
+    /// Calls `see` with the local subscribers of each name that a message is for, and the stamp of its audience.
     fn for_each_name(&self, message: &Message, mut see: impl FnMut(&Audience, u64, Form<'_>)) {
         let all = self.listeners.borrow();
         let heading = &message.heading;

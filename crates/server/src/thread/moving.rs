@@ -17,8 +17,7 @@ impl Thread {
         if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
     }
 
-    /// Begins to move a connection to another worker. The move continues when the reactor has detached the
-    /// socket.
+    /// Begins to move a connection to another worker. The move continues when the reactor has detached the socket.
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connection(token) else { return };
         if connection.parked.is_some()
@@ -127,8 +126,7 @@ impl Thread {
         }
     }
 
-    /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per
-    /// tick.
+    /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per tick.
     pub(super) fn even_out(&mut self) {
         let threads = self.shared.wanted_threads();
         if threads < 2 || self.connections.len() < 2 {

@@ -1,5 +1,4 @@
-//! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after
-//! it.
+//! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after it.
 
 use commands::session::SessionFlags;
 use config::{ClientClass, Config};
@@ -24,8 +23,7 @@ const OUTPUT_PAUSE_SIZE_MIN: usize = 1 << 20;
 /// The denominator of that part.
 const CLIENT_MEMORY_SHARE: u64 = 8;
 
-/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which on they do
-/// not wait.
+/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which on they do not wait.
 const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
 const DELIVERY_SIZE_MAX: usize = 1 << 20;
 
@@ -77,8 +75,7 @@ impl Delivery {
 }
 
 impl Thread {
-    /// Sends the output of every connection that has some: replies first, so that their clients can continue
-    /// meanwhile.
+    /// Sends the output of every connection that has some: replies first, so that their clients can continue meanwhile.
     pub(super) fn flush_dirty(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
         self.dirty = self.flush_each(dirty);
@@ -128,8 +125,7 @@ impl Thread {
         }
         let id = connection.id;
         if connection.closing {
-            // Before its last reply is sent: a client that has read that reply finds no trace of the
-            // connection.
+            // Before its last reply is sent: a client that has read that reply finds no trace of the connection.
             self.deregister(token);
         }
         let Some(connection) = self.connections.get_mut(token.place()) else { return };
@@ -264,8 +260,7 @@ impl Thread {
 
     /// Closes a connection whose unexecuted input exceeds `client-query-buffer-limit`. As in Valkey, this
     /// counts what a transaction has queued, and of an incomplete request only the incomplete argument:
-    /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not
-    /// read.
+    /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not read.
     pub(super) fn check_query_size(&mut self, token: Token) {
         let (limit, shared) = (self.executor.config.client_query_buffer_limit as usize, self.shared);
         let Some(connection) = self.connection(token) else { return };
@@ -324,7 +319,7 @@ impl Thread {
     }
 }
 
-/// Whether the connection has to authenticate and has not.
+/// Whether the connection has to authenticate and never has.
 fn is_unauthenticated(connection: &Connection, config: &Config) -> bool {
     let session = &connection.session;
     !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()

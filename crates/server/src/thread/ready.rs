@@ -9,8 +9,7 @@ const READY_NS_MAX: u64 = 1_000_000;
 
 impl Thread {
     /// Continues the connections that yielded, in that order. Those whose output is far behind wait until it is
-    /// sent. At least one of them continues in each turn; the time is limited, so that new events are soon
-    /// handled.
+    /// sent. At least one of them continues in each turn; the time is limited, so that new events are soon handled.
     pub(super) fn run_ready(&mut self) {
         if self.ready.is_empty() {
             return;

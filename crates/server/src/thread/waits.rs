@@ -182,8 +182,7 @@ impl Thread {
         self.lingering.retain(|waiter| !view.leave(waiter));
     }
 
-    /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they
-    /// must.
+    /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they must.
     pub(super) fn end_pause(&mut self) {
         for token in std::mem::take(&mut self.paused) {
             let is_paused = |connection: &&mut Box<Connection>| {

@@ -1,6 +1,6 @@
-//! A server of our own for a test, on a free port and on either I/O backend, and a client for it.
+//! A server for a test, on a free port and on either I/O backend, and a client for it.
 
-#![allow(dead_code)] // Not every test needs all of it.
+#![allow(dead_code)] // Not every test uses all of it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use wire::response::Reply;
 
-/// How long anything that is awaited may take.
+/// The time limit of all waits.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The I/O backends that this machine offers.
@@ -43,14 +43,14 @@ impl Server {
         Self::start_in(&[], options)
     }
 
-    /// The same with these variables in its environment.
+    /// Starts a server with these options and these variables in its environment.
     pub fn start_in(environment: &[(&str, &str)], options: &[&str]) -> Self {
         Self::start_program(env!("CARGO_BIN_EXE_broadloom"), environment, options)
     }
 
-    /// The same by another name of the program.
+    /// Starts a server from a program of this name.
     pub fn start_program(program: &str, environment: &[(&str, &str)], options: &[&str]) -> Self {
-        // Somebody else may take the port between here and there: then another one is tried.
+        // Another process may take the port in the meantime: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let mut child = Command::new(program)
@@ -70,7 +70,7 @@ impl Server {
                     let is_ready = line.contains("Ready to accept connections");
                     seen.lock().unwrap().push(line);
                     if is_ready {
-                        // Nobody listens any more from the second one on.
+                        // The receiver is gone from the second such line on.
                         let _ = tell.send(());
                     }
                 }
@@ -84,8 +84,8 @@ impl Server {
         panic!("no server starts");
     }
 
-    /// Six connections, each of which has had an answer. New ones go to the thread with the fewest: with two threads every
-    /// second one is on the same.
+    /// Six connections, each of which has received a reply. New ones go to the thread with the fewest: with two
+    /// threads, every second one is on the same thread.
     pub fn six_clients(&self) -> Vec<Client> {
         let greeted = || {
             let mut client = self.client();
@@ -99,7 +99,7 @@ impl Server {
         Client::connect(self.port)
     }
 
-    /// The first line of the log that has this text; waits for it.
+    /// The first line of the log that contains this text; waits for it.
     pub fn log_line(&self, text: &str) -> String {
         let find = || self.log.lock().unwrap().iter().find(|line| line.contains(text)).cloned();
         wait_for(find)
@@ -112,7 +112,7 @@ impl Server {
         line.unwrap_or_else(|| panic!("no field {field}")).to_owned()
     }
 
-    /// Processor time that the server has used.
+    /// CPU time that the server has used.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
@@ -120,15 +120,15 @@ impl Server {
         Duration::from_millis(ticks * 10)
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The kernel's numbers for how the threads that serve are scheduled, ascending.
+    /// The kernel's numbers of the scheduling policies of its workers, ascending.
     pub fn scheduling_policies(&self) -> Vec<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        // A thread may end meanwhile.
+        // A thread may end in the meantime.
         let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
         let serving = stats.filter(|stat| stat.contains("(broadloom-io-"));
         let policy = |stat: String| {
@@ -146,7 +146,7 @@ impl Server {
         assert!(status.success());
     }
 
-    /// Waits for the process to end; whether it succeeded.
+    /// Waits for the process to end. Returns whether it succeeded.
     pub fn wait(&mut self) -> bool {
         wait_for(|| self.child.try_wait().unwrap()).success()
     }
@@ -159,7 +159,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks again and again, without hurry, until there is an answer.
+/// Polls until there is an answer.
 pub fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -174,7 +174,7 @@ pub fn wait_for<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A connection that speaks one request at a time.
+/// A connection with one request at a time.
 pub struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -205,17 +205,17 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// The same, if the server has not hung up.
+    /// Sends a request, if the server has not closed the connection.
     pub fn send_raw_if_open(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends no more.
+    /// Closes the sending direction.
     pub fn shut_down_writing(&mut self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
     }
 
-    /// The next reply; `None`: the server has hung up.
+    /// The next reply; `None`: the server has closed the connection.
     pub fn receive(&mut self) -> Option<Reply> {
         loop {
             if let Some((reply, size)) = Reply::parse(&self.buffer).unwrap() {
@@ -232,7 +232,7 @@ impl Client {
         }
     }
 
-    /// Reads for so long, and finds nothing.
+    /// Reads for this long, and expects nothing.
     pub fn wait_in_vain(&mut self, time: Duration) {
         self.stream.set_read_timeout(Some(time)).unwrap();
         let error = self.stream.read(&mut [0]).unwrap_err();
@@ -240,14 +240,14 @@ impl Client {
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Sends a request and gives its reply as text, integers in decimal.
+    /// Sends a request and returns its reply as text, integers in decimal.
     pub fn text(&mut self, words: &[&str]) -> String {
         self.send(words);
         let reply = self.receive().expect("the server stays");
         shown(&reply)
     }
 
-    /// Has that many threads serve, and waits until just these do.
+    /// Sets the number of threads, and waits until exactly these serve.
     pub fn set_thread_count(&mut self, count: usize) {
         assert_eq!(self.text(&["CONFIG", "SET", "io-threads", &count.to_string()]), "OK");
         wait_for(|| {
