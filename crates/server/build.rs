@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, where there is one to tell of.
+//! Passes the commit of the source tree to the program, if there is one.
 
 use std::process::Command;
 

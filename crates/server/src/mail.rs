@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. Mail that a handle accepts is handled by its worker. A worker ends by closing the handle, which
-//! fails while there is mail or a connection is on its way.
+//!    fails while there is mail or a connection is on its way.
 //! 2. Mail for a closed handle goes to a worker that can handle it. It is dropped if it is for
-//! connections that only the closed handle could have, see [`Workers::post`].
+//!    connections that only the closed handle could have, see [`Workers::post`].
 
 use std::sync::Arc;
 

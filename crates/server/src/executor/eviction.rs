@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! 1. The memory that a thread may use without adding up is at most [`GRANT_SIZE_MAX`] bytes, beside the
-//! room found for the batch that it runs.
+//!    room found for the batch that it runs.
 //! 2. `excess_left` is set only between an eviction that ran out of time and the end of its turn.
 
 use std::ops::ControlFlow;

@@ -103,7 +103,7 @@ impl Executor {
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
-                    // A slice of length 1 lets the compiler remove the loop.
+                    // The compiler sees that the length is 1.
                     self.prefetch_pipeline.apply_hints(std::slice::from_ref(key), first_key);
                     ctx.data.latch_next(slot_of_hash(key.hash), mode)
                 } else {

@@ -3,15 +3,15 @@
 //! Owns these numbers and no state of a connection. Touches other workers by mail only.
 //! Invariants:
 //! 1. A worker's number for a name is that of the connections in its
-//! [`LocalSubscriptions`](super::LocalSubscriptions), except for those on their way there.
+//!    [`LocalSubscriptions`](super::LocalSubscriptions), except for those on their way there.
 //! 2. A message carries the stamp of each audience that it is counted for. A subscription has the stamp of the
-//! first audience that counts it: it gets the messages with that stamp or a later one.
+//!    first audience that counts it: it gets the messages with that stamp or a later one.
 //! 3. Mail is posted inside the passage, where the audiences are read. An unsubscription changes the audience
-//! and then waits until all publishers inside have left: then all mail that it is counted for has arrived.
+//!    and then waits until all publishers inside have left: then all mail that it is counted for has arrived.
 //! 4. No message or invalidation is sent while a connection changes its worker: the passage is closed. That
-//! holds for every connection: others may redirect to it.
+//!    holds for every connection: others may redirect to it.
 //! 5. Prefixes have a table of their own, behind a lock, under which their mail is posted; so have
-//! redirections. Locks are acquired in this order: one of `orders`, that of the prefixes, those within names.
+//!    redirections. Locks are acquired in this order: one of `orders`, that of the prefixes, those within names.
 //!
 //! Cost: a publisher never waits, and writes to a cache line of its own worker. A client's `PUBLISH` also
 //! acquires one lock of [`ORDER_COUNT`], so that all subscribers get the messages of a channel in one order.
