@@ -3,22 +3,24 @@
 //! ```text
 //! head  gap  element element ... element   vacant   offsets of groups   tags of groups
 //! 8          (packed/element.rs)                    2 each              1 each
-//! ```
-//! Elements come in *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets (member,
-//! score). All indices count groups. From 16 groups on (32 without `FIND`) there is an index: where each group begins, and eight
-//! bits of a hash of its first element (with `FIND`). So [`Packed::at`] takes constant time, and [`Packed::find`] compares
-//! bytes of those groups only whose tag is right; before, both walk from the beginning. Without `FIND` there may be a gap
-//! before the elements (`packed/gap.rs`), so that both ends are cheap.
+//! Elements form *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets
+//! (member, score). All indices count groups. From 16 groups on (32 without `FIND`) there is an index: the
+//! offset of each group, and eight bits of a hash of its first element (with `FIND`). So [`Packed::at`]
+//! takes constant time, and [`Packed::find`] compares bytes only of groups whose tag matches; smaller
+//! sequences are walked from the start. Without `FIND` there may be a gap before the elements
+//! (`packed/gap.rs`), so that both ends are cheap.
 //!
-//! Owns its block (`packed/block.rs`, where the `unsafe` is). At most 64 KiB of elements: ask [`Packed::fits`] first.
+//! Owns its block (`packed/block.rs`, where the `unsafe` is). At most 64 KiB of elements: check
+//! [`Packed::fits`] first.
 //!
 //! Invariants ([`Packed::check`])
 //! 1. `used` bytes are exactly `len * N` elements.
-//! 2. There is an index exactly if there are so many groups, or have been and there is still half; it has room for `len`.
-//! 3. The index has the offset of every group, and its tag if there are tags.
+//! 2. There is an index exactly if there are enough groups, or were and at least half remain; its capacity
+//!    is at least `len`.
+//! 3. The index has the offset of every group, and its tag with `FIND`.
 //! 4. Elements and index do not overlap.
 //!
-//! Cost: changes move what is behind them (at most 64 KiB), and adjust its offsets, but for those at the ends.
+//! Cost: changes move the bytes behind them (at most 64 KiB), and adjust their offsets, except at the ends.
 
 mod block;
 mod element;
@@ -40,26 +42,26 @@ use crate::prefetch;
 pub use element::Item;
 pub use groups::Iter;
 
-/// Bytes of elements at most.
+/// Largest number of bytes of elements.
 const USED_MAX: usize = u16::MAX as usize;
 
-/// A short sequence of groups of `N` elements. With `FIND` its index helps [`Self::find`] too.
+/// A short sequence of groups of `N` elements. With `FIND` its index also speeds up [`Self::find`].
 pub struct Packed<const N: usize = 1, const FIND: bool = true> {
     block: Block,
 }
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
-    /// Groups from which on there is an index. Without tags it saves steps of a nanosecond or two only, and begins later:
-    /// for a list of 20 small elements it would be a quarter of the memory.
+    /// Groups from which on there is an index. Without tags it saves only steps of a nanosecond or two, and
+    /// starts later: for a list of 20 small elements it would be a quarter of the memory.
     const INDEX_LEN_MIN: usize = if FIND { 16 } else { 32 };
 
-    /// Groups below which the index is given up.
+    /// Groups below which the index is dropped.
     const INDEX_LEN_KEPT_MIN: usize = Self::INDEX_LEN_MIN / 2;
 
     /// Bytes of the index for each group.
     const INDEX_ITEM_SIZE: usize = 2 + FIND as usize;
 
-    /// An empty one. Allocates nothing.
+    /// An empty sequence. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { block: Block::new() }
@@ -86,21 +88,21 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         usize::from(self.block.head().used)
     }
 
-    /// Bytes of memory behind its one word.
+    /// Bytes of memory in addition to its one word.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.block.size()
     }
 
-    /// Whether one more group with `text_size` bytes of text in its elements surely fits, or as many more in a group that
-    /// is there. What does not fit must not be added.
+    /// Whether one more group with `text_size` bytes of text in its elements always fits, or as many more
+    /// bytes in an existing group. A group that does not fit must not be added.
     #[inline]
     #[must_use]
     pub fn fits(&self, text_size: usize) -> bool {
         self.size() + text_size + N * OVERHEAD_MAX <= USED_MAX && self.len() < INDEX_CAPACITY_MAX
     }
 
-    /// Makes room for `group_count` more groups with `text_size` bytes of text in all of them.
+    /// Reserves space for `group_count` more groups with `text_size` bytes of text in all of them.
     pub fn reserve(&mut self, group_count: usize, text_size: usize) {
         let len = self.len() + group_count;
         let size = self.size() + text_size + group_count * N;
@@ -110,13 +112,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.make_room(size.min(USED_MAX), index_len.min(INDEX_CAPACITY_MAX));
     }
 
-    /// Asks for the head of the block and the elements behind it.
+    /// Prefetches the head of the block and the elements behind it.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self) {
         self.block.prefetch_head();
     }
 
-    /// Reads the head, and asks for the index.
+    /// Reads the head, and prefetches the index.
     #[inline(always)]
     pub(crate) fn prefetch_index(&self) {
         if self.block.head().index_capacity() > 0 {
@@ -173,19 +175,19 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         })
     }
 
-    /// Adds a group behind the last one.
+    /// Adds a group at the end.
     #[inline]
     pub fn push_back(&mut self, group: [&[u8]; N]) {
         self.insert(self.len(), group);
     }
 
-    /// Adds a group before the first one.
+    /// Adds a group at the start.
     #[inline]
     pub fn push_front(&mut self, group: [&[u8]; N]) {
         self.insert(0, group);
     }
 
-    /// Adds a group before the one at `index`, or behind the last one. Panics beyond that, and if it does not fit.
+    /// Adds a group before the one at `index`, or at the end. Panics beyond that, and if it does not fit.
     pub fn insert(&mut self, index: usize, group: [&[u8]; N]) {
         let len = self.len();
         assert!(index <= len, "beyond the end");
@@ -216,8 +218,8 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.set_tag(index, items);
     }
 
-    /// Replaces element `part` of the group at `index`; where the size stays nothing moves. Panics beyond the end, and if
-    /// it does not fit.
+    /// Replaces element `part` of the group at `index`; if the size stays the same nothing moves. Panics
+    /// beyond the end, and if it does not fit.
     pub fn replace(&mut self, index: usize, part: usize, text: &[u8]) {
         assert!(index < self.len() && part < N, "beyond the end");
         let item = Item::of_text(text);
@@ -256,7 +258,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.remove_bytes(index..end_index, self.offset(index)..self.offset(end_index));
     }
 
-    /// Removes the group at `index`, which `see` is shown before. Panics beyond the end.
+    /// Removes the group at `index` after passing it to `see`. Panics beyond the end.
     #[inline]
     pub fn take(&mut self, index: usize, see: impl FnOnce([Item<'_>; N])) {
         assert!(index < self.len(), "beyond the end");
@@ -267,7 +269,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.remove_bytes(index..index + 1, start..end);
     }
 
-    /// Removes groups of which it is known in which bytes they are.
+    /// Removes groups that occupy these bytes.
     fn remove_bytes(&mut self, groups: Range<usize>, bytes: Range<usize>) {
         let len = self.len();
         let (index, end_index, count) = (groups.start, groups.end, groups.len());
@@ -302,7 +304,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         self.give_back();
     }
 
-    /// Cuts off the groups from `index` on, and returns them. Panics beyond the end.
+    /// Splits off the groups from `index` on, and returns them. Panics beyond the end.
     #[must_use]
     pub fn split_off(&mut self, index: usize) -> Self {
         let len = self.len();
@@ -313,7 +315,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         tail
     }
 
-    /// Adds all groups of another one behind the last one. Panics if they do not fit.
+    /// Appends all groups of another sequence. Panics if they do not fit.
     pub fn append(&mut self, other: &Self) {
         self.append_range(other, 0..other.len());
     }
@@ -344,7 +346,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Where a group begins; for `len` the end.
+    /// The offset of a group; for `len` the end.
     #[inline]
     fn offset(&self, index: usize) -> usize {
         let head = self.block.head();
@@ -363,7 +365,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         bytes.len() - rest.len()
     }
 
-    /// Where an element of a group begins.
+    /// The offset of an element of a group.
     fn offset_of_part(&self, index: usize, part: usize) -> usize {
         let mut at = self.offset(index);
         for _ in 0..part {
@@ -372,13 +374,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         at
     }
 
-    /// Room for one more group of `added` bytes, and its place in the index.
+    /// Reserves space for one more group of `added` bytes, and its place in the index.
     #[inline]
     fn make_room_for_one(&mut self, added: usize) {
         self.make_room(self.size() + added, self.index_capacity_with(self.len() + 1));
     }
 
-    /// Room that the index must have for `len` groups, which are not less than now.
+    /// The capacity of the index for `len` groups, which are at least as many as now.
     #[inline]
     fn index_capacity_with(&self, len: usize) -> usize {
         let index_capacity = self.block.head().index_capacity();
@@ -389,8 +391,8 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Room for so many bytes of elements and groups in the index; what is in the index keeps its meaning. An index
-    /// that was not there is not there yet, but has room.
+    /// Reserves space for this many bytes of elements and groups in the index; the index keeps its
+    /// contents. A missing index is not created yet, but space is reserved for it.
     #[inline]
     fn make_room(&mut self, used: usize, index_capacity: usize) {
         let old_index_capacity = self.block.head().index_capacity();
@@ -410,13 +412,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         usize::from(head.used) + index_len * Self::INDEX_ITEM_SIZE
     }
 
-    /// Whether so much of the block is vacant that a copy should have less.
+    /// Whether so much of the block is vacant that a copy should be smaller.
     fn is_roomy(&self) -> bool {
         let needed = self.needed();
         self.block.capacity() > needed + needed / 4 + WASTE_SIZE_MIN
     }
 
-    /// Makes the block smaller if most of it is vacant.
+    /// Shrinks the block if most of it is vacant.
     #[inline]
     fn give_back(&mut self) {
         let needed = self.needed();
@@ -425,7 +427,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Makes the block as small as its elements allow.
+    /// Shrinks the block as far as its elements allow.
     #[cold]
     pub fn shrink(&mut self) {
         let head = self.block.head();
@@ -449,7 +451,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         *self = smaller;
     }
 
-    /// Verifies the invariants in the header of this file. Says which one does not hold.
+    /// Verifies the invariants in the header of this file. Returns a description of the first violation.
     pub fn check(&self) -> Result<(), String> {
         let head = self.block.head();
         let len = usize::from(head.len);
@@ -479,7 +481,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     }
 }
 
-/// Vacant bytes of a block that are not worth moving it.
+/// Vacant bytes up to which a block is not moved.
 const WASTE_SIZE_MIN: usize = 64;
 
 #[inline]

@@ -1,24 +1,26 @@
 //! The map of one slot for one logical database: from key to entry, ordered by hash.
 //!
 //! Owns: its entries and segments. A table with up to 385 keys is one segment; a larger one has a directory
-//! (extendible hashing): a full segment is rebuilt a step larger or, at 4 KiB, split in two by one more bit of the
-//! position. So no step moves more than one segment, at any size, and none touches an entry.
+//! (extendible hashing): a full segment is rebuilt a step larger or, at 4 KiB, split in two by one more bit
+//! of the position. So no step moves more than one segment, at any size, and none moves or reads an entry.
 //!
-//! Touches: memory of a [`Heap`], which the caller picks; the same one for the life of a table is fastest, but none
-//! is wrong. Segments that are replaced go to that heap's retired list, never straight back to the allocator:
-//! prefetches may be reading them ([`crate::Hint`]). They go there once the hint leads to them no more (`replaced.rs`).
+//! Touches: memory of a [`Heap`], which the caller selects; a table may use any heap, but always using the
+//! same one is fastest. Replaced segments go to that heap's retired list, never directly back to the
+//! allocator, as prefetches may be reading them ([`crate::Hint`]). They go there once the hint no longer
+//! leads to them (`replaced.rs`).
 //!
-//! Used under the slot's latch, which makes `&Table` and `&mut Table` true. Hashes are the caller's: 64 bits, seeded;
-//! the table looks at bits 49..26 only.
+//! Used under the slot's latch, which justifies `&Table` and `&mut Table`. The caller provides hashes: 64
+//! bits, seeded; the table uses bits 49..26 only.
 //!
 //! Invariants ([`Table::check`])
 //! 1. The segments' ranges cover all positions without overlap, each in every directory word of its range.
-//! 2. Every entry is in the segment of its position, reachable from its home (`segment.rs`, invariants 1 to 3).
+//! 2. Every entry is in the segment of its position, reachable from its home bucket (`segment.rs`,
+//!    invariants 1 to 3).
 //! 3. `len` is the number of entries; the directory's counter of a segment is the number of entries in it.
-//! 4. A word is volatile exactly if its entry has an expiry, and says likewise whether its value's members have;
-//!    `volatile_len` and `volatile_members_len` are their numbers.
+//! 4. A word is volatile exactly if its entry has an expiry, and likewise marks whether its value's members
+//!    have one; `volatile_len` and `volatile_members_len` are their numbers.
 //! 5. `deepest_count` is the number of segments as deep as the directory.
-//! 6. No segment has more entries than its capacity, which is six for each bucket and one more.
+//! 6. No segment has more entries than its capacity: six for each bucket, plus one.
 //!
 //! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 385 words.
 //!
@@ -40,7 +42,7 @@ use crate::segment::{
 
 /// The map of one slot for one logical database.
 ///
-/// Dropping it frees its entries and retires its segments: a hint of it has to be published before.
+/// Dropping it frees its entries and retires its segments: an empty hint must be published before.
 pub struct Table {
     pub(crate) root: SegmentRef,
     pub(crate) len: usize,
@@ -49,48 +51,48 @@ pub struct Table {
     pub(crate) deepest_count: u32,
     /// Whether a hint may lead to it.
     pub(crate) has_hint: bool,
-    /// What was replaced, and the hint may still lead to.
+    /// Replaced memory to which the hint may still lead.
     pub(crate) replaced: Replaced,
 }
 
-// With its latch, its hint and a pointer a slot has to fit a cache line.
+// A slot's table, latch, hint and a pointer must fit a cache line.
 const _: () = assert!(size_of::<Table>() <= 40);
 
-// A table is Send and Sync because it looks like an integer; what it stands for has to be so too.
+// A table is Send and Sync because its fields are integers; the memory that they stand for must be so, too.
 const _: () = {
     const fn may_be_shared_and_sent<T: Send + Sync>() {}
     may_be_shared_and_sent::<OwnedEntry>();
     may_be_shared_and_sent::<crate::Object>();
 };
 
-/// What [`Table::upsert`] found and left.
+/// The result of [`Table::upsert`].
 #[derive(Debug)]
 pub struct Upserted<'a> {
-    /// The entry as it is now.
+    /// The present entry.
     pub entry: Entry<'a>,
-    /// Whether the key was there before.
+    /// Whether the key existed before.
     pub existed: bool,
-    /// The expiry it had then.
+    /// The previous expiry.
     pub old_expiry: Option<i64>,
-    /// Whether its value had members with an expiry.
+    /// Whether the previous value had members with an expiry.
     pub had_volatile_members: bool,
-    /// The old entry, where dropping it is costly and the caller may want another thread to do it.
+    /// The old entry, if dropping it is costly, so that the caller may leave it to another thread.
     pub old: Option<OwnedEntry>,
 }
 
-/// The value is a collection where a string is wanted.
+/// The value is a collection where a string is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAString;
 
 impl Table {
-    /// An empty table that no hint leads to. Allocates nothing.
+    /// An empty table without a hint. Allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self::empty(false)
     }
 
-    /// An empty table that has a hint, which is to be published after every change: until then what the table has
-    /// replaced is kept.
+    /// An empty table with a hint, which must be published after every change: until then the table keeps
+    /// the memory that it has replaced.
     #[must_use]
     pub const fn with_hint() -> Self {
         Self::empty(true)
@@ -136,7 +138,8 @@ impl Table {
         self.volatile_members_len as usize
     }
 
-    /// Sets the value and expiry of a key, which is added if it isn't there. The access clock of a new key is zero.
+    /// Sets the value and expiry of a key, which is added if it is absent. The access clock of a new key is
+    /// zero.
     #[inline]
     pub fn upsert<'a>(
         &'a mut self,
@@ -149,7 +152,7 @@ impl Table {
         self.upsert_near(Guess::NONE, heap, hash, key, value, expiry)
     }
 
-    /// The same of one that is probably where it was seen.
+    /// [`Self::upsert`] of a key whose place a prefetch has probably found.
     #[inline(always)]
     pub fn upsert_near<'a>(
         &'a mut self,
@@ -171,7 +174,7 @@ impl Table {
                 old: None,
             };
         };
-        // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+        // SAFETY: (1) the place was just found, and (2) the table has not changed since.
         let mut entry = unsafe { EntryMut::new(self, heap, segment, place) };
         let old_expiry = entry.entry().expiry();
         let had_volatile_members = entry.has_volatile_members();
@@ -196,7 +199,7 @@ impl Table {
         self.upsert(heap, hash, key, NewValue::Int(value), ExpiryChange::Keep);
     }
 
-    /// Sets or clears the expiry of a key. Returns whether the key is there.
+    /// Sets or clears the expiry of a key. Returns whether the key exists.
     pub fn set_expiry(&mut self, heap: &Heap, hash: u64, key: &[u8], expiry: Option<i64>) -> bool {
         self.find_mut(heap, hash, key).map(|mut entry| entry.set_expiry(expiry)).is_some()
     }
@@ -210,8 +213,8 @@ impl Table {
         Ok(bytes.len())
     }
 
-    /// Gives a string this length, cutting it or filling it up with zeros, and lends its bytes. A missing key is
-    /// an empty string.
+    /// Resizes a string to this length, truncated or extended with zeros, and returns its bytes. A missing
+    /// key is an empty string.
     pub fn resize_string<'a>(
         &'a mut self,
         heap: &'a Heap,
@@ -227,12 +230,13 @@ impl Table {
         entry.into_resized(len)
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub fn remove(&mut self, heap: &Heap, hash: u64, key: &[u8]) -> Option<OwnedEntry> {
         self.find_mut(heap, hash, key).map(EntryMut::remove)
     }
 
-    /// Puts an entry in under `key`, with its value, expiry and access clock. Returns the one that it replaces.
+    /// Inserts an entry under `key`, with its value, expiry and access clock. Returns the entry that it
+    /// replaces.
     pub fn insert_owned(
         &mut self,
         heap: &Heap,
@@ -244,7 +248,7 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
-    /// Puts a deep copy of an entry in under `key`. Returns the one that it replaces.
+    /// Inserts a deep copy of an entry under `key`. Returns the entry that it replaces.
     pub fn insert_copy(
         &mut self,
         heap: &Heap,
@@ -256,14 +260,14 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
-    /// Bytes of memory of the segments and the directory; the entries' are counted by the heap.
+    /// Bytes of memory of the segments and the directory; the heap counts those of the entries.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let directory = if self.root.is_directory() { Directory::size(self.root.depth()) } else { 0 };
         directory + self.segments().map(|(_, segment)| segment.reference.size()).sum::<usize>()
     }
 
-    /// The bits that a [`crate::Hint`] keeps.
+    /// The bits that a [`crate::Hint`] stores.
     pub(crate) fn hint_bits(&self) -> u64 {
         self.root.bits()
     }
@@ -277,28 +281,28 @@ impl Table {
         only.into_iter().chain(directory).map(|(start, reference)| (start, unsafe { reference.view() }))
     }
 
-    /// The segment that has this position; one without buckets if the table has none.
+    /// The segment of this position; one without buckets if the table has none.
     #[inline]
     pub(crate) fn segment(&self, position: Position) -> Segment<'_> {
         // SAFETY: the table owns its segments, and is borrowed as long as the view.
         unsafe { self.segment_ref(position).view() }
     }
 
-    /// The entry that an item stands for.
+    /// The entry of an item.
     ///
     /// # Safety
     /// 1. The table has the item, and owns its entry as long as the view is borrowed.
     #[inline]
     pub(crate) unsafe fn entry_of(&self, item: Item) -> Entry<'_> {
-        // SAFETY: (1) the block is the entry's, which changes only while the table is borrowed mutably.
+        // SAFETY: (1) the block holds the entry, which changes only while the table is borrowed mutably.
         unsafe { Entry::from_block(item.block()) }
     }
 
-    /// Takes the entry at a place out of the table, without making it more compact.
+    /// Removes the entry at a place from the table, without compacting it.
     ///
     /// # Safety
     /// 1. `segment` is one of the table's, and `place` is in it.
-    /// 2. The table has `place.item` there, and nobody uses the place afterwards.
+    /// 2. The table has `place.item` there, and the place is not used afterwards.
     pub(crate) unsafe fn take_out(&mut self, segment: Segment<'_>, place: Place<'_>) -> OwnedEntry {
         segment.remove(place);
         self.len -= 1;
@@ -306,11 +310,11 @@ impl Table {
         if let Some(directory) = self.directory() {
             directory.set_len(place.item.position, directory.len(place.item.position) - 1);
         }
-        // SAFETY: (1) the table owned the entry, and has just forgotten it.
+        // SAFETY: (1) the table owned the entry, and has just removed it.
         unsafe { OwnedEntry::from_block(place.item.block()) }
     }
 
-    /// Shrinks or merges the segment that has this position, if it has become too empty.
+    /// Shrinks or merges the segment of this position, if it has become too empty.
     pub(crate) fn make_compact(&mut self, heap: &Heap, position: Position) {
         let segment = self.segment_ref(position);
         let bucket_count = segment.bucket_count();
@@ -349,7 +353,7 @@ impl Table {
         self.directory().map_or(self.root, |directory| directory.segment(position))
     }
 
-    /// Number of entries of the segment that has this position.
+    /// Number of entries of the segment of this position.
     fn segment_len(&self, position: Position) -> usize {
         self.directory().map_or(self.len, |directory| directory.len(position))
     }
@@ -358,7 +362,7 @@ impl Table {
         // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
         match unsafe { self.find_place(Guess::NONE, hash, new.entry().key()) } {
             Some((segment, place)) => {
-                // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+                // SAFETY: (1) the place was just found, and (2) the table has not changed since.
                 let entry = unsafe { EntryMut::new(self, heap, segment, place) };
                 Some(entry.replace(new))
             }
@@ -369,7 +373,7 @@ impl Table {
         }
     }
 
-    /// Adds a key that is not there.
+    /// Adds an absent key.
     #[inline(never)]
     pub(crate) fn add_new(
         &mut self,
@@ -382,7 +386,7 @@ impl Table {
         self.add(heap, Position::of_hash(hash), OwnedEntry::new(heap, key, value, expiry))
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry whose key is absent.
     fn add(&mut self, heap: &Heap, position: Position, new: OwnedEntry) -> Entry<'_> {
         self.make_room(heap, position);
         let volatility = new.entry().volatility();
@@ -393,11 +397,11 @@ impl Table {
         if let Some(directory) = self.directory() {
             directory.set_len(position, directory.len(position) + 1);
         }
-        // SAFETY: (1) it has just been inserted.
+        // SAFETY: (1) the item has just been inserted.
         unsafe { self.entry_of(item) }
     }
 
-    /// Grows or splits segments until the one that has this position has room.
+    /// Grows or splits segments until the segment of this position has space.
     #[inline]
     fn make_room(&mut self, heap: &Heap, position: Position) {
         loop {
@@ -425,8 +429,9 @@ impl Table {
         }
     }
 
-    /// Splitting wants another bit of the position, and enough entries to be worth the directory that it takes.
-    /// (With hashes worth the name they always are; but a crowd at one position must not double it again and again.)
+    /// Whether a segment may be split: this requires another bit of the position, and enough entries to
+    /// justify the directory. (Good hashes always meet this; but many keys at one position must not double
+    /// the directory repeatedly.)
     fn may_split(&self, segment: SegmentRef) -> bool {
         let depth = segment.depth();
         depth < POSITION_BITS && (depth < self.directory_depth() || self.len >> depth >= SPLIT_LEN_MIN)
@@ -436,28 +441,28 @@ impl Table {
         if self.root.is_directory() { self.root.depth() } else { 0 }
     }
 
-    /// Replaces the segment that has this position by one of another size.
+    /// Replaces the segment of this position by one of another size.
     pub(crate) fn rebuild(&mut self, heap: &Heap, position: Position, bucket_count: usize) {
         let old = self.segment_ref(position);
         let new = SegmentRef::allocate(heap, bucket_count, old.depth());
-        // SAFETY: nobody but this table frees it.
+        // SAFETY: only this table frees it.
         let mut filler = Filler::new(unsafe { new.view() });
-        // SAFETY: retired below at the earliest.
+        // SAFETY: the memory is retired below at the earliest.
         let items = unsafe { old.view() }.items();
         items.for_each(|item| filler.insert(item));
         match self.directory() {
             Some(directory) => directory.set(position, new),
             None => self.root = new,
         }
-        // SAFETY: (1) the table has another one in its place.
+        // SAFETY: (1) the table has replaced it by another one.
         self.retire(unsafe { retired_segment(old) });
     }
 
-    /// Splits the segment that has this position by one more bit. Its depth is below the directory's.
+    /// Splits the segment of this position by one more bit. Its depth is below the directory's.
     fn split(&mut self, heap: &Heap, position: Position) {
         let directory = self.directory().expect("made before the first split");
         let old = directory.segment(position);
-        // SAFETY: retired below at the earliest.
+        // SAFETY: the memory is retired below at the earliest.
         let segment: Segment<'_> = unsafe { old.view() };
         let depth = old.depth() + 1;
         let bit = 1 << (POSITION_BITS - depth);
@@ -469,7 +474,7 @@ impl Table {
             let half = SegmentRef::allocate(heap, bucket_count_for(len + len / 16), depth);
             (Position::new(start), len, half)
         });
-        // SAFETY: nobody but this table frees them.
+        // SAFETY: only this table frees them.
         let mut fillers = halves.map(|(_, _, half)| Filler::new(unsafe { half.view() }));
         for item in segment.items() {
             fillers[usize::from(item.position.get() & bit != 0)].insert(item);
@@ -479,11 +484,11 @@ impl Table {
             directory.set_len(start, len);
         }
         self.deepest_count += if depth == self.root.depth() { 2 } else { 0 };
-        // SAFETY: (1) the table has two others in its place.
+        // SAFETY: (1) the table has replaced it by two others.
         self.retire(unsafe { retired_segment(old) });
     }
 
-    /// Merges the segment that has this position with the other half of what was split, if both are small.
+    /// Merges the segment of this position with the other half of its split, if both are small.
     fn try_merge(&mut self, heap: &Heap, position: Position) -> bool {
         let Some(directory) = self.directory() else { return false };
         let depth = directory.segment(position).depth();
@@ -498,17 +503,17 @@ impl Table {
             return false;
         }
         let merged = SegmentRef::allocate(heap, bucket_count_for(len + len / 4), depth - 1);
-        // SAFETY: nobody but this table frees it.
+        // SAFETY: only this table frees it.
         let mut filler = Filler::new(unsafe { merged.view() });
         for half in [left, right] {
-            // SAFETY: retired below at the earliest.
+            // SAFETY: the memory is retired below at the earliest.
             let items = unsafe { half.view() }.items();
             items.for_each(|item| filler.insert(item));
         }
         directory.set(position, merged);
         directory.set_len(position, len);
         self.deepest_count -= if depth == self.root.depth() { 2 } else { 0 };
-        // SAFETY: (1) the table has another one in their place.
+        // SAFETY: (1) the table has replaced both by another one.
         self.retire(unsafe { retired_segment(left) });
         // SAFETY: (1) likewise.
         self.retire(unsafe { retired_segment(right) });
@@ -518,20 +523,20 @@ impl Table {
         true
     }
 
-    /// Makes room for splits of the deepest segments; also makes the first directory.
+    /// Doubles the directory for splits of the deepest segments; also creates the first directory.
     fn double_directory(&mut self, heap: &Heap) {
         let depth = self.directory_depth() + 1;
         self.replace_directory(heap, depth);
         self.deepest_count = 0;
     }
 
-    /// Makes the directory as small as its deepest segment allows; a single segment needs none.
+    /// Reduces the directory to the depth of its deepest segment; a single segment needs none.
     fn halve_directory(&mut self, heap: &Heap) {
         let depth = self.segments().map(|(_, segment)| segment.reference.depth()).max().unwrap_or(0);
         if depth == 0 {
             let directory = self.root;
             self.root = self.segment_ref(Position::new(0));
-            // SAFETY: (1) the table has none any more.
+            // SAFETY: (1) the table has no directory any more.
             self.retire(unsafe { retired_directory(directory) });
         } else {
             self.replace_directory(heap, depth);
@@ -542,7 +547,7 @@ impl Table {
 
     fn replace_directory(&mut self, heap: &Heap, depth: u32) {
         let new = Directory::allocate(heap, depth);
-        // SAFETY: nobody but this table frees it.
+        // SAFETY: only this table frees it.
         let directory: Directory<'_> = unsafe { Directory::view(new) };
         for (start, segment) in self.segments() {
             directory.set(start, segment.reference);
@@ -550,7 +555,7 @@ impl Table {
         }
         let old = std::mem::replace(&mut self.root, new);
         if old.is_directory() {
-            // SAFETY: (1) the table has another one in its place.
+            // SAFETY: (1) the table has replaced it by another one.
             self.retire(unsafe { retired_directory(old) });
         }
     }
@@ -558,10 +563,10 @@ impl Table {
     /// Frees the entries, and nothing else.
     ///
     /// # Safety
-    /// 1. Nothing but [`Self::take_memory`] is done with the table afterwards until that has been.
+    /// 1. The next operation on the table is [`Self::take_memory`].
     pub(crate) unsafe fn free_entries(&mut self) {
         for item in self.segments().flat_map(|(_, segment)| segment.items()) {
-            // SAFETY: (1) the table owned the entry, and nobody asks the table again.
+            // SAFETY: (1) the table owned the entry, and is not read again.
             drop(unsafe { OwnedEntry::from_block(item.block()) });
         }
     }
@@ -570,7 +575,7 @@ impl Table {
 /// Entries for each directory word below which a directory is not doubled.
 const SPLIT_LEN_MIN: usize = 2 * BUCKET_COUNT_SPLIT;
 
-/// Entries up to which two segments become one: well below what splits it again.
+/// Entries up to which two segments are merged: well below the number that splits the result again.
 const MERGED_LEN_MAX: usize = capacity(BUCKET_COUNT_SPLIT) * 5 / 8;
 
 impl Default for Table {
@@ -581,7 +586,7 @@ impl Default for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: (1) that follows.
+        // SAFETY: (1) that call follows.
         unsafe { self.free_entries() };
         self.take_memory().into_iter().for_each(Heap::retire);
         self.replaced.retire();

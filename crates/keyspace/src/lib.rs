@@ -3,6 +3,8 @@
 //! Owns all data and the latches over it. Touches `sync` and `collections`. Has no access to sockets,
 //! protocols or clocks: time and random seeds are parameters, and a waiting session is represented by a
 //! token.
+//! Invariants: see [`Keyspace`] and [`View`].
+//! Start reading at `keyspace.rs`, then `view.rs`, `latching.rs`, `reading.rs`, `writing.rs`.
 
 mod aging;
 mod asked;

@@ -1,7 +1,7 @@
 //! The memory of a [`Packed`](super::Packed) sequence: one allocation with a head, found through one word.
 //!
-//! Owns the allocation. All `unsafe` of the sequence is here; what the bytes mean is the sequence's affair.
-//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`Head`], all of it initialised.
+//! Owns the allocation. All `unsafe` of the sequence is here; the sequence defines the meaning of the
+//! bytes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -9,29 +9,30 @@ use std::ptr::NonNull;
 use crate::prefetch;
 use crate::size_class::LINE_SIZE;
 
-/// Bytes of a word: blocks are as large as a number of them.
+/// Bytes of a word; the size of a block is a multiple.
 const WORD_SIZE: usize = 8;
 
-/// What stands before the bytes: in memory one word. Written in parts, it would be waited for when it is next read whole.
+/// The head before the bytes: one word in memory. Writing it in parts would stall the next read of the
+/// whole word.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head {
     /// Bytes of elements.
     pub(super) used: u16,
     /// Groups.
     pub(super) len: u16,
-    /// Groups that the index has room for, a multiple of 8; in the low three bits [`Gap`].
+    /// Capacity of the index in groups, a multiple of 8; in the low three bits [`Gap`].
     index: u16,
     capacity_words: u16,
 }
 
-/// What the head says of the gap before the first element.
+/// The head's description of the gap before the first element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// There is none.
+    /// No gap.
     None = 0,
-    /// It is one byte.
+    /// One byte.
     OneByte = 1,
-    /// It is as many bytes as its first two say.
+    /// A gap whose size is in its first two bytes.
     Sized = 2,
 }
 
@@ -56,7 +57,7 @@ impl Head {
             | (self.capacity_words as u64) << 48
     }
 
-    /// Groups that the index has room for; 0: there is none.
+    /// Capacity of the index in groups; 0 if there is no index.
     #[inline]
     pub(super) fn index_capacity(self) -> usize {
         usize::from(self.index & !GAP_BITS)
@@ -83,14 +84,14 @@ impl Head {
     }
 }
 
-/// The allocation; none while there is nothing in it.
+/// The allocation; none while the sequence is empty.
 pub(super) struct Block {
     head: Option<NonNull<u64>>,
 }
 
-// SAFETY: it owns plain bytes.
+// SAFETY: a block owns plain bytes.
 unsafe impl Send for Block {}
-// SAFETY: a shared reference gives out shared bytes only.
+// SAFETY: a shared reference gives only shared access to the bytes.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -98,7 +99,7 @@ impl Block {
         Self { head: None }
     }
 
-    /// Asks for the head and what is behind it.
+    /// Prefetches the head and the bytes behind it.
     #[inline(always)]
     pub(super) fn prefetch_head(&self) {
         if let Some(head) = self.head {
@@ -110,7 +111,7 @@ impl Block {
     /// A copy of the head.
     #[inline]
     pub(super) fn head(&self) -> Head {
-        // SAFETY: the invariant; nobody changes it while `self` is borrowed.
+        // SAFETY: the invariant; the head does not change while `self` is borrowed.
         Head::from_word(self.head.map_or(0, |head| unsafe { head.read() }))
     }
 
@@ -120,7 +121,8 @@ impl Block {
         usize::from(self.head().capacity_words) * WORD_SIZE
     }
 
-    /// Changes the head, but for the capacity, which stays whatever is assigned. There must be a block.
+    /// Changes the head except for the capacity, which keeps its value whatever is assigned. There must be
+    /// a block.
     #[inline]
     pub(super) fn update(&mut self, change: impl FnOnce(&mut Head)) {
         let address = self.head.expect("callers have made room");
@@ -141,7 +143,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts(start, self.capacity()) }
     }
 
-    /// The same to be changed.
+    /// All bytes behind the head, mutable.
     #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         let Some(head) = self.head else { return &mut [] };
@@ -155,7 +157,7 @@ impl Block {
         if self.head.is_some() { WORD_SIZE + self.capacity() } else { 0 }
     }
 
-    /// Makes it larger or smaller, with room for at least `capacity` bytes; those that stay keep their place.
+    /// Resizes the block to a capacity of at least `capacity` bytes; the kept bytes stay at their offsets.
     pub(super) fn resize(&mut self, capacity: usize) {
         let size = Self::size_for(capacity);
         let capacity_words =
@@ -181,7 +183,7 @@ impl Block {
         unsafe { new.write(head.to_word()) };
     }
 
-    /// The same bytes once more.
+    /// A copy of the block.
     pub(super) fn to_copy(&self) -> Self {
         let mut copy = Self::new();
         if self.head.is_some() {
@@ -193,8 +195,8 @@ impl Block {
         copy
     }
 
-    /// Bytes of the allocation that has room for `capacity`: what the allocator would round it up to, so that the
-    /// room is not lost (mimalloc's and jemalloc's classes: 16 bytes apart up to 128, then four to a doubling).
+    /// Bytes of the allocation for `capacity`, rounded up as the allocator would, so that no space is lost
+    /// (size classes of mimalloc and jemalloc: 16 bytes apart up to 128, then four to a doubling).
     pub(super) fn size_for(capacity: usize) -> usize {
         let size = capacity + WORD_SIZE;
         let step = if size <= 128 { 16 } else { size.next_power_of_two() / 8 };
@@ -209,7 +211,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if let Some(head) = self.head {
-            // SAFETY: allocated here with this layout, and nobody uses it any more.
+            // SAFETY: allocated here with this layout, and not used any more.
             unsafe { dealloc(head.as_ptr().cast(), Self::layout(self.size())) };
         }
     }

@@ -1,4 +1,4 @@
-//! One element of a [`Packed`](super::Packed) sequence: how it is written, read, skipped, compared and tagged.
+//! One element of a [`Packed`](super::Packed) sequence: its encoding, decoding, comparison and tag.
 //!
 //! ```text
 //! first byte   what follows
@@ -7,9 +7,8 @@
 //! C0..=C7      an integer of 1 to 8 bytes, little end first, the shortest that holds it
 //! D0           a byte n, then a string of n + 128 bytes
 //! D1           two bytes, little end first: a string of so many bytes
-//! ```
-//! Every text has one encoding only: the canonical text of an integer is always written as one, and lengths by the first
-//! form that holds them. So two elements are equal exactly if their bytes are.
+//! Every text has exactly one encoding: the canonical text of an integer is always stored as an integer,
+//! and lengths in the first form that fits. So two elements are equal exactly if their bytes are.
 
 use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 
@@ -22,10 +21,10 @@ const SHORT_LEN_MAX: usize = 0x7F;
 const MEDIUM_LEN_MIN: usize = 128;
 const MEDIUM_LEN_MAX: usize = MEDIUM_LEN_MIN + 255;
 
-/// Bytes that an element takes at most beside those of its text.
+/// Largest number of bytes of an element in addition to its text.
 pub(super) const OVERHEAD_MAX: usize = 3;
 
-/// An element as it is read.
+/// A decoded element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Any string that is not the canonical decimal text of an `i64`.
@@ -79,8 +78,8 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Eight bits of a hash of it. Not seeded: who makes many elements share a tag makes a search in one sequence of at
-    /// most 64 KiB compare more of them, no worse than without tags.
+    /// Eight bits of a hash of it. Not seeded: a client that makes many elements share a tag only makes a
+    /// search in one sequence of at most 64 KiB compare more of them, no worse than without tags.
     #[inline]
     pub(super) fn tag(self) -> u8 {
         let hash = match self {
@@ -91,7 +90,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// An element as it is written: a head, then the string if it is one.
+/// An encoded element: a head, then the string if it is one.
 pub(super) struct Encoded<'a> {
     head: [u8; 9],
     head_size: usize,
@@ -133,17 +132,17 @@ impl<'a> Encoded<'a> {
         Self { head, head_size, bytes }
     }
 
-    /// Bytes that it takes.
+    /// Its encoded size in bytes.
     #[inline]
     pub(super) fn size(&self) -> usize {
         self.head_size + self.bytes.len()
     }
 
-    /// Writes it to the beginning of `target`, and returns what is left.
+    /// Writes it to the start of `target`, and returns the rest.
     #[inline]
     pub(super) fn write<'t>(&self, target: &'t mut [u8]) -> &'t mut [u8] {
         let (head, rest) = target.split_at_mut(self.head_size);
-        // Nearly always one byte, which is not worth a call.
+        // Nearly always one byte, for which a call to copy is too slow.
         match head {
             [only] => *only = self.head[0],
             several => several.copy_from_slice(&self.head[..self.head_size]),
@@ -153,7 +152,7 @@ impl<'a> Encoded<'a> {
         rest
     }
 
-    /// Whether it is what `source` begins with.
+    /// Whether `source` starts with it.
     #[inline]
     pub(super) fn is_at(&self, source: &[u8]) -> bool {
         source.first() == Some(&self.head[0])
@@ -163,7 +162,7 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Bytes of the element that `source` begins with.
+/// Size of the element at the start of `source`, in bytes.
 #[inline]
 pub(super) fn size_at(source: &[u8]) -> usize {
     match source[0] {
@@ -175,7 +174,7 @@ pub(super) fn size_at(source: &[u8]) -> usize {
     }
 }
 
-/// The element that `source` begins with, and what comes behind it.
+/// The element at the start of `source`, and the rest.
 #[inline]
 pub(super) fn split(source: &[u8]) -> (Item<'_>, &[u8]) {
     let size = size_at(source);

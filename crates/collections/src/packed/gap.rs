@@ -1,8 +1,8 @@
-//! The gap before the first element of a packed sequence without `FIND`, as lists are: elements that are removed in front
-//! leave it behind, and those that are added in front go there. So neither moves what is behind.
+//! The gap before the first element of a packed sequence without `FIND`, as lists use it: elements removed
+//! at the front leave a gap, and elements added at the front fill it. So neither moves the elements behind.
 //!
-//! A gap that an element does not fit into is opened anew with most of what is vacant, and closed when there is no room
-//! at the other end. The head says that there is one, its own first bytes how large it is ([`Gap`]).
+//! If an element does not fit the gap, the gap is enlarged with most of the vacant bytes; it is closed when
+//! the other end needs space. The head marks the gap, whose own first bytes store its size ([`Gap`]).
 
 use super::Packed;
 use super::block::Gap;
@@ -11,7 +11,7 @@ use super::groups::read_u16;
 use super::{USED_MAX, write_group};
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
-    /// Where the first element begins.
+    /// The offset of the first element.
     #[inline]
     pub(super) fn start(&self) -> usize {
         if FIND {
@@ -24,13 +24,13 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Where the last element ends.
+    /// The end of the last element.
     #[inline]
     pub(super) fn end(&self) -> usize {
         self.start() + self.size()
     }
 
-    /// Takes note of where the first element is now.
+    /// Records the present offset of the first element.
     #[inline]
     pub(super) fn set_start(&mut self, start: usize) {
         let gap = match start {
@@ -44,7 +44,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Adds a group of `added` bytes before the first one, of which there is one.
+    /// Adds a group of `added` bytes before the first one. The sequence must not be empty.
     pub(super) fn insert_into_gap(&mut self, encoded: &[Encoded<'_>; N], added: usize) {
         let index_capacity = self.index_capacity_with(self.len() + 1);
         if self.start() < added || index_capacity != self.block.head().index_capacity() {
@@ -65,7 +65,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Makes a gap of at least `added` bytes, and a place in the index for one more group.
+    /// Creates a gap of at least `added` bytes, and a place in the index for one more group.
     #[cold]
     fn open_gap(&mut self, added: usize) {
         self.make_room_for_one(added);
@@ -73,18 +73,20 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             let (used, len) = (self.size(), self.len());
             let index_capacity = self.index_capacity_with(len + 1);
             let vacant = self.block.capacity() - index_capacity * Self::INDEX_ITEM_SIZE - used;
-            // Some is left for the other end, lest both take it from each other in turn.
+            // Some space is left for the other end; otherwise the ends would take it from each other in
+            // turn.
             let gap = (vacant - vacant / 4).max(added).min(USED_MAX - used);
             self.slide(gap);
         }
     }
 
-    /// Gives the block room for `needed` bytes, the gap included, or the index other room. There is no gap afterwards.
+    /// Reserves `needed` bytes in the block, including the gap, or another capacity of the index. There is
+    /// no gap afterwards.
     #[cold]
     pub(super) fn make_other_room(&mut self, needed: usize, index_capacity: usize) {
         let (gap, capacity) = (self.start(), self.block.capacity());
         self.slide(0);
-        // A small gap is left as vacant room at the end: closing it again and again would cost a walk each time.
+        // A small gap is not reclaimed for the end: closing it repeatedly would cost a walk each time.
         let is_enough = needed - gap <= capacity && gap >= capacity / 8;
         let has_other_index = self.block.head().index_capacity() != index_capacity;
         if !is_enough || has_other_index && self.block.head().index_capacity() > 0 {
@@ -92,7 +94,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Moves all elements so that the first one begins at `start`. There must be room.
+    /// Moves all elements so that the first one starts at `start`. They must fit.
     fn slide(&mut self, start: usize) {
         let (old, end) = (self.start(), self.end());
         if start != old {

@@ -1,11 +1,11 @@
-//! Groups of elements as bytes are read: one, past one, one after the other.
+//! Reading groups of elements from bytes: one, past one, or in sequence.
 
 use std::ops::Range;
 
 use super::Packed;
 use super::element::{Item, size_at, split};
 
-/// Groups from front to back; from the back each takes the time of [`Packed::at`].
+/// Groups from front to back; from the back each costs as much as [`Packed::at`].
 #[derive(Clone)]
 pub struct Iter<'a, const N: usize, const FIND: bool> {
     packed: &'a Packed<N, FIND>,
@@ -14,7 +14,7 @@ pub struct Iter<'a, const N: usize, const FIND: bool> {
 }
 
 impl<'a, const N: usize, const FIND: bool> Iter<'a, N, FIND> {
-    /// The groups of `range`, the first of which `rest` begins with.
+    /// The groups of `range`; the first is at the start of `rest`.
     #[inline]
     pub(super) fn new(packed: &'a Packed<N, FIND>, rest: &'a [u8], range: Range<usize>) -> Self {
         Self { packed, rest, range }
@@ -57,7 +57,7 @@ pub(super) fn read_group<const N: usize>(source: &[u8]) -> ([Item<'_>; N], &[u8]
     (items, rest)
 }
 
-/// What is behind the first group.
+/// The bytes behind the first group.
 #[inline]
 pub(super) fn skip<const N: usize>(mut source: &[u8]) -> &[u8] {
     for _ in 0..N {

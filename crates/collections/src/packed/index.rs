@@ -1,4 +1,4 @@
-//! The index of a packed sequence: where each group begins, and tags to find them by.
+//! The index of a packed sequence: the offset of each group, and tags for searches.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use super::Packed;
 use super::element::Item;
 use super::groups::{read_group, read_u16, skip};
 
-/// Groups that the index grows by, at least.
+/// Smallest number of groups by which the index grows.
 pub(super) const INDEX_STEP: usize = 8;
 
-/// Groups that it has room for at most.
+/// Largest capacity of the index in groups.
 pub(super) const INDEX_CAPACITY_MAX: usize = u16::MAX as usize / INDEX_STEP * INDEX_STEP;
 
-/// Room that the index of `len` groups gets.
+/// Capacity of the index for `len` groups.
 pub(super) fn index_capacity_for(len: usize) -> usize {
     (len + len / 8).next_multiple_of(INDEX_STEP).min(INDEX_CAPACITY_MAX)
 }
 
 impl<const N: usize, const FIND: bool> Packed<N, FIND> {
-    /// Where the offsets are.
+    /// The place of the offsets.
     #[inline]
     pub(super) fn offsets_at(&self) -> usize {
         let head = self.block.head();
@@ -32,20 +32,20 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         &self.block.bytes()[at..at + usize::from(head.len)]
     }
 
-    /// All tags there is room for.
+    /// All tags within the capacity.
     pub(super) fn tags_mut(&mut self) -> &mut [u8] {
         let at = self.offsets_at() + 2 * self.block.head().index_capacity();
         &mut self.block.bytes_mut()[at..]
     }
 
-    /// All offsets there is room for, two bytes each.
+    /// All offsets within the capacity, two bytes each.
     pub(super) fn offsets_mut(&mut self) -> &mut [u8] {
         let (at, capacity) = (self.offsets_at(), self.block.head().index_capacity());
         &mut self.block.bytes_mut()[at..at + 2 * capacity]
     }
 
-    /// Writes the index of these groups; if there was none, one with all the room that the block has for it in
-    /// steps. (Those before must be right.)
+    /// Writes the index of these groups; a missing index is created with all the capacity that the block
+    /// has for it in steps. (The items before the range must be valid.)
     pub(super) fn write_index(&mut self, range: Range<usize>) {
         let head = self.block.head();
         if head.index_capacity() == 0 {
@@ -71,7 +71,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Makes a place in the index, of `len` groups before, for one of `added` bytes at `index`.
+    /// Inserts a place at `index` into the index, of `len` groups before, for a group of `added` bytes.
     pub(super) fn shift_index(&mut self, index: usize, len: usize, added: usize) {
         let end = (self.end() - added) as u16;
         let offsets = self.offsets_mut();
@@ -79,7 +79,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
             offsets[2 * len..][..2].copy_from_slice(&end.to_le_bytes());
             return;
         }
-        // The new group begins where the old one did.
+        // The new group starts at the old group's offset.
         offsets.copy_within(2 * index..2 * len, 2 * index + 2);
         if FIND {
             self.tags_mut().copy_within(index..len, index + 1);
@@ -107,7 +107,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Makes a place in the index for a group that has been put before all others, at `start`.
+    /// Inserts a place in the index for a group added before all others, at `start`.
     #[inline]
     pub(super) fn prepend_to_index(&mut self, start: usize) {
         let head = self.block.head();
@@ -118,7 +118,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         }
     }
 
-    /// Gives the block more capacity, and the index, if there is one, as much room or more.
+    /// Enlarges the block, and the index, if there is one, to at least its present capacity.
     #[cold]
     pub(super) fn relocate_index(&mut self, capacity: usize, index_capacity: usize) {
         let head = self.block.head();
@@ -133,7 +133,8 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         let old_tags_at = old_offsets_at + 2 * head.index_capacity();
         let tag_count = if FIND { len } else { 0 };
         let tags = (old_tags_at..old_tags_at + tag_count, offsets_at + 2 * index_capacity);
-        // The one first that does not overwrite the other: the index has not less room than before.
+        // The part that does not overwrite the other moves first: the capacity of the index does not
+        // shrink.
         let moves = if offsets_at > old_offsets_at { [tags, offsets] } else { [offsets, tags] };
         moves.into_iter().for_each(|(from, to)| self.block.bytes_mut().copy_within(from, to));
     }

@@ -15,7 +15,7 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         while let Some(found) = self.find(text, from) {
             count += 1;
             from = found + 1;
-            // Without an index each search begins with a walk to its first group.
+            // Without an index each search starts with a walk to its first group.
             if count >= 8 {
                 return count + self.iter_from(from).filter(|group| group[0].is(text)).count();
             }
@@ -23,7 +23,8 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
         count
     }
 
-    /// Keeps the groups that `keep` returns true for. Moves each of them at most once, and writes the index once.
+    /// Keeps the groups for which `keep` returns true. Moves each of them at most once, and writes the
+    /// index once.
     pub fn retain(&mut self, mut keep: impl FnMut([Item<'_>; N]) -> bool) {
         let (start, end, len) = (self.start(), self.end(), self.len());
         let (mut kept_end, mut kept_len) = (start, 0);

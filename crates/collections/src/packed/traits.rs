@@ -1,4 +1,4 @@
-//! What a packed sequence is to the standard library: empty, copied, shown, walked through.
+//! Traits of the standard library for packed sequences: default, clone, debug output, iteration.
 
 use super::{Iter, Packed};
 use crate::packed::Item;
@@ -11,7 +11,8 @@ impl<const N: usize, const FIND: bool> Default for Packed<N, FIND> {
 
 impl<const N: usize, const FIND: bool> Clone for Packed<N, FIND> {
     fn clone(&self) -> Self {
-        // With its index, which takes longer to write than to copy, unless much of it is vacant.
+        // Including its index, which takes longer to write than to copy, unless much of the block is
+        // vacant.
         if !self.is_roomy() {
             return Self { block: self.block.to_copy() };
         }

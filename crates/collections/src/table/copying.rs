@@ -1,4 +1,4 @@
-//! Deep copies of tables: segment by segment, each as large as the one that it is a copy of.
+//! Deep copies of tables: segment by segment, each of the size of its original.
 
 use super::Table;
 use crate::bucket::Item;
@@ -9,7 +9,7 @@ use crate::prefetch;
 use crate::segment::{Filler, SegmentRef};
 
 impl Table {
-    /// A deep copy, in `heap`. Hashes nothing and grows nothing: entries keep their positions.
+    /// A deep copy, in `heap`. Computes no hashes and grows nothing: entries keep their positions.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let mut copy = Self::new();
@@ -19,9 +19,9 @@ impl Table {
         for (start, segment) in self.segments() {
             let reference = segment.reference;
             let new = SegmentRef::allocate(heap, reference.bucket_count(), reference.depth());
-            // SAFETY: (1) nobody but the copy frees it.
+            // SAFETY: (1) only the copy frees it.
             let mut filler = Filler::new(unsafe { new.view() });
-            // All are asked for before the first is waited for.
+            // All are prefetched before the first is read.
             segment.items().for_each(|item| prefetch::line(item.address()));
             let mut len = 0;
             for item in segment.items() {
