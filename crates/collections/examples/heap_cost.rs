@@ -1,8 +1,9 @@
-//! What a block costs: this crate's heap against the allocator that the program runs on.
+//! The cost of a block: this crate's heap compared with the global allocator.
 //!
-//! `heap_cost heap` measures the heap, `heap_cost malloc` the global allocator; another one is put beneath by
-//! `LD_PRELOAD=libjemalloc.so.2` or `libmimalloc.so.2`. Blocks are entries with keys of 16 bytes: first 5 million
-//! with values of 64 bytes, then values of 16 to 256 bytes, then each replaced twice by one of another length.
+//! `heap_cost heap` measures the heap, `heap_cost malloc` the global allocator; to measure another
+//! allocator, preload it with `LD_PRELOAD=libjemalloc.so.2` or `libmimalloc.so.2`. Blocks are entries with
+//! keys of 16 bytes: first 5 million with values of 64 bytes, then values of 16 to 256 bytes, then each
+//! replaced twice by one of another length.
 
 use collections::{Heap, NewValue, OwnedEntry};
 

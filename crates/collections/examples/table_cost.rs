@@ -1,7 +1,7 @@
-//! What a key costs: bytes and nanoseconds, on one thread, with 16,384 tables as the keyspace has them.
+//! The cost of a key: bytes and nanoseconds, on one thread, with 16,384 tables as in the keyspace.
 //!
-//! `cargo run --release -p collections --example table_cost [keys [huge]]` (5 million by default, 16-byte keys, 64-byte
-//! values; `huge` asks for huge pages). Figures of a machine that does something else at the same time are only
+//! `cargo run --release -p collections --example table_cost [keys [huge]]` (5 million by default, 16-byte
+//! keys, 64-byte values; `huge` requests huge pages). Timings on a machine with other load are only
 //! indicative; bytes are exact.
 
 #![allow(unsafe_code)]
@@ -18,7 +18,7 @@ const SLOT_COUNT: usize = 16_384;
 const HEAP_COUNT: usize = 32;
 const VALUE: [u8; 64] = [b'v'; 64];
 
-/// As a slot of the keyspace: latch, hint and table in one line.
+/// Like a slot of the keyspace: latch, hint and table in one line.
 #[repr(align(64))]
 struct Slot {
     latch: u64,
@@ -57,16 +57,16 @@ unsafe extern "C" {
     fn madvise(address: *mut c_void, size: usize, advice: c_int) -> c_int;
 }
 
-/// As the server gives them, on Linux.
+/// The server's hooks on Linux.
 fn page_hooks(wants_huge: bool) -> PageHooks {
     const MADV_DONTNEED: c_int = 4;
     const MADV_HUGEPAGE: c_int = 14;
     let purge = |memory: &mut [MaybeUninit<u8>]| {
-        // SAFETY: the range is the slice's, whose contents may change. Failing is no harm.
+        // SAFETY: the range is the slice's, whose contents may change. Failure is harmless.
         unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_DONTNEED) };
     };
     let prepare = |memory: &mut [MaybeUninit<u8>]| {
-        // SAFETY: changes no contents. Failing is no harm.
+        // SAFETY: changes no contents. Failure is harmless.
         unsafe { madvise(memory.as_mut_ptr().cast(), memory.len(), MADV_HUGEPAGE) };
     };
     PageHooks {
@@ -78,7 +78,8 @@ fn page_hooks(wants_huge: bool) -> PageHooks {
 
 impl Keyspace {
     fn new(hooks: PageHooks) -> Self {
-        // SAFETY: (1) it is published after each change; (2, 3) one thread does everything, and no prefetch goes over a change.
+        // SAFETY: (1) it is published after each change; (2, 3) there is one thread, and no prefetch lasts
+        // beyond a change.
         let slot = |_| Slot { latch: 0, hint: unsafe { Hint::new() }, table: Table::with_hint() };
         Self { slots: (0..SLOT_COUNT).map(slot).collect(), heaps: Heap::family_with(HEAP_COUNT, hooks) }
     }
@@ -100,7 +101,7 @@ impl Keyspace {
         removed.is_some()
     }
 
-    /// The sum of all first bytes of the values, to have read them.
+    /// The sum of the first bytes of all values, so that they are read.
     fn lookup(&self, index: u64) -> u64 {
         let (key, hash) = key(index);
         let slot = &self.slots[slot_of(hash)];
@@ -127,7 +128,7 @@ impl Keyspace {
         indices.iter().map(|&index| self.lookup(index)).sum()
     }
 
-    /// Buckets that a search for a key that is there reads, on average.
+    /// Reports the mean number of buckets that a search for an existing key reads.
     fn report_reads(&self) {
         let stats = self.slots.iter().map(|slot| slot.table.stats());
         let (mut read_count, mut home_count, mut entry_count, mut word_count) = (0, 0, 0, 0);
@@ -161,7 +162,7 @@ impl Keyspace {
         self.tidy(0);
     }
 
-    /// What the server does once in a while.
+    /// The server's periodic work.
     fn tidy(&self, step: u64) {
         if step.is_multiple_of(1024) {
             self.take_retired();
@@ -206,7 +207,7 @@ fn rss() -> u64 {
     pages * 4096
 }
 
-/// Nanoseconds that this thread has been on a processor: other load on the machine counts only by its cache misses.
+/// CPU time of this thread in nanoseconds: other load on the machine affects it only by cache misses.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("its first field")
@@ -218,7 +219,8 @@ fn timed(what: &str, count: u64, run: impl FnOnce()) {
     println!("{what}: {:.1} ns", (cpu_ns() - start) as f64 / count as f64);
 }
 
-/// What the steps of growth cost, in a table that is in the cache: the median of many, so that interrupts don't count.
+/// Reports the cost of growth steps in a table that is in the cache: the median of many, so that interrupts
+/// do not count.
 fn report_growth_pauses() {
     let heap = Heap::new();
     let mut by_len: Vec<Vec<u64>> = vec![Vec::new(); 2_000];
@@ -320,7 +322,7 @@ fn main() {
     keyspace.heaps.iter().for_each(Heap::trim);
     keyspace.report("trimmed", 1, rss_before);
 
-    // Another mix of sizes than what the memory was laid out for: 64 bytes, then 16 to 256.
+    // Sizes that differ from those at allocation: 64 bytes, then 16 to 256.
     let half = key_count / 2;
     for index in 0..half {
         keyspace.set(index, &VALUE);

@@ -1,21 +1,24 @@
 //! The allocator of entries and segments.
 //!
-//! Owns: spans of a pool that all heaps of a family share, each carved into blocks of one size. A caller picks the
-//! heap by slot (so two threads seldom meet in one) and any thread may free: a block's address leads to its span and
-//! that to its heap, so there are no remote frees and no abandoned pages. Partly used spans are filled before a new
-//! one is taken; empty ones go back to the pool.
+//! Owns: spans of a pool that all heaps of a family share, each carved into blocks of one size. A caller
+//! selects the heap by slot (so two threads seldom contend for one). Any thread may free: a block's address
+//! leads to its span and from there to its heap, so there are no remote frees and no abandoned pages.
+//! Partly used spans are filled before a new one is taken; empty ones return to the pool.
 //!
-//! Touches: the spin lock of one heap at a time, for about ten nanoseconds; the pool's mutex never under it.
+//! Touches: the spin lock of one heap at a time, for about ten nanoseconds; never the pool's mutex under
+//! it.
 //!
 //! Invariants
-//! 1. A span is in its class's list exactly if it has room.
+//! 1. A span is in its class's list exactly if it has a free block.
 //! 2. `live_count` is the number of blocks handed out and not yet freed, large ones included.
-//! 3. `freed_counts` has for each class whose freed blocks may be subdivided the number of blocks that were carved and are neither live
-//!    nor lent.
-//! 4. A core outlives its [`Heap`] until its last block is freed; whoever frees that destroys it.
+//! 3. `freed_counts` has, for each class whose freed blocks may be subdivided, the number of carved blocks
+//!    that are neither live nor lent.
+//! 4. A core outlives its [`Heap`] until its last block is freed; the thread that frees that block destroys
+//!    the core.
 //!
-//! Why not a stock allocator: they have no size class of 88 bytes. `examples/heap_cost.rs`, 5 million blocks, one
-//! thread of a busy two-core machine (bytes are exact, ns indicative; an entry is read to be freed, a box is not):
+//! Why not a general allocator: none has a size class of 88 bytes. `examples/heap_cost.rs`, 5 million
+//! blocks, one thread of a busy two-core machine (bytes are exact, ns indicative; an entry is read to be
+//! freed, a box is not):
 //! ```text
 //!                                              this heap   glibc 2.36   jemalloc 5.3   mimalloc 2.0
 //! bytes resident for an entry of 88               88.4        96.0          97.2           96.8
@@ -43,12 +46,12 @@ use crate::spin::SpinLock;
 
 /// An allocator for the entries and segments of some slots.
 ///
-/// Dropping it while entries are still alive is allowed: the last of them releases its memory.
+/// Dropping it while entries still exist is allowed: the last of them releases its memory.
 pub struct Heap {
     core: NonNull<HeapCore>,
 }
 
-// SAFETY: everything in the core is atomic or behind a lock.
+// SAFETY: every field of the core is atomic or behind a lock.
 unsafe impl Send for Heap {}
 // SAFETY: likewise.
 unsafe impl Sync for Heap {}
@@ -62,39 +65,39 @@ pub(crate) struct HeapCore {
     carved_bytes: AtomicU64,
     /// Bytes of blocks and buffers from the global allocator.
     external_bytes: AtomicU64,
-    /// Segments to be freed once no prefetch can be reading them; `None` after the heap was dropped.
+    /// Segments to be freed once no prefetch can read them; `None` after the heap was dropped.
     retired: sync::Mutex<Option<Vec<Retired>>>,
-    /// Bytes of them: zero spares the mutex of whoever looks often.
+    /// Bytes of the retired segments: at zero, frequent callers need not lock the mutex.
     retired_bytes: AtomicU64,
     pool: Arc<SpanPool>,
 }
 
 struct State {
-    /// For each class the spans with room.
+    /// For each class the spans with free blocks.
     partial: [*const Span; CLASS_COUNT],
     freed_counts: [u32; LENDER_COUNT],
     live_count: u64,
     is_orphaned: bool,
 }
 
-// SAFETY: the spans behind the pointers are reached only under the lock that guards this.
+// SAFETY: the spans behind the pointers are accessed only under the lock that guards this.
 unsafe impl Send for State {}
 
 impl Heap {
-    /// A heap with a pool of its own.
+    /// A heap with a separate pool.
     #[must_use]
     pub fn new() -> Self {
         Self::with_pool(Arc::new(SpanPool::new(PageHooks::default())))
     }
 
-    /// `count` heaps that share one pool, so that what one empties another can use. [`Self::trim`] gives only chunks
-    /// of 4 MiB back that have become vacant as a whole.
+    /// `count` heaps that share one pool, so that one can use what another has emptied. [`Self::trim`]
+    /// returns only chunks of 4 MiB that are vacant as a whole.
     #[must_use]
     pub fn family(count: usize) -> Vec<Self> {
         Self::family_with(count, PageHooks::default())
     }
 
-    /// The same with something to tell the system about its pages.
+    /// [`Self::family`] with hooks that inform the system about its pages.
     #[must_use]
     pub fn family_with(count: usize, hooks: PageHooks) -> Vec<Self> {
         let pool = Arc::new(SpanPool::new(hooks));
@@ -127,15 +130,16 @@ impl Heap {
         self.core().pool.mapped_bytes()
     }
 
-    /// Bytes of what [`Self::take_retired`] would give.
+    /// Bytes of the memory that [`Self::take_retired`] would return.
     #[must_use]
     pub fn retired_bytes(&self) -> u64 {
         self.core().retired_bytes.load(Ordering::Relaxed)
     }
 
-    /// Moves out what was retired since the last call.
+    /// Returns the memory that was retired since the last call.
     ///
-    /// Dropping it frees it. Whoever has made a [`crate::Hint`] has promised to keep it long enough ([`crate::Hint::new`]).
+    /// Dropping it frees it. The creator of a [`crate::Hint`] has promised to keep it long enough
+    /// ([`crate::Hint::new`]).
     #[must_use]
     pub fn take_retired(&self) -> Vec<Retired> {
         if self.retired_bytes() == 0 {
@@ -146,27 +150,28 @@ impl Heap {
         retired.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Bytes of touched but vacant memory of this heap's family, which [`Self::trim`] may give back.
+    /// Bytes of touched but vacant memory of this heap's family, which [`Self::trim`] may return.
     #[must_use]
     pub fn family_vacant_bytes(&self) -> usize {
         self.core().pool.dirty_bytes()
     }
 
-    /// Bytes of vacant memory that [`Self::trim`] keeps, for it may soon be wanted.
+    /// Bytes of vacant memory that [`Self::trim`] keeps, as it may soon be needed.
     #[must_use]
     pub fn family_reserve_bytes(&self) -> usize {
         self.core().pool.reserve_bytes()
     }
 
-    /// To be called once a second or so: what the family keeps for its growth follows how fast it grew in between.
+    /// Called about once a second: the family's reserve follows the growth in between.
     pub fn note_time(&self) {
         self.core().pool.note_time();
     }
 
-    /// Gives memory back: this heap's empty spans to the family, and the family's vacant memory to the system, but for the
-    /// reserve.
+    /// Returns memory: this heap's empty spans to the family, and the family's vacant memory, except the
+    /// reserve, to the system.
     ///
-    /// Nothing else calls the system to give memory back, so the owner should, once a second or so. It may take long.
+    /// Nothing else returns memory to the system, so the owner should call this about once a second. It may
+    /// take long.
     pub fn trim(&self) {
         self.core().give_empty_spans();
         self.core().pool.trim();
@@ -183,10 +188,11 @@ impl Heap {
         let mut state = core.state.lock();
         while !state.has_room(class) && !state.borrow(core, class) {
             drop(state);
-            // SAFETY: a span's header stays until the span is given back, which is not before a block of it was freed.
+            // SAFETY: a span's header stays until the span is returned, which is not before one of its
+            // blocks is freed.
             let span = unsafe { core.new_span(class).as_ref() };
             state = core.state.lock();
-            // SAFETY: (1) it was just taken for this class.
+            // SAFETY: (1) the span was just taken for this class.
             unsafe { state.link(class, span) };
         }
         state.live_count += 1;
@@ -194,7 +200,7 @@ impl Heap {
         state.pop(core, class)
     }
 
-    /// Hands memory that prefetches may be reading to the owner, who frees it later.
+    /// Passes memory that prefetches may be reading to the owner, which frees it later.
     pub(crate) fn retire(retired: Retired) {
         let (address, size) = (retired.address(), retired.size());
         // SAFETY: (1) the block is live, and of this size.
@@ -204,13 +210,14 @@ impl Heap {
             list.push(retired);
             core.retired_bytes.fetch_add(size as u64, Ordering::Relaxed);
         } else {
-            // Nobody will take it. Freed outside the mutex, which may lie in a core that goes with it.
+            // It cannot be taken any more. Freed outside the mutex, which may lie in a core that is
+            // destroyed with it.
             drop(list);
             drop(retired);
         }
     }
 
-    /// Whether a block lies in a sparsely used span while another one is being filled.
+    /// Whether a block lies in a sparse span while another span is being filled.
     ///
     /// # Safety
     /// As for [`core_of`].
@@ -256,7 +263,7 @@ impl Heap {
             pool,
         });
         let core = NonNull::from(Box::leak(core));
-        // Who frees the last block destroys the core, and knows it by its address only.
+        // The thread that frees the last block destroys the core, of which it has only the address.
         core.as_ptr().expose_provenance();
         Self { core }
     }
@@ -287,14 +294,14 @@ impl Drop for Heap {
             state.live_count == 0
         };
         if is_last {
-            // SAFETY: (invariant 4) the heap is gone and no block is left, so nobody can reach the core.
+            // SAFETY: (invariant 4) the heap is dropped and no block is left, so the core is unreachable.
             unsafe { HeapCore::destroy(self.core.as_ptr()) };
         }
     }
 }
 
 impl HeapCore {
-    /// Counts bytes of a buffer that an entry owns outside the heap; a negative `delta` takes them away.
+    /// Counts bytes of a buffer that an entry owns outside the heap; a negative `delta` subtracts.
     pub(crate) fn note_external(&self, delta: isize) {
         self.external_bytes.fetch_add(delta as u64, Ordering::Relaxed);
     }
@@ -303,17 +310,17 @@ impl HeapCore {
     #[cold]
     fn new_span(&self, class: usize) -> NonNull<Span> {
         let span = self.pool.take();
-        // SAFETY: the span was just taken, so its header is this thread's.
+        // SAFETY: the span was just taken, so this thread owns its header.
         unsafe { span.write(Span::new(self, class)) };
         span
     }
 
     /// # Safety
-    /// 1. Nobody else has a reference to the core or can get one.
+    /// 1. No other reference to the core exists or can be obtained.
     #[cold]
     unsafe fn destroy(core: *const Self) {
         let core = ptr::with_exposed_provenance_mut::<Self>(core.addr());
-        // SAFETY: made by `Box::leak`, and (1) this is the last use.
+        // SAFETY: created by `Box::leak`, and (1) this is the last use.
         let core = unsafe { Box::from_raw(core) };
         core.give_empty_spans();
     }
@@ -335,12 +342,12 @@ impl State {
         !self.partial[class].is_null()
     }
 
-    /// Takes a block of a class that has room.
+    /// Allocates a block of a class that has free blocks.
     #[inline]
     fn pop(&mut self, core: &HeapCore, class: usize) -> NonNull<u8> {
         // SAFETY: spans in the list are taken by this heap.
         let span = unsafe { self.partial[class].as_ref() }.expect("callers have seen that there is room");
-        // SAFETY: (1) it is in the list (invariant 1), and (2) `self` is what the lock guards.
+        // SAFETY: (1) the span is in the list (invariant 1), and (2) `self` is guarded by the lock.
         let (block, was_freed) = unsafe { span.pop() };
         if was_freed {
             self.note_freed(class, -1);
@@ -348,34 +355,34 @@ impl State {
             add_unshared(&core.carved_bytes, class_size(class) as u64);
         }
         if !span.has_room() {
-            // SAFETY: (1) it was the first of the list.
+            // SAFETY: (1) the span was the first of the list.
             unsafe { self.unlink(class, span) };
         }
         block
     }
 
-    /// Takes a block back. Returns a span that thereby became empty, in no list any more.
+    /// Frees a block. Returns a span that thereby became empty and is in no list any more.
     ///
     /// # Safety
-    /// 1. The block is of this class and of this heap, and nobody uses it any more.
+    /// 1. The block is of this class and of this heap, and is not used any more.
     #[inline]
     unsafe fn push(&mut self, core: &HeapCore, class: usize, block: NonNull<u8>) -> Option<NonNull<Span>> {
-        // SAFETY: (1) its span is taken as long as it is not empty.
+        // SAFETY: (1) its span is taken while it is not empty.
         let span = unsafe { Span::of(block, class) };
         debug_assert_eq!(span.class(), class, "a block is freed with the size it was allocated with");
         if !span.has_room() {
-            // SAFETY: (1) without room it is in no list (invariant 1).
+            // SAFETY: (1) without free blocks it is in no list (invariant 1).
             unsafe { self.link(class, span) };
         }
         // SAFETY: (1)
         unsafe { span.push(block) };
         self.note_freed(class, 1);
-        // The only span with room is kept, for whoever allocates and frees in turn.
+        // The only span with free blocks is kept, for threads that allocate and free in turn.
         if !span.is_empty() || (!span.is_lent() && self.is_alone(span)) {
             return None;
         }
         if span.is_lent() {
-            // SAFETY: (1) it has room, so it is in the list (invariant 1).
+            // SAFETY: (1) it has a free block, so it is in the list (invariant 1).
             unsafe { self.unlink(class, span) };
             let lent = span.pointer().cast::<u8>();
             // SAFETY: (1) it came from `pop` in `borrow`.
@@ -383,7 +390,8 @@ impl State {
             // SAFETY: (1) and none of its own blocks is live.
             return unsafe { self.push(core, lender_class, lent) };
         }
-        // SAFETY: (1) it has room, so it is in the list (invariant 1), and was seen to be empty.
+        // SAFETY: (1) it has a free block, so it is in the list (invariant 1), and is empty, as tested
+        // above.
         Some(unsafe { self.detach(core, class, span) })
     }
 
@@ -394,14 +402,14 @@ impl State {
         while let Some(span) = unsafe { next.as_ref() } {
             next = span.next.get();
             if span.is_empty() {
-                // SAFETY: (1) both were just seen.
+                // SAFETY: (1) both conditions were just tested.
                 empty.push(unsafe { self.detach(core, class, span) });
             }
         }
         empty
     }
 
-    /// Takes an empty span of 32 KiB out of its list, to be given back once the lock is free.
+    /// Removes an empty span of 32 KiB from its list, to be returned to the pool once the lock is released.
     ///
     /// # Safety
     /// 1. The span is in the list of this class, and empty.
@@ -419,7 +427,7 @@ impl State {
         span.next.get().is_null() && span.previous.get().is_null()
     }
 
-    /// Makes room in a class by carving a freed block of a larger one, if there is any.
+    /// Adds blocks to a class by carving a freed block of a larger one, if there is any.
     #[cold]
     fn borrow(&mut self, core: &HeapCore, class: usize) -> bool {
         if class >= BORROWER_END {
@@ -435,14 +443,15 @@ impl State {
         let block = self.pop(core, lender_class).cast::<Span>();
         // SAFETY: the block was just taken, is aligned to a line, and larger than a header.
         unsafe { block.write(Span::new_lent(core, class, lender_class)) };
-        // SAFETY: just written; it stays until the block is given back to its lender.
+        // SAFETY: just written; it stays until the block is returned to its lender.
         let span = unsafe { block.as_ref() };
-        // SAFETY: (1) it was made for this class, and is taken out of the list before the block is given back.
+        // SAFETY: (1) it was created for this class, and is removed from the list before the block is
+        // returned.
         unsafe { self.link(class, span) };
         true
     }
 
-    /// Makes a span with a freed block the first of its class. Looks at a few only.
+    /// Moves a span with a freed block to the front of its class's list. Tests only a few spans.
     fn bring_freed_forward(&mut self, class: usize) -> bool {
         let mut next = self.partial[class];
         for _ in 0..4 {
@@ -451,7 +460,7 @@ impl State {
             if span.has_freed_block() {
                 // SAFETY: (1) it was found in the list.
                 unsafe { self.unlink(class, span) };
-                // SAFETY: (1) it was just taken out.
+                // SAFETY: (1) it was just removed.
                 unsafe { self.link(class, span) };
                 return true;
             }
@@ -469,7 +478,8 @@ impl State {
     }
 
     /// # Safety
-    /// 1. The span is of this class, taken by this heap, and in no list; it is taken out of this one before it is given back.
+    /// 1. The span is of this class, taken by this heap, and in no list; it is removed from this one before
+    ///    it is returned.
     unsafe fn link(&mut self, class: usize, span: &Span) {
         let head = self.partial[class];
         span.next.set(head);
@@ -503,7 +513,7 @@ impl State {
 ///
 /// # Safety
 /// 1. The block came from [`Heap::allocate`] with a size of the same class (the same size if it is large).
-/// 2. Nobody uses it any more.
+/// 2. It is not used any more.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
     if is_large(size) {
@@ -523,7 +533,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
     if empty.is_none() && !is_last {
         return;
     }
-    // Once the lock is gone another thread may destroy the core, unless this one has to.
+    // Once the lock is released another thread may destroy the core, unless this one has to.
     let pool = Arc::clone(&core.pool);
     drop(state);
     if let Some(span) = empty {
@@ -531,7 +541,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>, size: usize) {
         unsafe { pool.give(span) };
     }
     if is_last {
-        // SAFETY: (1) the heap is gone and this was the last block.
+        // SAFETY: (1) the heap is dropped and this was the last block.
         unsafe { HeapCore::destroy(core) };
     }
 }

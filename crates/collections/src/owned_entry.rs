@@ -1,11 +1,11 @@
-//! The unique owner of an entry: what a table's word stands for, what is left of a key taken out of it, and what a
-//! loader makes before it has the latch.
+//! The unique owner of an entry: the meaning of a table's word, the entry of a removed key, and the entry
+//! that a loader creates before it has the latch.
 //!
-//! Owns the entry's block and whatever the value owns outside. Frees both when dropped, on any thread, so a large
-//! value can be shipped elsewhere to be freed there.
+//! Owns the entry's block and the value's memory outside it. Frees both when dropped, on any thread, so a
+//! large value can be freed elsewhere.
 //!
-//! Changes are written as "old owner in, new owner out" ([`OwnedEntry::with_value`] and its like): they reuse the
-//! block where the size class stays the same, and else move to a new one.
+//! Changes have the form "old owner in, new owner out" ([`OwnedEntry::with_value`] and similar): they reuse
+//! the block if the size class stays the same, and otherwise move to a new one.
 
 mod content;
 
@@ -27,24 +27,25 @@ pub enum NewValue<'v> {
     Auto(&'v [u8]),
     /// A string, stored as these bytes.
     Bytes(&'v [u8]),
-    /// A string whose encoding is `raw` whatever its length.
+    /// A string whose encoding is `raw` for any length.
     Raw(&'v [u8]),
-    /// The same, in a buffer that is taken as it is if the string is long.
+    /// A `raw` string in a buffer, which is taken over if the string is long.
     Buffer(&'v mut Vec<u8>),
     /// A string that is the decimal text of this integer.
     Int(i64),
-    /// A collection. In a box, as every string set is handed on in this, too, and takes a third longer if it is larger.
+    /// A collection. Boxed, because every string set is passed on in this type, too, and takes a third
+    /// longer if it is larger.
     Object(Box<Object>),
 }
 
-/// What happens to the expiry of a key.
+/// The change of a key's expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiryChange {
-    /// It stays as it is.
+    /// The expiry stays.
     Keep,
-    /// There is none afterwards.
+    /// The expiry is removed.
     Clear,
-    /// It is this Unix time in milliseconds afterwards.
+    /// The expiry becomes this Unix time in milliseconds.
     At(i64),
 }
 
@@ -60,14 +61,15 @@ impl ExpiryChange {
     }
 }
 
-/// An entry that belongs to no table. Dropping it frees the key and its value.
+/// An entry that is in no table. Dropping it frees the key and its value.
 pub struct OwnedEntry {
     block: NonNull<u8>,
 }
 
-// SAFETY: it owns plain data and an `Object`, which is Send, and heaps take blocks back from any thread.
+// SAFETY: an entry owns plain data and an `Object`, which is Send, and any thread may free blocks of a
+// heap.
 unsafe impl Send for OwnedEntry {}
-// SAFETY: a shared reference gives out an `Entry`, which is Sync.
+// SAFETY: a shared reference gives access only to an `Entry`, which is Sync.
 unsafe impl Sync for OwnedEntry {}
 
 impl OwnedEntry {
@@ -79,7 +81,7 @@ impl OwnedEntry {
         unsafe { Entry::from_block(self.block) }
     }
 
-    /// Makes an entry that is in no table yet, for [`crate::Table::insert_owned`].
+    /// Creates an entry that is in no table yet, for [`crate::Table::insert_owned`].
     #[must_use]
     pub fn new(heap: &Heap, key: &[u8], value: NewValue<'_>, expiry: Option<i64>) -> Self {
         Self::build(heap, key, Content::of(value), expiry, 0)
@@ -108,7 +110,7 @@ impl OwnedEntry {
         unsafe { self.moved(heap, Some(key), shape.has_expiry, shape.value_size) }
     }
 
-    /// The same in another block.
+    /// The entry moved to another block.
     pub(crate) fn relocated(self, heap: &Heap) -> Self {
         let shape = self.entry().shape();
         // SAFETY: (1) the value keeps its size.
@@ -124,7 +126,7 @@ impl OwnedEntry {
             && let NewValue::Auto(bytes) | NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > INLINE_SIZE_MAX
         {
-            // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
+            // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
             unsafe { Self::edit_large(self.block, |buffer| overwrite(buffer, bytes)) };
             return self.with_expiry(heap, expiry);
         }
@@ -158,7 +160,7 @@ impl OwnedEntry {
         self
     }
 
-    /// The same string lengthened or cut to `len` bytes, new ones zero, as `raw`. Must not hold an object.
+    /// The same string extended with zeros or truncated to `len` bytes, as `raw`. Must not hold an object.
     pub(crate) fn with_len(self, heap: &Heap, len: usize) -> Self {
         let entry = self.entry();
         let mut decimal = DecimalBuffer::new();
@@ -170,7 +172,7 @@ impl OwnedEntry {
                     reserve_amortised(buffer, len);
                     buffer.resize(len, 0);
                 };
-                // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
+                // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
                 unsafe { Self::edit_large(self.block, resize) };
                 self
             }
@@ -187,7 +189,7 @@ impl OwnedEntry {
                 let expiry = entry.expiry();
                 self.with_value(heap, NewValue::Raw(text), expiry).with_len(heap, len)
             }
-            // SAFETY: (1) the form was just seen.
+            // SAFETY: (1) the form was just tested.
             Form::Embstr | Form::Raw => unsafe { self.with_inline_len(heap, len) },
         }
     }
@@ -200,7 +202,7 @@ impl OwnedEntry {
                 reserve_amortised(buffer, buffer.len() + bytes.len());
                 buffer.extend_from_slice(bytes);
             };
-            // SAFETY: (1) `self` owns the entry, whose form was just seen, and is not used meanwhile.
+            // SAFETY: (1) `self` owns the entry, whose form was just tested, and is not used meanwhile.
             unsafe { Self::edit_large(self.block, append) };
             return self;
         }
@@ -213,14 +215,14 @@ impl OwnedEntry {
         self
     }
 
-    /// Overwrites a string without expiry by another one in its block: what setting it comes to most often. `false`: it
-    /// takes more than that ([`Self::with_value`]), and nothing has changed.
+    /// Overwrites a string without expiry by another one in its block: the most frequent case. `false`:
+    /// this is not possible ([`Self::with_value`] is needed), and nothing has changed.
     ///
     /// # Safety
     /// 1. The block holds a complete entry, of which the caller has exclusive use.
     #[inline(always)]
     pub(crate) unsafe fn try_overwrite(block: NonNull<u8>, text: &[u8]) -> bool {
-        // SAFETY: (1) nobody changes it meanwhile.
+        // SAFETY: (1) the entry does not change meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         let old = entry.shape();
         let shape = EntryLayout { value_size: text.len(), ..old };
@@ -234,7 +236,7 @@ impl OwnedEntry {
         // SAFETY: (1) a block starts with its head.
         unsafe { block.cast::<Head>().write(head) };
         let target = block.as_ptr().wrapping_add(shape.value_offset());
-        // SAFETY: (1) the block holds the shape, which has room for these bytes here.
+        // SAFETY: (1) the block holds the shape, which has space for these bytes here.
         unsafe { target.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         true
     }
@@ -244,7 +246,7 @@ impl OwnedEntry {
     /// # Safety
     /// 1. The caller has exclusive use of the entry for `'a`.
     pub(crate) unsafe fn bytes_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut [u8]> {
-        // SAFETY: (1) nobody changes it meanwhile.
+        // SAFETY: (1) the entry does not change meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         let shape = entry.shape();
         let (address, len) = match entry.form() {
@@ -254,27 +256,27 @@ impl OwnedEntry {
                     let buffer = Arc::make_mut(text);
                     (buffer.as_mut_ptr(), buffer.len())
                 };
-                // SAFETY: (1) the form was just seen.
+                // SAFETY: (1) the form was just tested.
                 unsafe { Self::edit_large(block, own) }
             }
             Form::Int | Form::Object => return None,
         };
-        // SAFETY: (1) these are the bytes of the value, and the caller's alone.
+        // SAFETY: (1) these are the bytes of the value, exclusive to the caller.
         Some(unsafe { std::slice::from_raw_parts_mut(address, len) })
     }
 
-    /// Overwrites the integer in an entry's block. Whether the value is one.
+    /// Overwrites the integer in an entry's block. Returns whether the value is one.
     ///
     /// # Safety
     /// 1. The caller has exclusive use of the entry.
     #[inline]
     pub(crate) unsafe fn overwrite_int_of_block(block: NonNull<u8>, value: i64) -> bool {
-        // SAFETY: (1) nobody changes it meanwhile.
+        // SAFETY: (1) the entry does not change meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         let is_int = entry.form() == Form::Int;
         if is_int {
             let target = block.as_ptr().wrapping_add(entry.shape().value_offset()).cast::<i64>();
-            // SAFETY: (1) the form says that an integer is there, which is the caller's alone.
+            // SAFETY: (1) by the form there is an integer here, exclusive to the caller.
             unsafe { target.write_unaligned(value) };
         }
         is_int
@@ -285,16 +287,16 @@ impl OwnedEntry {
     /// # Safety
     /// 1. The caller has exclusive use of the entry for `'a`.
     pub(crate) unsafe fn object_of_block<'a>(block: NonNull<u8>) -> Option<&'a mut Object> {
-        // SAFETY: (1) nobody changes it meanwhile.
+        // SAFETY: (1) the entry does not change meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         if entry.form() != Form::Object {
             return None;
         }
-        // SAFETY: (1) the entry owns the object, and is the caller's alone.
+        // SAFETY: (1) the entry owns the object, and is exclusive to the caller.
         Some(unsafe { &mut *entry.object_address() })
     }
 
-    /// Whether dropping it may take long, so that another thread had better do it.
+    /// Whether dropping it may take long, so that it should be left to another thread.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match (self.entry().encoding(), self.entry().value()) {
@@ -310,7 +312,7 @@ impl OwnedEntry {
     }
 
     /// # Safety
-    /// 1. The block came from [`Self::into_block`], and nobody else becomes its owner.
+    /// 1. The block came from [`Self::into_block`], and has no other owner.
     #[inline]
     pub(crate) unsafe fn from_block(block: NonNull<u8>) -> Self {
         Self { block }
@@ -320,7 +322,7 @@ impl OwnedEntry {
         let shape = content.shape(expiry.is_some(), key.len());
         // Nothing panics before it is complete.
         let mut new = Self { block: heap.allocate(shape.size()) };
-        // SAFETY: (1) the block was allocated for the shape, and (2) all that it says follows.
+        // SAFETY: (1) the block was allocated for the shape, and (2) its content is written below.
         unsafe { new.write_head(content.kind(), content.form(), access, shape) };
         if let Some(at) = expiry {
             // SAFETY: (1) the shape has an expiry.
@@ -333,12 +335,12 @@ impl OwnedEntry {
         new
     }
 
-    /// Moves the value, of a string its first `value_size` stored bytes, to a block of another shape, under the same key
-    /// unless there is a new one. The expiry is copied if there is one before and after.
+    /// Moves the value (of a string, its first `value_size` stored bytes) to a block of another shape,
+    /// under the same key unless a new one is given. The expiry is copied if there is one before and after.
     ///
     /// # Safety
-    /// 1. `value_size` is the value's, unless that is a string's bytes; where it is larger, the caller writes the further
-    ///    bytes before anybody reads them.
+    /// 1. `value_size` is the value's size, unless the value is a string's bytes; if it is larger, the
+    ///    caller writes the further bytes before they are read.
     unsafe fn moved(self, heap: &Heap, key: Option<&[u8]>, has_expiry: bool, value_size: usize) -> Self {
         let entry = self.entry();
         let old = entry.shape();
@@ -350,7 +352,7 @@ impl OwnedEntry {
             EntryLayout { has_expiry, key_len: key.len(), value_size }
         };
         let mut new = Self { block: heap.allocate(shape.size()) };
-        // SAFETY: (1) the block was allocated for the shape, and (2) all that it says follows.
+        // SAFETY: (1) the block was allocated for the shape, and (2) its content is written below.
         unsafe { new.write_head(entry.kind(), entry.form(), entry.access(), shape) };
         if has_expiry {
             // SAFETY: (1) the shape has an expiry.
@@ -363,10 +365,10 @@ impl OwnedEntry {
         } else {
             (old.value_offset(), shape.value_offset(), value_size.min(old.value_size))
         };
-        // SAFETY: both ranges lie inside their entries, which are two.
+        // SAFETY: both ranges lie inside their entries, which are distinct.
         unsafe { new.at(target).copy_from_nonoverlapping(self.at(source), size) };
         if entry.form() == Form::Large {
-            // SAFETY: (1) the form was just seen.
+            // SAFETY: (1) the form was just tested.
             let capacity = unsafe { entry.large_text() }.capacity() as isize;
             heap.core().note_external(capacity);
             self.core().note_external(-capacity);
@@ -381,11 +383,11 @@ impl OwnedEntry {
         let old = self.entry().shape();
         let shape = EntryLayout { value_size: len, ..old };
         if !shape.same_block(old) {
-            // SAFETY: (1) the value is a string's bytes, of which further ones are written below.
+            // SAFETY: (1) the value is a string's bytes; further bytes are written below.
             self = unsafe { self.moved(heap, None, old.has_expiry, len) };
         }
         let access = self.entry().access();
-        // SAFETY: (1) the block has room for the shape, and (2) further bytes follow.
+        // SAFETY: (1) the block has space for the shape, and (2) further bytes follow.
         unsafe { self.write_head(Kind::String, Form::Raw, access, shape) };
         if len > old.value_size {
             let tail = self.at(shape.value_offset() + old.value_size);
@@ -395,20 +397,21 @@ impl OwnedEntry {
         self
     }
 
-    /// Lets `edit` change a long string, of which others may hold the text as it was.
+    /// Calls `edit` to change a long string, whose previous text may be shared.
     ///
     /// # Safety
     /// 1. The block holds a complete entry of the form `Large`, of which the caller has exclusive use.
     unsafe fn edit_large<T>(block: NonNull<u8>, edit: impl FnOnce(&mut Arc<Vec<u8>>) -> T) -> T {
-        // SAFETY: (1) nobody changes it meanwhile.
+        // SAFETY: (1) the entry does not change meanwhile.
         let entry = unsafe { Entry::from_block(block) };
         let shape = entry.shape();
         let target = block.as_ptr().wrapping_add(shape.value_offset()).cast::<*const Vec<u8>>();
-        // SAFETY: (1) the form says so.
+        // SAFETY: (1) by the form of the entry.
         let address = unsafe { entry.large_address() };
         // SAFETY: (1) the block is live and of this size.
         let core = unsafe { heap::core_of(block, shape.size()) };
-        // SAFETY: (1) the entry's count of the text; the address is written back, and nobody reads it before.
+        // SAFETY: (1) the entry holds a reference count of the text; the address is written back before it
+        // is read again.
         let text = ManuallyDrop::new(unsafe { Arc::from_raw(address) });
         let mut lent = LentText { size_before: text.capacity(), text, target, core };
         edit(&mut lent.text)
@@ -424,7 +427,7 @@ impl OwnedEntry {
                 unsafe { target.cast::<i64>().write_unaligned(value) };
             }
             Content::Inline(_, bytes) => {
-                // SAFETY: (1) the shape has room for these bytes here, and nobody else sees the block.
+                // SAFETY: (1) the shape has space for these bytes here, and the block is not shared.
                 unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
             }
             Content::Large(buffer) => {
@@ -442,7 +445,7 @@ impl OwnedEntry {
 
     /// # Safety
     /// 1. The block has room for the shape.
-    /// 2. The caller sees to it that all that the head says is there, before anybody reads it.
+    /// 2. The caller writes all that the head describes before it is read.
     unsafe fn write_head(&mut self, kind: Kind, form: Form, access: u32, shape: EntryLayout) {
         // SAFETY: (1) a block is aligned to 8, and every shape has a head.
         unsafe { self.block.cast::<Head>().write(Head::new(kind, form, access, shape)) };
@@ -452,7 +455,7 @@ impl OwnedEntry {
     /// 1. The entry has an expiry.
     unsafe fn write_expiry(&mut self, at: i64) {
         let target = self.at(EntryLayout::expiry_offset()).cast::<i64>();
-        // SAFETY: (1) it is here.
+        // SAFETY: (1) the expiry is at this address.
         unsafe { target.write_unaligned(at) };
     }
 
@@ -465,21 +468,21 @@ impl OwnedEntry {
             unsafe { target.write_unaligned(key.len() as u32) };
         }
         let target = self.at(shape.key_offset());
-        // SAFETY: (1) the shape has room for the key here, and nobody else sees the block.
+        // SAFETY: (1) the shape has space for the key here, and the block is not shared.
         unsafe { target.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
-    /// Frees what the value owns outside the block; its stored bytes are stale then.
+    /// Frees the value's memory outside the block; its stored bytes are stale afterwards.
     ///
     /// # Safety
-    /// 1. The caller overwrites or frees the stored bytes before anybody reads them.
+    /// 1. The caller overwrites or frees the stored bytes before they are read.
     unsafe fn drop_value(&mut self) {
         match self.entry().form() {
             Form::Int | Form::Embstr | Form::Raw => {}
             Form::Large => {
-                // SAFETY: (1) of the callee: the form was just seen.
+                // SAFETY: (1) of the callee: the form was just tested.
                 let address = unsafe { self.entry().large_address() };
-                // SAFETY: (1) made by `Arc::into_raw`; the address is not used again.
+                // SAFETY: (1) created by `Arc::into_raw`; the address is not used again.
                 let text = unsafe { Arc::from_raw(address) };
                 self.core().note_external(-(text.capacity() as isize));
             }
@@ -490,11 +493,11 @@ impl OwnedEntry {
         }
     }
 
-    /// Frees the block without what the value owns outside it.
+    /// Frees the block without the value's memory outside it.
     fn free_block(self) {
         let size = self.entry().shape().size();
         let block = self.into_block();
-        // SAFETY: the block was allocated for an entry of the same class, and nobody owns it any more.
+        // SAFETY: the block was allocated for an entry of the same class, and has no owner any more.
         unsafe { heap::free(block, size) };
     }
 
@@ -509,7 +512,7 @@ impl OwnedEntry {
     }
 }
 
-/// Values larger than this are worth sending to another thread to be freed.
+/// Values larger than this are freed by another thread.
 const COSTLY_SIZE_MIN: usize = 64 * 1024;
 
 impl Drop for OwnedEntry {
@@ -522,11 +525,12 @@ impl Drop for OwnedEntry {
     }
 }
 
-/// A long string while it is changed. Its address goes back to the entry, and its bytes to the count, also in a panic.
+/// A long string during a change. Its address returns to the entry, and its bytes to the count, also in a
+/// panic.
 struct LentText<'a> {
     text: ManuallyDrop<Arc<Vec<u8>>>,
     size_before: usize,
-    /// Invariant: where the entry, of which nobody else has the use, keeps the address.
+    /// Invariant: the place of the address in the entry, which is exclusive to this change.
     target: *mut *const Vec<u8>,
     core: &'a heap::HeapCore,
 }
@@ -534,7 +538,7 @@ struct LentText<'a> {
 impl Drop for LentText<'_> {
     fn drop(&mut self) {
         self.core.note_external(self.text.capacity() as isize - self.size_before as isize);
-        // SAFETY: taken once, here.
+        // SAFETY: the text is taken only here.
         let text = unsafe { ManuallyDrop::take(&mut self.text) };
         // SAFETY: the invariant.
         unsafe { self.target.write_unaligned(Arc::into_raw(text)) };
@@ -547,10 +551,10 @@ impl std::fmt::Debug for OwnedEntry {
     }
 }
 
-/// Replaces a text, in its buffer if nobody else holds it.
+/// Replaces a text, in its buffer if it is not shared.
 fn overwrite(text: &mut Arc<Vec<u8>>, bytes: &[u8]) {
     match Arc::get_mut(text) {
-        // And if it is neither too small nor wastes more than the allocator would.
+        // Also requires that the buffer is neither too small nor wastes more than the allocator would.
         Some(buffer) if (bytes.len()..=bytes.len() / 8 * 9).contains(&buffer.capacity()) => {
             buffer.clear();
             buffer.extend_from_slice(bytes);
@@ -559,7 +563,8 @@ fn overwrite(text: &mut Arc<Vec<u8>>, bytes: &[u8]) {
     }
 }
 
-/// Room for `len` bytes that doubles up to 1 MiB and then grows by 1 MiB at a time, as appending wants it.
+/// Reserves space for `len` bytes: doubles up to 1 MiB and then grows by 1 MiB at a time, for repeated
+/// appends.
 fn reserve_amortised(buffer: &mut Vec<u8>, len: usize) {
     const SLACK_SIZE_MAX: usize = 1024 * 1024;
     if len > buffer.capacity() {

@@ -1,21 +1,22 @@
 //! Spans: the 32 KiB pieces of memory that heaps carve into blocks of one size.
 //!
-//! Owns: chunks of 4 MiB from the global allocator. The first span of a chunk holds the headers of all the others,
-//! 32 bytes each and the chunk's own before them. So the header of any block's span is found from the block's
-//! address alone, headers lie dense (and not all on the same cache sets), and spans start on a page.
+//! Owns: chunks of 4 MiB from the global allocator. The first span of a chunk holds the headers of all the
+//! others, 32 bytes each, after the chunk's own. So the header of any block's span is computed from the
+//! block's address alone, headers are dense (and spread over the cache sets), and spans start on a page.
 //!
-//! Touches nothing of a span but its header; the heap that took a span decides what is in it.
+//! Touches only the header of a span; the heap that took a span manages its contents.
 //!
-//! A chunk that is made when a span is needed has ordinary pages, which whoever first writes to them waits for. So chunks
-//! are prepared ahead, on a thread that has the time (`reserve.rs`). Nothing is done to the pages of memory in use.
+//! A chunk created when a span is needed has ordinary pages, and the thread that first writes to them waits
+//! for page faults. So chunks are prepared ahead, on a background thread (`reserve.rs`). Pages of memory in
+//! use are left alone.
 //!
 //! Invariants
 //! 1. A bit of `dirty` is set only for a vacant span: one whose pages were touched since they were last purged.
-//! 2. A chunk is in the list of vacant ones if all of its spans are vacant, else in the dirty list if one is dirty,
+//! 2. A chunk is in the vacant list if all of its spans are vacant, else in the dirty list if one is dirty,
 //!    else in the clean list if one is vacant, else in none.
 //! 3. `vacant_count` and `dirty_count` are the numbers of bits set in `vacant` and `dirty` of all chunks.
 //!
-//! Cost: one mutex operation a span. The system is called for a new chunk and in [`SpanPool::trim`], only there.
+//! Cost: one mutex operation a span. System calls are made only for a new chunk and in [`SpanPool::trim`].
 
 mod reserve;
 
@@ -49,22 +50,24 @@ const _: () = assert!(SPAN_COUNT * HEADER_SIZE <= SPAN_SIZE);
 const _: () = assert!(SPAN_COUNT <= u128::BITS as usize);
 const _: () = assert!(size_of::<Chunk>() <= FIRST_INDEX * HEADER_SIZE);
 
-/// Tells the system something about memory that holds nothing yet or nothing any more. May change its contents.
+/// Informs the system about memory whose contents are not needed. May change them.
 pub type PageHook = fn(&mut [MaybeUninit<u8>]);
 
-/// Has a keeper prepare chunks, soon and on another thread: no more is asked for until it has. Called outside all locks.
+/// Requests that a keeper prepare chunks, soon and on another thread. No further request is made until it
+/// has ended. Called outside all locks.
 pub type KeeperHook = Arc<dyn Fn(ChunkKeeper) + Send + Sync>;
 
-/// What a pool tells the system about its memory; this crate knows no system calls.
+/// The hooks by which a pool informs the system about its memory; this crate makes no system calls.
 #[derive(Clone, Default)]
 pub struct PageHooks {
-    /// Makes the memory of a chunk of 4 MiB, aligned to its size, resident in huge pages before it is used. With them lookups
-    /// among 5 million keys take 25 to 40 % less time. Made at the first touch instead, each would be wiped while a write
-    /// waits for it: up to 10 ms on a virtual machine whose host has to find the memory first.
+    /// Makes the memory of a chunk of 4 MiB, aligned to its size, resident in huge pages before it is used.
+    /// With them lookups among 5 million keys take 25 to 40 % less time. Created at the first touch
+    /// instead, each would be zeroed while a write waits: up to 10 ms on a virtual machine whose host has
+    /// to provide the memory first.
     pub prepare: Option<PageHook>,
-    /// Called when there should be more prepared chunks than there are.
+    /// Called when more prepared chunks are needed.
     pub keep: Option<KeeperHook>,
-    /// Gives the pages of vacant memory back (`MADV_DONTNEED`).
+    /// Returns the pages of vacant memory to the system (`MADV_DONTNEED`).
     pub purge: Option<PageHook>,
 }
 
@@ -74,12 +77,12 @@ impl std::fmt::Debug for PageHooks {
     }
 }
 
-/// Header of a chunk, where those of its first spans would be. Written under the pool's mutex.
+/// Header of a chunk, in the place of its first spans' headers. Written under the pool's mutex.
 #[repr(C)]
 struct Chunk {
     /// Bit `i` is set if span `i` is vacant.
     vacant: Cell<u128>,
-    /// Bit `i` is set if span `i` is vacant and holds pages that the system could have.
+    /// Bit `i` is set if span `i` is vacant and has pages that could be returned to the system.
     dirty: Cell<u128>,
     next: Cell<*const Chunk>,
     previous: Cell<*const Chunk>,
@@ -109,13 +112,13 @@ fn chunk_dirty(chunk: &Chunk) -> u128 {
     chunk.dirty.get()
 }
 
-/// First span that is not headers; those of the spans before it would be where the chunk's is.
+/// First usable span; the headers of those before it would overlap the chunk's.
 const FIRST_INDEX: usize = 2;
 
 /// Spans of a chunk that can be taken.
 const SPANS_OF_CHUNK: usize = SPAN_COUNT - FIRST_INDEX;
 
-/// All bits that stand for spans.
+/// The bits of all usable spans.
 const VACANT_ALL: u128 = (u128::MAX >> (u128::BITS as usize - SPAN_COUNT)) & !((1 << FIRST_INDEX) - 1);
 
 const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK_SIZE, CHUNK_SIZE) {
@@ -133,14 +136,15 @@ struct PoolState {
     /// First chunks of the dirty, the clean and the vacant list.
     lists: [*const Chunk; 3],
     chunk_count: usize,
-    /// Chunks that are allocated: those of the pool, and those that are being prepared or freed. At no moment fewer than there are.
+    /// Number of allocated chunks: those of the pool, and those being prepared or freed. Never below the
+    /// actual number.
     mapped_count: usize,
     vacant_count: usize,
     dirty_count: usize,
     reserve: Reserve,
 }
 
-// SAFETY: the chunks behind the pointers are reached only under the mutex.
+// SAFETY: the chunks behind the pointers are accessed only under the mutex.
 unsafe impl Send for PoolState {}
 
 impl SpanPool {
@@ -165,11 +169,11 @@ impl SpanPool {
         header.expect("an address inside a chunk is not null")
     }
 
-    /// Gives a span back.
+    /// Returns a span to the pool.
     ///
     /// # Safety
-    /// 1. The span was taken from this pool and not given back since.
-    /// 2. Nobody uses its memory or its header any more.
+    /// 1. The span was taken from this pool and not returned since.
+    /// 2. Its memory and its header are not used any more.
     pub(crate) unsafe fn give(&self, header: NonNull<Span>) {
         let index = (header.addr().get() % CHUNK_SIZE) / HEADER_SIZE;
         let address = header.addr().get() - index * HEADER_SIZE;
@@ -181,14 +185,14 @@ impl SpanPool {
         unsafe { state.update(chunk, chunk.vacant.get() | 1 << index, chunk.dirty.get() | 1 << index) };
     }
 
-    /// Gives vacant memory back to the system: chunks that are vacant as a whole to the global allocator, and, if
-    /// the pool was given a way to do so, the pages of other vacant spans.
+    /// Returns vacant memory to the system: chunks that are vacant as a whole to the global allocator, and,
+    /// if the pool has a hook for it, the pages of other vacant spans.
     pub(crate) fn trim(&self) {
         loop {
-            // Not under the mutex what calls the system.
+            // System calls are made outside the mutex.
             let Some(chunk) = self.state().remove_surplus() else { break };
-            // The allocator beneath may keep it; the system shall have the pages (but the headers') anyway.
-            // SAFETY: (1) the chunk is in no pool any more.
+            // The global allocator may keep the chunk; its pages (except those of the headers) are returned
+            // to the system anyway.
             unsafe { self.purge(chunk.0.addr().get(), SPAN_SIZE, CHUNK_SIZE - SPAN_SIZE) };
             chunk.free();
             self.state().mapped_count -= 1;
@@ -196,7 +200,7 @@ impl SpanPool {
         if self.hooks.purge.is_none() {
             return;
         }
-        // At most once through what is dirty now: others may be making more.
+        // At most one pass over the spans dirty now: other threads may be adding more.
         let chunk_count = self.state().chunk_count;
         for _ in 0..chunk_count {
             let Some((chunk, spans)) = self.state().occupy_dirty() else { break };
@@ -204,22 +208,22 @@ impl SpanPool {
             while left != 0 {
                 let start = left.trailing_zeros() as usize;
                 let count = (left >> start).trailing_ones() as usize;
-                // SAFETY: (1) the spans were just occupied, and nobody else has them.
+                // SAFETY: (1) the spans were just occupied, and are exclusive to this thread.
                 unsafe { self.purge(chunk.addr(), start * SPAN_SIZE, count * SPAN_SIZE) };
                 left &= left.checked_add(1 << start).unwrap_or(0);
             }
             let mut state = self.state();
-            // SAFETY: the chunk is of this pool, and live as long as these spans of it are not vacant.
+            // SAFETY: the chunk is of this pool, and live while these spans of it are not vacant.
             let chunk = unsafe { &*chunk };
             // SAFETY: (1) likewise.
             unsafe { state.update(chunk, chunk.vacant.get() | spans, chunk.dirty.get()) };
         }
     }
 
-    /// Lets the system have pages of the chunk at this address.
+    /// Returns pages of the chunk at this address to the system.
     ///
     /// # Safety
-    /// 1. The range lies in a live chunk, behind its headers, and is nobody else's.
+    /// 1. The range lies in a live chunk, behind its headers, and is exclusive to the caller.
     unsafe fn purge(&self, chunk: usize, offset: usize, size: usize) {
         let Some(purge) = self.hooks.purge else { return };
         let memory = ptr::with_exposed_provenance_mut(chunk + offset);
@@ -237,7 +241,7 @@ impl SpanPool {
         self.state().wanted_count() * SPAN_SIZE
     }
 
-    /// Bytes of vacant spans that were touched since the system last had them.
+    /// Bytes of vacant spans that were touched since their pages were last returned.
     pub(crate) fn dirty_bytes(&self) -> usize {
         self.state().dirty_count * SPAN_SIZE
     }
@@ -257,7 +261,7 @@ impl Drop for SpanPool {
 }
 
 impl PoolState {
-    /// Makes some span not vacant: one whose pages are there already, if possible, and not the first of its chunk.
+    /// Occupies a span: one whose pages are resident, if possible, and not the first of its chunk.
     fn occupy_any(&mut self) -> (*const Chunk, usize) {
         let partial = self.occupy(DIRTY, chunk_dirty).or_else(|| self.occupy(CLEAN, chunk_vacant));
         partial.or_else(|| self.occupy(VACANT, chunk_vacant)).unwrap_or_else(|| {
@@ -268,7 +272,7 @@ impl PoolState {
         })
     }
 
-    /// Makes all dirty spans of a chunk not vacant.
+    /// Occupies all dirty spans of a chunk.
     fn occupy_dirty(&mut self) -> Option<(*const Chunk, u128)> {
         // SAFETY: a chunk in a list is live.
         let chunk = unsafe { self.lists[DIRTY].as_ref() }?;
@@ -278,7 +282,7 @@ impl PoolState {
         Some((ptr::from_ref(chunk), spans))
     }
 
-    /// Makes a span not vacant: one of `spans` of the first chunk of a list.
+    /// Occupies one of `spans` of the first chunk of a list.
     fn occupy(&mut self, list: usize, spans: fn(&Chunk) -> u128) -> Option<(*const Chunk, usize)> {
         // SAFETY: a chunk in a list is live.
         let chunk = unsafe { self.lists[list].as_ref() }?;
@@ -289,7 +293,7 @@ impl PoolState {
         (bit != 0).then(|| (ptr::from_ref(chunk), bit.trailing_zeros() as usize))
     }
 
-    /// Takes a chunk that is vacant as a whole out of the pool, unless it is to be kept.
+    /// Removes a chunk that is vacant as a whole from the pool, unless it is to be kept.
     fn remove_surplus(&mut self) -> Option<LooseChunk> {
         if self.vacant_count < self.wanted_count() + SPANS_OF_CHUNK {
             return None;
@@ -303,7 +307,7 @@ impl PoolState {
         Some(LooseChunk(NonNull::new(memory).expect("a reference is not null")))
     }
 
-    /// Changes what is vacant and dirty, and with it the chunk's list.
+    /// Updates the vacant and dirty bits of a chunk, and its list.
     ///
     /// # Safety
     /// 1. The chunk is of this pool, and live.
@@ -319,7 +323,7 @@ impl PoolState {
             return;
         }
         if let Some(list) = before {
-            // SAFETY: (1) it was in the list that it belonged in (invariant 2).
+            // SAFETY: (1) it is in the list of its old bits (invariant 2).
             unsafe { self.unlink(chunk, list) };
         }
         if let Some(list) = chunk.list() {
@@ -349,7 +353,7 @@ impl PoolState {
     }
 
     /// # Safety
-    /// 1. The chunk is live, in no list, and taken out of this one before it is freed.
+    /// 1. The chunk is live, in no list, and removed from this one before it is freed.
     unsafe fn link(&mut self, chunk: &Chunk, list: usize) {
         let head = self.lists[list];
         chunk.next.set(head);
@@ -377,7 +381,7 @@ impl PoolState {
     }
 }
 
-/// The memory of a chunk that is in no pool: not yet, or not any more.
+/// The memory of a chunk that is not yet, or not any more, in a pool.
 struct LooseChunk(NonNull<u8>);
 
 impl LooseChunk {
@@ -396,7 +400,7 @@ impl LooseChunk {
     }
 }
 
-/// Writes zeros, without a loop: Miri takes a moment for each step of one.
+/// Writes zeros, without a loop, each step of which is slow under Miri.
 #[cfg(test)]
 fn wipe(memory: &mut [MaybeUninit<u8>]) {
     // SAFETY: the bytes are the slice's.
@@ -411,7 +415,7 @@ mod tests {
 
     fn give_all(pool: &SpanPool, spans: impl Iterator<Item = NonNull<Span>>) {
         for span in spans {
-            // SAFETY: taken by the test, unused, and given back once.
+            // SAFETY: taken by the test, unused, and returned once.
             unsafe { pool.give(span) };
         }
     }

@@ -42,7 +42,8 @@ use crate::segment::{
 
 /// The map of one slot for one logical database.
 ///
-/// Dropping it frees its entries and retires its segments: an empty hint must be published before.
+/// Dropping it frees its entries and retires its segments; a hint must be published before, so that it
+/// leads to none of them.
 pub struct Table {
     pub(crate) root: SegmentRef,
     pub(crate) len: usize,
@@ -163,7 +164,8 @@ impl Table {
         value: NewValue<'_>,
         expiry: ExpiryChange,
     ) -> Upserted<'a> {
-        // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
+        // SAFETY: (1) segment and place belong to the entry below, which borrows the table, or there are
+        // none.
         let Some((segment, place)) = (unsafe { self.find_place(guess, hash, key) }) else {
             let entry = self.add_new(heap, hash, key, value, expiry.apply(None));
             return Upserted {
@@ -359,7 +361,8 @@ impl Table {
     }
 
     fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: OwnedEntry) -> Option<OwnedEntry> {
-        // SAFETY: (1) both are the entry's below, which borrows the table, or there are none.
+        // SAFETY: (1) segment and place belong to the entry below, which borrows the table, or there are
+        // none.
         match unsafe { self.find_place(Guess::NONE, hash, new.entry().key()) } {
             Some((segment, place)) => {
                 // SAFETY: (1) the place was just found, and (2) the table has not changed since.

@@ -1,4 +1,4 @@
-//! Hashes of both forms against a map, with fields that expire while a clock goes on.
+//! Hashes of both forms against a map, with fields that expire as a clock advances.
 
 mod random;
 
@@ -16,7 +16,7 @@ const STEP_COUNT: usize = if cfg!(miri) { 50 } else { 6_000 };
 const LIMITS: CollectionLimits =
     CollectionLimits { entry_count_max: if cfg!(miri) { 20 } else { 128 }, value_size_max: 64 };
 
-/// How long fields with an expiry live; not that long under Miri, where fewer steps are made.
+/// Lifetime of fields with an expiry; shorter under Miri, where fewer steps are made.
 const LIFETIME_MS_MAX: usize = if cfg!(miri) { 60 } else { 500 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ struct Fixture {
     hash: Hash,
     model: Model,
     now: i64,
-    /// Fields that may have an expiry: none keeps the packed form.
+    /// Whether fields may have an expiry: without one the packed form is kept.
     has_expiries: bool,
     name_count: usize,
     value_size_max: usize,
@@ -135,14 +135,14 @@ impl Fixture {
         self.is_hashtable |= self.model.len() > LIMITS.entry_count_max;
     }
 
-    /// Deletes all fields that are due.
+    /// Deletes all expired fields.
     fn expire(&mut self) {
         let due =
             self.model.values().filter(|expected| expected.expiry.is_some_and(|at| at <= self.now)).count();
         let earliest = self.model.values().filter_map(|expected| expected.expiry).min();
         assert!(self.hash.earliest_expiry().unwrap_or(i64::MAX) <= earliest.unwrap_or(i64::MAX));
         let mut count = 0;
-        // Two passes: the first one may have begun before.
+        // Two passes: the first one may have started earlier.
         for _ in 0..2 {
             loop {
                 let step = self.hash.expire(&self.heap, self.now);
@@ -255,7 +255,7 @@ fn a_scan_meets_every_field_that_stays_while_it_changes_and_others_come_and_go()
         for _ in 0..12 {
             let (number, size) = (random.below(field_count), random.below(60));
             match random.below(6) {
-                // To the table and back to a size that a leaf would take.
+                // Into the table, then back to a size that fits a leaf.
                 0 => set(&mut hash, number, 200, ExpiryChange::Keep),
                 1 => assert!(hash.set_expiry(home, &field(number), Some(1_000), 0)),
                 2 => assert!(hash.set_expiry(home, &field(number), None, 0)),

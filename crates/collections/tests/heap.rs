@@ -1,4 +1,5 @@
-//! The heap by what its owner can see: nothing is lost, whoever frees and in whatever order things are dropped.
+//! The heap as its owner observes it: no memory is lost, whichever thread frees and in whatever order
+//! values are dropped.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +69,7 @@ fn entries_and_tables_may_outlive_their_heap() {
     let removed = table.remove(&other_heap, hash_of(0), &0u64.to_le_bytes()).expect("key 0 is there");
     drop(heap);
     table.check().expect("the invariants hold");
-    // Changes use the other heap, and move what they touch.
+    // Changes use the other heap, and move the entries that they change.
     fill(&other_heap, &mut table, scaled(2_000), |_| 5_000);
     table.check().expect("the invariants hold");
     drop(table);
@@ -108,7 +109,7 @@ fn small_entries_live_in_what_large_ones_left() {
     let resident_bytes = heap.resident_bytes();
     (6..16).for_each(|number| set(&mut table, number, 10));
     assert_eq!(heap.resident_bytes(), resident_bytes);
-    // What is left of them moves together, and what becomes empty goes back.
+    // The remaining entries move together, and spans that become empty are returned.
     for number in [8, 9, 10, 15] {
         assert!(table.remove(&heap, hash_of(number), &key_of(number)).is_some());
     }
@@ -153,11 +154,11 @@ fn threads_may_free_what_others_allocated() {
 
 #[test]
 fn prefetches_may_run_while_a_table_changes() {
-    // SAFETY: (1 to 3) nobody prefetches.
+    // SAFETY: (1 to 3) there are no prefetches.
     let (heap, hint) = (Heap::new(), unsafe { Hint::new() });
     let key_count = scaled(3_000);
     let done = AtomicBool::new(false);
-    // The writer keeps what is retired until the readers are gone, as an epoch would.
+    // The writer keeps retired memory until the readers have ended, as an epoch would.
     std::thread::scope(|scope| {
         for seed in 0..2u64 {
             let (hint, done) = (&hint, &done);
@@ -191,10 +192,12 @@ fn prefetches_may_run_while_a_table_changes() {
     assert_eq!(heap.used_bytes(), 0);
 }
 
-/// Else an epoch could pass between, and a prefetch that begins after it would be led to what is freed.
+/// Otherwise an epoch could pass in between, and a prefetch that starts after it would be led to freed
+/// memory.
 #[test]
 fn what_a_hint_leads_to_is_retired_after_the_hint_has_followed() {
-    // SAFETY: (1) it is published after each change; (2, 3) one thread does everything, and no prefetch goes over a change.
+    // SAFETY: (1) it is published after each change; (2, 3) there is one thread, and no prefetch lasts
+    // beyond a change.
     let hint = unsafe { Hint::new() };
     let (heap, mut table) = (Heap::new(), Table::with_hint());
     let mut retired_size = 0;

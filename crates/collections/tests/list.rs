@@ -85,7 +85,7 @@ fn run(seed: u64, steps: usize, bias: usize) {
                 model.remove(index);
             }
             9 if len > 0 => {
-                // One that occurs, in few or many places.
+                // An element that occurs, in few or many places.
                 let element = model[random.below(len)].clone();
                 let from = [End::Left, End::Right][random.below(2)];
                 let count_max = [1, 1 + random.below(5), usize::MAX][random.below(3)];

@@ -12,7 +12,7 @@ use collections::{
 };
 use random::Random;
 
-/// How keys are hashed: well, or so badly that every path for crowded positions is taken.
+/// How keys are hashed: well, or so badly that every path for crowded positions is executed.
 #[derive(Clone, Copy, Debug)]
 enum Hashing {
     Good,
@@ -57,15 +57,15 @@ struct Driver {
     heap: Heap,
     table: Table,
     hint: Hint,
-    /// Where something was seen.
+    /// Where an entry was found.
     guess: Guess,
     model: BTreeMap<Vec<u8>, Expected>,
     random: Random,
     hashing: Hashing,
     key_count: u64,
-    /// Out of 100 operations, so many remove.
+    /// Percentage of operations that remove.
     removal_percent: u64,
-    /// Long texts that are held while their values change, and what they were.
+    /// Long texts that are kept while their values change, and their original contents.
     held: VecDeque<(Arc<Vec<u8>>, Vec<u8>)>,
 }
 
@@ -74,7 +74,8 @@ impl Driver {
         Self {
             heap: Heap::new(),
             table: Table::with_hint(),
-            // SAFETY: (1) it is published after each change; (2, 3) one thread does everything, and no prefetch goes over a change.
+            // SAFETY: (1) it is published after each change; (2, 3) there is one thread, and no prefetch
+            // lasts beyond a change.
             hint: unsafe { Hint::new() },
             guess: Guess::NONE,
             model: BTreeMap::new(),
@@ -123,12 +124,12 @@ impl Driver {
         self.hint.prefetch_directory(hash);
         let result = self.hint.prefetch_entry(hash);
         let expected = self.model.get(&key);
-        // One of this position was seen, this key or another.
+        // An entry of this position was found, of this key or another.
         assert!(expected.is_none() || matches!(result, ProbeResult::Found(_)));
         if let ProbeResult::Found(guess) = result
             && self.random.below(4) > 0
         {
-            // Otherwise the guess is about another key, or what the table was before.
+            // Otherwise the guess is for another key, or for an earlier state of the table.
             self.guess = guess;
         }
         assert_eq!(self.table.find_near(self.guess, hash, &key).map(seen), expected.cloned());
@@ -177,7 +178,7 @@ impl Driver {
             Expected { text: suffix, expiry: None, encoding }
         });
         assert_eq!(len, expected.text.len());
-        // Values that are appended to again and again would make the test slow.
+        // Values that grow without bound would make the test slow.
         if len > 20_000 {
             expected.text.truncate(10);
             let key = self.model.iter().find(|(_, expected)| expected.text.len() == 10).map(|(key, _)| key);
@@ -186,7 +187,7 @@ impl Driver {
         }
     }
 
-    /// Makes the table's strings as long as the model says.
+    /// Resizes the table's strings to the model's lengths.
     fn truncate_all(&mut self) {
         for (key, expected) in &mut self.model {
             let hash = hash_of(self.hashing, key);
@@ -243,7 +244,7 @@ impl Driver {
         assert_eq!(replaced.map(|replaced| seen(replaced.entry())), old);
     }
 
-    /// Holds a long text as it is now, beside some others.
+    /// Keeps a long text in its present state, in addition to some others.
     fn hold(&mut self, hash: u64, key: &[u8]) {
         let Some(expected) = self.model.get(key) else { return };
         match self.table.find(hash, key).and_then(Entry::shared_text) {

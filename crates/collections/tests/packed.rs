@@ -10,7 +10,7 @@ use random::Random;
 /// Changes for each seed; fewer under Miri.
 const STEP_COUNT: usize = if cfg!(miri) { 120 } else { 3_000 };
 
-/// Changes between two changes of the rate of growth, and between two comparisons of everything.
+/// Steps between two changes of the rate of growth, and between two full comparisons.
 const PHASE_LEN: usize = if cfg!(miri) { 40 } else { 500 };
 const COMPARISON_DISTANCE: usize = if cfg!(miri) { 8 } else { 1 };
 
@@ -122,7 +122,7 @@ fn play<const N: usize, const FIND: bool>(seed: u64) {
     }
 }
 
-/// What is done with whole sequences.
+/// Operations on whole sequences.
 fn rearrange<const N: usize, const FIND: bool>(
     packed: &mut Packed<N, FIND>,
     model: &mut Model<N>,
@@ -196,7 +196,7 @@ fn both_ends_of_a_sequence_without_tags_are_cheap() {
     let mut random = Random(1);
     for step in 0..if cfg!(miri) { 300 } else { 6_000 } {
         let text = vec![b'x'; random.below(9)];
-        // A queue that goes one way, then the other, then both ways.
+        // A queue in one direction, then in the other, then in both.
         match (step / 100 % 3, random.below(2)) {
             (0, 0) | (2, 0) if packed.fits(text.len()) => {
                 packed.push_front([&text]);

@@ -13,15 +13,15 @@ const LIMITS: SetLimits = if cfg!(miri) {
     SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 }
 };
 
-/// How often everything is compared during one sequence of changes.
+/// Number of full comparisons during one sequence of changes.
 const COMPARISON_COUNT: usize = if cfg!(miri) { 4 } else { 40 };
 
-/// What members look like.
+/// The form of the members.
 #[derive(Clone, Copy, Debug)]
 enum Words {
     Ints,
     Short,
-    /// Some are longer than what is kept beside others.
+    /// Some are too long for a leaf.
     Mixed,
 }
 
@@ -142,7 +142,8 @@ fn encodings_follow_the_thresholds_and_stay() {
     assert_eq!((set.encoding_name(), set.iter().map(text).next()), ("intset", Some(b"3".to_vec())));
 }
 
-/// A member that is there from the beginning to the end of a walk is visited exactly once, whatever else comes and goes.
+/// A member that exists during a whole walk is visited exactly once, whatever other members are added and
+/// removed.
 #[test]
 fn a_scan_visits_what_stays_exactly_once() {
     for seed in 0..if cfg!(miri) { 2 } else { 30 } {
@@ -180,7 +181,7 @@ fn a_scan_visits_what_stays_exactly_once() {
     }
 }
 
-/// Every member is drawn as often as any other, in whatever state of growth the set is: chi-square over all members.
+/// Members are drawn uniformly, in any state of the set's growth: chi-square over all members.
 #[test]
 #[cfg(not(miri))]
 fn random_members_are_drawn_fairly() {
@@ -207,7 +208,7 @@ fn random_members_are_drawn_fairly() {
         let expected = draws_each as f64;
         let drawn: f64 = counts.values().map(|count| (*count as f64 - expected).powi(2) / expected).sum();
         let chi_square = drawn + expected * (set.len() - counts.len()) as f64;
-        // Within six standard deviations of what chance gives.
+        // Within six standard deviations of a uniform distribution.
         let bound = degrees as f64 + 6.0 * (2.0 * degrees as f64).sqrt();
         assert!(chi_square < bound, "{len} members: {chi_square} is above {bound}");
     }

@@ -130,7 +130,7 @@ impl Driver {
         filled.fill_in_order(home, LIMITS, sorted.iter().copied());
         filled.check(home).unwrap_or_else(|fault| panic!("filled in order: {fault}"));
         assert!(filled.iter().eq(sorted.iter().copied()));
-        // What follows works on that.
+        // The following operations use that set.
         if self.random.below(2) == 0 {
             self.set = filled;
         }
@@ -178,7 +178,7 @@ fn run(scores: Scores, member_count: usize, step_count: usize) {
     let mut driver = Driver::new(member_count as u64, scores, member_count);
     let (round, comparison_count) = if cfg!(miri) { (30, 3) } else { (step_count / 20, 10) };
     for step in 0..step_count {
-        // It grows and shrinks in turns.
+        // The set grows and shrinks in turns.
         driver.step(if (step / (step_count / 4)).is_multiple_of(2) { 10 } else { 80 });
         if step % (round / comparison_count).max(1) == 0 {
             driver.compare_ranges();

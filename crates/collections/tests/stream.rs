@@ -26,7 +26,7 @@ fn pairs(random: &mut Random) -> Pairs {
         .collect()
 }
 
-/// An id around those up to `last`.
+/// An id near those up to `last`.
 fn random_id(random: &mut Random, last: StreamId) -> StreamId {
     StreamId::new(random.below(last.ms as usize + 2) as u64, random.below(4) as u64)
 }
@@ -119,7 +119,7 @@ fn drive(seed: u64, limits: NodeLimits) {
     assert!(stream.memory_bytes() >= stream.len() as usize);
 }
 
-/// Trims with every third id refused: in order, those that may go do until enough have.
+/// Trims with every third id refused: the others are deleted in order until enough are.
 fn trim_some(random: &mut Random, stream: &mut Stream, model: &mut BTreeMap<StreamId, Pairs>) {
     let may_go = |_: &Stream, id: StreamId| !(id.ms + id.seq).is_multiple_of(3);
     let len_max = random.below(model.len() + 1);

@@ -1,10 +1,10 @@
-//! Walks of a table that changes between their steps: what SCAN, sampling and expiry promise.
+//! Walks of a table that changes between their steps: the guarantees of SCAN, sampling and expiry.
 
 use std::collections::{HashMap, HashSet};
 
 use collections::{ExpiryChange, Heap, Table};
 
-/// As many as natively make a table split several times; fewer under Miri.
+/// Enough keys for several splits of a table; fewer under Miri.
 const KEY_COUNT: u64 = if cfg!(miri) { 120 } else { 4_000 };
 
 fn mix(seed: u64) -> u64 {
@@ -139,7 +139,7 @@ fn samples_are_close_to_uniform() {
 
 #[test]
 fn a_nearly_empty_large_segment_can_be_sampled() {
-    // Removing with `remove_expired` to the end keeps a directory; one key is left somewhere.
+    // Removing with `remove_expired` to the end keeps a directory; one key remains at an arbitrary place.
     let mut fixture = Fixture::with_keys(0..KEY_COUNT);
     (1..KEY_COUNT).for_each(|number| fixture.remove(number));
     for seed in 0..100 {
@@ -185,7 +185,7 @@ fn only_volatile_keys_are_sampled_and_expire() {
     fixture.table.check().expect("the invariants hold");
     assert_eq!(fixture.table.len() as u64, KEY_COUNT - removed.len() as u64);
 
-    // All of them, which empties every bucket of volatile keys and shrinks the table on the way.
+    // All of them, which empties every bucket of volatile keys and shrinks the table meanwhile.
     let Fixture { heap, table } = &mut fixture;
     for number in 0..KEY_COUNT {
         table.set_expiry(heap, mix(number), &number.to_le_bytes(), Some(1));

@@ -1,4 +1,4 @@
-//! Active defragmentation of a keyspace: what random deletions leave behind is packed again.
+//! Active defragmentation of a keyspace: entries left after random deletions are packed again.
 
 use base::{DbIndex, Millis};
 use collections::{ExpiryChange, NewValue};
@@ -30,7 +30,7 @@ fn gaps_are_closed_and_nothing_is_lost() {
     keyspace.reclaim(&mut Vec::new());
     let wasted_before = keyspace.wasted_bytes();
 
-    // Two threads' shares, in steps of one.
+    // The shares of two threads, in single steps.
     let mut moved_count = 0;
     for thread in 0..2 {
         let mut cycle = DefragmentationCycle::new(thread);

@@ -1,4 +1,4 @@
-//! Changing entries in place keeps the counters, whatever is found: nothing, a live key, or one whose time is over.
+//! Changing entries in place keeps the counters, whether the key is missing, live, or expired.
 
 use base::{DbIndex, Millis, Slot};
 use collections::{
@@ -18,7 +18,7 @@ fn with_view(test: impl FnOnce(&mut View<'_>)) {
     test(&mut view);
 }
 
-/// Latches the key's slot for the time of `act`.
+/// Latches the key's slot while `act` runs.
 fn held<R>(view: &mut View<'_>, name: &str, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
     let key = Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(1));
     view.latch(key.slot, Mode::Write).expect("nobody else is there");

@@ -1,4 +1,4 @@
-//! Eviction: who is taken, by each policy, and that nobody is who is no victim any more.
+//! Eviction: which keys each policy evicts, and that keys which are no victims any more are kept.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -44,7 +44,7 @@ fn policy(volatile_only: bool, order: EvictionOrder) -> EvictionPolicy {
     EvictionPolicy { volatile_only, order }
 }
 
-/// Evicts up to so many keys in one call. Returns their databases and names.
+/// Evicts up to this many keys in one call. Returns their databases and names.
 fn evict(
     evictor: &mut Evictor,
     view: &mut View<'_>,
@@ -109,7 +109,7 @@ fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
     let policy = policy(false, EvictionOrder::Aging);
     view.aging = Aging::lru(NOW_MS + 100_000);
     let first = evict_first(&mut evictor, &mut view, policy);
-    // What is left is in the pool, and all but two are used now.
+    // The remaining keys are in the pool, and all but two are accessed now.
     for number in 0..30 {
         let name = format!("key:{number}");
         if name != "key:7" && name != "key:8" {
@@ -214,7 +214,7 @@ fn the_longest_idle_and_those_that_expire_first_go_first() {
         }
         let among_the_oldest =
             evicted.iter().filter(|(_, name)| name.parse::<i64>().is_ok_and(|number| number < 1000)).count();
-        // Of five sampled keys, one goes: seldom one of the younger half.
+        // Of five sampled keys, one is evicted: seldom one of the younger half.
         assert!(among_the_oldest >= evicted.len() * 95 / 100, "{among_the_oldest} of {}", evicted.len());
     }
 }
@@ -239,7 +239,7 @@ fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
         }
     }
     assert_eq!(counts.len(), 50);
-    // A group that met a key twice is the smaller for it.
+    // A group that sampled a key twice is smaller.
     let mean = counts.values().sum::<u32>() / 50;
     assert!(mean > 60 && counts.values().all(|count| (mean / 2..2 * mean).contains(count)), "{counts:?}");
 }

@@ -1,5 +1,5 @@
-//! Latches of one command after the other: a run on one slot keeps its latch, but not before somebody who waits for it. And
-//! those of one command, when it needs several.
+//! Latches of consecutive commands: a run on one slot keeps its latch, but not ahead of a waiter. And the
+//! latches of one command that needs several.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -21,7 +21,7 @@ fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
     for mode in [Mode::Write, Mode::Read, Mode::Read] {
         assert_eq!(runner.latch_next(FIRST, mode), Ok(()));
     }
-    // It is for reading now, as another reader can tell.
+    // It is held for reading now: another reader acquires it as well.
     assert_eq!(other.latch(FIRST, Mode::Read), Ok(()));
     assert_eq!(runner.latch_next(FIRST, Mode::Write), Err(Busy(FIRST)));
     assert!(runner.holds_nothing());
@@ -43,7 +43,7 @@ fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
 fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
     let (mut runner, mut other) = (View::new(&keyspace, 0, 1), View::new(&keyspace, 1, 2));
-    // The first and the last but one are remembered in the same place, and the second comes twice.
+    // The first and the last but one are recorded in the same place, and the second is repeated.
     let wanted = [130, 9, 300, 2, 9].map(Slot::new);
     assert!(runner.latch_at_once(wanted.into_iter(), Mode::Read));
     assert!(!other.latch_at_once(wanted.into_iter(), Mode::Write));
@@ -57,7 +57,7 @@ fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
     for slot in [130, 9, 300, 2, 40].map(Slot::new) {
         assert_eq!(other.latch(slot, Mode::Read), Err(Busy(slot)));
     }
-    // Those behind the last one are taken still.
+    // The latches behind the last one are still taken.
     assert_eq!(runner.latch_several([400, 500].map(Slot::new).into_iter(), Mode::Write), Ok(()));
     assert_eq!(other.latch(Slot::new(500), Mode::Read), Err(Busy(Slot::new(500))));
     runner.release();
@@ -85,7 +85,7 @@ fn every_key_is_found_in_whatever_order_its_slot_was_latched() {
     }
 }
 
-/// A command that wants all slots of `wanted`, as the executor latches them. `true`: it has them.
+/// A command that needs all slots of `wanted`, latched as by the executor. `true`: it holds them.
 fn goes_on(view: &mut View<'_>, wanted: &[Slot], token: u64, tries: &mut Tries) -> Result<(), Busy> {
     view.begin_latching(tries);
     while let Err(busy) = view.latch_several(wanted.iter().copied(), Mode::Write) {
@@ -104,13 +104,13 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
     let [mut wide, mut slow, mut other] = [0, 1, 2].map(|thread| View::new(&keyspace, thread, 2));
     let wanted: Vec<_> = (0..100).map(Slot::new).collect();
     let mut tries = Tries::default();
-    // Each time another slot is taken when it tries again.
+    // At each attempt another slot is taken.
     slow.latch(wanted[50], Mode::Write).expect("free");
     let mut busy = goes_on(&mut wide, &wanted, 7, &mut tries).expect_err("one is taken");
     for count in 1..=u16::from(TRY_COUNT_MAX) {
         assert!(wide.holds_nothing());
         let kept = wide.keep();
-        // Nobody waits behind it, below and above.
+        // Nothing waits for its latches, below and above.
         assert!(other.latch_at_once([0, 20, 99].map(Slot::new).into_iter(), Mode::Write));
         other.release();
         let next = wanted[50 + usize::from(count)];
@@ -124,7 +124,7 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
         assert_eq!(busy, Busy(next));
         slow = later;
     }
-    // The last one is waited for with the lower ones kept.
+    // The last latch is waited for with the lower ones kept.
     assert!(!wide.holds_nothing());
     assert_eq!(other.latch(wanted[20], Mode::Write), Err(Busy(wanted[20])));
     assert_eq!(other.latch(wanted[99], Mode::Write), Ok(()));
@@ -137,7 +137,8 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
     wide.release();
 }
 
-/// Commands on overlapping slots, in turns of a random order: each has all of its slots in the end, however the others come in between.
+/// Commands on overlapping slots, in random order: each obtains all of its slots in the end, however they
+/// interleave.
 #[test]
 fn commands_that_try_do_not_keep_each_other_from_ending() {
     const COMMAND_COUNT: usize = 12;
@@ -154,7 +155,7 @@ fn commands_that_try_do_not_keep_each_other_from_ending() {
             wants.push(slots.into_iter().collect());
         }
         let mut tries: Vec<_> = (0..COMMAND_COUNT).map(|_| Tries::default()).collect();
-        // How often each has still to run; where it waits; whether it holds all that it wants.
+        // The remaining runs of each; the slot where it waits; whether it holds all slots that it needs.
         let (mut left, mut waits, mut runs) =
             ([5; COMMAND_COUNT], [None; COMMAND_COUNT], [false; COMMAND_COUNT]);
         for step in 0.. {

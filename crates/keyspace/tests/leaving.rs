@@ -1,4 +1,4 @@
-//! Keys that go by themselves: the expiry cycle and eviction; and who is told of it.
+//! Keys deleted without a command: the expiry cycle and eviction; and the notifications of it.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ fn view(keyspace: &Keyspace, thread: usize) -> View<'_> {
     view
 }
 
-/// Latches the key's slot for the time of `act`.
+/// Latches the key's slot while `act` runs.
 fn held<R>(view: &mut View<'_>, name: &str, db: DbIndex, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
     let key = Key::new(view.keyspace().hasher(), name.as_bytes(), db);
     view.latch(key.slot, Mode::Write).expect("nobody else is there");
@@ -34,7 +34,7 @@ fn set(view: &mut View<'_>, name: &str, db: DbIndex, expiry: Option<i64>) {
     held(view, name, db, |view, key| view.set(key, NewValue::Int(1), expiry));
 }
 
-/// Live and due keys in both databases; returns how many are due.
+/// Adds live and expired keys to both databases; returns how many are expired.
 fn populate(view: &mut View<'_>) -> usize {
     for number in 0..3000 {
         let expiry = match number % 3 {
@@ -170,7 +170,7 @@ fn watchers_are_told() {
     assert!(!elsewhere.has_changed());
 }
 
-/// Sessions that go away without a word leave entries behind that are swept when others watch.
+/// Sessions that end without an unwatch leave entries behind, which are swept when other sessions watch.
 #[test]
 fn many_watchers_come_and_go() {
     let keyspace = keyspace();
@@ -197,7 +197,7 @@ fn a_flush_leaves_no_memory_whatever_was_in_the_tables() {
         for number in 0..200 {
             let name = number.to_string();
             set(&mut view, &name, db, None);
-            // Of some slots nothing is left but a table that was used.
+            // Some slots keep only a table that was used.
             if number % 2 == 0 {
                 held(&mut view, &name, db, |view, key| drop(view.remove(key)));
             }

@@ -20,7 +20,7 @@ struct Expected {
     expiry: Option<i64>,
 }
 
-/// A database by its name of a key. Keys whose time is over stay until somebody deletes them.
+/// Entries by database and name. Expired keys stay until they are deleted.
 type Model = BTreeMap<(u16, Vec<u8>), Expected>;
 
 struct Trial<'k> {
@@ -62,7 +62,7 @@ impl Trial<'_> {
             .is_some_and(|entry| entry.expiry.is_none_or(|at| at > self.now()))
     }
 
-    /// What is over is deleted by whoever comes to write.
+    /// A write deletes an expired key first.
     fn expire(&mut self, db: u16, name: &[u8]) {
         if !self.is_live(db, name) {
             self.model.remove(&(db, name.to_vec()));
@@ -151,7 +151,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Gives an entry another name or database, as `RENAME` and `MOVE` do.
+    /// Moves an entry to another name or database, as `RENAME` and `MOVE` do.
     fn carry_over(&mut self, from: Key<'_>, to: Key<'_>) {
         let Some(removed) = self.view.remove(from) else { return };
         let expected = self.model.remove(&(from.db.0, from.bytes.to_vec())).expect("both have it");
@@ -274,8 +274,8 @@ fn a_view_does_what_a_map_does() {
     }
 }
 
-/// What is there from beginning to end of a scan is seen once, whatever comes and goes meanwhile; nothing that was
-/// never there is seen.
+/// A key that exists during a whole scan is seen once, whatever is added and removed meanwhile; a key that
+/// never existed is not seen.
 #[test]
 fn a_scan_misses_nothing_that_stays() {
     let keyspace = Keyspace::new(1, [5, 6, 7, 8], |_| ());
@@ -292,7 +292,7 @@ fn a_scan_misses_nothing_that_stays() {
         }
         view.release();
     };
-    // All in the same slots, so that their tables grow and shrink a lot.
+    // All keys are in the same slots, so that their tables grow and shrink a lot.
     let is_crowded =
         |name: &String| Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0)).slot.index() % 4096 == 1;
     let names: Vec<String> =
@@ -309,7 +309,7 @@ fn a_scan_misses_nothing_that_stays() {
             |entry, _| *seen.entry(entry.key().to_vec()).or_default() += 1,
             || true,
         );
-        // Waves: many come, many go.
+        // Waves: many insertions, then many removals.
         step_count += 1;
         let coming = step_count / 8 % 2 == 0;
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Collections of every type and size are looked at ahead of their commands: nothing changes, and no latch stays behind.
+//! Collections of every type and size are preloaded: nothing changes, and no latch remains.
 
 use base::{DbIndex, Millis};
 use collections::{
@@ -10,14 +10,14 @@ use sync::Mode;
 
 const KEY_COUNT: usize = 12;
 
-/// Elements of the large ones: none is a packed sequence any more.
+/// Number of elements of the large collections: none is a packed sequence any more.
 const LARGE_LEN: usize = 4_000;
 
 fn edit<T: Collection>(view: &mut View<'_>, key: Key<'_>, change: impl FnOnce(&mut T, AllocContext<'_>)) {
     view.edit_collection_or_new(key, change).expect("a new key has no other type");
 }
 
-/// Fills a key: with one type after the other, the first few small, the others large.
+/// Fills a key: the types alternate; the first few are small, the others large.
 fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
     let len = if number < KEY_COUNT / 2 { 20 } else { LARGE_LEN };
     let texts = || (0..len).map(|index| format!("element-{index}-of-{number}").into_bytes());
@@ -59,7 +59,7 @@ fn nothing_changes_and_no_latch_stays_held() {
     let mut view = View::new(&keyspace, 0, 7);
     view.now = Millis(1);
     let names: Vec<String> = (0..KEY_COUNT + 2).map(|number| format!("key:{number}")).collect();
-    // The last two are not there, and the last one is of a database in which nothing is.
+    // The last two do not exist, and the last one is in an empty database.
     let keys: Vec<Key<'_>> = names
         .iter()
         .enumerate()
@@ -74,7 +74,7 @@ fn nothing_changes_and_no_latch_stays_held() {
         view.release();
     }
 
-    // A slot that is being written is passed over.
+    // A slot that is latched for writing is skipped.
     view.latch(keys[3].slot, Mode::Write).expect("nobody else");
     keyspace.preload(&[]);
     for member in [None, Some(&b"element-7-of-2"[..]), Some(b"element-7-of-8"), Some(b"not there")] {

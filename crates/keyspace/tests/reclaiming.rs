@@ -1,4 +1,4 @@
-//! What tables replace is freed while one command goes on replacing.
+//! Memory replaced by tables is freed while one command continues to replace it.
 #![allow(clippy::unwrap_used)]
 
 use base::DbIndex;

@@ -1,4 +1,5 @@
-//! Threads that move amounts between keys under the latches of one or several slots: the sum stays, whoever looks.
+//! Threads that move amounts between keys under the latches of one or several slots: every reader finds the
+//! same sum.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,12 +14,12 @@ const KEY_COUNT: u64 = 12;
 const ROUND_COUNT: usize = 4_000;
 const AMOUNT: i64 = 1000;
 
-/// A session that waits for its latches as the server's do: parked, until it is woken and claims what it was woken for.
+/// A session that waits for its latches as in the server: parked, until it is woken and claims its latch.
 struct Session<'k> {
     view: View<'k>,
     token: u64,
     wake_ups: Receiver<()>,
-    /// Told of each time it is parked.
+    /// Receives a message each time it is parked.
     parked: Sender<()>,
 }
 
@@ -136,7 +137,7 @@ fn transfers_between_random_slots_keep_the_sum() {
                 run(&mut session);
             });
         }
-        // Every one of them has to wait at first.
+        // Each of them has to wait at first.
         parkings.iter().take(THREAD_COUNT).for_each(drop);
         view.release();
     });

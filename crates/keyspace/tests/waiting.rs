@@ -1,4 +1,4 @@
-//! Queues of blocked clients: order, readiness, and that nothing is left behind.
+//! Queues of blocked clients: order, readiness, and that no waiter is left behind.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn key(view: &View<'static>, name: &'static str) -> Key<'static> {
     Key::new(view.keyspace().hasher(), name.as_bytes(), DB)
 }
 
-/// Runs something under the latches of keys.
+/// Calls `run` under the latches of keys.
 fn held<R>(view: &mut View<'static>, names: &[&'static str], run: impl FnOnce(&mut View<'static>) -> R) -> R {
     let mut slots: Vec<_> = names.iter().map(|name| key(view, name).slot).collect();
     slots.sort_unstable();
@@ -47,7 +47,7 @@ fn set(view: &mut View<'static>, name: &'static str) {
     view.note_change(key);
 }
 
-/// The clients that a ready key would be served to, in order; each of them is served.
+/// The clients served for a ready key, in order; each of them is served.
 fn serve(view: &mut View<'static>) -> Vec<u64> {
     let mut served = Vec::new();
     while let Some(key) = view.take_ready() {
@@ -207,7 +207,7 @@ fn slots_that_are_free_are_latched_too() {
     view.latch(slots[100], Mode::Write).unwrap();
     view.latch_free_too(&slots);
     other.release();
-    // What is held can't be had by others, all but one.
+    // The held slots cannot be latched by others, except one.
     slots.remove(7);
     assert!(slots.iter().all(|slot| other.latch(*slot, Mode::Read).is_err()));
     view.release();

@@ -1,4 +1,5 @@
-//! Blocks that are too large for spans: each is an allocation of its own, with the address of its heap's core before it.
+//! Blocks that are too large for spans: each is a separate allocation, with the address of its heap's core
+//! before it.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -22,7 +23,7 @@ impl Heap {
         unsafe { memory.cast::<*const HeapCore>().write(self.core.as_ptr()) };
         self.core().state.lock().live_count += 1;
         self.core().external_bytes.fetch_add(size as u64, Ordering::Relaxed);
-        // SAFETY: inside the allocation, whose size is more than a line.
+        // SAFETY: the address is inside the allocation, whose size is more than a line.
         unsafe { memory.add(LINE_SIZE) }
     }
 }
@@ -43,7 +44,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, size: usize) {
     // SAFETY: allocated with this layout, a line before the block.
     unsafe { dealloc(memory, large_layout(size)) };
     if is_last {
-        // SAFETY: (1) the heap is gone and this was the last block.
+        // SAFETY: (1) the heap is dropped and this was the last block.
         unsafe { HeapCore::destroy(core) };
     }
 }

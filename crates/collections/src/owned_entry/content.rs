@@ -1,11 +1,11 @@
-//! What a value becomes in an entry: its form, and how much room it takes there.
+//! A value's form in an entry, and its size there.
 
 use super::NewValue;
 use crate::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
 use crate::number::parse_canonical;
 use crate::object::{Kind, Object};
 
-/// A value in the form in which it is going to be stored.
+/// A value in the form in which it will be stored.
 pub(super) enum Content<'v> {
     Int(i64),
     Inline(Form, &'v [u8]),

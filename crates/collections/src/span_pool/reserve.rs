@@ -3,29 +3,30 @@
 //! Touches the pool's mutex, and between two calls of it the system, through [`PageHooks::prepare`]. Only memory that is in no
 //! pool yet is ever prepared.
 //!
-//! How many: so many that half a chunk is vacant, and as many chunks ahead as it takes that none has to be made in a hurry. Each
-//! time one is, they are doubled; they become fewer when fewer are used up from one [`SpanPool::note_time`] to the next.
-//! The first chunks are never prepared, as a small store would be resident as a whole.
+//! Size: half a chunk is kept vacant, plus as many chunks ahead as are needed so that none has to be
+//! created on demand. Each time one is, this number is doubled; it shrinks when fewer are used up from one
+//! [`SpanPool::note_time`] to the next. The first chunks are never prepared, as a small store would be
+//! resident as a whole.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::{CHUNK_SIZE, LooseChunk, PoolState, SPANS_OF_CHUNK, SpanPool, VACANT_ALL};
 
-/// Chunks that are never prepared: so many of a store are made as they are needed.
+/// Number of chunks that are never prepared: a store's first chunks are created on demand.
 const UNPREPARED_COUNT: usize = if cfg!(miri) { 1 } else { 2 };
 
-/// Most chunks that are kept ahead, and of how many chunks there is one.
+/// Largest number of chunks kept ahead; also, one in this many chunks is kept ahead.
 const AHEAD_MAX: usize = 16;
 const AHEAD_SHARE: usize = 16;
 
-/// What a pool knows of its reserve.
+/// The state of a pool's reserve.
 pub(super) struct Reserve {
-    /// Chunks that should be vacant beside the half of one.
+    /// Chunks that should be vacant in addition to the half of one.
     ahead: usize,
-    /// Chunks that there were when the time was last noted.
+    /// Number of chunks when the time was last noted.
     chunk_count_before: usize,
-    /// Whether a keeper was asked for chunks, and has not ended.
+    /// Whether a keeper was requested and has not ended.
     is_asked: bool,
 }
 
@@ -33,7 +34,7 @@ impl Reserve {
     pub(super) const NONE: Self = Self { ahead: 0, chunk_count_before: 0, is_asked: false };
 }
 
-/// Prepares the chunks of a pool, on a thread that has nothing better to do.
+/// Prepares the chunks of a pool, on a background thread.
 pub struct ChunkKeeper(Arc<SpanPool>);
 
 impl ChunkKeeper {
@@ -44,7 +45,7 @@ impl ChunkKeeper {
 }
 
 impl SpanPool {
-    /// Has a keeper work if there should be more chunks.
+    /// Requests a keeper if more chunks are needed.
     pub(super) fn ask_keeper(self: &Arc<Self>) {
         if self.hooks.prepare.is_none() {
             return;
@@ -55,7 +56,7 @@ impl SpanPool {
         }
     }
 
-    /// To be called once a second or so: a reserve that is not used up becomes smaller.
+    /// Called about once a second: a reserve that is not used up shrinks.
     pub(crate) fn note_time(&self) {
         let mut state = self.state();
         let chunk_count = state.chunk_count;
@@ -68,7 +69,8 @@ impl SpanPool {
         while self.state().should_go_on() {
             self.state().mapped_count += 1;
             let memory = LooseChunk::new();
-            // SAFETY: the chunk was just allocated with this size, is nobody else's, and may be uninitialised.
+            // SAFETY: the chunk was just allocated with this size, is exclusively owned, and may be
+            // uninitialised.
             prepare(unsafe {
                 std::slice::from_raw_parts_mut(memory.0.cast::<MaybeUninit<u8>>().as_ptr(), CHUNK_SIZE)
             });
@@ -78,7 +80,7 @@ impl SpanPool {
 }
 
 impl PoolState {
-    /// Vacant spans that there should be: none that were made for it as long as the store is small.
+    /// Number of vacant spans wanted: while the store is small, none is created for the reserve.
     pub(super) fn wanted_count(&self) -> usize {
         let used_count = self.chunk_count * SPANS_OF_CHUNK - self.vacant_count;
         if used_count <= (UNPREPARED_COUNT - 1) * SPANS_OF_CHUNK {
@@ -87,7 +89,7 @@ impl PoolState {
         SPANS_OF_CHUNK / 2 + self.reserve.ahead * SPANS_OF_CHUNK
     }
 
-    /// A chunk has to be made at once.
+    /// Records that a chunk had to be created on demand.
     pub(super) fn note_miss(&mut self) {
         if self.chunk_count > UNPREPARED_COUNT {
             let limit = (self.chunk_count / AHEAD_SHARE).clamp(1, AHEAD_MAX);
@@ -119,7 +121,7 @@ mod tests {
 
     fn give(pool: &SpanPool, spans: Vec<NonNull<Span>>) {
         for span in spans {
-            // SAFETY: taken by the test, unused, and given back once.
+            // SAFETY: taken by the test, unused, and returned once.
             unsafe { pool.give(span) };
         }
     }
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(pool.mapped_bytes(), (UNPREPARED_COUNT + 1) * CHUNK_SIZE);
         pool.trim();
         assert_eq!(pool.mapped_bytes(), (UNPREPARED_COUNT + 1) * CHUNK_SIZE, "the reserve is kept");
-        // In a hurry, without a keeper: chunks are made all the same, and the reserve becomes larger.
+        // Without a keeper, chunks are created on demand, and the reserve becomes larger.
         spans.extend((0..3 * SPANS_OF_CHUNK).map(|_| pool.take()));
         assert_eq!((asked_count(), prepared_count()), (1, 1));
         keep();

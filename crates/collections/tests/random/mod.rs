@@ -1,4 +1,4 @@
-//! The random numbers of the model tests: what happens follows from the seed.
+//! The random numbers of the model tests: the seed determines every operation.
 
 /// SplitMix64.
 pub struct Random(pub u64);
