@@ -3,6 +3,7 @@
 //! ```text
 //! head  gap  element element ... element   vacant   offsets of groups   tags of groups
 //! 8          (packed/element.rs)                    2 each              1 each
+//! ```
 //! Elements form *groups* of `N`: one for lists and sets, two for hashes (field, value) and sorted sets
 //! (member, score). All indices count groups. From 16 groups on (32 without `FIND`) there is an index: the
 //! offset of each group, and eight bits of a hash of its first element (with `FIND`). So [`Packed::at`]

@@ -7,6 +7,7 @@
 //! slots      tag of each element: 8 bits of its hash
 //! 2 * slots  end of each element, counted from where the first one begins
 //! the rest   the elements, one behind the other
+//! ```
 //! `slots`, a multiple of 8, is the number of elements for which the index has space. An empty byte string
 //! is a leaf without elements.
 //!

@@ -7,6 +7,7 @@
 //! C0..=C7      an integer of 1 to 8 bytes, little end first, the shortest that holds it
 //! D0           a byte n, then a string of n + 128 bytes
 //! D1           two bytes, little end first: a string of so many bytes
+//! ```
 //! Every text has exactly one encoding: the canonical text of an integer is always stored as an integer,
 //! and lengths in the first form that fits. So two elements are equal exactly if their bytes are.
 

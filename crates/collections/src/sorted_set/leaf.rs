@@ -3,6 +3,7 @@
 //! ```text
 //! word  bits 63..45  tag: where the element's order lies in the range that the leaf covers
 //!       bits 44..0   address of the member's entry, without its three zero bits
+//! ```
 //! The tag is `(order - base) >> shift`, clamped to its 19 bits. So tags never decrease along the leaf, a
 //! search compares tags, and only for elements with the wanted tag it reads score and bytes. An element
 //! takes 8 bytes instead of the 16 of a score and an address.

@@ -10,6 +10,7 @@
 //! room x 2   offsets of the members, counted from the first one
 //! room       tags: eight bits of each member's hash
 //! n          members, each behind its length (one byte, or two with the top bit of the first set), in any order
+//! ```
 //! Scores, offsets and tags are in the set's order, so a member's rank is its index, and a change of score
 //! moves eleven bytes, whatever the member's length. A lookup compares tags, eight at a time, and bytes
 //! where the tag matches.

@@ -7,6 +7,7 @@
 //! ```text
 //! node:   names                                                      numbers are LEB128, texts have their length before them
 //! entry:  flags 1 │ ms since the first │ seq │ size of the rest │ values, or number of pairs and pairs │ size of all before
+//! ```
 //! The size at the end is encoded so that it can be read backwards (`write_number_back`): so the last
 //! entries are found without decoding the earlier ones. `seq` is a difference within the first id's
 //! millisecond, and absolute in later ones.
