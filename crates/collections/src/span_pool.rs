@@ -193,6 +193,7 @@ impl SpanPool {
             let Some(chunk) = self.state().remove_surplus() else { break };
             // The global allocator may keep the chunk; its pages (except those of the headers) are returned
             // to the system anyway.
+            // SAFETY: (1) the chunk is in no pool any more.
             unsafe { self.purge(chunk.0.addr().get(), SPAN_SIZE, CHUNK_SIZE - SPAN_SIZE) };
             chunk.free();
             self.state().mapped_count -= 1;

@@ -566,7 +566,7 @@ impl Table {
     /// Frees the entries, and nothing else.
     ///
     /// # Safety
-    /// 1. The next operation on the table is [`Self::take_memory`].
+    /// 1. No other operation on the table precedes the next [`Self::take_memory`].
     pub(crate) unsafe fn free_entries(&mut self) {
         for item in self.segments().flat_map(|(_, segment)| segment.items()) {
             // SAFETY: (1) the table owned the entry, and is not read again.

@@ -2,6 +2,7 @@
 //!
 //! Owns the allocation. All `unsafe` of the sequence is here; the sequence defines the meaning of the
 //! bytes.
+//! Invariant: `head` points to an allocation of `capacity_words` words behind the word of a [`Head`], all of it initialised.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;

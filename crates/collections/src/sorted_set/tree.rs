@@ -155,7 +155,7 @@ impl Tree {
         let from = leaf.find(old, entry).expect("the element is there");
         let position = leaf.position(&Probe::Element(new, entry.key()));
         let to = position - usize::from(from < position);
-        // Only strictly inside: the parents store the first element, and bound the last.
+        // Only strictly inside: the parents store the first element and the bound behind the last.
         let is_inside = from > 0 && to > 0 && to + 1 < leaf.len();
         if is_inside {
             leaf.reorder(from, to, new);
