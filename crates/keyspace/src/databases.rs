@@ -69,8 +69,8 @@ pub struct Cleared {
 }
 
 impl Cleared {
-    /// Frees the entries, and also the segments unless a prefetch may still read them. Segments that remain
-    /// are freed by the workers that reclaim retired ones, while they serve clients. O(number of entries).
+    /// Frees the entries, and also the segments unless a prefetch may still read them: otherwise workers
+    /// would free the segments while they serve clients. O(number of entries).
     pub fn free(self) {
         let mut has_passed = false;
         for table in self.tables {

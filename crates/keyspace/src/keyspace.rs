@@ -48,7 +48,7 @@ pub struct SlotData {
 #[repr(align(64))]
 #[derive(Default)]
 struct More {
-    /// The number of the first further database written here. Its table follows.
+    /// The number of the further database that was written here first; its table is `further`.
     further_db: u16,
     /// Whether `lists` may have any content: reading it touches another line.
     may_be_attended: bool,

@@ -16,7 +16,7 @@ use super::{CHUNK_SIZE, LooseChunk, PoolState, SPANS_OF_CHUNK, SpanPool, VACANT_
 /// Number of chunks that are never prepared: a store's first chunks are created on demand.
 const UNPREPARED_COUNT: usize = if cfg!(miri) { 1 } else { 2 };
 
-/// Largest number of chunks kept ahead; also, one in this many chunks is kept ahead.
+/// Largest number of chunks kept ahead, and the number of allocated chunks that permits one of them.
 const AHEAD_MAX: usize = 16;
 const AHEAD_SHARE: usize = 16;
 
