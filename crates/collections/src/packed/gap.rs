@@ -86,7 +86,8 @@ impl<const N: usize, const FIND: bool> Packed<N, FIND> {
     pub(super) fn make_other_room(&mut self, needed: usize, index_capacity: usize) {
         let (gap, capacity) = (self.start(), self.block.capacity());
         self.slide(0);
-        // A small gap stays for now, as vacant bytes: closing it repeatedly would cost a walk each time.
+        // A small gap becomes vacant space at the end, and the block grows nevertheless: closing a gap
+        // repeatedly would cost a walk each time.
         let is_enough = needed - gap <= capacity && gap >= capacity / 8;
         let has_other_index = self.block.head().index_capacity() != index_capacity;
         if !is_enough || has_other_index && self.block.head().index_capacity() > 0 {
