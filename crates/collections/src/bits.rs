@@ -1,16 +1,16 @@
-//! Counting bits, with the widest instructions that the processor has.
+//! Bit counting with the widest instructions of the processor.
 //!
-//! Machine code for every x86-64 processor has no instruction that counts bits. So there are two versions of the same loop, and
-//! the one for AVX2 (every x86-64 server processor since 2017) is taken where that is there: 32 bytes a step.
+//! The x86-64 baseline has no instruction that counts bits. So there are two versions of one loop. The AVX2
+//! version (every x86-64 server processor since 2017) is used where it is available: 32 bytes a step.
 
-/// Bytes that are counted by one carry-save round.
+/// Bytes counted by one carry-save round.
 const BLOCK_SIZE: usize = 64;
 
-/// Bytes that are counted in one place before it is another's turn.
+/// Bytes counted in one part before the loop switches to the next part.
 #[cfg(target_arch = "x86_64")]
 const STEP_SIZE: usize = 1024;
 
-/// Number of bits set.
+/// Returns the number of bits set.
 #[must_use]
 pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -21,8 +21,8 @@ pub fn count_ones(bytes: &[u8]) -> u64 {
     count_ones_portably(bytes)
 }
 
-/// Long strings are counted in four places in turn: a processor fetches memory ahead up to the end of a page only, so that one
-/// place would wait at the beginning of each.
+/// Counts four parts of a long string in turn: the hardware prefetcher stops at the end of a page, so a
+/// single part would stall at the start of each page.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt")]
 fn count_ones_with_avx2(bytes: &[u8]) -> u64 {
@@ -40,7 +40,7 @@ fn count_ones_with_avx2(bytes: &[u8]) -> u64 {
     count + sum_of_words(rest)
 }
 
-/// A plain loop: the compiler makes it one of vectors, and of several sums.
+/// A plain loop, which the compiler vectorizes with several accumulators.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn sum_of_words(bytes: &[u8]) -> u64 {
@@ -49,7 +49,7 @@ fn sum_of_words(bytes: &[u8]) -> u64 {
     u64::from(last) + words.map(|chunk| u64::from(word(chunk).count_ones())).sum::<u64>()
 }
 
-/// Eight words at a time are added up bit by bit (carry-save), so that only one of eight is really counted.
+/// Adds eight words at a time bit by bit (carry-save), so that only one word in eight is counted.
 fn count_ones_portably(bytes: &[u8]) -> u64 {
     let mut eights_count = 0;
     let (mut ones, mut twos, mut fours) = (0, 0, 0);
@@ -78,7 +78,7 @@ fn count_ones_portably(bytes: &[u8]) -> u64 {
         + u64::from(rest_count + last)
 }
 
-/// Adds three bits in each place: their sum's low and high bits.
+/// Adds three bits in each place. Returns the low and high bits of the sums.
 #[inline]
 fn add(a: u64, b: u64, c: u64) -> (u64, u64) {
     let half = a ^ b;

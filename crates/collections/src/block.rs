@@ -1,10 +1,10 @@
-//! A block of bytes behind a pointer of one word: what small collections keep their elements in.
+//! A block of bytes behind a pointer of one word: the storage of small collections.
 //!
-//! Owns one allocation, or none while it is empty. Eight bytes before the first one are its length.
+//! Owns one allocation, or none while it is empty. The eight bytes before the first byte are the length.
 //!
 //! Invariants
-//! 1. A pointer that is there is that of an allocation of the header and as many bytes as the header says, all
-//!    initialised, and nobody else's.
+//! 1. A pointer, if present, leads to an allocation of the header and as many bytes as the header says, all
+//!    initialised and owned by this block alone.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use crate::prefetch;
 use crate::size_class::LINE_SIZE;
 
-/// Bytes of a length that is given when it is made.
+/// A byte block whose length is fixed at creation.
 pub(crate) struct Block {
     header: Option<NonNull<usize>>,
 }
@@ -26,12 +26,12 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// No bytes. Allocates nothing.
+    /// An empty block. Allocates nothing.
     pub(crate) const fn empty() -> Self {
         Self { header: None }
     }
 
-    /// So many zeros, rounded up to what the allocator would set aside anyway.
+    /// A block of at least `len_min` zeros, rounded up to the allocator's next size.
     pub(crate) fn zeroed(len_min: usize) -> Self {
         if len_min == 0 {
             return Self::empty();
@@ -45,7 +45,7 @@ impl Block {
         Self { header: Some(header) }
     }
 
-    /// Asks for the beginning.
+    /// Prefetches the beginning.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         if let Some(header) = self.header {
@@ -54,7 +54,7 @@ impl Block {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the block occupies.
     pub(crate) fn memory_bytes(&self) -> usize {
         if self.header.is_some() { self.len() + HEADER_SIZE } else { 0 }
     }
@@ -70,7 +70,7 @@ impl Deref for Block {
         let len = unsafe { header.read() };
         // SAFETY: (1) the bytes begin behind the header.
         let bytes = unsafe { header.add(1) };
-        // SAFETY: (1) there are so many, borrowed as long as `self`.
+        // SAFETY: (1) there are `len` bytes, borrowed as long as `self`.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), len) }
     }
 }
@@ -83,7 +83,7 @@ impl DerefMut for Block {
         let len = unsafe { header.read() };
         // SAFETY: (1) the bytes begin behind the header.
         let bytes = unsafe { header.add(1) };
-        // SAFETY: (1) there are so many, borrowed mutably as long as `self`.
+        // SAFETY: (1) there are `len` bytes, borrowed mutably as long as `self`.
         unsafe { std::slice::from_raw_parts_mut(bytes.as_ptr().cast::<u8>(), len) }
     }
 }
@@ -106,7 +106,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         let len = self.len();
         if let Some(header) = self.header {
-            // SAFETY: (1) it was allocated with this layout, and nobody uses it any more.
+            // SAFETY: (1) it was allocated with this layout, and is no longer used.
             unsafe { dealloc(header.as_ptr().cast::<u8>(), layout_of(len)) };
         }
     }
@@ -116,8 +116,7 @@ fn layout_of(len: usize) -> Layout {
     Layout::from_size_align(len + HEADER_SIZE, align_of::<usize>()).expect("blocks are far below isize::MAX")
 }
 
-/// The next of the sizes that allocators have: 16 bytes apart up to 128, then four to a doubling. A size that is one stays
-/// as it is.
+/// Rounds up to a size class of common allocators: 16 bytes apart up to 128, then four to a doubling.
 fn rounded(size: usize) -> usize {
     let step = if size <= 128 { 16 } else { size.next_power_of_two() / 8 };
     size.next_multiple_of(step)

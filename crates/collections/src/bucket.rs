@@ -1,4 +1,4 @@
-//! A bucket: seven entries' words and their metadata, in one cache line.
+//! A bucket: the words of seven entries and their metadata, in one cache line.
 //!
 //! ```text
 //! word      bits 63..48  upper 16 bits of the entry's position
@@ -9,17 +9,17 @@
 //! metadata  bits 55..0   for each word the low 8 bits of the position; stale for a vacant word
 //!           bits 63..56  overflow count
 //! ```
-//! The overflow count is the number of entries that found this bucket full on the way from their home to where
-//! they are, as in F14: a search ends at the first bucket where it is zero. It saturates at 255 and then stays until
-//! the segment is rebuilt.
+//! The overflow count is the number of entries that found this bucket full on the way from their home bucket
+//! to their own, as in F14: a search ends at the first bucket where it is zero. It saturates at 255 and then
+//! stays until the segment is rebuilt.
 //!
-//! All of it is atomic, accessed relaxed, because prefetches read buckets without the latch.
+//! All fields are atomics with relaxed accesses, because prefetches read buckets without the latch.
 
 use std::ptr::NonNull;
 
 use sync::atomic::{AtomicU64, Ordering};
 
-/// What a key takes of its table on average, in bytes: a bucket holds seven, and is three quarters full.
+/// Average bytes of the table for each key: a bucket holds seven keys and is three quarters full.
 pub const TABLE_BYTES_A_KEY: usize = 12;
 
 /// Entries of a bucket.
@@ -28,7 +28,7 @@ pub(crate) const WIDTH: usize = 7;
 /// Bits of a position.
 pub(crate) const POSITION_BITS: u32 = 24;
 
-/// Where a key belongs in the order of a table: the 24 bits of its hash below those that may name the slot.
+/// The place of a key in the order of a table: the 24 bits of its hash below those that may select the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position(u32);
 
@@ -51,14 +51,14 @@ impl Position {
         self.0
     }
 
-    /// The bits of a hash that make this position, the others zero.
+    /// A hash with the bits of this position, all others zero.
     #[inline]
     pub(crate) const fn to_hash(self) -> u64 {
         (self.0 as u64) << 26
     }
 }
 
-/// What a bucket knows of an entry: position, address, and what of it has an expiry.
+/// A bucket's record of an entry: position, address and volatility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) position: Position,
@@ -66,7 +66,7 @@ pub(crate) struct Item {
     tagged_address: u64,
 }
 
-/// Bits of an address in user space, as both x86-64 and aarch64 Linux hand them out unless asked for more.
+/// Bits of an address in user space, as x86-64 and aarch64 Linux map them by default.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 8;
 /// An address with its [`Volatility`].
@@ -79,7 +79,7 @@ const LOW_BYTES: u64 = 0x0001_0101_0101_0101;
 const LOW_BYTES_TOP_BITS: u64 = 0x0080_8080_8080_8080;
 const LOW_BYTES_OTHER_BITS: u64 = 0x007F_7F7F_7F7F_7F7F;
 
-/// What of an entry has an expiry.
+/// Whether an entry's key, or members of its value, have an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Volatility(u64);
 
@@ -100,7 +100,7 @@ impl Volatility {
         self.0 & Self::KEY != 0
     }
 
-    /// Whether members of the value have one.
+    /// Whether members of the value have an expiry.
     #[inline]
     pub(crate) fn has_volatile_members(self) -> bool {
         self.0 & Self::MEMBERS != 0
@@ -137,7 +137,7 @@ impl Item {
         Self { tagged_address: self.tagged_address & !Volatility::MASK | volatility.0, ..self }
     }
 
-    /// Stands for no entry: its block can't be had.
+    /// A placeholder without an entry. It has no block.
     pub(crate) const fn lost(position: Position) -> Self {
         Self { position, tagged_address: 0 }
     }
@@ -168,7 +168,7 @@ impl Bucket {
     pub(crate) fn matches(&self, position: Position) -> Matches<'_> {
         let metadata = self.metadata.load(Ordering::Relaxed);
         let difference = metadata ^ (LOW_BYTES * u64::from(position.0 & 0xFF));
-        // The top bit of each byte that is zero: it is in neither the byte nor the sum, to which no other byte carries.
+        // The top bit of each zero byte is set in neither the byte nor its sum; no byte carries into another.
         let sum = (difference & LOW_BYTES_OTHER_BITS) + LOW_BYTES_OTHER_BITS;
         let candidates = !(sum | difference) & LOW_BYTES_TOP_BITS;
         Matches { bucket: self, position, metadata, candidates }
@@ -180,7 +180,7 @@ impl Bucket {
         self.item_with(index, self.metadata.load(Ordering::Relaxed))
     }
 
-    /// The item at `index`, if there is one, as if it were at `position`: for a guess that is checked by its key.
+    /// The item at `index`, if any, with `position` assumed: for a guess that is verified by its key.
     #[inline(always)]
     pub(crate) fn item_as_if(&self, index: usize, position: Position) -> Option<Item> {
         let word = self.words.get(index)?.load(Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Bucket {
         (0..WIDTH).filter_map(move |index| Some((index, self.item_with(index, metadata)?)))
     }
 
-    /// Puts an item where there is room and returns its index, or returns `None` if the bucket is full.
+    /// Stores an item at a vacant index, which it returns; `None` if the bucket is full.
     #[inline]
     pub(crate) fn insert(&self, item: Item) -> Option<usize> {
         let index = self.words.iter().position(|word| word.load(Ordering::Relaxed) == 0)?;
@@ -206,7 +206,7 @@ impl Bucket {
         Some(index)
     }
 
-    /// Puts an item at a vacant index of a bucket that was never used there before.
+    /// Stores an item at a vacant index that was never used before.
     #[inline]
     pub(crate) fn fill(&self, index: usize, item: Item) {
         let low = u64::from(item.position.0 & 0xFF);
@@ -216,7 +216,7 @@ impl Bucket {
         self.store(index, item);
     }
 
-    /// Replaces an item by one at the same position.
+    /// Replaces an item by another with the same position.
     #[inline]
     pub(crate) fn store(&self, index: usize, item: Item) {
         let high = u64::from(item.position.0 >> 8);
@@ -233,7 +233,7 @@ impl Bucket {
         self.metadata.load(Ordering::Relaxed) >> OVERFLOW_SHIFT
     }
 
-    /// Counts an entry that went past.
+    /// Counts an entry that passed this bucket.
     #[inline]
     pub(crate) fn add_overflow(&self) {
         let metadata = self.metadata.load(Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Bucket {
         }
     }
 
-    /// Forgets an entry that went past, unless the count is saturated.
+    /// Uncounts an entry that passed this bucket, unless the count is saturated.
     #[inline]
     pub(crate) fn remove_overflow(&self) {
         let metadata = self.metadata.load(Ordering::Relaxed);
@@ -269,12 +269,12 @@ pub(crate) struct Matches<'a> {
     bucket: &'a Bucket,
     position: Position,
     metadata: u64,
-    /// The top bits of the low bytes that match and whose words were not looked at yet.
+    /// The top bits of the matching low bytes whose words were not read yet.
     candidates: u64,
 }
 
 impl Matches<'_> {
-    /// Whether an entry that is not here may be in the next bucket.
+    /// Whether an entry that is not in this bucket may be in the next one.
     #[inline(always)]
     pub(crate) fn may_go_on(&self) -> bool {
         self.metadata >> OVERFLOW_SHIFT != 0

@@ -1,4 +1,4 @@
-//! The invariants of a table repeated as code, and figures about its shape.
+//! The invariants of a table as code, and statistics of its shape.
 
 #[cfg(test)]
 use crate::bucket::Volatility;
@@ -16,7 +16,7 @@ pub struct TableStats {
     pub volatile_count: usize,
     /// Segments.
     pub segment_count: usize,
-    /// Leading position bits that the directory is indexed by; 0 if there is none.
+    /// Leading position bits that index the directory; 0 if there is none.
     pub directory_depth: u32,
     /// Buckets of all segments.
     pub bucket_count: usize,
@@ -29,7 +29,7 @@ pub struct TableStats {
 }
 
 impl Table {
-    /// Figures about the table's shape. O(keys), without touching an entry.
+    /// Returns statistics of the table's shape. O(keys), without access to an entry.
     #[must_use]
     pub fn stats(&self) -> TableStats {
         let mut stats = TableStats {
@@ -53,7 +53,7 @@ impl Table {
         stats
     }
 
-    /// Verifies the invariants in the header of `table.rs`. Says which one does not hold, and where.
+    /// Verifies the invariants in the header of `table.rs`. The error names the violated one and its place.
     pub fn check(&self) -> Result<(), String> {
         if self.root.is_none() {
             let is_zero = self.len == 0 && self.volatile_len == 0;
@@ -128,7 +128,7 @@ fn check_segment(segment: Segment<'_>, range: std::ops::Range<u32>) -> Result<()
     Ok(())
 }
 
-/// The buckets that an item's path passes before the one it is in.
+/// The buckets that an item's path passes before its own.
 fn buckets_before(segment: Segment<'_>, item: Item, bucket_index: usize) -> impl Iterator<Item = usize> {
     let mut path = segment.path(item.position);
     std::iter::from_fn(move || {
@@ -141,7 +141,7 @@ fn require(holds: bool, what: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("table invariant {what}")) }
 }
 
-// Not under Miri: what checks is safe code, and the tests beside the crate run the rest of the table.
+// Not under Miri: the checker is safe code, and the crate's integration tests run the rest of the table.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -164,7 +164,7 @@ mod tests {
         table
     }
 
-    /// Plants a fault, sees that it is noticed as a violation of this invariant, and mends it.
+    /// Plants a fault, expects it to be reported as a violation of this invariant, and repairs it.
     fn check(invariant: &str, mut plant: impl FnMut(&mut Table), mut mend: impl FnMut(&mut Table)) {
         let heap = Heap::new();
         let mut table = table(&heap);

@@ -1,15 +1,15 @@
-//! What every collection type is to those who hold it without knowing more, and what its operations are handed.
+//! The interface common to all collection types, and the parameters of their operations.
 
 use crate::hasher::KeyHasher;
 use crate::heap::Heap;
 use crate::object::{Kind, Object};
 
-/// A type of value that is more than a string. It has its variant in [`Object`].
+/// A value type other than a string. It has a variant in [`Object`].
 pub trait Collection: Sized {
-    /// The type for the client.
+    /// The type that clients see.
     const KIND: Kind;
 
-    /// An empty one. Allocates nothing.
+    /// An empty collection. Allocates nothing.
     #[must_use]
     fn new() -> Self;
 
@@ -17,15 +17,16 @@ pub trait Collection: Sized {
     #[must_use]
     fn of(object: &Object) -> Option<&Self>;
 
-    /// The same to be changed.
+    /// The collection in an object, mutably, if it is of this type.
     #[must_use]
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
 
-    /// The object that holds it.
+    /// Wraps the collection in an object.
     #[must_use]
     fn into_object(self) -> Object;
 
-    /// Whether it has no elements. Such a value is removed with its key, but for a stream, which answers no.
+    /// Whether it has no elements. An empty value is removed with its key; streams may stay empty and return
+    /// false.
     #[must_use]
     fn is_empty(&self) -> bool;
 
@@ -37,18 +38,18 @@ pub trait Collection: Sized {
     }
 }
 
-/// How far a collection may grow before `OBJECT ENCODING` names its large encoding, as the directives
-/// `*-max-listpack-entries` and `*-max-listpack-value` say.
+/// The thresholds above which `OBJECT ENCODING` names a collection's large encoding: the directives
+/// `*-max-listpack-entries` and `*-max-listpack-value`.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectionLimits {
     /// Elements (fields of a hash, members of a set).
     pub entry_count_max: usize,
-    /// Bytes of one of them.
+    /// Bytes of one element.
     pub value_size_max: usize,
 }
 
-/// Where a collection's larger parts live, and how its members are hashed. Operations that may need either take it, and
-/// hash only when they do.
+/// The heap of a collection's larger parts and the hasher of its members. A parameter of the operations that
+/// may need either; they hash only on demand.
 #[derive(Clone, Copy)]
 pub struct AllocContext<'a> {
     /// The heap of the key's slot.

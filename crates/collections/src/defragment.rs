@@ -1,11 +1,12 @@
-//! Giving memory back after many keys were deleted: what is left is moved out of sparsely used spans.
+//! Defragmentation: after many deletions the remaining entries are moved out of sparse spans.
 //!
-//! A span returns to the pool only when its last block is freed, and random deletions leave a few blocks in each.
-//! Nothing but a bucket's word knows where an entry is, so under the write latch it can simply move; a segment is
-//! rebuilt at its size. Spans at most three quarters used are emptied into the one that the heap fills at the moment.
+//! A span returns to the pool only when its last block is freed, and random deletions leave a few blocks in
+//! each. Only a bucket's word refers to an entry, so the entry can move under the write latch. A segment is
+//! rebuilt at its size. Spans at most three quarters used are emptied into the span that the heap currently
+//! fills.
 //!
-//! Cost: a lock of the heap for each entry looked at, a copy for each one moved. When it is worth it is the caller's
-//! to judge ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
+//! Cost: one acquisition of the heap's lock for each entry examined, one copy for each entry moved. The
+//! caller decides when it is worthwhile ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
 
 use crate::bucket::Position;
 use crate::entry_mut::EntryMut;
@@ -14,19 +15,19 @@ use crate::segment::Segment;
 use crate::table::Table;
 use crate::walk::next_position;
 
-/// How far a defragmentation has got.
+/// The progress of a defragmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmented {
-    /// Where to go on; `None` at the end of the table.
+    /// The position to continue from; `None` at the end of the table.
     pub next: Option<u32>,
     /// Entries moved.
     pub moved_count: usize,
-    /// Entries looked at.
+    /// Entries examined.
     pub seen_count: usize,
 }
 
 impl Table {
-    /// Moves entries and segments out of sparsely used spans of `heap`, in up to `bucket_count_max` buckets from
+    /// Moves entries and segments out of sparse spans of `heap`, in up to `bucket_count_max` buckets from
     /// position `from` on (below 2^24, 0 to begin).
     pub fn defragment(&mut self, heap: &Heap, from: u32, bucket_count_max: usize) -> Defragmented {
         let next = (from < Position::END && !self.is_empty()).then_some(from);
@@ -42,7 +43,7 @@ impl Table {
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
                 done.seen_count += 1;
-                // SAFETY: (1) the table has just been asked for it.
+                // SAFETY: (1) the table has just returned the item.
                 let size = unsafe { self.entry_of(place.item) }.shape().size();
                 // SAFETY: (1) the table's entry, live and of this size.
                 if unsafe { heap.is_sparse_at(place.item.block(), size) } {
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_random_deletions_leave_is_packed_again() {
-        // Few keys fill several spans under Miri, as they are larger.
+        // Under Miri the values are larger, so that few keys fill several spans.
         let (count, value_len) = if cfg!(miri) { (120, 800) } else { (20_000u64, 64) };
         let hash = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ number << 30;
         let (heap, mut table) = (Heap::new(), Table::new());
@@ -99,7 +100,7 @@ mod tests {
         }
         heap.trim();
         if !cfg!(miri) {
-            // One span each of the two classes of entries and of a few of segments may be partly used.
+            // The two entry classes and a few segment classes may each have one partly used span.
             assert!(heap.resident_bytes() < heap.used_bytes() + 5 * 32 * 1024, "{heap:?}");
         }
     }

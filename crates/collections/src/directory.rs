@@ -1,8 +1,8 @@
-//! A directory: which segment has which range of positions, once a table has more than one.
+//! A directory: the map from ranges of positions to segments, for a table with several segments.
 //!
-//! 2^depth words, indexed by the leading bits of a position; a segment of smaller depth stands in several
-//! consecutive words. Behind the words, one counter for each: the entries of the segment, kept at its first word.
-//! The words are atomics stored with release, because prefetches read them without the latch.
+//! 2^depth words, indexed by the leading bits of a position; a segment of smaller depth occupies several
+//! consecutive words. One counter for each word follows: the number of the segment's entries, kept at its
+//! first word. The words are atomics stored with release, because prefetches read them without the latch.
 
 use std::ptr::NonNull;
 
@@ -33,7 +33,7 @@ impl<'a> Directory<'a> {
         let size = Self::size(depth);
         let memory: NonNull<u8> = heap.allocate(size);
         sync::simulation::note_used(memory.addr().get(), size);
-        // SAFETY: the block is at least `size` bytes, and this thread's.
+        // SAFETY: the block has at least `size` bytes, and only this thread has its address.
         unsafe { memory.write_bytes(0, size) };
         SegmentRef::to_directory(memory, depth)
     }
@@ -41,14 +41,14 @@ impl<'a> Directory<'a> {
     /// A view of a directory.
     ///
     /// # Safety
-    /// 1. It is a directory, and is not freed during `'a` (retiring it is no harm).
+    /// 1. It is a directory, and is not freed during `'a` (it may be retired).
     #[inline]
     pub(crate) unsafe fn view(reference: SegmentRef) -> Self {
         debug_assert!(reference.is_directory());
         let depth = reference.depth();
         let first = std::ptr::with_exposed_provenance::<AtomicU64>(reference.address());
         let first_count = first.wrapping_add(1 << depth).cast::<AtomicU32>();
-        // SAFETY: (1) so many words are there, initialised with zeros.
+        // SAFETY: (1) a directory has 2^depth words, initialised with zeros.
         let words = unsafe { std::slice::from_raw_parts(first, 1 << depth) };
         // SAFETY: (1) as many counts follow them.
         let counts = unsafe { std::slice::from_raw_parts(first_count, 1 << depth) };
@@ -57,11 +57,11 @@ impl<'a> Directory<'a> {
 
     #[inline]
     pub(crate) fn segment(self, position: Position) -> SegmentRef {
-        // Acquire pairs with the release in `set`: who prefetches reads the segment's buckets next.
+        // Acquire pairs with the release in `set`: a prefetch reads the segment's buckets next.
         SegmentRef::from_bits(self.words[self.index(position)].load(Ordering::Acquire))
     }
 
-    /// Number of entries of the segment that has this position.
+    /// Number of entries of the segment that covers this position.
     pub(crate) fn len(self, position: Position) -> usize {
         self.counts[self.first_index(position)].load(Ordering::Relaxed) as usize
     }
@@ -70,7 +70,7 @@ impl<'a> Directory<'a> {
         self.counts[self.first_index(position)].store(len as u32, Ordering::Relaxed);
     }
 
-    /// Makes `segment` the one that has this position, in all the words of its range.
+    /// Makes `segment` the segment of this position, in all words of its range.
     pub(crate) fn set(self, position: Position, segment: SegmentRef) {
         let spread = self.depth - segment.depth();
         let start = self.index(position) >> spread << spread;
@@ -79,7 +79,7 @@ impl<'a> Directory<'a> {
         }
     }
 
-    /// Each segment once with the first position of its range, in order.
+    /// Iterates over the segments in order, each once, with the first position of its range.
     pub(crate) fn segments(self) -> impl Iterator<Item = (Position, SegmentRef)> + 'a {
         let mut index = 0;
         std::iter::from_fn(move || {

@@ -7,11 +7,12 @@
 //! 8       8     expiry, Unix time in ms, if there is one
 //!         4     key length, if the 8 bits say 255
 //!         n     key
-//!         n     value, by form: the integer (8), the bytes, a pointer to a shared text (8), or what aligns an `Object`, and the object (24)
+//!         n     value, by form: the integer (8), the bytes, a pointer to a shared text (8),
+//!               or padding and the aligned `Object` (24)
 //! ```
-//! A key of 16 bytes with a value of 64 takes 88 bytes. After the header only objects are aligned.
+//! A key of 16 bytes with a value of 64 takes 88 bytes. Behind the header only objects are aligned.
 //!
-//! Any number of threads may hold an [`Entry`] and set its access clock; everything else changes only through
+//! Any number of threads may hold an [`Entry`] and set its access clock; all other changes go through
 //! [`crate::OwnedEntry`], its unique owner.
 
 use std::marker::PhantomData;
@@ -25,13 +26,14 @@ use crate::number::{DecimalBuffer, decimal_len};
 use crate::object::{Kind, Object};
 use crate::size_class::{BLOCK_SIZE_MAX, class_of, class_size};
 
-/// Longest string value whose encoding may be `embstr`: with a key of no bytes.
+/// Longest string value whose encoding may be `embstr`: with an empty key.
 pub const EMBSTR_SIZE_MAX: usize = 114;
 
-/// Largest object, in bytes, of which `OBJECT ENCODING` says `embstr`, with its key and expiry, counted as Valkey does.
+/// Largest object, in bytes with its key and expiry as Valkey counts them, that `OBJECT ENCODING` reports as
+/// `embstr`.
 const EMBEDDED_SIZE_MAX: usize = 128;
 
-/// Longest string value kept inside its entry; longer ones get a buffer of their own.
+/// Longest string value kept inside its entry; longer values have a separate buffer.
 pub const INLINE_SIZE_MAX: usize = 1024;
 
 /// Bits of the access clock.
@@ -40,16 +42,16 @@ pub const ACCESS_BITS: u32 = 24;
 const HEAD_SIZE: usize = 8;
 const KEY_LEN_ESCAPE: u32 = 255;
 
-/// A stored value as `OBJECT ENCODING` sees it.
+/// The encoding of a stored value, as `OBJECT ENCODING` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// A string that is an integer.
     Int,
-    /// A short string as it was set.
+    /// A short string, unchanged since it was set.
     Embstr,
-    /// A string that is long, or was changed in place.
+    /// A string that is long or was changed in place.
     Raw,
-    /// Whatever the object says.
+    /// The encoding that the object names.
     Object,
 }
 
@@ -65,7 +67,7 @@ pub enum ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// The bytes of a string value, where an integer is written to `buffer`; `None` for a collection.
+    /// The bytes of a string value (an integer is formatted into `buffer`); `None` for a collection.
     #[must_use]
     pub fn text<'b>(self, buffer: &'b mut DecimalBuffer) -> Option<&'b [u8]>
     where
@@ -89,7 +91,7 @@ impl<'a> ValueRef<'a> {
     }
 }
 
-/// How the value bytes of an entry are to be read.
+/// The interpretation of an entry's value bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Form {
@@ -135,7 +137,7 @@ impl Head {
     }
 }
 
-/// What determines where things are in an entry.
+/// The properties that determine the offsets in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryLayout {
     pub(crate) has_expiry: bool,
@@ -155,7 +157,7 @@ impl EntryLayout {
         HEAD_SIZE
     }
 
-    /// Where the long key length is, if there is one.
+    /// The offset of the long key length, if there is one.
     #[inline]
     pub(crate) const fn long_key_len_offset(self) -> Option<usize> {
         if self.key_len_is_long() { Some(HEAD_SIZE + 8 * self.has_expiry as usize) } else { None }
@@ -171,14 +173,14 @@ impl EntryLayout {
         self.key_offset() + self.key_len
     }
 
-    /// The shape of an entry that holds an object.
+    /// The layout of an entry that holds an object.
     pub(crate) const fn of_object(has_expiry: bool, key_len: usize) -> Self {
         let shape = Self { has_expiry, key_len, value_size: 0 };
         let value_size = shape.object_offset() + size_of::<Object>() - shape.value_offset();
         Self { value_size, ..shape }
     }
 
-    /// Where the object is in the value of an entry that holds one.
+    /// The offset of the object in the value of an entry that holds one.
     #[inline]
     pub(crate) const fn object_offset(self) -> usize {
         self.value_offset().next_multiple_of(align_of::<Object>())
@@ -189,7 +191,7 @@ impl EntryLayout {
         self.value_offset() + self.value_size
     }
 
-    /// Whether an entry of this shape can live in the block of one of `other`'s.
+    /// Whether an entry of this layout fits the block of an entry with the layout `other`.
     #[inline(always)]
     pub(crate) fn same_block(self, other: Self) -> bool {
         let (size, other_size) = (self.size(), other.size());
@@ -202,7 +204,7 @@ impl EntryLayout {
         class_of(size) == class_of(other_size)
     }
 
-    /// The bytes of the block it lives in.
+    /// The bytes of its block.
     pub(crate) fn block_size(self) -> usize {
         let size = self.size();
         if size > BLOCK_SIZE_MAX { size } else { class_size(class_of(size)) }
@@ -216,16 +218,16 @@ pub struct Entry<'a> {
     lifetime: PhantomData<&'a Object>,
 }
 
-// SAFETY: an entry is plain data, an atomic, and an `Object`, which is Sync; nothing is changed through it but the
-// atomic.
+// SAFETY: an entry is plain data, an atomic, and an `Object`, which is Sync; only the atomic is changed
+// through it.
 unsafe impl Send for Entry<'_> {}
 // SAFETY: likewise.
 unsafe impl Sync for Entry<'_> {}
 
 impl<'a> Entry<'a> {
     /// # Safety
-    /// 1. `block` holds a complete entry for the whole of `'a`, and nobody changes it meanwhile but for the flags
-    ///    word through its atomic.
+    /// 1. `block` holds a complete entry for the whole of `'a`, and it is not changed during that time,
+    ///    except for the flags word through its atomic.
     #[inline]
     pub(crate) unsafe fn from_block(block: NonNull<u8>) -> Self {
         Self { block, lifetime: PhantomData }
@@ -242,7 +244,7 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn key(self) -> &'a [u8] {
         let shape = self.shape();
-        // SAFETY: (1) the key is there.
+        // SAFETY: (1) the entry has its key at this offset.
         unsafe { self.bytes(shape.key_offset(), shape.key_len) }
     }
 
@@ -266,14 +268,14 @@ impl<'a> Entry<'a> {
         self.key() == key
     }
 
-    /// When the key expires, as a Unix time in milliseconds.
+    /// The expiry of the key, as a Unix time in milliseconds.
     #[inline]
     #[must_use]
     pub fn expiry(self) -> Option<i64> {
         if self.flags() & HAS_EXPIRY == 0 {
             return None;
         }
-        // SAFETY: the flag says that an expiry is there.
+        // SAFETY: the flag says that the entry has an expiry.
         Some(unsafe { self.at(EntryLayout::expiry_offset()).cast::<i64>().read_unaligned() })
     }
 
@@ -284,14 +286,14 @@ impl<'a> Entry<'a> {
         let shape = self.shape();
         let offset = shape.value_offset();
         match self.form() {
-            // SAFETY: the form says that an integer is there.
+            // SAFETY: the form says that the value is an integer.
             Form::Int => ValueRef::Int(unsafe { self.at(offset).cast::<i64>().read_unaligned() }),
             // SAFETY: (1) the form says that the value is these bytes.
             Form::Embstr | Form::Raw => ValueRef::Bytes(unsafe { self.bytes(offset, shape.value_size) }),
-            // SAFETY: (1) the form says so.
+            // SAFETY: (1) the form was just checked.
             Form::Large => ValueRef::Bytes(unsafe { self.large_text() }),
             Form::Object => {
-                // SAFETY: the form says that an object is there, aligned, which the entry owns.
+                // SAFETY: the form says that the value is an object, aligned and owned by the entry.
                 ValueRef::Object(unsafe { &*self.object_address() })
             }
         }
@@ -315,7 +317,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether key, expiry and value together are small enough that Valkey would keep them in one object.
+    /// Whether key, expiry and value together are small enough for Valkey to keep them in one object.
     fn is_embedded(self) -> bool {
         let shape = self.shape();
         let key_size = self.key().len();
@@ -324,7 +326,8 @@ impl<'a> Entry<'a> {
             32..256 => 3,
             _ => 5,
         };
-        // Valkey's own overheads: of the object 8, of the key its header's size and a zero, of the value 3 and a zero.
+        // Valkey's overheads: 8 for the object, header size and a zero for the key, 3 and a zero for the
+        // value.
         let size = 8
             + (1 + key_header_size + key_size + 1)
             + 8 * usize::from(shape.has_expiry)
@@ -332,7 +335,7 @@ impl<'a> Entry<'a> {
         size <= EMBEDDED_SIZE_MAX
     }
 
-    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         match (self.encoding(), self.value()) {
@@ -343,32 +346,33 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The 24 bits of access clock (LRU time, or LFU time and counter; the caller's affair).
+    /// The 24 bits of access clock (LRU time, or LFU time and counter; interpreted by the caller).
     #[inline]
     #[must_use]
     pub fn access(self) -> u32 {
         self.flags() >> FLAG_BITS
     }
 
-    /// Sets the access clock; only the low 24 bits of `access` count. Readers may do so side by side: the last wins.
+    /// Sets the access clock to the low 24 bits of `access`. Readers may call it concurrently: the last store
+    /// wins.
     #[inline]
     pub fn set_access(self, access: u32) {
         let flags = self.flags();
         let new = flags & FLAG_MASK | access << FLAG_BITS;
-        // A line that is shared by readers on several cores is not dirtied for nothing.
+        // Avoids a needless write to a line that readers on several cores share.
         if new != flags {
             self.head().flags.store(new, Ordering::Relaxed);
         }
     }
 
-    /// A long string, to be kept as it is now without copying it: a change to the value makes a copy meanwhile. `None`: the
-    /// value is short, or no string.
+    /// A shared reference to a long string in its current state, without a copy: a later change of the value
+    /// copies it while the reference exists. `None`: the value is short, or not a string.
     #[must_use]
     pub fn shared_text(self) -> Option<Arc<Vec<u8>>> {
         if self.form() != Form::Large {
             return None;
         }
-        // SAFETY: (1) the form was just seen.
+        // SAFETY: (1) the form was just checked.
         let address = unsafe { self.large_address() };
         // SAFETY: it comes from `Arc::into_raw`, and the entry holds a count of it.
         unsafe { Arc::increment_strong_count(address) };
@@ -376,11 +380,12 @@ impl<'a> Entry<'a> {
         Some(unsafe { Arc::from_raw(address) })
     }
 
-    /// Bytes of memory the key takes: the entry's block and what it owns outside, without its place in the table.
+    /// Bytes of memory of the key: the entry's block and the memory that it owns outside, without its place
+    /// in the table.
     #[must_use]
     pub fn allocated_bytes(self) -> usize {
         let outside = match (self.form(), self.value()) {
-            // SAFETY: (1) the form was just seen.
+            // SAFETY: (1) the form was just checked.
             (Form::Large, _) => unsafe { self.large_text() }.capacity(),
             (_, ValueRef::Object(object)) => object.memory_bytes(),
             _ => 0,
@@ -388,7 +393,7 @@ impl<'a> Entry<'a> {
         self.shape().block_size() + outside
     }
 
-    /// The same, of a large collection estimated from a few of its parts: it does not walk all of it.
+    /// As [`Self::allocated_bytes`], but estimates a large collection from a few of its parts.
     #[must_use]
     pub fn approximate_bytes(self) -> usize {
         match self.value() {
@@ -407,7 +412,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What of it has an expiry.
+    /// Whether its key, or members of its value, have an expiry.
     #[inline]
     pub(crate) fn volatility(self) -> Volatility {
         let has_expiry = self.flags() & HAS_EXPIRY != 0;
@@ -422,7 +427,7 @@ impl<'a> Entry<'a> {
         let mut shape =
             EntryLayout { has_expiry, key_len: (sizes & 0xFF) as usize, value_size: (sizes >> 8) as usize };
         if let Some(offset) = shape.long_key_len_offset() {
-            // SAFETY: the escape says that a long length is there.
+            // SAFETY: the escape value says that the entry has a long key length.
             shape.key_len = unsafe { self.at(offset).cast::<u32>().read_unaligned() } as usize;
         }
         shape
@@ -433,7 +438,7 @@ impl<'a> Entry<'a> {
         Form::from_bits(self.flags() >> FORM_SHIFT)
     }
 
-    /// Where a string longer than [`INLINE_SIZE_MAX`] is: made by `Arc::into_raw`.
+    /// The address of a string longer than [`INLINE_SIZE_MAX`]: made by `Arc::into_raw`.
     ///
     /// # Safety
     /// 1. The form is [`Form::Large`].
@@ -450,11 +455,12 @@ impl<'a> Entry<'a> {
     pub(crate) unsafe fn large_text(self) -> &'a Vec<u8> {
         // SAFETY: (1) is the callee's condition, too.
         let address = unsafe { self.large_address() };
-        // SAFETY: the entry holds a count of it, and whoever changes the text has the entry alone.
+        // SAFETY: the entry holds a count of it, and a change of the text requires exclusive use of the
+        // entry.
         unsafe { &*address }
     }
 
-    /// Where the object is. Nothing is there unless the form is [`Form::Object`].
+    /// The address of the object. Valid only if the form is [`Form::Object`].
     pub(crate) fn object_address(self) -> *mut Object {
         debug_assert_eq!(self.form(), Form::Object);
         self.at(self.shape().object_offset()).cast::<Object>().cast_mut()
@@ -477,15 +483,15 @@ impl<'a> Entry<'a> {
     }
 
     /// # Safety
-    /// 1. The entry has so many bytes at this offset, which are initialised and not changed through atomics.
+    /// 1. The entry has `len` bytes at this offset, which are initialised and not changed through atomics.
     #[inline]
     unsafe fn bytes(self, offset: usize, len: usize) -> &'a [u8] {
-        // SAFETY: (1), and the entry is there for the whole of `'a`.
+        // SAFETY: (1), and the entry is live for the whole of `'a`.
         unsafe { std::slice::from_raw_parts(self.at(offset), len) }
     }
 }
 
-/// Whether two keys of the same length are equal; those of 8 to 16 bytes are compared without a call.
+/// Whether two keys of the same length are equal; keys of 8 to 16 bytes are compared without a call.
 #[inline(always)]
 fn is_same(left: &[u8], right: &[u8]) -> bool {
     if let (Some(left_head), Some(right_head)) = (left.first_chunk::<8>(), right.first_chunk::<8>())

@@ -1,4 +1,4 @@
-//! An entry lent by its table to be changed: values may move to another block, and the table's word follows.
+//! Mutable access to an entry of a table. A value may move to another block; the table's word is updated.
 
 use crate::bucket::{Item, Volatility};
 use crate::entry::{Entry, Form};
@@ -10,7 +10,8 @@ use crate::table::{NotAString, Table};
 
 /// One key of a table, under the write latch.
 ///
-/// Invariant: `place` is one of the table's, in `segment`, and has the entry of `place.item`, or that is lost in a panic.
+/// Invariant: `place` is a place of the table, in `segment`, and has the entry of `place.item`, unless a
+/// panic lost it.
 pub struct EntryMut<'a> {
     table: &'a mut Table,
     heap: &'a Heap,
@@ -20,8 +21,8 @@ pub struct EntryMut<'a> {
 
 impl<'a> EntryMut<'a> {
     /// # Safety
-    /// 1. `segment` is one of the table's, and `place` is in it.
-    /// 2. The table has `place.item` there: nothing was changed since it was found.
+    /// 1. `segment` is a segment of the table, and `place` is in it.
+    /// 2. The table has `place.item` at `place`: nothing was changed since it was found.
     #[inline]
     pub(crate) unsafe fn new(
         table: &'a mut Table,
@@ -40,7 +41,7 @@ impl<'a> EntryMut<'a> {
         unsafe { self.table.entry_of(self.place.item) }
     }
 
-    /// The same for as long as the table is borrowed.
+    /// As [`Self::entry`], for as long as the table is borrowed.
     #[inline]
     #[must_use]
     pub fn into_entry(self) -> Entry<'a> {
@@ -48,7 +49,7 @@ impl<'a> EntryMut<'a> {
         unsafe { self.table.entry_of(self.place.item) }
     }
 
-    /// Sets value and expiry. Returns the old entry where dropping it is costly.
+    /// Sets value and expiry. Returns the old entry if dropping it is costly.
     #[inline(always)]
     pub fn set(&mut self, value: NewValue<'_>, expiry: ExpiryChange) -> Option<OwnedEntry> {
         if let NewValue::Auto(text) = value
@@ -86,7 +87,7 @@ impl<'a> EntryMut<'a> {
         self.set(NewValue::Int(value), ExpiryChange::Keep)
     }
 
-    /// Overwrites a value that is an integer where it is. Whether it is one.
+    /// Overwrites an integer value in place. Returns whether the value is an integer.
     #[inline]
     pub(crate) fn overwrite_int(&mut self, value: i64) -> bool {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably.
@@ -105,7 +106,7 @@ impl<'a> EntryMut<'a> {
         self.entry().value().text_len().ok_or(NotAString)
     }
 
-    /// Gives a string this length, cutting it or filling it up with zeros, and lends its bytes.
+    /// Truncates a string or extends it with zeros to this length. Returns its bytes.
     pub fn resize(&mut self, len: usize) -> Result<&mut [u8], NotAString> {
         self.require_string()?;
         self.update(|old, heap| old.with_len(heap, len));
@@ -115,7 +116,8 @@ impl<'a> EntryMut<'a> {
     /// As [`Self::resize`], for as long as the table is borrowed.
     pub fn into_resized(mut self, len: usize) -> Result<&'a mut [u8], NotAString> {
         let bytes: *mut [u8] = self.resize(len)?;
-        // SAFETY: the entry is the table's, which stays borrowed for `'a`, and `self` with its access ends here.
+        // SAFETY: the entry belongs to the table, which stays borrowed for `'a`, and `self` with its access
+        // ends here.
         Ok(unsafe { &mut *bytes })
     }
 
@@ -125,14 +127,15 @@ impl<'a> EntryMut<'a> {
         unsafe { OwnedEntry::bytes_of_block(self.place.item.block()) }
     }
 
-    /// Whether members of the value had an expiry when the table was last told.
+    /// Whether members of the value had an expiry at the last [`Self::note_volatile_members`].
     #[inline]
     #[must_use]
     pub fn has_volatile_members(&self) -> bool {
         self.place.item.has_volatile_members()
     }
 
-    /// Tells the table whether members of the value have an expiry, after [`Self::object_mut`] has lent it for changes.
+    /// Records in the table whether members of the value have an expiry. Required after changes by
+    /// [`Self::object_mut`].
     #[inline]
     pub fn note_volatile_members(&mut self, has_volatile_members: bool) {
         let old = self.place.item.volatility();
@@ -146,21 +149,21 @@ impl<'a> EntryMut<'a> {
         self.table.note_volatility(new);
     }
 
-    /// The collection, if the value is one. Then [`Self::note_volatile_members`].
+    /// The collection, if the value is one. After a change call [`Self::note_volatile_members`].
     pub fn object_mut(&mut self) -> Option<&mut Object> {
         // SAFETY: (1) the invariant: the table owns the entry, and is borrowed mutably as long as the object.
         unsafe { OwnedEntry::object_of_block(self.place.item.block()) }
     }
 
-    /// Takes the key out of the table.
+    /// Removes the key from the table.
     pub fn remove(self) -> OwnedEntry {
-        // SAFETY: (1, 2) the invariant, and this ends here.
+        // SAFETY: (1, 2) the invariant, and `self` ends here.
         let removed = unsafe { self.table.take_out(self.segment, self.place) };
         self.table.make_compact(self.heap, self.place.item.position);
         removed
     }
 
-    /// Puts an entry of the same key in the place of this one.
+    /// Replaces this entry by another of the same key.
     pub(crate) fn replace(mut self, new: OwnedEntry) -> OwnedEntry {
         let mut replaced = None;
         self.update(|old, _| {
@@ -182,10 +185,11 @@ impl<'a> EntryMut<'a> {
     #[inline]
     fn update(&mut self, change: impl FnOnce(OwnedEntry, &Heap) -> OwnedEntry) {
         let item = self.place.item;
-        // Vacant meanwhile, so that a panic in `change` loses the key instead of leaving its word behind.
+        // Vacant during the change, so that a panic in `change` loses the key instead of leaving a dangling
+        // word.
         self.place.bucket.clear(self.place.index);
         self.place.item = Item::lost(item.position);
-        // SAFETY: (1) the invariant: the table owned the entry, and nobody else has it now.
+        // SAFETY: (1) the invariant: the table owned the entry and no longer refers to it.
         let old = unsafe { OwnedEntry::from_block(item.block()) };
         let new = change(old, self.heap);
         let volatility = new.entry().volatility();

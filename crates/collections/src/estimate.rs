@@ -1,9 +1,9 @@
-//! Sizes of what consists of many parts, estimated from the first few of them.
+//! Sizes of structures with many parts, estimated from the first few parts.
 
-/// Parts that are looked at for an estimate.
+/// Parts that an estimate reads.
 pub(crate) const SAMPLE_LEN: usize = 8;
 
-/// The sum over all `len` parts, as if those behind the first `sample_len` were like them on average.
+/// Estimates the sum over all `len` parts from the average of the first `sample_len`.
 pub(crate) fn estimated_sum(parts: impl Iterator<Item = usize>, len: usize, sample_len: usize) -> usize {
     let sampled = len.min(sample_len);
     let sum: usize = parts.take(sampled).sum();

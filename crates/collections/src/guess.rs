@@ -1,7 +1,7 @@
-//! A guess where in its segment an entry is, as it was seen by a prefetch.
+//! A guess: the bucket and index in its segment where a prefetch found an entry.
 //!
-//! Whoever uses it compares the key under the latch: the table may have changed since, and any guess, a wrong one too, is
-//! only a place to look at first.
+//! A lookup compares the key under the latch, since the table may have changed. So any guess, even a wrong
+//! one, is only the first place to read.
 
 use sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use sync::atomic::{AtomicU32, Ordering};
 pub struct Guess(u32);
 
 impl Guess {
-    /// Nothing was seen: the place is in no segment.
+    /// No entry was found: the place is in no segment.
     pub const NONE: Self = Self(u32::MAX);
 
     /// Bits of the index.
@@ -26,7 +26,7 @@ impl Guess {
         (self.0 >> Self::INDEX_BITS) as usize
     }
 
-    /// The index in the bucket, which may have no such one.
+    /// The index in the bucket, which may be out of its range.
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
         (self.0 % (1 << Self::INDEX_BITS)) as usize
@@ -39,13 +39,13 @@ impl Default for Guess {
     }
 }
 
-/// The last guess about an entry, kept with what else is known of its key. Atomic, as requests that wait are served by any
-/// thread; one at a time sets it.
+/// The last guess about an entry, kept with the plan of its key. Atomic, as any worker may serve a waiting
+/// request; one thread at a time sets it.
 #[derive(Debug)]
 pub struct LastGuess(AtomicU32);
 
 impl LastGuess {
-    /// None yet.
+    /// No guess yet.
     #[must_use]
     pub const fn none() -> Self {
         Self(AtomicU32::new(Guess::NONE.0))
@@ -58,7 +58,7 @@ impl LastGuess {
         Guess(self.0.load(Ordering::Relaxed))
     }
 
-    /// Notes another one.
+    /// Sets the guess.
     #[inline(always)]
     pub fn set(&self, guess: Guess) {
         self.0.store(guess.0, Ordering::Relaxed);

@@ -1,6 +1,7 @@
-//! The hash that places keys, and the members of large collections: seeded against collision attacks.
+//! The hash function for keys and for members of large collections, seeded against collision attacks.
 //!
-//! Owns its seed, which is a parameter. One server has one hasher, so a hash may be kept and used elsewhere.
+//! Owns its seed, which is a parameter. A server has one hasher, so a hash may be stored and reused
+//! elsewhere.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -11,7 +12,7 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// A hasher whose seed is `seed`; the same seed gives the same hashes in one process only.
+    /// A hasher with this seed. Equal seeds give equal hashes within one process only.
     #[must_use]
     pub fn new(seed: [u64; 4]) -> Self {
         Self { state: ahash::RandomState::with_seeds(seed[0], seed[1], seed[2], seed[3]) }

@@ -1,7 +1,7 @@
-//! A small set of integers: sorted, and each in as few bytes as the widest of them needs.
+//! A small sorted set of integers, stored at the width of the widest.
 //!
-//! Owns one block: the number of integers (4 bytes), their width in bytes (4), the integers. Knows no thresholds: how
-//! large it may become is for whoever adds to it.
+//! Owns one block: the number of integers (4 bytes), their width in bytes (4), the integers. It has no
+//! thresholds: the caller limits its size.
 //!
 //! Invariants ([`IntSet::check`])
 //! 1. The integers ascend strictly.
@@ -9,7 +9,7 @@
 //!
 //! The width only grows, as in Redis: a set that once had a wide integer keeps the room for it.
 //!
-//! Cost: a search is binary; adding and removing move what lies behind the place.
+//! Cost: a search is binary; adding and removing move the integers behind the place.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ pub(crate) struct IntSet {
 
 const HEAD_SIZE: usize = 8;
 
-/// Size of a block that is not made smaller.
+/// Size up to which a block is not shrunk.
 const KEPT_SIZE: usize = 64;
 
 impl IntSet {
@@ -32,7 +32,7 @@ impl IntSet {
         Self { block: Block::empty() }
     }
 
-    /// Asks for the beginning of its block.
+    /// Prefetches the beginning of its block.
     #[inline(always)]
     pub(crate) fn prefetch_head(&self) {
         self.block.prefetch();
@@ -44,12 +44,12 @@ impl IntSet {
         self.word(0)
     }
 
-    /// Bytes of memory behind the set.
+    /// Bytes of memory beside the set itself.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.block.memory_bytes()
     }
 
-    /// The integer at a place in ascending order, which must be below the length.
+    /// The integer at an index in ascending order, which must be below the length.
     #[inline]
     pub(crate) fn at(&self, index: usize) -> i64 {
         let integers = &self.block[HEAD_SIZE..];
@@ -66,7 +66,7 @@ impl IntSet {
         self.place(value).is_ok()
     }
 
-    /// Adds an integer. Whether it was new.
+    /// Adds an integer. Returns whether it was new.
     pub(crate) fn add(&mut self, value: i64) -> bool {
         let Err(index) = self.place(value) else { return false };
         let (len, width) = (self.len(), self.width().max(width_of(value)));
@@ -80,12 +80,12 @@ impl IntSet {
         true
     }
 
-    /// Removes an integer. Whether it was there.
+    /// Removes an integer. Returns whether it was present.
     pub(crate) fn remove(&mut self, value: i64) -> bool {
         self.place(value).map(|index| self.remove_at(index)).is_ok()
     }
 
-    /// Removes the integer at a place in ascending order, which must be below the length.
+    /// Removes the integer at an index in ascending order, which must be below the length.
     pub(crate) fn remove_at(&mut self, index: usize) {
         let (len, width) = (self.len(), self.width());
         let (start, end) = (HEAD_SIZE + index * width, HEAD_SIZE + len * width);
@@ -96,7 +96,7 @@ impl IntSet {
         }
     }
 
-    /// Ends if an invariant does not hold.
+    /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.block.is_empty() && ![2, 4, 8].contains(&self.width()) {
@@ -111,11 +111,11 @@ impl IntSet {
         Ok(())
     }
 
-    /// Where an integer is, or else where it belongs.
+    /// The index of an integer, or else its insertion index.
     #[inline]
     fn place(&self, value: i64) -> Result<usize, usize> {
         let (mut start, mut end) = (0, self.len());
-        // What lies beyond the width lies beyond all that is there.
+        // An integer wider than the set's width is outside the range of all members.
         if end > 0 && width_of(value) > self.width() {
             return Err(if value < 0 { 0 } else { end });
         }
@@ -130,7 +130,7 @@ impl IntSet {
         Err(start)
     }
 
-    /// Moves to a block with room for so many integers of this width.
+    /// Moves to a block with room for `capacity` integers of this width.
     #[cold]
     fn resize(&mut self, capacity: usize, width: usize) {
         let mut block = Block::zeroed(HEAD_SIZE + capacity * width);
@@ -188,7 +188,7 @@ mod tests {
         let extremes =
             [0, -1, 1, 32_767, -32_768, 32_768, -32_769, 1 << 31, -(1 << 31) - 1, i64::MAX, i64::MIN];
         for limit in [100, 40_000, i64::MAX] {
-            // Each comparison looks at all of it.
+            // Each comparison reads the whole set.
             let step_count = if cfg!(miri) { 30 } else { 5_000 };
             let (mut set, mut model) = (IntSet::new(), BTreeSet::new());
             let mut state = 7u64;

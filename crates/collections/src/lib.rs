@@ -1,11 +1,11 @@
 //! Data structures that own their memory: the slot table with its entries, and the allocator beneath them.
 //!
-//! Owns: every key and value. Touches nothing else: no clock, no I/O, no threads, no randomness of its own; hashes,
-//! times and random bits are parameters. Never takes the slot's latch: callers hold it, and `&Table` and
-//! `&mut Table` say which way.
+//! Owns: every key and value. Touches nothing else: no clock, no I/O, no threads, no randomness of its own;
+//! hashes, times and random bits are parameters. Never acquires the slot's latch: callers hold it, for
+//! reading with `&Table` and for writing with `&mut Table`.
 //!
-//! Start reading at [`Table`], then `segment.rs` and `bucket.rs` for how it finds a key, `entry.rs` for what a key
-//! costs, and `heap.rs` for where that comes from.
+//! Start reading at [`Table`], then `segment.rs` and `bucket.rs` for lookups, `entry.rs` for the memory
+//! layout of a key, and `heap.rs` for its allocation.
 #![allow(unsafe_code)]
 #![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
@@ -72,6 +72,6 @@ pub use span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use table::{NotAString, Table, Upserted};
 pub use walk::ExpiryWalk;
 
-/// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures: for tests, under Miri
-/// and with the feature `tiny`.
+/// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:
+/// for tests, under Miri and with the feature `tiny`.
 pub(crate) const IS_TINY: bool = cfg!(any(miri, feature = "tiny"));

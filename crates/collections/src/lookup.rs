@@ -1,6 +1,6 @@
-//! Finding a key in its segment: where it was seen inline, elsewhere by a call.
+//! Lookup of a key in its segment: a guess is checked inline, the search is a call.
 //!
-//! Touches nothing: whoever changes what is found has the table for writing.
+//! Changes nothing: changing a found entry requires the table mutably.
 
 use crate::bucket::Position;
 use crate::entry::Entry;
@@ -12,11 +12,11 @@ use crate::segment::{Place, Segment};
 use crate::table::Table;
 
 impl Table {
-    /// Asks for the bucket in which the key of this hash is at home.
+    /// Prefetches the home bucket of a key with this hash.
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         let position = Position::of_hash(hash);
-        // Nothing is to be done with it but to have it near.
+        // The load alone is wanted, not the result.
         let _ = HomeBucket::load(self.segment_ref(position), position);
     }
 
@@ -25,31 +25,31 @@ impl Table {
     #[must_use]
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
         let position = Position::of_hash(hash);
-        // SAFETY: (1) the table was asked for it.
+        // SAFETY: (1) the table returned the segment.
         let place = unsafe { self.place_in(self.segment(position), position, key) }?;
-        // SAFETY: (1) the table has just been asked for it.
+        // SAFETY: (1) the table has just returned the item.
         Some(unsafe { self.entry_of(place.item) })
     }
 
-    /// The entry of a key, which is probably where it was seen.
+    /// The entry of a key, which is probably at the guess.
     #[inline(always)]
     #[must_use]
     pub fn find_near(&self, guess: Guess, hash: u64, key: &[u8]) -> Option<Entry<'_>> {
         let position = Position::of_hash(hash);
         let place = self.segment(position).place_at(guess, position);
-        // SAFETY: (1) the table has just been asked for it.
+        // SAFETY: (1) the table has just returned the item.
         let guessed = place.map(|place| unsafe { self.entry_of(place.item) });
         guessed.filter(|entry| entry.has_key(key)).or_else(|| self.find(hash, key))
     }
 
-    /// The entry of a key, to be changed.
+    /// Mutable access to the entry of a key.
     #[inline]
     #[must_use]
     pub fn find_mut<'a>(&'a mut self, heap: &'a Heap, hash: u64, key: &[u8]) -> Option<EntryMut<'a>> {
         self.find_mut_near(Guess::NONE, heap, hash, key)
     }
 
-    /// The same of one that is probably where it was seen.
+    /// As [`Self::find_mut`], for a key that is probably at the guess.
     #[inline]
     #[must_use]
     pub fn find_mut_near<'a>(
@@ -59,16 +59,16 @@ impl Table {
         hash: u64,
         key: &[u8],
     ) -> Option<EntryMut<'a>> {
-        // SAFETY: (1) both are the new entry's, which borrows the table.
+        // SAFETY: (1) both go into the returned entry, which borrows the table.
         let (segment, place) = unsafe { self.find_place(guess, hash, key) }?;
-        // SAFETY: (1) the place was just found, and (2) nothing has been done since.
+        // SAFETY: (1) the place was just found, and (2) nothing was changed since.
         Some(unsafe { EntryMut::new(self, heap, segment, place) })
     }
 
     /// The place of a key.
     ///
     /// # Safety
-    /// 1. The table replaces no segment, and is not dropped, for the whole of `'a`: no borrow tells that.
+    /// 1. The table replaces no segment, and is not dropped, for the whole of `'a`: no borrow enforces that.
     #[inline(always)]
     pub(crate) unsafe fn find_place<'a>(
         &mut self,
@@ -80,19 +80,20 @@ impl Table {
         // SAFETY: (1) the table owns its segments, and keeps them.
         let segment: Segment<'a> = unsafe { self.segment_ref(position).view() };
         if let Some(place) = segment.place_at(guess, position)
-            // SAFETY: (1) the table has just been asked for it.
+            // SAFETY: (1) the table has just returned the item.
             && unsafe { self.entry_of(place.item) }.has_key(key)
         {
             return Some((segment, place));
         }
-        // Not returned as it is: then a place that was guessed would be written to memory, too, and waited for there.
-        // SAFETY: (1) the table was asked for it.
+        // Rebuilt rather than returned directly: otherwise a guessed place, too, would be stored to memory
+        // and reloaded.
+        // SAFETY: (1) the table returned the segment.
         let found = unsafe { self.place_in(segment, position, key) };
         let Place { bucket, bucket_index, index, item } = found?;
         Some((segment, Place { bucket, bucket_index, index, item }))
     }
 
-    /// The place of a key in its segment. Ten keys in eleven are at home.
+    /// The place of a key in its segment. Ten keys in eleven are in their home bucket.
     ///
     /// # Safety
     /// 1. The segment is one of this table's.
@@ -124,7 +125,8 @@ mod tests {
 
     #[test]
     fn what_a_prefetch_sees_is_where_the_key_is() {
-        // SAFETY: (1) published after each change, and the table is dropped last; (2, 3) nothing is taken out of the heap.
+        // SAFETY: (1) published after each change, and the table is dropped last; (2, 3) the retired list is
+        // not taken.
         let hint = unsafe { Hint::new() };
         let (heap, mut table) = (Heap::new(), Table::with_hint());
         let key_count: u64 = if cfg!(miri) { 150 } else { 1_000 };
@@ -145,7 +147,7 @@ mod tests {
             let ProbeResult::Found(guess) = result else { panic!("{number}: {result:?}") };
             let position = Position::of_hash(hash);
             let place = table.segment(position).place_at(guess, position).expect("an entry is there");
-            // SAFETY: (1) the table has just been asked for it.
+            // SAFETY: (1) the table has just returned the item.
             assert!(unsafe { table.entry_of(place.item) }.has_key(&number.to_le_bytes()));
             assert!(table.find_mut_near(guess, &heap, hash, &number.to_le_bytes()).is_some());
         }

@@ -1,12 +1,12 @@
-//! Decimal text of 64-bit integers, both ways, without allocation.
+//! Conversion between 64-bit integers and decimal text, without allocation.
 //!
 //! Owns nothing. A string value that is the canonical text of an `i64` is stored as that integer; *canonical*
-//! means that formatting the integer gives back exactly the same bytes, so nothing is lost.
+//! means that formatting the integer gives back exactly the same bytes, so no information is lost.
 
 /// Longest decimal text of an `i64`, in bytes: `-9223372036854775808`.
 pub const DECIMAL_SIZE_MAX: usize = 20;
 
-/// Returns the integer that `text` is the canonical decimal text of: no `+`, no leading zero, no `-0`.
+/// Returns the integer whose canonical decimal text is `text`: no `+`, no leading zero, no `-0`.
 #[must_use]
 pub fn parse_canonical(text: &[u8]) -> Option<i64> {
     if text.len() > DECIMAL_SIZE_MAX {
@@ -33,7 +33,7 @@ pub fn parse_canonical(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Whether `text` looks like the decimal text of an integer at first sight.
+/// Whether `text` may be the decimal text of an integer, by a cheap test.
 #[inline(always)]
 pub(crate) fn may_be_canonical(text: &[u8]) -> bool {
     text.len() <= DECIMAL_SIZE_MAX && matches!(text.first(), Some(b'-' | b'0'..=b'9'))

@@ -1,7 +1,7 @@
-//! Values that are more than a string: what an entry holds of them.
+//! Values other than strings, as an entry holds them.
 //!
 //! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
-//! objects and never looks inside.
+//! objects and never reads their contents.
 
 use crate::collection::Collection;
 use crate::estimate::SAMPLE_LEN;
@@ -14,7 +14,7 @@ use crate::set::Set;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
 
-/// The type of a value, as the `TYPE` command names it. At most 16: it has four bits in an entry.
+/// The type of a value, as the `TYPE` command names it. At most 16 types: an entry stores four bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -62,11 +62,11 @@ impl Kind {
     }
 }
 
-/// A value that is not a string. It lies in its entry, so it is kept small: what is large in a type is in a box of its own.
+/// A value that is not a string. It is stored in its entry, so it is small: large parts of a type are boxed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Object {
-    /// Members, each once.
+    /// Distinct members.
     Set(Set),
     /// Fields and their values.
     Hash(Hash),
@@ -74,9 +74,9 @@ pub enum Object {
     List(List),
     /// Members and their scores.
     SortedSet(SortedSet),
-    /// Entries under ascending ids.
+    /// Entries by ascending id.
     Stream(Box<Stream>),
-    /// Stands in for a collection in this crate's own tests.
+    /// A stand-in for a collection in this crate's tests.
     #[cfg(test)]
     Probe(Vec<u8>),
 }
@@ -85,7 +85,7 @@ pub enum Object {
 const _: () = assert!(size_of::<Object>() == 24);
 
 impl Object {
-    /// The type that this value has for the client.
+    /// The type of this value, as clients see it.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -99,7 +99,7 @@ impl Object {
         }
     }
 
-    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         match self {
@@ -113,13 +113,13 @@ impl Object {
         }
     }
 
-    /// Asks for its own memory.
+    /// Prefetches the object itself.
     #[inline(always)]
     pub fn prefetch(&self) {
         prefetch::line(std::ptr::from_ref(self).addr());
     }
 
-    /// Reads it, which should have been loaded meanwhile, and asks for the beginning of what is behind it.
+    /// Reads the object, which should be loaded by now, and prefetches the beginning of the memory behind it.
     #[inline(always)]
     pub fn prefetch_parts(&self) {
         match self {
@@ -133,7 +133,7 @@ impl Object {
         }
     }
 
-    /// Reads that beginning, where it tells what an operation reads next, and asks for it.
+    /// Reads that beginning, if it locates what an operation reads next, and prefetches that.
     #[inline(always)]
     pub fn prefetch_index(&self) {
         match self {
@@ -147,7 +147,7 @@ impl Object {
         }
     }
 
-    /// Whether its members may be many, each found by its hash: then they can be asked for.
+    /// Whether it may have many members, found by their hashes, that can be prefetched.
     #[inline(always)]
     pub fn has_leaves(&self) -> bool {
         match self {
@@ -157,7 +157,8 @@ impl Object {
         }
     }
 
-    /// Asks for what a search for a member with this hash reads next, after [`Self::prefetch_index`] and the steps before.
+    /// Prefetches what a search for a member with this hash reads next, after [`Self::prefetch_index`] and
+    /// the preceding steps.
     #[inline(always)]
     pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
         match self {
@@ -167,7 +168,7 @@ impl Object {
         }
     }
 
-    /// A deep copy, whose larger parts are in `heap`.
+    /// A deep copy with its larger parts in `heap`.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         match self {
@@ -187,7 +188,7 @@ impl Object {
         self.estimated_bytes(usize::MAX)
     }
 
-    /// The same, estimated where it would take a walk through all of it.
+    /// As [`Self::memory_bytes`], but estimated where the exact size needs a full walk.
     #[must_use]
     pub fn approximate_bytes(&self) -> usize {
         self.estimated_bytes(SAMPLE_LEN)
@@ -212,7 +213,8 @@ impl Object {
         matches!(self, Self::Hash(hash) if hash.has_volatile_members())
     }
 
-    /// Whether dropping it may take long, so that another thread had better do it: it is many allocations.
+    /// Whether dropping it may take long, because it has many allocations, and should be left to another
+    /// thread.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match self {

@@ -1,10 +1,10 @@
-//! Runs of entries that lie next to each other, from a random place on: what eviction samples.
+//! Runs of neighbouring entries from a random place on, sampled for eviction.
 //!
-//! A run costs one bucket, or two, where as many entries picked one by one cost a bucket each. The order of a table is that of
-//! hashes, so neighbours have nothing in common.
+//! A run reads one or two buckets; entries picked one by one would read a bucket each. A table is ordered by
+//! hash, so neighbours are unrelated.
 //!
-//! An entry is named by the bits of its hash that the table looks at. The names of two entries of one table may be equal, one
-//! time in 2^24: whoever removes an entry by its name checks what it removes.
+//! An entry's name is the bits of its hash that the table uses. Two entries of one table have the same name
+//! with a probability of 2^-24, so removal by name checks the entry.
 
 use crate::bucket::{Item, POSITION_BITS, Position, WIDTH};
 use crate::entry::Entry;
@@ -15,24 +15,24 @@ use crate::prefetch;
 use crate::segment::{Place, Segment};
 use crate::table::Table;
 
-/// Which entries of a table make a run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// 64 random bits: where it begins.
+    /// 64 random bits that determine the start.
     pub random: u64,
     /// Only entries with an expiry.
     pub volatile_only: bool,
     /// Entries after which it ends.
     pub len_max: usize,
-    /// Buckets after which it ends. It goes round the table once at most.
+    /// Buckets after which it ends. A run wraps around the table at most once.
     pub bucket_count_max: usize,
 }
 
-/// Buckets whose entries are prefetched: a run of five ends in the second one nearly always.
+/// Buckets whose entries are prefetched: a run of five nearly always ends in the second one.
 const PREFETCHED_BUCKET_COUNT: usize = 2;
 
 impl Table {
-    /// Loads the buckets in which a run begins.
+    /// Prefetches the first buckets of a run.
     #[inline]
     pub fn prefetch_run(&self, run: Run) {
         let (segment, home, _) = self.start_of(run);
@@ -43,7 +43,7 @@ impl Table {
         }
     }
 
-    /// Reads these buckets, which should have been loaded meanwhile, and loads the heads of the run's entries.
+    /// Reads these buckets, which should be loaded by now, and prefetches the heads of the run's entries.
     #[inline]
     pub fn prefetch_run_entries(&self, run: Run) {
         let bucket_count_max = run.bucket_count_max.min(PREFETCHED_BUCKET_COUNT);
@@ -57,7 +57,7 @@ impl Table {
         self.walk_run(run, |item| visit(item.position.to_hash(), unsafe { self.entry_of(item) }))
     }
 
-    /// Takes out an entry of this name, if there is one and `accept` agrees.
+    /// Removes an entry of this name, if there is one and `accept` returns true for it.
     pub fn remove_named(
         &mut self,
         heap: &Heap,
@@ -65,10 +65,10 @@ impl Table {
         accept: impl FnOnce(Entry<'_>) -> bool,
     ) -> Option<OwnedEntry> {
         let position = Position::of_hash(name);
-        // SAFETY: (1) the table owns its segments, and replaces none before the place is done with.
+        // SAFETY: (1) the table owns its segments, and replaces none before the last use of the place.
         let segment: Segment<'_> = unsafe { self.segment_ref(position).view() };
         let place = first_at(segment, position)?;
-        // SAFETY: (1) the table has just been asked for it.
+        // SAFETY: (1) the table has just returned the item.
         if !accept(unsafe { self.entry_of(place.item) }) {
             return None;
         }
@@ -76,7 +76,7 @@ impl Table {
         Some(unsafe { EntryMut::new(self, heap, segment, place) }.remove())
     }
 
-    /// The segment, the bucket and the index in it at which a run begins.
+    /// The segment, bucket and index in it at which a run begins.
     #[inline]
     fn start_of(&self, run: Run) -> (Segment<'_>, usize, usize) {
         let position = Position::new((run.random >> (u64::BITS - POSITION_BITS)) as u32);
@@ -94,7 +94,7 @@ impl Table {
             let Some(bucket) = segment.buckets.get(bucket_index) else { return count };
             let is_start = bucket_index == home && segment.reference == start.reference;
             for (index, item) in bucket.items() {
-                // What lies before the start is seen when the run has come round to it.
+                // Items before the start are visited when the run has wrapped around.
                 let is_of_run = !is_start || (index >= first_index) == (nth == 0);
                 if is_of_run && (item.is_volatile() || !run.volatile_only) {
                     visit(item);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_run_without_an_end_visits_everything_once() {
         let heap = Heap::new();
-        // Under Miri 120 keys have several segments.
+        // Under Miri, 120 keys take several segments.
         let (key_counts, seed_count) =
             if cfg!(miri) { (&[0, 1, 20, 120][..], 3) } else { (&[0, 1, 5, 20, 300, 3000][..], 50) };
         for &key_count in key_counts {
@@ -208,7 +208,7 @@ mod tests {
         }
         let expected = round_count as u32 * 5 / 21;
         assert_eq!(counts.len(), 21);
-        // So few rounds say only that each is there.
+        // A few rounds only show that each entry is visited.
         let is_fair = |count: &u32| cfg!(miri) || (expected / 2..expected * 2).contains(count);
         assert!(counts.values().all(is_fair), "{counts:?}");
     }

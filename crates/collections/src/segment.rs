@@ -1,13 +1,13 @@
-//! A segment: a row of buckets for one range of positions, in order of position.
+//! A segment: an array of buckets for one range of positions, in order of position.
 //!
-//! An entry's home bucket is its place in the range, scaled to the number of buckets (multiply and shift). So the
-//! order of the homes is the order of the positions whatever the number of buckets, and rebuilding reads and writes
-//! nearly in sequence, without touching an entry.
+//! An entry's home bucket is its place in the range, scaled to the number of buckets (multiply and shift). So
+//! the order of the home buckets is the order of the positions for any number of buckets, and rebuilding
+//! reads and writes nearly in sequence, without access to an entry.
 //!
-//! An entry whose home is full goes to the first bucket with room on the [`Path`] from there: 1, 3, 6, 10, 15, 21, 28
-//! buckets on, then all the others in turn. Jumping further each time keeps full buckets from running together: at
-//! 85 % of 46 buckets a hit reads 1.19 buckets and a miss 1.85; at 93 %, which none reaches that is larger than two buckets,
-//! 1.35 and 3.1, where going on bucket by bucket takes 1.55 and 6.2.
+//! A displaced entry is stored in the first bucket with room on the [`Path`] from its home: 1, 3, 6, 10, 15,
+//! 21, 28 buckets further, then all others in turn. Increasing jumps prevent clusters of full buckets. At
+//! 85 % of 46 buckets a hit reads 1.19 buckets and a miss 1.85. At 93 %, which no segment of more than two
+//! buckets reaches, they read 1.35 and 3.1; linear probing reads 1.55 and 6.2.
 //!
 //! Owns nothing: [`SegmentRef`] is a packed address, [`Segment`] a borrowed view. The table owns the memory.
 //!
@@ -16,8 +16,8 @@
 //! 2. Each bucket on the path of an item before its own counts it as overflow (or is saturated).
 //! 3. An overflow count that is not saturated is exactly the number of such items.
 //!
-//! Sizes: a step of growth is 9 to 22 % from 9 buckets on. Finer steps would save a key 0.3 bytes here and lose as
-//! much in the heap, which has to find another use for each size that is left behind (`span.rs`).
+//! Sizes: a growth step is 9 to 22 % from 9 buckets on. Finer steps would save 0.3 bytes a key here and lose
+//! as much in the heap, which has to reuse the blocks of each abandoned size (`span.rs`).
 
 use std::ptr::NonNull;
 
@@ -26,10 +26,11 @@ use crate::guess::Guess;
 use crate::heap::Heap;
 use crate::size_class::LINE_SIZE;
 
-/// Buckets of the largest segment that is not split: 4 KiB. Few under Miri, so that small tables have a directory.
+/// Maximal buckets of a segment before it is split: 4 KiB. Few under Miri, so that small tables have a
+/// directory.
 pub(crate) const BUCKET_COUNT_SPLIT: usize = if crate::IS_TINY { 8 } else { 64 };
 
-/// Numbers of buckets up to there; from 16 on each fills a span of 32 KiB almost exactly.
+/// Permitted numbers of buckets up to a split; from 16 on their blocks fill a span of 32 KiB almost exactly.
 const BUCKET_COUNTS: [u8; 23] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19, 23, 28, 32, 36, 42, 46, 51, 56, 64];
 
@@ -83,7 +84,7 @@ impl SegmentRef {
         let size = bucket_count * LINE_SIZE;
         let memory = heap.allocate(size);
         sync::simulation::note_used(memory.addr().get(), size);
-        // SAFETY: the block is at least `size` bytes, and this thread's.
+        // SAFETY: the block has at least `size` bytes, and only this thread has its address.
         unsafe { memory.write_bytes(0, size) };
         let exponent = bucket_count.max(1).ilog2().saturating_sub(MANTISSA_BITS - 1);
         let count_bits = ((bucket_count >> exponent) as u64) << 52 | u64::from(exponent) << 48;
@@ -123,7 +124,7 @@ impl SegmentRef {
         (self.0 & ADDRESS_MASK) as usize
     }
 
-    /// The address of the bucket of this index.
+    /// The address of the bucket at this index.
     #[inline]
     pub(crate) const fn bucket_address(self, index: usize) -> usize {
         self.address() + index * LINE_SIZE
@@ -147,12 +148,13 @@ impl SegmentRef {
     /// The index of an entry's home bucket.
     #[inline]
     pub(crate) const fn home(self, position: Position) -> usize {
-        // As a fraction of the range, in 32 bits: those above the range fall off.
+        // As a fraction of the range, in 32 bits: the shift discards the bits above the range.
         let place = position.get() << (u32::BITS - POSITION_BITS) << self.depth();
         ((place as u64 * self.bucket_count() as u64) >> u32::BITS) as usize
     }
 
-    /// The first position of the next segment's range, if this one's has `position`; that of the first behind the last.
+    /// The first position of the next segment's range, where `position` is in this segment's; wraps around
+    /// after the last segment.
     pub(crate) const fn next_range(self, position: Position) -> Position {
         let shift = POSITION_BITS - self.depth();
         Position::new((((position.get() >> shift) + 1) << shift) & (Position::END - 1))
@@ -161,7 +163,7 @@ impl SegmentRef {
     /// A view of the segment.
     ///
     /// # Safety
-    /// 1. The segment is not freed during `'a` (retiring it is no harm).
+    /// 1. The segment is not freed during `'a` (it may be retired).
     #[inline]
     pub(crate) unsafe fn view<'a>(self) -> Segment<'a> {
         debug_assert!(!self.is_directory());
@@ -170,7 +172,7 @@ impl SegmentRef {
         if first.is_null() {
             return Segment { buckets: &[], reference: self };
         }
-        // SAFETY: (1) the address is that of so many buckets, all atomics that were initialised with zeros.
+        // SAFETY: (1) the address is that of `count` buckets, all atomics that were initialised with zeros.
         let buckets = unsafe { std::slice::from_raw_parts(first, count) };
         Segment { buckets, reference: self }
     }
@@ -196,20 +198,21 @@ impl SegmentRef {
     }
 }
 
-/// The buckets of a segment in the order in which an entry with a certain home tries them, each once.
+/// The probe sequence of an entry: the buckets of a segment in the order of probing from a home bucket, each
+/// once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     home: u32,
     bucket_count: u32,
     /// Distance of the current bucket from the home.
     offset: u32,
-    /// Jumps made; [`JUMP_COUNT_MAX`] once the others are tried in turn.
+    /// Jumps made; [`JUMP_COUNT_MAX`] once the remaining buckets are tried in turn.
     jump_count: u32,
 }
 
 const JUMP_COUNT_MAX: u32 = 8;
 
-/// The offsets that jumps lead to, as bits.
+/// The offsets reached by jumps, as bits.
 const JUMP_OFFSETS: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 6 | 1 << 10 | 1 << 15 | 1 << 21 | 1 << 28;
 
 impl Path {
@@ -225,7 +228,7 @@ impl Path {
         (if index >= self.bucket_count { index - self.bucket_count } else { index }) as usize
     }
 
-    /// Goes on to the next bucket; false at the end.
+    /// Advances to the next bucket; false at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> bool {
         if self.jump_count < JUMP_COUNT_MAX {
@@ -259,15 +262,17 @@ pub(crate) struct Place<'a> {
     pub(crate) item: Item,
 }
 
-/// Fills a fresh segment, which is never asked where there is room; takes two thirds of the time of [`Segment::insert`].
+/// Fills a new segment without searching buckets for room; takes two thirds of the time of
+/// [`Segment::insert`].
 pub(crate) struct Filler<'a> {
     segment: Segment<'a>,
-    /// Items of each bucket so far. Segments too large to be split have more buckets and are filled the slow way.
+    /// Items of each bucket so far. Segments beyond the split size have more buckets and are filled by
+    /// [`Segment::insert`].
     fills: [u8; BUCKET_COUNT_SPLIT],
 }
 
 impl<'a> Filler<'a> {
-    /// `segment` has no items and never had any.
+    /// Creates a filler. `segment` must never have had items.
     pub(crate) fn new(segment: Segment<'a>) -> Self {
         Self { segment, fills: [0; BUCKET_COUNT_SPLIT] }
     }
@@ -294,7 +299,7 @@ impl<'a> Filler<'a> {
     }
 }
 
-/// A borrowed segment. All of its methods work on shared atomics; who may change it is the table's affair.
+/// A borrowed segment. All of its methods work on shared atomics; the table controls write access.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment<'a> {
     pub(crate) buckets: &'a [Bucket],
@@ -302,7 +307,7 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The place of a guess, if there is such a one with an entry, which is taken for one at this position.
+    /// The place of a guess, if it exists and has an item, with `position` assumed.
     #[inline(always)]
     pub(crate) fn place_at(self, guess: Guess, position: Position) -> Option<Place<'a>> {
         let (bucket_index, index) = (guess.bucket_index(), guess.index());
@@ -311,7 +316,7 @@ impl<'a> Segment<'a> {
         Some(Place { bucket, bucket_index, index, item })
     }
 
-    /// Puts an item in the first bucket with room on its path. There must be room somewhere.
+    /// Stores an item in the first bucket with room on its path. The segment must have room.
     #[inline]
     pub(crate) fn insert(self, item: Item) {
         let mut path = self.path(item.position);
@@ -325,7 +330,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Takes an item away.
+    /// Removes an item.
     #[inline]
     pub(crate) fn remove(self, place: Place<'_>) {
         place.bucket.clear(place.index);
@@ -336,18 +341,19 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The buckets that an item at this position may be in, from its home on.
+    /// The buckets that may hold an item at this position, from its home bucket on.
     #[inline]
     pub(crate) fn path(self, position: Position) -> Path {
         Path::from_home(self.reference.home(position), self.buckets.len())
     }
 
-    /// Every item, in the order in which they are stored.
+    /// Iterates over the items in storage order.
     pub(crate) fn items(self) -> impl Iterator<Item = Item> + 'a {
         self.buckets.iter().flat_map(|bucket| bucket.items().map(|(_, item)| item))
     }
 
-    /// The place of every item whose home is the bucket at `home`. Items may be removed on the way.
+    /// Iterates over the places of the items whose home bucket is at `home`. Items may be removed during the
+    /// iteration.
     pub(crate) fn places_of_home(self, home: usize) -> impl Iterator<Item = Place<'a>> + 'a {
         let mut next = Some(Path::from_home(home, self.buckets.len()));
         let buckets = std::iter::from_fn(move || {
@@ -370,7 +376,7 @@ impl<'a> Segment<'a> {
         position.get() >> shift << shift
     }
 
-    /// The first position after `position` whose home is another bucket or segment.
+    /// The first position after `position` whose home bucket is another one or in another segment.
     pub(crate) fn position_after_home(self, position: Position) -> u32 {
         let shift = POSITION_BITS - self.reference.depth();
         let next_home = self.reference.home(position) as u64 + 1;
@@ -391,7 +397,7 @@ mod tests {
             let segment = SegmentRef::allocate(&heap, bucket_count, 3);
             assert_eq!(segment.bucket_count(), bucket_count);
             assert_eq!(segment.depth(), 3);
-            // SAFETY: allocated above, and nobody has seen it.
+            // SAFETY: allocated above, and not shared.
             unsafe { crate::heap::free(segment.memory(), segment.size()) };
             let next = bucket_count_after(bucket_count);
             assert!(next > bucket_count && capacity(next) > capacity(bucket_count));
@@ -435,7 +441,7 @@ mod tests {
                 position = next;
             }
             assert_eq!(position, 1 << (POSITION_BITS - depth));
-            // SAFETY: allocated above, and the view is not used any more.
+            // SAFETY: allocated above, and the view is no longer used.
             unsafe { crate::heap::free(reference.memory(), reference.size()) };
         }
     }

@@ -1,4 +1,4 @@
-//! A set: what the `SADD` family works on, in the form that suits what is in it.
+//! A set, in a form that suits its members; the value type of the `SADD` family.
 //!
 //! | name for the client | inside |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `listpack` | [`Members`]: few and short members |
 //! | `hashtable` | [`Members`]: any |
 //!
-//! The name follows Redis's thresholds ([`SetLimits`]) as members are added, and never goes back as they are removed. The
-//! last two differ in name only, so passing a threshold moves nothing.
+//! The name follows Redis's thresholds ([`SetLimits`]) as members are added, and never reverts as they are
+//! removed. The last two differ in name only, so exceeding a threshold moves nothing.
 //!
 //! Start reading at [`Set::add`].
 
@@ -19,7 +19,7 @@ use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
 use crate::object::{Kind, Object};
 use crate::packed::Item;
 
-/// Up to where a set has its compact encodings.
+/// The thresholds of the compact encodings.
 #[derive(Clone, Copy, Debug)]
 pub struct SetLimits {
     /// `set-max-intset-entries`
@@ -30,7 +30,7 @@ pub struct SetLimits {
     pub listpack_value_size_max: usize,
 }
 
-/// Byte strings, each once, in no order.
+/// Distinct byte strings in no order.
 pub struct Set {
     form: Form,
 }
@@ -41,7 +41,7 @@ enum Form {
     Hashtable(Members<Whole>),
 }
 
-/// Where a member of a set is, until something is added or removed.
+/// The place of a member of a set, valid until a member is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetPlace(Spot);
 
@@ -51,16 +51,16 @@ enum Spot {
     Member(Place),
 }
 
-/// A random member, on loan from its set.
+/// A random member, borrowed from its set.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled<'a> {
     /// The member.
     pub item: Item<'a>,
-    /// Where it is; `None` if it is one of the few that have no place.
+    /// Its place; `None` for a member of the overflow table, which has no place.
     pub place: Option<SetPlace>,
 }
 
-/// A member that is looked for in several sets: it is hashed and read as an integer once, where that is needed.
+/// A member to be looked up in several sets: it is hashed and parsed as an integer at most once, on demand.
 pub struct MemberProbe<'a> {
     bytes: &'a [u8],
     hash: Option<u64>,
@@ -68,26 +68,26 @@ pub struct MemberProbe<'a> {
 }
 
 impl<'a> MemberProbe<'a> {
-    /// The member with this text, which is that of `item`.
+    /// The probe for `item`; `buffer` holds the text of an integer.
     #[must_use]
     pub fn new(item: Item<'a>, buffer: &'a mut DecimalBuffer) -> Self {
         let int = if let Item::Int(value) = item { Some(Some(value)) } else { None };
         Self { bytes: item.text(buffer), hash: None, int }
     }
 
-    /// The member with these bytes.
+    /// The probe for a member with these bytes.
     #[must_use]
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         Self { bytes, hash: None, int: None }
     }
 
-    /// Its bytes.
+    /// The bytes of the member.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The integer that it is the text of.
+    /// The integer, if the member is the canonical text of one.
     #[must_use]
     pub fn int(&mut self) -> Option<i64> {
         *self.int.get_or_insert_with(|| parse_canonical(self.bytes))
@@ -125,7 +125,7 @@ impl Set {
         }
     }
 
-    /// An empty set in the encoding that suits `len` members of which this is one.
+    /// An empty set in the encoding that suits `len` members, including this one.
     #[must_use]
     pub fn suiting(member: &[u8], len: usize, limits: SetLimits) -> Self {
         let form = if len <= limits.intset_len_max && parse_canonical(member).is_some() {
@@ -160,14 +160,14 @@ impl Set {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the set has no members.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         match &self.form {
@@ -177,19 +177,19 @@ impl Set {
         }
     }
 
-    /// Whether all members are kept as integers.
+    /// Whether all members are stored as integers.
     #[must_use]
     pub fn is_intset(&self) -> bool {
         matches!(self.form, Form::Ints(_))
     }
 
-    /// Whether the encoding is one of the compact ones, whose members a scan gives all at once.
+    /// Whether the encoding is compact, so that one scan step visits all members.
     #[must_use]
     pub fn is_compact(&self) -> bool {
         !matches!(self.form, Form::Hashtable(_))
     }
 
-    /// Bytes of memory behind the set.
+    /// Bytes of memory beside the set itself.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.estimated_bytes(usize::MAX)
@@ -202,7 +202,7 @@ impl Set {
         }
     }
 
-    /// Whether dropping it may take long: it is many allocations.
+    /// Whether dropping it may take long, because it has many allocations.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
         match &self.form {
@@ -213,7 +213,7 @@ impl Set {
         }
     }
 
-    /// Whether a member is there.
+    /// Whether the set has a member.
     #[inline]
     #[must_use]
     pub fn contains(&self, home: AllocContext<'_>, member: &[u8]) -> bool {
@@ -225,14 +225,14 @@ impl Set {
         }
     }
 
-    /// Whether an integer is there, of a set whose members are all kept as integers.
+    /// Whether an intset has an integer.
     #[inline]
     #[must_use]
     pub fn has_int(&self, value: i64) -> bool {
         matches!(&self.form, Form::Ints(ints) if ints.contains(value))
     }
 
-    /// Whether a member is there that is looked for in several sets.
+    /// Whether the set has the member of a probe.
     #[inline]
     #[must_use]
     pub fn has(&self, home: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
@@ -244,7 +244,7 @@ impl Set {
         }
     }
 
-    /// Gets ready for `len` members to be added at once, as far as that decides the encoding.
+    /// Updates the encoding before `len` members are added at once.
     pub fn expect_len(&mut self, home: AllocContext<'_>, len: usize, limits: SetLimits) {
         let too_many = match &self.form {
             Form::Ints(_) => len > limits.intset_len_max,
@@ -256,7 +256,7 @@ impl Set {
         }
     }
 
-    /// Adds a member. Whether it was new.
+    /// Adds a member. Returns whether it was new.
     #[inline]
     pub fn add(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
         match &mut self.form {
@@ -275,12 +275,12 @@ impl Set {
         }
     }
 
-    /// Adds a member that a set has given.
+    /// Adds a member obtained from a set. Returns whether it was new.
     pub fn add_item(&mut self, home: AllocContext<'_>, item: Item<'_>, limits: SetLimits) -> bool {
         self.add(home, item.text(&mut DecimalBuffer::new()), limits)
     }
 
-    /// Removes a member. Whether it was there.
+    /// Removes a member. Returns whether it was present.
     #[inline]
     pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> bool {
         match &mut self.form {
@@ -291,7 +291,7 @@ impl Set {
         }
     }
 
-    /// A random member, each with the same probability. Must not be empty.
+    /// A uniformly random member. The set must not be empty.
     #[must_use]
     pub fn sample(&self, random: &mut impl FnMut() -> u64) -> Sampled<'_> {
         match &self.form {
@@ -312,7 +312,7 @@ impl Set {
         }
     }
 
-    /// Removes a random member, after `see` has seen it. Must not be empty.
+    /// Passes a random member to `see` and removes it. The set must not be empty.
     pub fn pop(
         &mut self,
         home: AllocContext<'_>,
@@ -335,7 +335,7 @@ impl Set {
         }
     }
 
-    /// Visits the members in the order of [`Self::iter`] until `visit` says no.
+    /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
     #[inline]
     pub fn walk<'a>(&'a self, mut visit: impl FnMut(Item<'a>) -> bool) {
         match &self.form {
@@ -346,7 +346,7 @@ impl Set {
         }
     }
 
-    /// Every member, in the order in which they are stored: ascending in an intset, else none in particular.
+    /// Iterates over the members in storage order: ascending in an intset, otherwise unspecified.
     pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
         let (ints, members) = match &self.form {
             Form::Ints(ints) => (Some(ints), None),
@@ -356,11 +356,12 @@ impl Set {
         ints.chain(members.into_iter().flat_map(Members::iter).map(Item::Bytes))
     }
 
-    /// No cursor of [`Self::scan`] is larger.
+    /// Upper bound of the cursors of [`Self::scan`].
     pub const CURSOR_MAX: u64 = Members::<Whole>::CURSOR_MAX;
 
-    /// Visits some members from a position on (0 to begin); all of them if the encoding is a compact one. Returns where
-    /// to go on, or `None` at the end. A member that is there all the while is visited exactly once in a full walk.
+    /// Visits some members from a position on (0 to begin); all members if the encoding is compact. Returns
+    /// the position to continue from, or `None` at the end. A member that is present throughout a full walk
+    /// is visited exactly once.
     pub fn scan<'a>(
         &'a self,
         home: AllocContext<'_>,
@@ -386,7 +387,7 @@ impl Set {
         }
     }
 
-    /// Takes the encoding `intset` if every member is an integer and they are not too many.
+    /// Converts to an `intset` if every member is an integer and their number is within the limit.
     pub fn become_intset_if_all(&mut self, limits: SetLimits) {
         let (Form::Listpack(members) | Form::Hashtable(members)) = &self.form else { return };
         if members.len() > limits.intset_len_max {
@@ -405,7 +406,7 @@ impl Set {
         self.form = Form::Ints(ints);
     }
 
-    /// A deep copy with the same encoding, whose larger parts are in `heap`.
+    /// A deep copy with the same encoding and its larger parts in `heap`.
     #[must_use]
     pub fn to_copy(&self, heap: &Heap) -> Self {
         let form = match &self.form {
@@ -416,7 +417,7 @@ impl Set {
         Self { form }
     }
 
-    /// Ends if an invariant does not hold.
+    /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         match &self.form {
@@ -453,7 +454,7 @@ impl Set {
     }
 }
 
-/// Allocations above which freeing a set is left to another thread.
+/// Number of allocations above which another thread frees a set.
 const COSTLY_ALLOCATION_COUNT: usize = 64;
 
 fn members_of(home: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {

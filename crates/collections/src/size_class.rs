@@ -1,30 +1,30 @@
-//! The block sizes that a span can be carved into.
+//! The block sizes of spans.
 //!
-//! From 16 to 512 bytes in steps of 8, so that an entry wastes 3.5 bytes on average; to 2 KiB in steps of 3 to 6 %;
-//! then those of the larger segments of tables, which fill a span almost exactly, and the span as a whole. Every size that is a
-//! multiple of 64 yields blocks aligned to a cache line.
+//! From 16 to 512 bytes in steps of 8, so that an entry wastes 3.5 bytes on average; to 2 KiB in steps of 3
+//! to 6 %; then the sizes of larger table segments, which fill a span almost exactly, and a whole span. Every
+//! size that is a multiple of 64 yields blocks aligned to a cache line.
 
 use crate::span_pool::SPAN_SIZE;
 
 /// Bytes of a cache line.
 pub(crate) const LINE_SIZE: usize = 64;
 
-/// Largest block of several in a span; above it the global allocator is used, but for whole spans.
+/// Largest block that shares a span; larger blocks, except whole spans, come from the global allocator.
 pub(crate) const BLOCK_SIZE_MAX: usize = 4096;
 
-/// The block that is a whole span.
+/// The size of a block that is a whole span.
 pub(crate) const SPAN_BLOCK_SIZE: usize = 32 * 1024;
 
 /// Number of size classes.
 pub(crate) const CLASS_COUNT: usize = COARSE_START + 16 + SEGMENT_SIZES.len();
 
-/// Classes whose freed blocks may be lent, that is carved for smaller ones: from 1152 bytes on.
+/// First class whose freed blocks may be lent, that is subdivided for smaller blocks: 1152 bytes.
 pub(crate) const LENDER_START: usize = class_of(1152);
 
 /// Number of classes whose freed blocks may be subdivided.
 pub(crate) const LENDER_COUNT: usize = CLASS_COUNT - LENDER_START;
 
-/// Classes that may borrow: up to 256 bytes.
+/// End of the classes that may borrow: up to 256 bytes.
 pub(crate) const BORROWER_END: usize = class_of(256) + 1;
 
 const BLOCK_SIZE_MIN: usize = 16;
@@ -50,7 +50,7 @@ pub(crate) const fn is_large(size: usize) -> bool {
     size > BLOCK_SIZE_MAX && size != SPAN_BLOCK_SIZE
 }
 
-/// The class of the smallest blocks that hold `size` bytes, which must not be large.
+/// The smallest class whose blocks hold `size` bytes, which must not be large.
 #[inline]
 pub(crate) const fn class_of(size: usize) -> usize {
     debug_assert!(!is_large(size));
@@ -97,7 +97,7 @@ const CLASS_SIZES: [u16; CLASS_COUNT] = {
 
 const _: () = assert!(SPAN_BLOCK_SIZE == SPAN_SIZE);
 const _: () = assert!(CLASS_COUNT <= u8::MAX as usize);
-// A block's class and its outer span's tell whether it lies in a lent one (`span.rs`).
+// The classes of a block and of its outer span determine whether the block lies in a lent block (`span.rs`).
 const _: () = assert!(BORROWER_END <= LENDER_START);
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! A span: memory carved into blocks of one size class, with an intrusive list of the freed ones.
+//! A span: memory carved into blocks of one size class, with an intrusive list of freed blocks.
 //!
 //! ```text
 //! header in the chunk's first span      the span is 32 KiB of its own, blocks start at its base
 //! header inside a block of a lender     the span is that block, lent: its own blocks come after the header
 //! ```
-//! Subdividing: when tables grow, their old segments leave holes in spans that never empty, since some table always
-//! stays behind. So a freed block of a large class is carved once more, for a small class, instead of taking another
-//! span from the pool. Without that, tables that outgrow a size would leave up to 5 bytes a key unused.
+//! Subdividing: when tables grow, their old segments leave holes in spans that never become empty, since some
+//! tables keep their size. So a freed block of a large class is carved again, for a small class, instead of
+//! taking another span from the pool. Otherwise tables that outgrow a size would leave up to 5 bytes a key
+//! unused.
 //!
-//! Everything but `heap` is read and written under the lock of the heap that has the span.
+//! All fields but `heap` are accessed under the lock of the heap that has taken the span.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -20,15 +21,16 @@ use crate::span_pool::{CHUNK_SIZE, HEADER_SIZE, SPAN_SIZE};
 /// Header of a span.
 #[repr(C)]
 pub(crate) struct Span {
-    /// The heap that took the span; constant while a block of it is live, so that it may be read without the lock.
+    /// The heap that took the span; constant while a block of the span is live, so that it may be read
+    /// without the lock.
     pub(crate) heap: Cell<*const HeapCore>,
     /// Neighbours in the heap's list of spans of this class with room.
     pub(crate) next: Cell<*const Span>,
     pub(crate) previous: Cell<*const Span>,
-    /// First of the freed blocks: distance from the base in words, plus one; 0 if there is none. Each freed block
+    /// The first freed block: distance from the base in words, plus one; 0 if there is none. Each freed block
     /// holds the next one's in its first bytes.
     free: Cell<u16>,
-    /// Blocks at the span's start that were never handed out; their memory was not touched. Carved from the last.
+    /// Blocks at the span's start that were never allocated; their memory is untouched. Carved from the last.
     uncarved_count: Cell<u16>,
     /// Live blocks.
     used_count: Cell<u16>,
@@ -61,7 +63,7 @@ impl Span {
         }
     }
 
-    /// The span of 32 KiB that a block lies in, which is the lender if the block is of a lent one.
+    /// The span of 32 KiB that contains a block; for a block in a lent span, the lender.
     ///
     /// # Safety
     /// 1. `block` came from a span that is still taken.
@@ -73,7 +75,7 @@ impl Span {
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
 
-    /// The span that a block of this class lies in.
+    /// The span of a block of this class.
     ///
     /// # Safety
     /// 1. `block` is of this class and came from a span that is still taken.
@@ -87,7 +89,8 @@ impl Span {
         let lender_size = class_size(outer.class());
         let offset = block.addr().get() % SPAN_SIZE;
         let address = block.addr().get() - offset % lender_size;
-        // SAFETY: (1) a block of another class than the outer span's lies in a lent block, with its header first.
+        // SAFETY: (1) a block whose class differs from the outer span's lies in a lent block, which begins
+        // with its header.
         unsafe { &*ptr::with_exposed_provenance(address) }
     }
 
@@ -101,7 +104,7 @@ impl Span {
         self.free.get() != 0 || self.uncarved_count.get() != 0
     }
 
-    /// Whether a block could be taken whose memory was touched before.
+    /// Whether the span has a free block whose memory was touched before.
     pub(crate) fn has_freed_block(&self) -> bool {
         self.free.get() != 0
     }
@@ -120,7 +123,7 @@ impl Span {
     /// Whether at most three quarters of the blocks are live.
     pub(crate) fn is_sparse(&self) -> bool {
         let size = if self.is_lent() {
-            // SAFETY: (1) a lent block came from the span that it lies in.
+            // SAFETY: (1) a lent block came from the span that contains it.
             let lender = unsafe { Self::outer_of(self.pointer().cast()) };
             class_size(lender.class()) - lent_offset(self.class())
         } else {
@@ -129,13 +132,13 @@ impl Span {
         4 * usize::from(self.used_count.get()) <= 3 * (size / class_size(self.class()))
     }
 
-    /// Blocks that were handed out at least once.
+    /// Blocks that were allocated at least once.
     pub(crate) fn carved_count(&self) -> usize {
         debug_assert!(!self.is_lent());
         SPAN_SIZE / class_size(self.class()) - usize::from(self.uncarved_count.get())
     }
 
-    /// Takes a block; says whether it was freed before (else it is carved now).
+    /// Takes a block. The flag says whether it was freed before; otherwise it is newly carved.
     ///
     /// # Safety
     /// 1. There is room.
@@ -160,19 +163,19 @@ impl Span {
         (block, true)
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// 1. The block came from this span's [`Self::pop`], and nobody uses it any more.
+    /// 1. The block came from this span's [`Self::pop`], and is no longer used.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>) {
-        // SAFETY: (1) the block is at least 16 bytes, aligned to 8, and nobody's.
+        // SAFETY: (1) the block is at least 16 bytes, aligned to 8, and unused.
         unsafe { block.cast::<u16>().write(self.free.get()) };
         self.free.set(((block.addr().get() - self.base()) / 8) as u16 + 1);
         self.used_count.set(self.used_count.get() - 1);
     }
 
-    /// The header's address with the right to all of the memory around it, for as long as that is there.
+    /// The header's address with provenance for all of the memory around it, while that is allocated.
     pub(crate) fn pointer(&self) -> NonNull<Span> {
         NonNull::new(ptr::with_exposed_provenance_mut(self.address())).expect("a reference is not null")
     }
@@ -201,7 +204,8 @@ impl Span {
     }
 }
 
-/// Where the blocks of a lent span start: after the header, aligned to a line if their size is a multiple of one.
+/// The offset of the first block of a lent span: after the header, aligned to a line if the block size is a
+/// multiple of a line.
 const fn lent_offset(class: usize) -> usize {
     if class_size(class).is_multiple_of(LINE_SIZE) { LINE_SIZE } else { HEADER_SIZE }
 }

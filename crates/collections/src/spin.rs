@@ -1,8 +1,8 @@
 //! A lock for critical sections of about ten nanoseconds.
 //!
-//! Owns the value it guards. Held only inside this crate's allocator, never across a system call, another lock or
-//! a caller's code. A waiter pauses, and after a bounded number of pauses sleeps for a moment, so that a holder which
-//! the kernel has preempted can go on.
+//! Owns the value it guards. Held only inside this crate's allocator, never across a system call, another
+//! lock or a caller's code. A waiter pauses, and after a bounded number of pauses sleeps briefly, so that a
+//! preempted holder can continue.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -13,8 +13,8 @@ use sync::atomic::{AtomicBool, Ordering};
 /// Pauses before a waiter sleeps.
 const PAUSE_COUNT_MAX: u32 = 128;
 
-/// How long it does. Yielding instead would cost it its time slice: Linux lets others run for milliseconds then, and not only
-/// the holder for the few nanoseconds that it needs.
+/// Duration of the sleep. A yield would cost the waiter its time slice: Linux then runs other threads for
+/// milliseconds, not only the holder for the few nanoseconds that it needs.
 const SLEEP: Duration = Duration::from_micros(20);
 
 pub(crate) struct SpinLock<T> {
@@ -22,7 +22,7 @@ pub(crate) struct SpinLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock hands out one reference at a time, so sharing it only moves `T` between threads.
+// SAFETY: the lock provides one reference at a time, so sharing it only moves `T` between threads.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 pub(crate) struct SpinGuard<'a, T> {
@@ -72,7 +72,7 @@ impl<T> Deref for SpinGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one, so nobody else has a reference to the value.
+        // SAFETY: this guard is the only one, so no other reference to the value exists.
         unsafe { &*self.lock.value.get() }
     }
 }

@@ -1,8 +1,8 @@
-//! Going through a table: SCAN, iteration, sampling for eviction, and the search for expired keys.
+//! Walks over a table: `SCAN`, iteration, sampling, and the search for expired keys.
 //!
-//! A cursor is a position. Positions are bits of the hash, so a cursor means the same place whatever segments the
-//! table has by now: what lies before it has been visited and what lies after it has not, and an entry that stays
-//! is visited exactly once in a full walk. (One that is deleted and set again may be visited twice.)
+//! A cursor is a position. Positions are bits of the hash, so a cursor means the same place for any segments:
+//! positions before it were visited and later ones were not. An entry that stays is visited exactly once in a
+//! full walk; an entry that is deleted and set again may be visited twice.
 
 use crate::bucket::{POSITION_BITS, Position, WIDTH};
 use crate::entry::Entry;
@@ -11,21 +11,21 @@ use crate::owned_entry::OwnedEntry;
 use crate::segment::Segment;
 use crate::table::Table;
 
-/// How far a walk for expired keys has got.
+/// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryWalk {
-    /// Where to go on; `None` at the end of the table.
+    /// The position to continue from; `None` at the end of the table.
     pub next: Option<u32>,
-    /// Keys with an expiry that were looked at.
+    /// Keys with an expiry that were examined.
     pub volatile_count: usize,
-    /// Those of them that had expired.
+    /// Number of these keys that had expired.
     pub expired_count: usize,
-    /// The earliest expiry of the others.
+    /// The earliest expiry of the other examined keys.
     pub earliest: Option<i64>,
 }
 
 impl ExpiryWalk {
-    /// Counts an entry with an expiry. Whether its time is over.
+    /// Counts an entry with an expiry. Returns whether it has expired.
     #[inline]
     fn is_over(&mut self, entry: Entry<'_>, now: i64) -> bool {
         self.volatile_count += 1;
@@ -40,8 +40,8 @@ impl ExpiryWalk {
 }
 
 impl Table {
-    /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin). Returns where
-    /// to go on, or `None` at the end.
+    /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin). Returns
+    /// the position to continue from, or `None` at the end.
     pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(Entry<'a>)) -> Option<u32> {
         if from >= Position::END || self.root.is_none() {
             return None;
@@ -57,21 +57,21 @@ impl Table {
         next_position(segment, from)
     }
 
-    /// All entries, in the order in which they are stored.
+    /// Iterates over the entries in storage order.
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         let items = self.segments().flat_map(|(_, segment)| segment.items());
         // SAFETY: (1) the segments are the table's.
         items.map(|item| unsafe { self.entry_of(item) })
     }
 
-    /// A random entry, close to uniformly chosen, given 64 random bits; `None` if the table is empty.
+    /// A nearly uniformly random entry, given 64 random bits; `None` if the table is empty.
     #[must_use]
     pub fn sample(&self, random: u64) -> Option<Entry<'_>> {
         if self.is_empty() {
             return None;
         }
-        // A try hits one word of one segment: entries of a segment are equally likely, and segments are as likely
-        // as they have entries on average.
+        // A try reads one word of one segment: entries of a segment are equally likely, and on average the
+        // probability of a segment is proportional to its number of entries.
         let mut random = random;
         for _ in 0..SAMPLE_TRY_COUNT_MAX {
             random = mix(random);
@@ -82,7 +82,7 @@ impl Table {
                 return Some(unsafe { self.entry_of(item) });
             }
         }
-        // Nearly empty: the first entry from a random place on.
+        // The table is nearly empty: take the first entry from a random place on.
         let start = Position::new((mix(random) >> 40) as u32);
         let (before, after): (Vec<_>, Vec<_>) =
             self.segments().flat_map(|(_, segment)| segment.items()).partition(|item| item.position < start);
@@ -90,7 +90,8 @@ impl Table {
         after.first().or(before.first()).map(|&item| unsafe { self.entry_of(item) })
     }
 
-    /// An entry with an expiry from a random place on, found within `bucket_count_max` buckets, given 64 random bits.
+    /// An entry with an expiry from a random place on, found within `bucket_count_max` buckets, given 64
+    /// random bits.
     #[must_use]
     pub fn sample_volatile(&self, random: u64, bucket_count_max: usize) -> Option<Entry<'_>> {
         if self.volatile_len() == 0 {
@@ -142,7 +143,7 @@ impl Table {
         walk
     }
 
-    /// As [`Self::expire_walk`], and takes the expired entries out.
+    /// As [`Self::expire_walk`], but removes the expired entries.
     pub fn remove_expired(
         &mut self,
         heap: &Heap,
@@ -157,7 +158,7 @@ impl Table {
         }
         for _ in 0..bucket_count_max {
             let Some(position) = walk.next.map(Position::new) else { break };
-            // SAFETY: (1) segments are replaced at the end of the round, when the view is not used any more.
+            // SAFETY: (1) segments are replaced at the end of the round, when the view is no longer used.
             let segment: Segment<'_> = unsafe { self.segment(position).reference.view() };
             for place in segment.places_of_home(segment.reference.home(position)) {
                 if !place.item.is_volatile() {
@@ -165,7 +166,7 @@ impl Table {
                 }
                 // SAFETY: (1) the segment is the table's, which was not changed at this place.
                 if walk.is_over(unsafe { self.entry_of(place.item) }, now) {
-                    // SAFETY: (1, 2) likewise, and each place is come to once.
+                    // SAFETY: (1, 2) as above, and each place is visited once.
                     expired(unsafe { self.take_out(segment, place) });
                 }
             }
@@ -177,9 +178,9 @@ impl Table {
 }
 
 impl Table {
-    /// Visits the entries whose values have members with an expiry, in up to `bucket_count_max` buckets from position
-    /// `from` on, until `visit` says that it is enough. Returns where to go on, which is where it was enough; `None` at the
-    /// end of the table.
+    /// Visits the entries whose values have members with an expiry, in up to `bucket_count_max` buckets from
+    /// position `from` on, until `visit` returns true. Returns the position to continue from, after a stop
+    /// that of the current bucket; `None` at the end of the table.
     pub fn volatile_members_walk<'a>(
         &'a self,
         from: u32,
@@ -205,16 +206,17 @@ impl Table {
     }
 }
 
-/// Tries before sampling falls back to a walk: a table of one bucket and one entry then misses one time in 20.
+/// Tries before sampling falls back to a walk: a table with one bucket and one entry then misses one time in
+/// 20.
 const SAMPLE_TRY_COUNT_MAX: usize = 20;
 
-/// Where the positions go on whose home is the next bucket; `None` at the end of the table.
+/// The first position whose home is the next bucket; `None` at the end of the table.
 pub(crate) fn next_position(segment: Segment<'_>, position: Position) -> Option<u32> {
     let next = segment.position_after_home(position);
     (next < Position::END).then_some(next)
 }
 
-/// A number below `bound` from 32 random bits.
+/// Maps 32 random bits to a number below `bound`.
 fn scale(random: u32, bound: usize) -> usize {
     ((u64::from(random) * bound as u64) >> 32) as usize
 }
