@@ -232,8 +232,8 @@ impl List {
         }
     }
 
-    /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. One pass over the
-    /// elements. Returns how many were removed.
+    /// Removes at most `count_max` elements equal to `text`, beginning at one end, in one pass. Returns the
+    /// number removed.
     pub fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
         match &mut self.repr {
             Repr::Small { elements, listpack_size: sum, .. } => {
@@ -249,7 +249,7 @@ impl List {
         }
     }
 
-    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         if self.is_quicklist() { "quicklist" } else { "listpack" }
@@ -358,7 +358,7 @@ impl List {
     }
 }
 
-/// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
+/// Removes at most `count_max` elements equal to `text`, beginning at one end. Returns the number removed.
 fn remove_equal(elements: &mut Elements, text: &[u8], from: End, count_max: usize) -> usize {
     let equal_count = elements.count_of(text);
     let removed_count = equal_count.min(count_max);

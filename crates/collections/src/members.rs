@@ -18,7 +18,8 @@
 //! 1. The invariants of the directory and the table.
 //! 2. No key is in both.
 //!
-//! Cost: a search reads the name of the leaf's block, the leaf's tags and the member. Start reading at [`Members::find`].
+//! Cost: a search reads the reference to the leaf's block, the leaf's tags and the member. Start reading at
+//! [`Members::find`].
 
 mod leaf;
 mod linear_hash;
@@ -329,7 +330,7 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// Panics if an invariant does not hold.
+    /// Verifies the invariants.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
         let many = match self {
@@ -360,7 +361,7 @@ impl<K: Keyed> Members<K> {
     }
 }
 
-/// A number below `bound` from 64 random bits.
+/// Maps 64 random bits to a number below `bound`.
 #[inline]
 pub(crate) fn below(random: u64, bound: usize) -> usize {
     ((u128::from(random) * bound as u128) >> 64) as usize

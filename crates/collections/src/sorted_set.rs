@@ -334,7 +334,7 @@ impl SortedSet {
         }
     }
 
-    /// The name of the encoding, as `OBJECT ENCODING` answers it.
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         if self.is_listpack() { "listpack" } else { "skiplist" }
