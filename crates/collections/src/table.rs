@@ -4,18 +4,17 @@
 //! (extendible hashing): a full segment is rebuilt a step larger or, at 4 KiB, split in two by one more bit
 //! of the position. So no step moves more than one segment, at any size, and none moves or reads an entry.
 //!
-//! Touches: memory of a [`Heap`], which the caller selects; a table may use any heap, but always using the
-//! same one is fastest. Replaced segments go to that heap's retired list, never directly back to the
-//! allocator, as prefetches may be reading them ([`crate::Hint`]). They go there once the hint no longer
-//! leads to them (`replaced.rs`).
+//! Touches: memory of a [`Heap`], which the caller selects; any heap is correct, and a single one is fastest.
+//! Replaced segments go to that heap's retired list once the hint no longer leads to them (`replaced.rs`),
+//! never directly to the allocator, as prefetches may be reading them ([`crate::Hint`]).
 //!
 //! Used under the slot's latch, which justifies `&Table` and `&mut Table`. The caller provides hashes: 64
 //! bits, seeded; the table uses bits 49..26 only.
 //!
 //! Invariants ([`Table::check`])
 //! 1. The segments' ranges cover all positions without overlap, each in every directory word of its range.
-//! 2. Every entry is in the segment of its position, reachable from its home bucket (`segment.rs`,
-//!    invariants 1 to 3).
+//! 2. Every entry is in the segment of its position, reachable from its home (`segment.rs`, invariants 1 to
+//!    3).
 //! 3. `len` is the number of entries; the directory's counter of a segment is the number of entries in it.
 //! 4. A word is volatile exactly if its entry has an expiry, and likewise marks whether its value's members
 //!    have one; `volatile_len` and `volatile_members_len` are their numbers.
@@ -24,7 +23,7 @@
 //!
 //! Cost: a search reads 1.15 buckets on average and one entry; growth moves at most 385 words.
 //!
-//! Finding is in `lookup.rs`. Start reading at [`Table::find`], then [`Table::upsert`].
+//! Lookups are in `lookup.rs`. Start reading at [`Table::find`], then [`Table::upsert`].
 
 mod copying;
 
@@ -42,8 +41,8 @@ use crate::segment::{
 
 /// The map of one slot for one logical database.
 ///
-/// Dropping it frees its entries and retires its segments; a hint must be published before, so that it
-/// leads to none of them.
+/// Dropping it frees its entries and retires its segments; its hint must be published before, to lead
+/// elsewhere.
 pub struct Table {
     pub(crate) root: SegmentRef,
     pub(crate) len: usize,
@@ -92,8 +91,7 @@ impl Table {
         Self::empty(false)
     }
 
-    /// An empty table with a hint, which must be published after every change: until then the table keeps
-    /// the memory that it has replaced.
+    /// An empty table with a hint, to be published after every change: until then replaced memory is kept.
     #[must_use]
     pub const fn with_hint() -> Self {
         Self::empty(true)
@@ -139,8 +137,7 @@ impl Table {
         self.volatile_members_len as usize
     }
 
-    /// Sets the value and expiry of a key, which is added if it is absent. The access clock of a new key is
-    /// zero.
+    /// Sets the value and expiry of a key, which is added if absent. The access clock of a new key is zero.
     #[inline]
     pub fn upsert<'a>(
         &'a mut self,
@@ -164,8 +161,7 @@ impl Table {
         value: NewValue<'_>,
         expiry: ExpiryChange,
     ) -> Upserted<'a> {
-        // SAFETY: (1) segment and place belong to the entry below, which borrows the table, or there are
-        // none.
+        // SAFETY: (1) segment and place, if any, belong to the entry below, which borrows the table.
         let Some((segment, place)) = (unsafe { self.find_place(guess, hash, key) }) else {
             let entry = self.add_new(heap, hash, key, value, expiry.apply(None));
             return Upserted {
@@ -215,8 +211,7 @@ impl Table {
         Ok(bytes.len())
     }
 
-    /// Resizes a string to this length, truncated or extended with zeros, and returns its bytes. A missing
-    /// key is an empty string.
+    /// Truncates or zero-extends a string and returns its bytes. A missing key is an empty string.
     pub fn resize_string<'a>(
         &'a mut self,
         heap: &'a Heap,
@@ -237,8 +232,7 @@ impl Table {
         self.find_mut(heap, hash, key).map(EntryMut::remove)
     }
 
-    /// Inserts an entry under `key`, with its value, expiry and access clock. Returns the entry that it
-    /// replaces.
+    /// Inserts an entry under `key`, with its value, expiry and access clock. Returns the replaced entry.
     pub fn insert_owned(
         &mut self,
         heap: &Heap,
@@ -250,7 +244,7 @@ impl Table {
         self.replace_or_add(heap, hash, new)
     }
 
-    /// Inserts a deep copy of an entry under `key`. Returns the entry that it replaces.
+    /// Inserts a deep copy of an entry under `key`. Returns the replaced entry.
     pub fn insert_copy(
         &mut self,
         heap: &Heap,
@@ -361,8 +355,7 @@ impl Table {
     }
 
     fn replace_or_add(&mut self, heap: &Heap, hash: u64, new: OwnedEntry) -> Option<OwnedEntry> {
-        // SAFETY: (1) segment and place belong to the entry below, which borrows the table, or there are
-        // none.
+        // SAFETY: (1) segment and place, if any, belong to the entry below, which borrows the table.
         match unsafe { self.find_place(Guess::NONE, hash, new.entry().key()) } {
             Some((segment, place)) => {
                 // SAFETY: (1) the place was just found, and (2) the table has not changed since.
@@ -432,9 +425,8 @@ impl Table {
         }
     }
 
-    /// Whether a segment may be split: this requires another bit of the position, and enough entries to
-    /// justify the directory. (Good hashes always meet this; but many keys at one position must not double
-    /// the directory repeatedly.)
+    /// A split requires another bit of the position, and enough entries to justify the directory. Good hashes
+    /// ensure both; many keys at one position must not double the directory repeatedly.
     fn may_split(&self, segment: SegmentRef) -> bool {
         let depth = segment.depth();
         depth < POSITION_BITS && (depth < self.directory_depth() || self.len >> depth >= SPLIT_LEN_MIN)
@@ -589,7 +581,7 @@ impl Default for Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: (1) that call follows.
+        // SAFETY: (1) `take_memory` follows.
         unsafe { self.free_entries() };
         self.take_memory().into_iter().for_each(Heap::retire);
         self.replaced.retire();
