@@ -16,12 +16,9 @@ use crate::context::{Ctx, PlannedKey};
 /// Keys of a request that the executor prefetches.
 pub const WARM_COUNT: usize = 512;
 
-/// Keys that are prefetched together.
-const GROUP_SIZE: usize = 4;
-
-/// Keys whose entries, and whose buckets, are prefetched ahead of the group that is walked over.
-const ENTRIES_AHEAD: usize = 8;
-const BUCKETS_AHEAD: usize = 16;
+const GROUP_SIZE: usize = keyspace::GROUP_SIZE as usize;
+const ENTRIES_AHEAD: usize = keyspace::ENTRIES_AHEAD as usize;
+const BUCKETS_AHEAD: usize = keyspace::BUCKETS_AHEAD as usize;
 
 /// Keys whose buckets may be remembered: a group, and what lies ahead of it.
 const WINDOW_SIZE: usize = 32;
@@ -105,7 +102,7 @@ fn prefetch(
 ) -> usize {
     let ahead = ahead.get_or_insert_default();
     let due = at + GROUP_SIZE;
-    ahead.follow_strays(view, planned);
+    ahead.follow_displaced(view, planned);
     ahead.entry_count = ahead.entry_count.max(at);
     ahead.prefetch_entries(view, planned, due + ENTRIES_AHEAD);
     ahead.bucket_count = ahead.bucket_count.max(at);
@@ -140,7 +137,7 @@ impl Ahead {
     }
 
     /// Keys that are not at home: one bucket further.
-    fn follow_strays(&mut self, view: &View<'_>, planned: &[PlannedKey]) {
+    fn follow_displaced(&mut self, view: &View<'_>, planned: &[PlannedKey]) {
         let Some(db) = self.displaced.first().map(|(number, _)| self.window.at(*number).db) else { return };
         let prefetcher = view.prefetcher(db);
         self.displaced.retain_mut(|(number, probes)| {

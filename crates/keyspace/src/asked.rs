@@ -13,6 +13,15 @@ use collections::{Guess, HomeBucket, ProbeResult};
 use crate::hints::{NO_PASS, Prefetcher, RequestedProbes};
 use crate::view::View;
 
+/// Keys that are prefetched together.
+pub const GROUP_SIZE: u64 = 4;
+
+/// Keys whose entries, and whose buckets, are prefetched ahead of the running group. More entries would displace
+/// each other from the L1 cache.
+pub const ENTRIES_AHEAD: u64 = 8;
+/// See [`ENTRIES_AHEAD`].
+pub const BUCKETS_AHEAD: u64 = 16;
+
 /// The last keys whose buckets were prefetched; a new key replaces the oldest.
 pub struct AskedKeys<const N: usize> {
     ring: [AskedKey; N],
@@ -75,7 +84,7 @@ impl<const N: usize> AskedKeys<N> {
         self.end = number;
     }
 
-    /// Prefetches the entries of these keys, as far as their buckets are valid. `elsewhere` receives the
+    /// Prefetches the entries of these keys, as far as their buckets are valid. `displaced` receives the
     /// displaced keys, with the rest of their probe sequence.
     #[inline(always)]
     pub fn ask_for_entries(

@@ -28,7 +28,7 @@ mod watching;
 mod writing;
 
 pub use aging::{Aging, LFU_INITIAL};
-pub use asked::{AskedKey, AskedKeys};
+pub use asked::{AskedKey, AskedKeys, BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE};
 pub use collections::KeyHasher;
 pub use counters::{AllCounters, Counters, Population};
 pub use databases::{Cleared, Liveness, ScanPosition};

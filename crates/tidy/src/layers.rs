@@ -29,7 +29,7 @@ static LAYERS: &[Layer] = &[
     layer("cluster", &["base", "wire", "persist"]),
     layer("os", &["base", "sync"]),
     layer("reactor", &["base", "sync", "os"]),
-    layer("bench", &["base", "wire", "os", "reactor"]),
+    layer("bench", &["base", "wire", "reactor"]),
     layer("top", &["base", "wire"]),
     layer(
         "server",
@@ -65,7 +65,6 @@ static LAYERS: &[Layer] = &[
             "commands",
             "persist",
             "replication",
-            "os",
             "reactor",
             "server",
             "trials",

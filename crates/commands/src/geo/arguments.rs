@@ -3,7 +3,7 @@
 use wire::number::parse_f64_decimal;
 
 use super::geohash::{LATITUDE_MAX, LONGITUDE_MAX, Point};
-use crate::doc::Arg;
+use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
 use crate::word::Word;
 
@@ -14,6 +14,58 @@ pub(super) const UNIT: Arg = Arg::one_of(
     "unit",
     &[Arg::word("m", "M"), Arg::word("km", "KM"), Arg::word("ft", "FT"), Arg::word("mi", "MI")],
 );
+
+/// Documentation of the centre of a search.
+pub(super) const FROM: Arg = Arg::one_of(
+    "from",
+    &[
+        Arg::string("member").token("FROMMEMBER"),
+        Arg::block(
+            "fromlonlat",
+            &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+        )
+        .token("FROMLONLAT"),
+    ],
+)
+.optional();
+
+/// Documentation of the area of a search.
+pub(super) const BY: Arg = Arg::one_of(
+    "by",
+    &[
+        Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
+        Arg::block(
+            "box",
+            &[Arg::new("width", ArgType::Double).token("BYBOX"), Arg::new("height", ArgType::Double), UNIT],
+        ),
+        Arg::block(
+            "polygon",
+            &[
+                Arg::integer("num-vertices").token("BYPOLYGON"),
+                Arg::block(
+                    "vertices",
+                    &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
+                )
+                .multiple(),
+            ],
+        )
+        .since("9.0.0"),
+    ],
+);
+
+/// Documentation of the order of results.
+pub(super) const ORDER: Arg =
+    Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional();
+
+/// Documentation of the number of results.
+pub(super) const COUNT: Arg =
+    Arg::block("count-block", &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()])
+        .optional();
+
+/// Documentation of the details that a result contains.
+pub(super) const WITHCOORD: Arg = Arg::word("withcoord", "WITHCOORD").optional();
+pub(super) const WITHDIST: Arg = Arg::word("withdist", "WITHDIST").optional();
+pub(super) const WITHHASH: Arg = Arg::word("withhash", "WITHHASH").optional();
 
 /// Parses a longitude and a latitude.
 pub(super) fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, CommandError> {

@@ -1,6 +1,6 @@
 //! `GEORADIUS` and `GEORADIUSBYMEMBER`, with their read-only forms.
 
-use super::arguments::UNIT;
+use super::arguments::{COUNT, ORDER, UNIT, WITHCOORD, WITHDIST, WITHHASH};
 use super::search::{Form, find_destination, search};
 use crate::command::{Access, Begin, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -15,6 +15,32 @@ const STORE: Arg = Arg::one_of(
 )
 .optional();
 
+/// Documentation of the number of results, with the version that added `ANY`.
+const COUNT_WITH_LATER_ANY: Arg = Arg::block(
+    "count-block",
+    &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
+)
+.optional();
+
+/// The source, and the destinations of `STORE` and `STOREDIST`, which are not before the argument at `from`.
+const fn stored_keys(from: i32) -> [KeySpec; 3] {
+    [
+        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
+        KeySpec {
+            custom: Some(find_destination),
+            begin: Begin::Keyword { word: "STORE", from },
+            ..KeySpec::first(DESTINATION)
+        },
+        KeySpec {
+            custom: Some(|_, _| {}),
+            begin: Begin::Keyword { word: "STOREDIST", from },
+            ..KeySpec::first(DESTINATION)
+        },
+    ]
+}
+
+const DESTINATION: KeyFlags = KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS);
+
 /// `GEORADIUS key longitude latitude radius m|km|ft|mi [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC|DESC] [STORE storekey|STOREDIST storedistkey]`
 pub const GEORADIUS: Command = Command {
     name: "georadius",
@@ -22,19 +48,7 @@ pub const GEORADIUS: Command = Command {
     flags: Flags::WRITE.union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
-    keys: &[
-        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
-        KeySpec {
-            custom: Some(find_destination),
-            begin: Begin::Keyword { word: "STORE", from: 6 },
-            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
-        },
-        KeySpec {
-            custom: Some(|_, _| {}),
-            begin: Begin::Keyword { word: "STOREDIST", from: 6 },
-            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
-        },
-    ],
+    keys: &stored_keys(6),
     tips: &[],
     doc: Doc::new(
         Group::Geo,
@@ -49,15 +63,11 @@ pub const GEORADIUS: Command = Command {
         Arg::new("latitude", ArgType::Double),
         Arg::new("radius", ArgType::Double),
         UNIT,
-        Arg::word("withcoord", "WITHCOORD").optional(),
-        Arg::word("withdist", "WITHDIST").optional(),
-        Arg::word("withhash", "WITHHASH").optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
-        )
-        .optional(),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        WITHCOORD,
+        WITHDIST,
+        WITHHASH,
+        COUNT_WITH_LATER_ANY,
+        ORDER,
         STORE,
     ]),
     subcommands: &[],
@@ -86,15 +96,11 @@ pub const GEORADIUS_RO: Command = Command {
         Arg::new("latitude", ArgType::Double),
         Arg::new("radius", ArgType::Double),
         UNIT,
-        Arg::word("withcoord", "WITHCOORD").optional(),
-        Arg::word("withdist", "WITHDIST").optional(),
-        Arg::word("withhash", "WITHHASH").optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional().since("6.2.0")],
-        )
-        .optional(),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        WITHCOORD,
+        WITHDIST,
+        WITHHASH,
+        COUNT_WITH_LATER_ANY,
+        ORDER,
     ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Radius(false)),
@@ -107,19 +113,7 @@ pub const GEORADIUSBYMEMBER: Command = Command {
     flags: Flags::WRITE.union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
-    keys: &[
-        KeySpec::first(KeyFlags::RO.union(KeyFlags::ACCESS)),
-        KeySpec {
-            custom: Some(find_destination),
-            begin: Begin::Keyword { word: "STORE", from: 5 },
-            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
-        },
-        KeySpec {
-            custom: Some(|_, _| {}),
-            begin: Begin::Keyword { word: "STOREDIST", from: 5 },
-            ..KeySpec::first(KeyFlags::OW.union(KeyFlags::UPDATE).union(KeyFlags::VARIABLE_FLAGS))
-        },
-    ],
+    keys: &stored_keys(5),
     tips: &[],
     doc: Doc::new(
         Group::Geo,
@@ -133,15 +127,11 @@ pub const GEORADIUSBYMEMBER: Command = Command {
         Arg::string("member"),
         Arg::new("radius", ArgType::Double),
         UNIT,
-        Arg::word("withcoord", "WITHCOORD").optional(),
-        Arg::word("withdist", "WITHDIST").optional(),
-        Arg::word("withhash", "WITHHASH").optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-        )
-        .optional(),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        WITHCOORD,
+        WITHDIST,
+        WITHHASH,
+        COUNT,
+        ORDER,
         STORE,
     ]),
     subcommands: &[],
@@ -169,15 +159,11 @@ pub const GEORADIUSBYMEMBER_RO: Command = Command {
         Arg::string("member"),
         Arg::new("radius", ArgType::Double),
         UNIT,
-        Arg::word("withcoord", "WITHCOORD").optional(),
-        Arg::word("withdist", "WITHDIST").optional(),
-        Arg::word("withhash", "WITHHASH").optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-        )
-        .optional(),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
+        WITHCOORD,
+        WITHDIST,
+        WITHHASH,
+        COUNT,
+        ORDER,
     ]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::RadiusByMember(false)),

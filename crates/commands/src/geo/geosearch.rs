@@ -1,9 +1,9 @@
 //! `GEOSEARCH` and `GEOSEARCHSTORE`
 
-use super::arguments::UNIT;
+use super::arguments::{BY, COUNT, FROM, ORDER, WITHCOORD, WITHDIST, WITHHASH};
 use super::search::{Form, search};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::doc::{Arg, ArgType, Doc, Group};
+use crate::doc::{Arg, Doc, Group};
 
 /// `GEOSEARCH key [FROMMEMBER member|FROMLONLAT longitude latitude] BYRADIUS radius m|km|ft|mi|BYBOX width height m|km|ft|mi|BYPOLYGON num-vertices longitude latitude [longitude latitude ...] [ASC|DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]`
 pub const GEOSEARCH: Command = Command {
@@ -21,56 +21,7 @@ pub const GEOSEARCH: Command = Command {
     )
     .complexity("O(N+log(M)) for N places in the square around the area, of M in all.")
     .history(&[("7.0.0", "Unit names may be in upper case."), ("9.0.0", "Added `BYPOLYGON`.")])
-    .args(&[
-        Arg::key("key", 0),
-        Arg::one_of(
-            "from",
-            &[
-                Arg::string("member").token("FROMMEMBER"),
-                Arg::block(
-                    "fromlonlat",
-                    &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                )
-                .token("FROMLONLAT"),
-            ],
-        )
-        .optional(),
-        Arg::one_of(
-            "by",
-            &[
-                Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
-                Arg::block(
-                    "box",
-                    &[
-                        Arg::new("width", ArgType::Double).token("BYBOX"),
-                        Arg::new("height", ArgType::Double),
-                        UNIT,
-                    ],
-                ),
-                Arg::block(
-                    "polygon",
-                    &[
-                        Arg::integer("num-vertices").token("BYPOLYGON"),
-                        Arg::block(
-                            "vertices",
-                            &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                        )
-                        .multiple(),
-                    ],
-                )
-                .since("9.0.0"),
-            ],
-        ),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-        )
-        .optional(),
-        Arg::word("withcoord", "WITHCOORD").optional(),
-        Arg::word("withdist", "WITHDIST").optional(),
-        Arg::word("withhash", "WITHHASH").optional(),
-    ]),
+    .args(&[Arg::key("key", 0), FROM, BY, ORDER, COUNT, WITHCOORD, WITHDIST, WITHHASH]),
     subcommands: &[],
     run: |ctx, args, reply| search(ctx, args, reply, Form::Search),
 };
@@ -97,50 +48,10 @@ pub const GEOSEARCHSTORE: Command = Command {
     .args(&[
         Arg::key("destination", 0),
         Arg::key("source", 1),
-        Arg::one_of(
-            "from",
-            &[
-                Arg::string("member").token("FROMMEMBER"),
-                Arg::block(
-                    "fromlonlat",
-                    &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                )
-                .token("FROMLONLAT"),
-            ],
-        )
-        .optional(),
-        Arg::one_of(
-            "by",
-            &[
-                Arg::block("circle", &[Arg::new("radius", ArgType::Double).token("BYRADIUS"), UNIT]),
-                Arg::block(
-                    "box",
-                    &[
-                        Arg::new("width", ArgType::Double).token("BYBOX"),
-                        Arg::new("height", ArgType::Double),
-                        UNIT,
-                    ],
-                ),
-                Arg::block(
-                    "polygon",
-                    &[
-                        Arg::integer("num-vertices").token("BYPOLYGON"),
-                        Arg::block(
-                            "vertices",
-                            &[Arg::new("longitude", ArgType::Double), Arg::new("latitude", ArgType::Double)],
-                        )
-                        .multiple(),
-                    ],
-                )
-                .since("9.0.0"),
-            ],
-        ),
-        Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("desc", "DESC")]).optional(),
-        Arg::block(
-            "count-block",
-            &[Arg::integer("count").token("COUNT"), Arg::word("any", "ANY").optional()],
-        )
-        .optional(),
+        FROM,
+        BY,
+        ORDER,
+        COUNT,
         Arg::word("storedist", "STOREDIST").optional(),
     ]),
     subcommands: &[],

@@ -16,18 +16,11 @@ use base::DbIndex;
 use collections::{Guess, ProbeResult};
 use commands::context::PlannedKey;
 use commands::walk::WARM_COUNT;
-use keyspace::{AskedKeys, RequestedProbes, View};
+use keyspace::{AskedKeys, BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, RequestedProbes, View};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
-/// Keys that are prefetched together.
-const GROUP_SIZE: u64 = 4;
-
-/// Keys whose entries are prefetched ahead of the running group. More would displace each other from the L1 cache.
-const ENTRIES_AHEAD: u64 = 8;
-
-/// Keys whose buckets are prefetched ahead of the running group, and the minimum distance.
-const BUCKETS_AHEAD: u64 = 16;
+/// The minimum distance of the keys whose buckets are prefetched; [`BUCKETS_AHEAD`] is the maximum.
 const BUCKETS_AHEAD_MIN: u64 = 8;
 
 /// Keys of one request that are prefetched before it runs. More would displace each other from all
@@ -72,7 +65,7 @@ impl PrefetchPipeline {
     #[inline(always)]
     pub(super) fn announce(&mut self, keys: &[PlannedKey], db: DbIndex) {
         if self.bucket_count - self.forgotten_count >= FORGOTTEN_COUNT {
-            self.remove();
+            self.drop_passed();
         }
         if db != self.changes_of_db.back().map_or(self.db, |(_, db)| *db) {
             self.changes_of_db.push_back((self.announced_count(), db));
@@ -114,7 +107,7 @@ impl PrefetchPipeline {
         self.entry_count = self.entry_count.max(first).min(self.bucket_count);
         let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD).max(due);
         let bucket_goal = (self.bucket_count + step).max(due + BUCKETS_AHEAD_MIN).min(due + BUCKETS_AHEAD);
-        self.follow_strays(view);
+        self.follow_displaced(view);
         loop {
             self.ask_for_buckets(view, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
             self.ask_for_entries(view, entry_goal);
@@ -157,7 +150,7 @@ impl PrefetchPipeline {
     }
 
     /// Prefetches the next bucket of the displaced keys.
-    fn follow_strays(&mut self, view: &View<'_>) {
+    fn follow_displaced(&mut self, view: &View<'_>) {
         if self.displaced.is_empty() {
             return;
         }
@@ -177,7 +170,7 @@ impl PrefetchPipeline {
 
     /// Drops the hashes of keys whose buckets were prefetched.
     #[cold]
-    fn remove(&mut self) {
+    fn drop_passed(&mut self) {
         self.announced.drain(..(self.bucket_count - self.forgotten_count) as usize);
         self.forgotten_count = self.bucket_count;
     }

@@ -131,6 +131,11 @@ fn links(bucket: &Option<Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
     std::iter::successors(bucket.as_ref(), |link| link.next.as_ref())
 }
 
+/// Returns the name and its audience, if the bucket has them.
+fn find<'a>(bucket: &'a Option<Arc<Link>>, hash: u64, name: &[u8]) -> Option<&'a Listened> {
+    links(bucket).find(|link| link.hash == hash && *link.listened.name == *name).map(|link| &link.listened)
+}
+
 /// Returns the bucket without one of its names: the links after it are shared, those before it are copied.
 fn without(bucket: Option<&Arc<Link>>, name: &Arc<[u8]>) -> Option<Arc<Link>> {
     let link = bucket?;
@@ -168,9 +173,7 @@ impl Channels {
         let table = self.table.load();
         let hash = self.hasher.hash_one(name);
         let bucket = table.bucket(hash).load();
-        let mut links = links(&bucket);
-        let found = links.find(|link| link.hash == hash && *link.listened.name == *name)?;
-        Some(see(&found.listened.audience))
+        Some(see(&find(&bucket, hash, name)?.audience))
     }
 
     /// Changes a name's audience. Returns the shared name.
@@ -181,8 +184,7 @@ impl Channels {
         let bucket = table.bucket(hash);
         // A full load: replacing a pointer that is only borrowed costs more at the store.
         let before = bucket.load_full();
-        let found = links(&before).find(|link| link.hash == hash && *link.listened.name == *name);
-        let found = found.map(|link| link.listened.clone());
+        let found = find(&before, hash, name).cloned();
         let was_there = found.is_some();
         let mut listened =
             found.unwrap_or_else(|| Listened { name: Arc::from(name), audience: Audience::default() });
