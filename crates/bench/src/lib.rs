@@ -33,7 +33,6 @@ mod reply;
 mod report;
 mod sample;
 mod server;
-mod stalls;
 mod statistics;
 mod suite;
 mod template;

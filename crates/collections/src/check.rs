@@ -5,7 +5,7 @@ use crate::bucket::Volatility;
 use crate::bucket::{Item, Position, WIDTH};
 use crate::directory::Directory;
 use crate::segment::{Segment, capacity};
-use crate::table::Table;
+use crate::values::table::Table;
 
 /// The shape of a table, as `DEBUG HTSTATS` reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,8 +145,8 @@ fn require(holds: bool, what: &str) -> Result<(), String> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::heap::Heap;
-    use crate::owned_entry::{ExpiryChange, NewValue};
+    use crate::memory::heap::Heap;
+    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     /// A table with a directory, crowded buckets and some expiries.
     fn table(heap: &Heap) -> Table {

@@ -9,10 +9,10 @@
 //! caller decides when it is worthwhile ([`Heap::used_bytes`] against [`Heap::resident_bytes`]).
 
 use crate::bucket::Position;
-use crate::entry_mut::EntryMut;
-use crate::heap::Heap;
+use crate::memory::heap::Heap;
 use crate::segment::Segment;
-use crate::table::Table;
+use crate::values::entry_mut::EntryMut;
+use crate::values::table::Table;
 use crate::walk::next_position;
 
 /// The progress of a defragmentation.
@@ -61,7 +61,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owned_entry::{ExpiryChange, NewValue};
+    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
     fn what_random_deletions_leave_is_packed_again() {

@@ -9,9 +9,9 @@ use std::ptr::NonNull;
 use sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::bucket::{POSITION_BITS, Position};
-use crate::heap::Heap;
+use crate::memory::heap::Heap;
+use crate::memory::size_class::LINE_SIZE;
 use crate::segment::SegmentRef;
-use crate::size_class::LINE_SIZE;
 
 const WORD_SIZE: usize = size_of::<AtomicU64>() + size_of::<AtomicU32>();
 

@@ -16,10 +16,10 @@ use sync::simulation::{self, Gap};
 use crate::bucket::{Bucket, Position};
 use crate::directory::Directory;
 use crate::guess::Guess;
-use crate::prefetch;
+use crate::memory::prefetch;
+use crate::memory::size_class::LINE_SIZE;
 use crate::segment::{Path, SegmentRef};
-use crate::size_class::LINE_SIZE;
-use crate::table::Table;
+use crate::values::table::Table;
 
 /// Bytes of an entry that are prefetched: an entry with a key of 16 bytes and a value of 64, or similar
 /// sizes. They may lie in three lines.

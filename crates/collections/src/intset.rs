@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use crate::block::Block;
+use crate::memory::block::Block;
 
 /// A sorted set of integers of 16, 32 or 64 bits.
 #[derive(Clone, Default)]

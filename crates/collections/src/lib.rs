@@ -10,66 +10,52 @@
 #![allow(clippy::len_without_is_empty, reason = "collections have it from their trait")]
 
 mod bits;
-mod block;
 mod bucket;
 mod check;
-mod collection;
 mod defragment;
 mod directory;
-mod entry;
-mod entry_mut;
 mod estimate;
 mod guess;
-mod hash;
 mod hasher;
-mod heap;
 mod hint;
 mod intset;
-mod list;
 mod lookup;
-mod members;
+mod memory;
 mod number;
-mod object;
-mod owned_entry;
 mod packed;
-mod prefetch;
-mod replaced;
 mod sampling;
 mod segment;
-mod set;
-mod size_class;
-mod sorted_set;
-mod span;
-mod span_pool;
-mod spin;
-pub mod stream;
-mod table;
+mod values;
 mod walk;
+
+pub use values::stream;
 
 pub use bits::count_ones;
 pub use bucket::TABLE_BYTES_A_KEY;
 pub use check::TableStats;
-pub use collection::{AllocContext, Collection, CollectionLimits};
 pub use defragment::Defragmented;
-pub use entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
-pub use entry_mut::EntryMut;
 pub use guess::{Guess, LastGuess};
-pub use hash::{Field, FieldExpiry, FieldWas, Hash};
 pub use hasher::KeyHasher;
-pub use heap::Heap;
 pub use hint::{Hint, HomeBucket, ProbeResult, ProbeSequence, TableAddress};
-pub use list::{End, List, ListLimits};
-pub use members::PrefetchStep;
+pub use memory::heap::Heap;
+pub use memory::replaced::Retired;
+pub use memory::span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
 pub use number::{DECIMAL_SIZE_MAX, DecimalBuffer, decimal_len, parse_canonical};
-pub use object::{Kind, Object};
-pub use owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 pub use packed::{Item, Iter as PackedIter, Packed};
-pub use replaced::Retired;
 pub use sampling::Run;
-pub use set::{MemberProbe, Sampled, Set, SetLimits, SetPlace};
-pub use sorted_set::{Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated};
-pub use span_pool::{ChunkKeeper, KeeperHook, PageHook, PageHooks};
-pub use table::{NotAString, Table, Upserted};
+pub use values::collection::{AllocContext, Collection, CollectionLimits};
+pub use values::entry::{ACCESS_BITS, EMBSTR_SIZE_MAX, Encoding, Entry, INLINE_SIZE_MAX, ValueRef};
+pub use values::entry_mut::EntryMut;
+pub use values::hash::{Field, FieldExpiry, FieldWas, Hash};
+pub use values::list::{End, List, ListLimits};
+pub use values::members::PrefetchStep;
+pub use values::object::{Kind, Object};
+pub use values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+pub use values::set::{MemberProbe, Sampled, Set, SetLimits, SetPlace};
+pub use values::sorted_set::{
+    Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
+};
+pub use values::table::{NotAString, Table, Upserted};
 pub use walk::ExpiryWalk;
 
 /// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:

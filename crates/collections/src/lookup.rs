@@ -3,13 +3,13 @@
 //! Changes nothing: changing a found entry requires the table mutably.
 
 use crate::bucket::Position;
-use crate::entry::Entry;
-use crate::entry_mut::EntryMut;
 use crate::guess::Guess;
-use crate::heap::Heap;
 use crate::hint::HomeBucket;
+use crate::memory::heap::Heap;
 use crate::segment::{Place, Segment};
-use crate::table::Table;
+use crate::values::entry::Entry;
+use crate::values::entry_mut::EntryMut;
+use crate::values::table::Table;
 
 impl Table {
     /// Prefetches the home bucket of a key with this hash.
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::hasher::KeyHasher;
     use crate::hint::{Hint, ProbeResult};
-    use crate::owned_entry::{ExpiryChange, NewValue};
+    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     #[test]
     fn what_a_prefetch_sees_is_where_the_key_is() {

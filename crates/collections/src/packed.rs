@@ -38,7 +38,7 @@ use element::{Encoded, OVERHEAD_MAX, size_at};
 use groups::{read_group, read_u16, skip};
 use index::{INDEX_CAPACITY_MAX, INDEX_STEP, index_capacity_for};
 
-use crate::prefetch;
+use crate::memory::prefetch;
 
 pub use element::Item;
 pub use groups::Iter;

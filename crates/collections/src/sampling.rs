@@ -7,13 +7,13 @@
 //! with a probability of 2^-24, so removal by name checks the entry.
 
 use crate::bucket::{Item, POSITION_BITS, Position, WIDTH};
-use crate::entry::Entry;
-use crate::entry_mut::EntryMut;
-use crate::heap::Heap;
-use crate::owned_entry::OwnedEntry;
-use crate::prefetch;
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
 use crate::segment::{Place, Segment};
-use crate::table::Table;
+use crate::values::entry::Entry;
+use crate::values::entry_mut::EntryMut;
+use crate::values::owned_entry::OwnedEntry;
+use crate::values::table::Table;
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
     use crate::hasher::KeyHasher;
-    use crate::owned_entry::{ExpiryChange, NewValue};
+    use crate::values::owned_entry::{ExpiryChange, NewValue};
 
     fn table(heap: &Heap, key_count: u32, expiry_of: impl Fn(u32) -> ExpiryChange) -> Table {
         let hasher = KeyHasher::new([1, 2, 3, 4]);

@@ -23,8 +23,8 @@ use std::ptr::NonNull;
 
 use crate::bucket::{Bucket, Item, POSITION_BITS, Position, WIDTH};
 use crate::guess::Guess;
-use crate::heap::Heap;
-use crate::size_class::LINE_SIZE;
+use crate::memory::heap::Heap;
+use crate::memory::size_class::LINE_SIZE;
 
 /// Maximal buckets of a segment before it is split: 4 KiB. Few under Miri, so that small tables have a
 /// directory.
@@ -398,7 +398,7 @@ mod tests {
             assert_eq!(segment.bucket_count(), bucket_count);
             assert_eq!(segment.depth(), 3);
             // SAFETY: allocated above, and not shared.
-            unsafe { crate::heap::free(segment.memory(), segment.size()) };
+            unsafe { crate::memory::heap::free(segment.memory(), segment.size()) };
             let next = bucket_count_after(bucket_count);
             assert!(next > bucket_count && capacity(next) > capacity(bucket_count));
             bucket_count = next;
@@ -442,7 +442,7 @@ mod tests {
             }
             assert_eq!(position, 1 << (POSITION_BITS - depth));
             // SAFETY: allocated above, and the view is no longer used.
-            unsafe { crate::heap::free(reference.memory(), reference.size()) };
+            unsafe { crate::memory::heap::free(reference.memory(), reference.size()) };
         }
     }
 }

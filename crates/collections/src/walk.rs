@@ -5,11 +5,11 @@
 //! full walk; an entry that is deleted and set again may be visited twice.
 
 use crate::bucket::{POSITION_BITS, Position, WIDTH};
-use crate::entry::Entry;
-use crate::heap::Heap;
-use crate::owned_entry::OwnedEntry;
+use crate::memory::heap::Heap;
 use crate::segment::Segment;
-use crate::table::Table;
+use crate::values::entry::Entry;
+use crate::values::owned_entry::OwnedEntry;
+use crate::values::table::Table;
 
 /// The progress of a walk for expired keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -145,7 +145,7 @@ impl Fixture {
         // Two passes: the first one may have started earlier.
         for _ in 0..2 {
             loop {
-                let step = self.hash.expire(&self.heap, self.now);
+                let step = self.hash.expire(&self.heap, self.now, |_| ());
                 count += step.expired_count;
                 if !step.has_more {
                     break;

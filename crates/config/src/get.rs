@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::directive::{NAMES, find_name};
 use crate::table::Config;
+use crate::table::directive::{NAMES, find_name};
 use base::glob;
 
 impl Config {

@@ -11,7 +11,6 @@
 mod checks;
 mod choices;
 mod command_line;
-mod directive;
 pub mod disk;
 mod durability;
 mod get;
@@ -27,12 +26,12 @@ mod values;
 
 pub use choices::*;
 pub use command_line::{CommandLine, Invocation, UsageError, usage};
-pub use directive::{Directive, Marks, find};
 pub use load::{CommandRename, Files, LoadError, Loaded, NoFiles, Place, UserLine, load, load_text};
 pub use quote::{UnbalancedQuotes, quoted, split_arguments};
 pub use rewrite::{rewrite, rewrite_everything};
 pub use rule::Rule;
 pub use set::{Change, SetCaller, SetError, is_sensitive};
+pub use table::directive::{Directive, Marks, find};
 pub use table::{Config, DIRECTIVES, Id};
 pub use title::expand_title;
 pub use values::*;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::{fmt, io};
 
 use crate::command_line::CommandLine;
-use crate::directive::{Directive, find, suggest};
 use crate::quote::split_arguments;
 use crate::setting::Turn;
+use crate::table::directive::{Directive, find, suggest};
 use crate::table::{Config, Id};
 
 /// Maximum depth of includes. A file that includes itself is an error instead of a stack overflow.

@@ -6,10 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::directive::find;
 use crate::load::is_file_only;
 use crate::quote::split_arguments;
 use crate::setting::{FileLine, FileLines};
+use crate::table::directive::find;
 use crate::table::{Config, DIRECTIVES};
 
 /// The comment above appended lines. Redis and Valkey use it, too.

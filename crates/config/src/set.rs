@@ -7,9 +7,9 @@
 use std::fmt;
 
 use crate::choices::ProtectedAction;
-use crate::directive::{Name, find, find_name};
 use crate::rule::Reason;
 use crate::setting::Turn;
+use crate::table::directive::{Name, find, find_name};
 use crate::table::{Config, Id};
 
 const IMMUTABLE: &str = "can't set immutable config";

@@ -17,6 +17,9 @@
 //! 1. In each block the fields are in alphabetical order; names and aliases are unique.
 //! 2. Every default is accepted by its own rule.
 
+pub(crate) mod directive;
+
+use self::directive::{Directive, Marks, assign};
 use crate::checks::{
     check_announced_ip, check_append_dir_name, check_append_file_name, check_cluster_file_name,
     check_dump_file_name, check_hash_seed, check_host_name, check_ipv4, check_ipv6, check_node_name,
@@ -28,7 +31,6 @@ use crate::choices::{
     ProtectedAction, RdbVersionCheck, ReplDisklessLoad, SanitizeDumpPayload, Supervised, SyslogFacility,
     TlsAuthClients, TlsAuthClientsUser,
 };
-use crate::directive::{Directive, Marks, assign};
 use crate::rule::{
     INT_MAX, LONG_MAX, Rule, bytes, checked_text, checked_text_or_unset, int, memory, microseconds,
     milliseconds, octal, seconds, text, text_or_unset,
@@ -276,6 +278,10 @@ directives! {
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
+        /// Whether payloads of versions that are not known are refused.
+        rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
+        /// Whether long strings are compressed in files and in the payload of `DUMP`.
+        rdbcompression: bool = true, ANY;
         /// The password of the default user.
         requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
         /// The CPUs that workers may use.
@@ -374,9 +380,7 @@ directives! {
         no_appendfsync_on_rewrite: bool = false, ANY;
         rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         rdb_save_incremental_fsync: bool = true, ANY;
-        rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
         rdbchecksum: bool = true, ANY, [immutable];
-        rdbcompression: bool = true, ANY;
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
         save: SavePoints = SavePoints::default(), ANY;
         stop_writes_on_bgsave_error: bool = true, ANY;
@@ -562,8 +566,8 @@ impl Id {
 mod tests {
     use std::collections::HashSet;
 
+    use super::directive::NAMES;
     use super::*;
-    use crate::directive::NAMES;
     use crate::setting::Turn;
 
     #[test]

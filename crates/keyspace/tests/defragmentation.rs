@@ -2,7 +2,7 @@
 
 use base::{DbIndex, Millis};
 use collections::{ExpiryChange, NewValue};
-use keyspace::{DefragmentationCycle, Key, Keyspace, View};
+use keyspace::{DefragmentationCycle, Key, Keyspace, Latching};
 use sync::Mode;
 
 const KEY_COUNT: u32 = 60_000;
@@ -10,22 +10,22 @@ const KEY_COUNT: u32 = 60_000;
 #[test]
 fn gaps_are_closed_and_nothing_is_lost() {
     let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
-    let mut view = View::new(&keyspace, 0, 7);
-    view.now = Millis(1);
+    let mut latching = Latching::new(&keyspace, 0, 7);
+    latching.mode.now = Millis(1);
     let name = |number: u32| format!("key:{number}");
     for number in 0..KEY_COUNT {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        view.latch(key.slot, Mode::Write).expect("nobody else");
-        view.set(key, NewValue::Raw(&[b'x'; 100]), ExpiryChange::Clear);
-        view.release();
+        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        latching.set(key, NewValue::Raw(&[b'x'; 100]), ExpiryChange::Clear);
+        latching.release();
     }
     for number in (0..KEY_COUNT).filter(|number| number % 10 >= 2) {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        view.latch(key.slot, Mode::Write).expect("nobody else");
-        assert!(view.remove(key).is_some());
-        view.release();
+        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        assert!(latching.remove(key).is_some());
+        latching.release();
     }
     keyspace.reclaim(&mut Vec::new());
     let wasted_before = keyspace.wasted_bytes();
@@ -35,7 +35,7 @@ fn gaps_are_closed_and_nothing_is_lost() {
     for thread in 0..2 {
         let mut cycle = DefragmentationCycle::new(thread);
         loop {
-            let done = cycle.run(&mut view, 2, || false);
+            let done = cycle.run(&mut latching, 2, || false);
             moved_count += done.moved_count;
             if done.is_complete {
                 break;
@@ -49,8 +49,8 @@ fn gaps_are_closed_and_nothing_is_lost() {
     for number in (0..KEY_COUNT).filter(|number| number % 10 < 2) {
         let name = name(number);
         let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex((number % 2) as u16));
-        view.latch(key.slot, Mode::Read).expect("nobody else");
-        assert_eq!(view.find(key).and_then(|entry| entry.value().text_len()), Some(100));
-        view.release();
+        latching.latch(key.slot, Mode::Read).expect("nobody else");
+        assert_eq!(latching.find(key).and_then(|entry| entry.value().text_len()), Some(100));
+        latching.release();
     }
 }

@@ -4,107 +4,107 @@ use base::{DbIndex, Millis, Slot};
 use collections::{
     AllocContext, CollectionLimits, Encoding, ExpiryChange, FieldWas, Hash, NewValue, NotAString, ValueRef,
 };
-use keyspace::{Edited, Key, Keyspace, NotOfThisType, Population, View};
+use keyspace::{DatabaseWalk, Edited, Key, Keyspace, Latching, NotOfThisType, Population};
 use sync::Mode;
 
 const NOW: i64 = 1000;
 const LIMITS: CollectionLimits = CollectionLimits { entry_count_max: 128, value_size_max: 64 };
 
-/// A view at `NOW` of an empty keyspace with two databases.
-fn with_view(test: impl FnOnce(&mut View<'_>)) {
+/// A latching at `NOW` of an empty keyspace with two databases.
+fn with_view(test: impl FnOnce(&mut Latching<'_>)) {
     let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| ());
-    let mut view = View::new(&keyspace, 0, 1);
-    view.now = Millis(NOW);
-    test(&mut view);
+    let mut latching = Latching::new(&keyspace, 0, 1);
+    latching.mode.now = Millis(NOW);
+    test(&mut latching);
 }
 
 /// Latches the key's slot while `act` runs.
-fn held<R>(view: &mut View<'_>, name: &str, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
-    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(1));
-    view.latch(key.slot, Mode::Write).expect("nobody else is there");
-    let result = act(view, key);
-    view.release();
+fn held<R>(latching: &mut Latching<'_>, name: &str, act: impl FnOnce(&mut Latching<'_>, Key<'_>) -> R) -> R {
+    let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), DbIndex(1));
+    latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+    let result = act(latching, key);
+    latching.release();
     result
 }
 
-fn population(view: &View<'_>) -> Population {
-    view.keyspace().counters.population(1)
+fn population(latching: &Latching<'_>) -> Population {
+    latching.keyspace().counters.population(1)
 }
 
-fn expired_count(view: &View<'_>) -> u64 {
-    view.keyspace().counters.sum(|counters| &counters.expired_keys)
+fn expired_count(latching: &Latching<'_>) -> u64 {
+    latching.keyspace().counters.sum(|counters| &counters.expired_keys)
 }
 
 #[test]
 fn an_edit_of_a_key_whose_time_is_over_deletes_it() {
-    with_view(|view| {
+    with_view(|latching| {
         for (expiry, edited) in [(NOW, None), (NOW - 1, None), (NOW + 1, Some(()))] {
-            held(view, "k", |view, key| {
-                view.set(key, NewValue::Int(1), ExpiryChange::At(expiry));
-                assert_eq!(view.edit(key, |entry| drop(entry.set_int(2))), edited);
-                assert_eq!(view.peek(key).is_some(), edited.is_some());
+            held(latching, "k", |latching, key| {
+                latching.set(key, NewValue::Int(1), ExpiryChange::At(expiry));
+                assert_eq!(latching.edit(key, |entry| drop(entry.set_int(2))), edited);
+                assert_eq!(latching.peek(key).is_some(), edited.is_some());
             });
         }
-        assert_eq!(expired_count(view), 2);
+        assert_eq!(expired_count(latching), 2);
         let expected =
             Population { keys: 1, volatile: 1, expiry_sum: NOW as u64 + 1, ..Population::default() };
-        assert_eq!(population(view), expected);
-        held(view, "k", |view, key| view.set_expiry(key, None));
-        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
-        assert_eq!(held(view, "nothing", |view, key| view.edit(key, |_| ())), None);
+        assert_eq!(population(latching), expected);
+        held(latching, "k", |latching, key| latching.set_expiry(key, None));
+        assert_eq!(population(latching), Population { keys: 1, ..Population::default() });
+        assert_eq!(held(latching, "nothing", |latching, key| latching.edit(key, |_| ())), None);
     });
 }
 
 #[test]
 fn an_overwritten_key_whose_time_was_over_counts_as_expired() {
-    with_view(|view| {
-        held(view, "k", |view, key| {
-            view.set(key, NewValue::Int(1), ExpiryChange::At(NOW));
-            assert!(!view.set(key, NewValue::Int(2), ExpiryChange::Clear).0);
-            assert!(view.set(key, NewValue::Int(3), ExpiryChange::Clear).0);
+    with_view(|latching| {
+        held(latching, "k", |latching, key| {
+            latching.set(key, NewValue::Int(1), ExpiryChange::At(NOW));
+            assert!(!latching.set(key, NewValue::Int(2), ExpiryChange::Clear).0);
+            assert!(latching.set(key, NewValue::Int(3), ExpiryChange::Clear).0);
         });
-        assert_eq!(expired_count(view), 1);
-        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+        assert_eq!(expired_count(latching), 1);
+        assert_eq!(population(latching), Population { keys: 1, ..Population::default() });
     });
 }
 
 #[test]
 fn a_string_grows_under_an_edit() {
-    with_view(|view| {
-        held(view, "k", |view, key| {
-            let filled = view.edit_string(key, 3, |bytes| {
+    with_view(|latching| {
+        held(latching, "k", |latching, key| {
+            let filled = latching.edit_string(key, 3, |bytes| {
                 bytes[1] = b'x';
                 bytes.len()
             });
             assert_eq!(filled, Ok(3));
-            assert_eq!(view.edit_string(key, 1, |bytes| bytes.to_vec()), Ok(b"\0x\0".to_vec()));
-            view.set(key, NewValue::Auto(b"123"), ExpiryChange::At(NOW + 5));
-            assert_eq!(view.edit_string(key, 4, |bytes| bytes.to_vec()), Ok(b"123\0".to_vec()));
-            let entry = view.peek(key).expect("it is there");
+            assert_eq!(latching.edit_string(key, 1, |bytes| bytes.to_vec()), Ok(b"\0x\0".to_vec()));
+            latching.set(key, NewValue::Auto(b"123"), ExpiryChange::At(NOW + 5));
+            assert_eq!(latching.edit_string(key, 4, |bytes| bytes.to_vec()), Ok(b"123\0".to_vec()));
+            let entry = latching.peek(key).expect("it is there");
             assert_eq!((entry.encoding(), entry.expiry()), (Encoding::Raw, Some(NOW + 5)));
-            view.now = Millis(NOW + 5);
-            assert_eq!(view.edit_string(key, 2, |bytes| bytes.to_vec()), Ok::<_, NotAString>(vec![0, 0]));
-            let entry = view.peek(key).expect("it is there");
+            latching.mode.now = Millis(NOW + 5);
+            assert_eq!(latching.edit_string(key, 2, |bytes| bytes.to_vec()), Ok::<_, NotAString>(vec![0, 0]));
+            let entry = latching.peek(key).expect("it is there");
             assert!(matches!(entry.value(), ValueRef::Bytes([0, 0])));
             assert_eq!(entry.expiry(), None);
         });
-        assert_eq!(expired_count(view), 1);
-        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+        assert_eq!(expired_count(latching), 1);
+        assert_eq!(population(latching), Population { keys: 1, ..Population::default() });
     });
 }
 
 #[test]
 fn several_latches_are_let_go_whether_their_memory_is_kept_or_not() {
-    with_view(|view| {
+    with_view(|latching| {
         for _ in 0..3 {
             let slots = [3, 7, 9].map(Slot::new);
-            view.latch_several(slots.into_iter(), Mode::Write).expect("free");
-            view.release();
-            view.latch_all(Mode::Read).expect("free");
-            view.release();
-            assert!(view.holds_nothing());
-            view.latch(Slot::new(7), Mode::Write).expect("free");
-            view.release();
+            latching.latch_several(slots.into_iter(), Mode::Write).expect("free");
+            latching.release();
+            latching.latch_all(Mode::Read).expect("free");
+            latching.release();
+            assert!(latching.holds_nothing());
+            latching.latch(Slot::new(7), Mode::Write).expect("free");
+            latching.release();
         }
     });
 }
@@ -115,62 +115,65 @@ fn a_collection_comes_with_its_first_element_and_goes_with_its_last() {
         hash.set(home, LIMITS, b"field", b"value", ExpiryChange::Clear, NOW) == FieldWas::Absent
     };
     let remove = |hash: &mut Hash, home: AllocContext<'_>| hash.remove(home, b"field", NOW);
-    with_view(|view| {
-        held(view, "k", |view, key| {
-            assert_eq!(view.edit_collection(key, set), Ok(None));
-            let nothing = view.edit_collection_or_new(key, remove);
+    with_view(|latching| {
+        held(latching, "k", |latching, key| {
+            assert_eq!(latching.edit_collection(key, set), Ok(None));
+            let nothing = latching.edit_collection_or_new(key, remove);
             assert_eq!(nothing, Ok(Edited { result: false, is_new: false, is_gone: true }));
             for is_new in [true, false] {
-                let edited = view.edit_collection_or_new(key, set);
+                let edited = latching.edit_collection_or_new(key, set);
                 assert_eq!(edited, Ok(Edited { result: is_new, is_new, is_gone: false }));
             }
         });
-        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
-        held(view, "k", |view, key| {
-            let edited = view.edit_collection(key, remove);
+        assert_eq!(population(latching), Population { keys: 1, ..Population::default() });
+        held(latching, "k", |latching, key| {
+            let edited = latching.edit_collection(key, remove);
             assert_eq!(edited, Ok(Some(Edited { result: true, is_new: false, is_gone: true })));
-            view.set(key, NewValue::Int(1), ExpiryChange::Clear);
-            assert_eq!(view.edit_collection(key, remove), Err(NotOfThisType));
-            assert_eq!(view.edit_collection_or_new(key, set), Err(NotOfThisType));
+            latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            assert_eq!(latching.edit_collection(key, remove), Err(NotOfThisType));
+            assert_eq!(latching.edit_collection_or_new(key, set), Err(NotOfThisType));
         });
-        assert_eq!(population(view), Population { keys: 1, ..Population::default() });
+        assert_eq!(population(latching), Population { keys: 1, ..Population::default() });
     });
 }
 
 #[test]
 fn what_is_costly_to_drop_is_left_to_others() {
-    with_view(|view| {
+    with_view(|latching| {
         for (name, field_count, is_left) in [("small", 10u32, false), ("large", 10_000, true)] {
-            held(view, name, |view, key| {
-                view.edit_collection_or_new(key, |hash: &mut Hash, home| {
-                    for field in 0..field_count {
-                        hash.set(home, LIMITS, &field.to_le_bytes(), b"value", ExpiryChange::Clear, NOW);
-                    }
-                })
-                .expect("the key is new");
-                view.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            held(latching, name, |latching, key| {
+                latching
+                    .edit_collection_or_new(key, |hash: &mut Hash, home| {
+                        for field in 0..field_count {
+                            hash.set(home, LIMITS, &field.to_le_bytes(), b"value", ExpiryChange::Clear, NOW);
+                        }
+                    })
+                    .expect("the key is new");
+                latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
             });
-            assert_eq!(view.garbage.pop().is_some(), is_left);
+            assert_eq!(latching.deferred.garbage.pop().is_some(), is_left);
         }
     });
 }
 
 #[test]
 fn a_random_entry_is_any_of_them_wherever_they_lie() {
-    with_view(|view| {
+    with_view(|latching| {
         let names: Vec<String> = (0..20_000).map(|number| format!("k{number}")).collect();
         let slot =
-            |name: &String| Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(1)).slot.index();
+            |name: &String| Key::new(latching.keyspace().hasher(), name.as_bytes(), DbIndex(1)).slot.index();
         let mut by_slot: Vec<(usize, &String)> = names.iter().map(|name| (slot(name), name)).collect();
         by_slot.sort();
         let neighbours =
             by_slot.windows(2).find(|pair| pair[0].0 + 1 == pair[1].0).expect("some are side by side");
         for (_, name) in neighbours {
-            held(view, name, |view, key| view.set(key, NewValue::Int(1), ExpiryChange::Clear));
+            held(latching, name, |latching, key| latching.set(key, NewValue::Int(1), ExpiryChange::Clear));
         }
         let second = neighbours[1].1.as_bytes();
         let drawn = (0..400).filter(|_| {
-            view.with_random_entry(DbIndex(1), |entry| entry.key() == second).expect("there are two")
+            DatabaseWalk::new(latching, DbIndex(1))
+                .with_random_entry(|entry| entry.key() == second)
+                .expect("there are two")
         });
         assert!((120..280).contains(&drawn.count()));
     });

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use base::{DbIndex, Millis};
 use collections::{ExpiryChange, NewValue};
 use keyspace::{
-    Aging, EVICTION_GROUP_SIZE_MAX, EvictionOrder, EvictionPolicy, Evictor, Key, Keyspace, View, WantedEvents,
+    Aging, EVICTION_GROUP_SIZE_MAX, EvictionOrder, EvictionPolicy, Evictor, Key, Keyspace, Latching,
+    WantedEvents,
 };
 use sync::Mode;
 
@@ -16,28 +17,28 @@ fn keyspace() -> Keyspace {
     Keyspace::new(16, [1, 2, 3, 4], |_| {})
 }
 
-fn view(keyspace: &Keyspace) -> View<'_> {
-    let mut view = View::new(keyspace, 0, 42);
-    view.now = Millis(NOW_MS);
-    view.aging = Aging::lru(NOW_MS);
-    view
+fn latching(keyspace: &Keyspace) -> Latching<'_> {
+    let mut latching = Latching::new(keyspace, 0, 42);
+    latching.mode.now = Millis(NOW_MS);
+    latching.mode.aging = Aging::lru(NOW_MS);
+    latching
 }
 
 fn with_key<'k, R>(
-    view: &mut View<'k>,
+    latching: &mut Latching<'k>,
     db: u16,
     name: &str,
-    change: impl FnOnce(&mut View<'k>, Key<'_>) -> R,
+    change: impl FnOnce(&mut Latching<'k>, Key<'_>) -> R,
 ) -> R {
-    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), DbIndex(db));
-    view.latch(key.slot, Mode::Write).expect("nobody else holds it");
-    let result = change(view, key);
-    view.release();
+    let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), DbIndex(db));
+    latching.latch(key.slot, Mode::Write).expect("nobody else holds it");
+    let result = change(latching, key);
+    latching.release();
     result
 }
 
-fn set(view: &mut View<'_>, db: u16, name: &str, expiry: ExpiryChange) {
-    with_key(view, db, name, |view, key| view.set(key, NewValue::Bytes(b"value"), expiry));
+fn set(latching: &mut Latching<'_>, db: u16, name: &str, expiry: ExpiryChange) {
+    with_key(latching, db, name, |latching, key| latching.set(key, NewValue::Bytes(b"value"), expiry));
 }
 
 fn policy(volatile_only: bool, order: EvictionOrder) -> EvictionPolicy {
@@ -47,12 +48,12 @@ fn policy(volatile_only: bool, order: EvictionOrder) -> EvictionPolicy {
 /// Evicts up to this many keys in one call. Returns their databases and names.
 fn evict(
     evictor: &mut Evictor,
-    view: &mut View<'_>,
+    latching: &mut Latching<'_>,
     policy: EvictionPolicy,
     count: usize,
 ) -> Vec<(u16, String)> {
     let mut evicted = Vec::new();
-    let returned = evictor.evict(view, policy, 5, count, |victim| {
+    let returned = evictor.evict(latching, policy, 5, count, |victim| {
         let name = String::from_utf8(victim.removed.entry().key().to_vec()).expect("names are text");
         evicted.push((victim.db.0, name));
         ControlFlow::Continue(())
@@ -62,9 +63,9 @@ fn evict(
 }
 
 /// Evicts one key as the first of a group: the candidates for the others are kept.
-fn evict_first(evictor: &mut Evictor, view: &mut View<'_>, policy: EvictionPolicy) -> String {
+fn evict_first(evictor: &mut Evictor, latching: &mut Latching<'_>, policy: EvictionPolicy) -> String {
     let mut name = None;
-    evictor.evict(view, policy, 5, EVICTION_GROUP_SIZE_MAX, |victim| {
+    evictor.evict(latching, policy, 5, EVICTION_GROUP_SIZE_MAX, |victim| {
         name = Some(String::from_utf8(victim.removed.entry().key().to_vec()).expect("names are text"));
         ControlFlow::Break(())
     });
@@ -78,22 +79,22 @@ const POOLED: [EvictionOrder; 2] = [EvictionOrder::Aging, EvictionOrder::Ttl];
 fn keys_that_were_sampled_and_then_persisted_stay() {
     for (order, is_lfu) in [(POOLED[0], false), (POOLED[0], true), (POOLED[1], false)] {
         let keyspace = keyspace();
-        let mut view = view(&keyspace);
+        let mut latching = latching(&keyspace);
         if is_lfu {
-            view.aging = Aging::lfu(NOW_MS, 10, 1);
+            latching.mode.aging = Aging::lfu(NOW_MS, 10, 1);
         }
         let names: Vec<_> = (0..40).map(|number| format!("key:{number}")).collect();
         for (at, name) in (1..).zip(&names) {
-            set(&mut view, 0, name, ExpiryChange::At(NOW_MS + 1_000_000 * at));
+            set(&mut latching, 0, name, ExpiryChange::At(NOW_MS + 1_000_000 * at));
         }
         let mut evictor = Evictor::default();
         let policy = policy(true, order);
-        let gone = evict(&mut evictor, &mut view, policy, EVICTION_GROUP_SIZE_MAX);
+        let gone = evict(&mut evictor, &mut latching, policy, EVICTION_GROUP_SIZE_MAX);
         assert_eq!(gone.len(), EVICTION_GROUP_SIZE_MAX);
         for name in &names {
-            with_key(&mut view, 0, name, |view, key| view.set_expiry(key, None));
+            with_key(&mut latching, 0, name, |latching, key| latching.set_expiry(key, None));
         }
-        assert_eq!(evict(&mut evictor, &mut view, policy, 1), []);
+        assert_eq!(evict(&mut evictor, &mut latching, policy, 1), []);
         assert_eq!(keyspace.counters.population(0).keys as usize, names.len() - gone.len());
     }
 }
@@ -101,24 +102,24 @@ fn keys_that_were_sampled_and_then_persisted_stay() {
 #[test]
 fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace);
+    let mut latching = latching(&keyspace);
     for number in 0..30 {
-        set(&mut view, 0, &format!("key:{number}"), ExpiryChange::Clear);
+        set(&mut latching, 0, &format!("key:{number}"), ExpiryChange::Clear);
     }
     let mut evictor = Evictor::default();
     let policy = policy(false, EvictionOrder::Aging);
-    view.aging = Aging::lru(NOW_MS + 100_000);
-    let first = evict_first(&mut evictor, &mut view, policy);
+    latching.mode.aging = Aging::lru(NOW_MS + 100_000);
+    let first = evict_first(&mut evictor, &mut latching, policy);
     // The remaining keys are in the pool, and all but two are accessed now.
     for number in 0..30 {
         let name = format!("key:{number}");
         if name != "key:7" && name != "key:8" {
-            with_key(&mut view, 0, &name, |view, key| view.touch_key(key));
+            with_key(&mut latching, 0, &name, |latching, key| latching.touch_key(key));
         }
     }
     let old = ["key:7", "key:8"].into_iter().filter(|name| first != *name).count();
     for _ in 0..old {
-        let evicted = evict(&mut evictor, &mut view, policy, 1);
+        let evicted = evict(&mut evictor, &mut latching, policy, 1);
         assert!(["key:7", "key:8"].contains(&evicted[0].1.as_str()), "{evicted:?}");
     }
 }
@@ -126,46 +127,47 @@ fn keys_that_were_sampled_and_then_used_are_as_good_victims_as_others() {
 #[test]
 fn a_key_that_expires_later_than_when_it_was_sampled_waits_for_its_turn() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace);
+    let mut latching = latching(&keyspace);
     for number in 0..20 {
-        set(&mut view, 0, &format!("key:{number}"), ExpiryChange::At(NOW_MS + 1_000 * (number + 1)));
+        set(&mut latching, 0, &format!("key:{number}"), ExpiryChange::At(NOW_MS + 1_000 * (number + 1)));
     }
     let mut evictor = Evictor::default();
     let policy = policy(true, EvictionOrder::Ttl);
     for _ in 0..8 {
-        evict(&mut evictor, &mut view, policy, 1);
+        evict(&mut evictor, &mut latching, policy, 1);
     }
-    let left: Vec<_> = (0..20).filter(|number| is_there(&mut view, 0, &format!("key:{number}"))).collect();
+    let left: Vec<_> =
+        (0..20).filter(|number| is_there(&mut latching, 0, &format!("key:{number}"))).collect();
     for number in &left[..left.len() - 1] {
         let name = format!("key:{number}");
-        with_key(&mut view, 0, &name, |view, key| view.set_expiry(key, Some(NOW_MS + 1_000_000)));
+        with_key(&mut latching, 0, &name, |latching, key| latching.set_expiry(key, Some(NOW_MS + 1_000_000)));
     }
     let last = format!("key:{}", left[left.len() - 1]);
-    let evicted: Vec<_> = (0..8).flat_map(|_| evict(&mut evictor, &mut view, policy, 1)).collect();
+    let evicted: Vec<_> = (0..8).flat_map(|_| evict(&mut evictor, &mut latching, policy, 1)).collect();
     assert_eq!(evicted.iter().filter(|(_, name)| *name == last).count(), 1, "{evicted:?}");
 }
 
-fn is_there(view: &mut View<'_>, db: u16, name: &str) -> bool {
-    with_key(view, db, name, |view, key| view.peek(key).is_some())
+fn is_there(latching: &mut Latching<'_>, db: u16, name: &str) -> bool {
+    with_key(latching, db, name, |latching, key| latching.peek(key).is_some())
 }
 
 #[test]
 fn of_a_candidate_that_is_gone_nobody_hears() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace);
-    view.wanted = WantedEvents::default().with_every_change(true);
+    let mut latching = latching(&keyspace);
+    latching.events.wanted = WantedEvents::default().with_every_change(true);
     let names: Vec<_> = (0..12).map(|number| format!("key:{number}")).collect();
-    names.iter().for_each(|name| set(&mut view, 3, name, ExpiryChange::Clear));
+    names.iter().for_each(|name| set(&mut latching, 3, name, ExpiryChange::Clear));
     let mut evictor = Evictor::default();
     let policy = policy(false, EvictionOrder::Aging);
-    evict_first(&mut evictor, &mut view, policy);
+    evict_first(&mut evictor, &mut latching, policy);
     for name in &names {
-        with_key(&mut view, 3, name, |view, key| view.remove(key));
+        with_key(&mut latching, 3, name, |latching, key| latching.remove(key));
     }
-    view.changed_keys.clear();
-    assert_eq!(evict(&mut evictor, &mut view, policy, 1), []);
-    assert_eq!(view.changed_keys.len(), 0);
-    assert_eq!(view.counters.evicted_keys.value(), 1);
+    latching.events.changed_keys.clear();
+    assert_eq!(evict(&mut evictor, &mut latching, policy, 1), []);
+    assert_eq!(latching.events.changed_keys.len(), 0);
+    assert_eq!(latching.counters.evicted_keys.value(), 1);
 }
 
 #[test]
@@ -173,16 +175,16 @@ fn every_policy_evicts_everything_it_may_and_nothing_else() {
     let orders = [EvictionOrder::Aging, EvictionOrder::Random, EvictionOrder::Ttl];
     for (volatile_only, order) in orders.map(|order| [(false, order), (true, order)]).concat() {
         let keyspace = keyspace();
-        let mut view = view(&keyspace);
+        let mut latching = latching(&keyspace);
         for number in 0..600 {
             let expiry =
                 if number % 3 == 0 { ExpiryChange::At(NOW_MS + 1_000 + number) } else { ExpiryChange::Clear };
-            set(&mut view, (number % 10) as u16, &format!("key:{number}"), expiry);
+            set(&mut latching, (number % 10) as u16, &format!("key:{number}"), expiry);
         }
         let mut evictor = Evictor::default();
         let mut seen = HashSet::new();
         loop {
-            let evicted = evict(&mut evictor, &mut view, policy(volatile_only, order), 16);
+            let evicted = evict(&mut evictor, &mut latching, policy(volatile_only, order), 16);
             if evicted.is_empty() {
                 break;
             }
@@ -193,7 +195,7 @@ fn every_policy_evicts_everything_it_may_and_nothing_else() {
         }
         assert_eq!(seen.len(), if volatile_only { 200 } else { 600 }, "{volatile_only} {order:?}");
         assert_eq!(keyspace.key_count(), 600 - seen.len() as u64);
-        assert_eq!(view.counters.evicted_keys.value(), seen.len() as u64);
+        assert_eq!(latching.counters.evicted_keys.value(), seen.len() as u64);
     }
 }
 
@@ -201,16 +203,21 @@ fn every_policy_evicts_everything_it_may_and_nothing_else() {
 fn the_longest_idle_and_those_that_expire_first_go_first() {
     for order in POOLED {
         let keyspace = keyspace();
-        let mut view = view(&keyspace);
+        let mut latching = latching(&keyspace);
         for number in 0..2000_i64 {
-            view.aging = Aging::lru(NOW_MS + 1_000 * number);
-            set(&mut view, 0, &format!("{number}"), ExpiryChange::At(NOW_MS + 10_000_000 + 1_000 * number));
+            latching.mode.aging = Aging::lru(NOW_MS + 1_000 * number);
+            set(
+                &mut latching,
+                0,
+                &format!("{number}"),
+                ExpiryChange::At(NOW_MS + 10_000_000 + 1_000 * number),
+            );
         }
-        view.aging = Aging::lru(NOW_MS + 3_000_000);
+        latching.mode.aging = Aging::lru(NOW_MS + 3_000_000);
         let mut evictor = Evictor::default();
         let mut evicted = Vec::new();
         while evicted.len() < 500 {
-            evicted.extend(evict(&mut evictor, &mut view, policy(true, order), 16));
+            evicted.extend(evict(&mut evictor, &mut latching, policy(true, order), 16));
         }
         let among_the_oldest =
             evicted.iter().filter(|(_, name)| name.parse::<i64>().is_ok_and(|number| number < 1000)).count();
@@ -222,19 +229,19 @@ fn the_longest_idle_and_those_that_expire_first_go_first() {
 #[test]
 fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace);
+    let mut latching = latching(&keyspace);
     let mut evictor = Evictor::default();
     let mut counts: HashMap<(u16, String), u32> = HashMap::new();
     // A few keys in 16,384 slots, four times as many in one database as in the other.
-    let fill = |view: &mut View<'_>| {
+    let fill = |latching: &mut Latching<'_>| {
         for number in 0..50 {
             let db = if number % 5 == 0 { 7 } else { 0 };
-            set(view, db, &format!("key:{number}"), ExpiryChange::Clear);
+            set(latching, db, &format!("key:{number}"), ExpiryChange::Clear);
         }
     };
     for _ in 0..400 {
-        fill(&mut view);
-        for victim in evict(&mut evictor, &mut view, policy(false, EvictionOrder::Random), 10) {
+        fill(&mut latching);
+        for victim in evict(&mut evictor, &mut latching, policy(false, EvictionOrder::Random), 10) {
             *counts.entry(victim).or_default() += 1;
         }
     }
@@ -247,14 +254,14 @@ fn keys_are_as_likely_to_be_evicted_in_whichever_slot_and_database() {
 #[test]
 fn a_change_of_the_policy_forgets_the_candidates() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace);
+    let mut latching = latching(&keyspace);
     for number in 0..20 {
         let expiry = if number == 0 { ExpiryChange::At(NOW_MS + 1) } else { ExpiryChange::Clear };
-        set(&mut view, 0, &format!("key:{number}"), expiry);
+        set(&mut latching, 0, &format!("key:{number}"), expiry);
     }
     let mut evictor = Evictor::default();
-    let first = evict(&mut evictor, &mut view, policy(false, EvictionOrder::Random), 1);
-    let second = evict(&mut evictor, &mut view, policy(true, EvictionOrder::Aging), 16);
+    let first = evict(&mut evictor, &mut latching, policy(false, EvictionOrder::Random), 1);
+    let second = evict(&mut evictor, &mut latching, policy(true, EvictionOrder::Aging), 16);
     let volatile = vec![(0, "key:0".to_owned())];
     assert_eq!(if first == volatile { first } else { second }, volatile);
 }

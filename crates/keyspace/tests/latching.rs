@@ -6,34 +6,53 @@ use std::sync::mpsc;
 
 use base::{DbIndex, Slot};
 use collections::{ExpiryChange, NewValue};
-use keyspace::{Busy, Key, Keyspace, TRY_COUNT_MAX, Tries, View};
+use keyspace::{Busy, Key, Keyspace, Latching, TRY_COUNT_MAX, Tries};
 use sync::Mode;
 
 const FIRST: Slot = Slot::new(7);
 const SECOND: Slot = Slot::new(8);
+
+fn latch_next(latching: &mut Latching<'_>, slot: Slot, mode: Mode) -> Result<(), Busy> {
+    let (latches, data) = latching.split();
+    latches.latch_next(data, slot, mode)
+}
+
+fn latch_at_once(
+    latching: &mut Latching<'_>,
+    wanted: impl ExactSizeIterator<Item = Slot>,
+    mode: Mode,
+) -> bool {
+    let (latches, data) = latching.split();
+    latches.latch_at_once(data, wanted, mode)
+}
+
+fn try_latch_extra(latching: &mut Latching<'_>, slot: Slot) -> bool {
+    let (latches, data) = latching.split();
+    latches.try_latch_extra(data, slot)
+}
 
 #[test]
 fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
     let (sender, woken) = mpsc::channel();
     let wake = move |token| sender.send(token).expect("the test listens");
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
-    let (mut runner, mut other) = (View::new(&keyspace, 0, 1), View::new(&keyspace, 1, 2));
+    let (mut runner, mut other) = (Latching::new(&keyspace, 0, 1), Latching::new(&keyspace, 1, 2));
     for mode in [Mode::Write, Mode::Read, Mode::Read] {
-        assert_eq!(runner.latch_next(FIRST, mode), Ok(()));
+        assert_eq!(latch_next(&mut runner, FIRST, mode), Ok(()));
     }
     // It is held for reading now: another reader acquires it as well.
     assert_eq!(other.latch(FIRST, Mode::Read), Ok(()));
-    assert_eq!(runner.latch_next(FIRST, Mode::Write), Err(Busy(FIRST)));
+    assert_eq!(latch_next(&mut runner, FIRST, Mode::Write), Err(Busy(FIRST)));
     assert!(runner.holds_nothing());
     other.release();
 
-    assert_eq!(runner.latch_next(FIRST, Mode::Write), Ok(()));
-    assert_eq!(runner.latch_next(SECOND, Mode::Write), Ok(()));
+    assert_eq!(latch_next(&mut runner, FIRST, Mode::Write), Ok(()));
+    assert_eq!(latch_next(&mut runner, SECOND, Mode::Write), Ok(()));
     assert_eq!(other.latch(FIRST, Mode::Write), Ok(()));
-    assert_eq!(other.latch_next(SECOND, Mode::Write), Err(Busy(SECOND)));
+    assert_eq!(latch_next(&mut other, SECOND, Mode::Write), Err(Busy(SECOND)));
     assert!(!other.park(Busy(SECOND), Mode::Write, 5));
     assert!(woken.try_recv().is_err());
-    assert_eq!(runner.latch_next(SECOND, Mode::Write), Ok(()));
+    assert_eq!(latch_next(&mut runner, SECOND, Mode::Write), Ok(()));
     assert_eq!(woken.try_recv(), Ok(5));
     runner.release();
     assert!(other.claim(Busy(SECOND), 5));
@@ -42,18 +61,18 @@ fn a_run_on_one_slot_keeps_its_latch_until_somebody_waits() {
 #[test]
 fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
-    let (mut runner, mut other) = (View::new(&keyspace, 0, 1), View::new(&keyspace, 1, 2));
+    let (mut runner, mut other) = (Latching::new(&keyspace, 0, 1), Latching::new(&keyspace, 1, 2));
     // The first and the last but one are recorded in the same place, and the second is repeated.
     let wanted = [130, 9, 300, 2, 9].map(Slot::new);
-    assert!(runner.latch_at_once(wanted.into_iter(), Mode::Read));
-    assert!(!other.latch_at_once(wanted.into_iter(), Mode::Write));
+    assert!(latch_at_once(&mut runner, wanted.into_iter(), Mode::Read));
+    assert!(!latch_at_once(&mut other, wanted.into_iter(), Mode::Write));
     assert!(other.holds_nothing());
-    assert!(other.latch_at_once(wanted.into_iter(), Mode::Read));
+    assert!(latch_at_once(&mut other, wanted.into_iter(), Mode::Read));
     other.release();
     runner.release();
 
-    assert!(runner.latch_at_once([130, 9, 300, 2].map(Slot::new).into_iter(), Mode::Write));
-    assert!(runner.try_latch_extra(Slot::new(40)) && runner.try_latch_extra(Slot::new(2)));
+    assert!(latch_at_once(&mut runner, [130, 9, 300, 2].map(Slot::new).into_iter(), Mode::Write));
+    assert!(try_latch_extra(&mut runner, Slot::new(40)) && try_latch_extra(&mut runner, Slot::new(2)));
     for slot in [130, 9, 300, 2, 40].map(Slot::new) {
         assert_eq!(other.latch(slot, Mode::Read), Err(Busy(slot)));
     }
@@ -61,35 +80,35 @@ fn a_few_latches_are_had_at_once_in_any_order_or_not_at_all() {
     assert_eq!(runner.latch_several([400, 500].map(Slot::new).into_iter(), Mode::Write), Ok(()));
     assert_eq!(other.latch(Slot::new(500), Mode::Read), Err(Busy(Slot::new(500))));
     runner.release();
-    assert!(other.latch_at_once((0..64).map(Slot::new), Mode::Write));
+    assert!(latch_at_once(&mut other, (0..64).map(Slot::new), Mode::Write));
     other.release();
-    assert!(!other.latch_at_once((0..65).map(Slot::new), Mode::Write) && other.holds_nothing());
+    assert!(!latch_at_once(&mut other, (0..65).map(Slot::new), Mode::Write) && other.holds_nothing());
 }
 
 #[test]
 fn every_key_is_found_in_whatever_order_its_slot_was_latched() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
-    let mut view = View::new(&keyspace, 0, 1);
+    let mut latching = Latching::new(&keyspace, 0, 1);
     for count in [2, 3, 40, 64] {
         let names: Vec<String> = (0..count).map(|number| format!("key:{count}:{number}")).collect();
         let slot = |name: &String| Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0)).slot;
         let slots: BTreeSet<_> = names.iter().map(slot).collect();
-        assert!(view.latch_at_once(slots.into_iter().rev(), Mode::Write));
+        assert!(latch_at_once(&mut latching, slots.into_iter().rev(), Mode::Write));
         for name in &names {
             let key = Key::new(keyspace.hasher(), name.as_bytes(), DbIndex(0));
-            assert!(view.find(key).is_none());
-            view.set(key, NewValue::Bytes(name.as_bytes()), ExpiryChange::Clear);
-            assert_eq!(view.find(key).and_then(|entry| entry.value().text_len()), Some(name.len()));
+            assert!(latching.find(key).is_none());
+            latching.set(key, NewValue::Bytes(name.as_bytes()), ExpiryChange::Clear);
+            assert_eq!(latching.find(key).and_then(|entry| entry.value().text_len()), Some(name.len()));
         }
-        view.release();
+        latching.release();
     }
 }
 
 /// A command that needs all slots of `wanted`, latched as by the executor. `true`: it holds them.
-fn goes_on(view: &mut View<'_>, wanted: &[Slot], token: u64, tries: &mut Tries) -> Result<(), Busy> {
-    view.begin_latching(tries);
-    while let Err(busy) = view.latch_several(wanted.iter().copied(), Mode::Write) {
-        if !view.wait_for(busy, Mode::Write, token, tries) {
+fn goes_on(latching: &mut Latching<'_>, wanted: &[Slot], token: u64, tries: &mut Tries) -> Result<(), Busy> {
+    latching.begin_latching(tries);
+    while let Err(busy) = latching.latch_several(wanted.iter().copied(), Mode::Write) {
+        if !latching.wait_for(busy, Mode::Write, token, tries) {
             return Err(busy);
         }
     }
@@ -101,7 +120,7 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
     let (sender, woken) = mpsc::channel();
     let wake = move |token| sender.send(token).expect("the test listens");
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
-    let [mut wide, mut slow, mut other] = [0, 1, 2].map(|thread| View::new(&keyspace, thread, 2));
+    let [mut wide, mut slow, mut other] = [0, 1, 2].map(|thread| Latching::new(&keyspace, thread, 2));
     let wanted: Vec<_> = (0..100).map(Slot::new).collect();
     let mut tries = Tries::default();
     // At each attempt another slot is taken.
@@ -111,10 +130,10 @@ fn several_are_tried_without_keeping_any_and_in_the_end_kept() {
         assert!(wide.holds_nothing());
         let kept = wide.keep();
         // Nothing waits for its latches, below and above.
-        assert!(other.latch_at_once([0, 20, 99].map(Slot::new).into_iter(), Mode::Write));
+        assert!(latch_at_once(&mut other, [0, 20, 99].map(Slot::new).into_iter(), Mode::Write));
         other.release();
         let next = wanted[50 + usize::from(count)];
-        let mut later = View::new(&keyspace, 3, 3);
+        let mut later = Latching::new(&keyspace, 3, 3);
         later.latch(next, Mode::Write).expect("free");
         slow.release();
         assert_eq!(woken.try_recv(), Ok(7));
@@ -147,7 +166,7 @@ fn commands_that_try_do_not_keep_each_other_from_ending() {
         let wake = move |token| sender.send(token).expect("the test listens");
         let keyspace = Keyspace::new(1, [1, 2, 3, 4], wake);
         let random = keyspace::Random::new(seed * 0x9E37_79B9);
-        let mut views: Vec<_> = (0..COMMAND_COUNT).map(|_| View::new(&keyspace, 0, 1)).collect();
+        let mut sides: Vec<_> = (0..COMMAND_COUNT).map(|_| Latching::new(&keyspace, 0, 1)).collect();
         let mut wants: Vec<Vec<Slot>> = Vec::new();
         for _ in 0..COMMAND_COUNT {
             let slots: BTreeSet<_> =
@@ -162,22 +181,22 @@ fn commands_that_try_do_not_keep_each_other_from_ending() {
             assert!(step < 100_000, "seed {seed}: nobody goes on");
             for token in woken.try_iter().map(|token| token as usize) {
                 let busy = waits[token].take().expect("only those who wait are woken");
-                if !views[token].claim(busy, token as u64) {
+                if !sides[token].claim(busy, token as u64) {
                     waits[token] = Some(busy);
                     continue;
                 }
                 waits[token] =
-                    goes_on(&mut views[token], &wants[token], token as u64, &mut tries[token]).err();
+                    goes_on(&mut sides[token], &wants[token], token as u64, &mut tries[token]).err();
                 runs[token] = waits[token].is_none();
             }
             let number = random.below(COMMAND_COUNT as u64) as usize;
             if runs[number] {
-                views[number].release();
+                sides[number].release();
                 (tries[number], runs[number]) = (Tries::default(), false);
                 left[number] -= 1;
             } else if waits[number].is_none() && left[number] > 0 {
                 waits[number] =
-                    goes_on(&mut views[number], &wants[number], number as u64, &mut tries[number]).err();
+                    goes_on(&mut sides[number], &wants[number], number as u64, &mut tries[number]).err();
                 runs[number] = waits[number].is_none();
             }
             if left == [0; COMMAND_COUNT] {

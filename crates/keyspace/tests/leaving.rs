@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use base::{DbIndex, Millis};
 use collections::{ExpiryChange, NewValue};
-use keyspace::{Aging, EvictionOrder, EvictionPolicy, Evictor, ExpiryCycle, Key, Keyspace, View, Watching};
+use keyspace::{
+    Aging, EvictionOrder, EvictionPolicy, Evictor, ExpiryCycle, Key, Keyspace, Latching, Watching,
+};
 use sync::Mode;
 
 const NOW: i64 = 1_000_000;
@@ -14,35 +16,40 @@ fn keyspace() -> Keyspace {
     Keyspace::new(2, [1, 2, 3, 4], |_| ())
 }
 
-fn view(keyspace: &Keyspace, thread: usize) -> View<'_> {
-    let mut view = View::new(keyspace, thread, 1 + thread as u64);
-    view.now = Millis(NOW);
-    view
+fn latching(keyspace: &Keyspace, thread: usize) -> Latching<'_> {
+    let mut latching = Latching::new(keyspace, thread, 1 + thread as u64);
+    latching.mode.now = Millis(NOW);
+    latching
 }
 
 /// Latches the key's slot while `act` runs.
-fn held<R>(view: &mut View<'_>, name: &str, db: DbIndex, act: impl FnOnce(&mut View<'_>, Key<'_>) -> R) -> R {
-    let key = Key::new(view.keyspace().hasher(), name.as_bytes(), db);
-    view.latch(key.slot, Mode::Write).expect("nobody else is there");
-    let result = act(view, key);
-    view.release();
+fn held<R>(
+    latching: &mut Latching<'_>,
+    name: &str,
+    db: DbIndex,
+    act: impl FnOnce(&mut Latching<'_>, Key<'_>) -> R,
+) -> R {
+    let key = Key::new(latching.keyspace().hasher(), name.as_bytes(), db);
+    latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+    let result = act(latching, key);
+    latching.release();
     result
 }
 
-fn set(view: &mut View<'_>, name: &str, db: DbIndex, expiry: Option<i64>) {
+fn set(latching: &mut Latching<'_>, name: &str, db: DbIndex, expiry: Option<i64>) {
     let expiry = expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
-    held(view, name, db, |view, key| view.set(key, NewValue::Int(1), expiry));
+    held(latching, name, db, |latching, key| latching.set(key, NewValue::Int(1), expiry));
 }
 
 /// Adds live and expired keys to both databases; returns how many are expired.
-fn populate(view: &mut View<'_>) -> usize {
+fn populate(latching: &mut Latching<'_>) -> usize {
     for number in 0..3000 {
         let expiry = match number % 3 {
             0 => None,
             1 => Some(NOW + 1 + number),
             _ => Some(NOW - number),
         };
-        set(view, &number.to_string(), DbIndex((number % 2) as u16), expiry);
+        set(latching, &number.to_string(), DbIndex((number % 2) as u16), expiry);
     }
     1000
 }
@@ -50,12 +57,12 @@ fn populate(view: &mut View<'_>) -> usize {
 #[test]
 fn the_threads_cycles_delete_all_that_is_due_and_nothing_else() {
     let keyspace = keyspace();
-    let due = populate(&mut view(&keyspace, 0));
+    let due = populate(&mut latching(&keyspace, 0));
     let mut deleted = 0;
     for thread in 0..3 {
-        let mut view = view(&keyspace, thread);
+        let mut latching = latching(&keyspace, thread);
         ExpiryCycle::new(thread).run(
-            &mut view,
+            &mut latching,
             3,
             || true,
             |expired| {
@@ -73,13 +80,13 @@ fn the_threads_cycles_delete_all_that_is_due_and_nothing_else() {
 #[test]
 fn a_cycle_goes_on_where_its_budget_ended() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace, 0);
-    let due = populate(&mut view);
+    let mut latching = latching(&keyspace, 0);
+    let due = populate(&mut latching);
     let mut cycle = ExpiryCycle::new(0);
     let mut deleted = 0;
     let mut round_count = 0;
     while deleted < due {
-        cycle.run(&mut view, 1, || false, |_| deleted += 1);
+        cycle.run(&mut latching, 1, || false, |_| deleted += 1);
         round_count += 1;
         assert!(round_count < 1_000_000, "{deleted} of {due}");
     }
@@ -89,43 +96,43 @@ fn a_cycle_goes_on_where_its_budget_ended() {
 #[test]
 fn eviction_follows_its_policy() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace, 0);
+    let mut latching = latching(&keyspace, 0);
     for number in 0..200 {
         let expiry = (number % 2 == 0).then_some(NOW + 1000 + number);
-        set(&mut view, &number.to_string(), DB, expiry);
+        set(&mut latching, &number.to_string(), DB, expiry);
     }
     let number_of = |evicted: keyspace::Evicted| -> i64 {
         let name = String::from_utf8_lossy(evicted.removed.entry().key()).into_owned();
         name.parse().expect("a number")
     };
-    let evict = |view: &mut View<'_>, volatile_only, order| {
+    let evict = |latching: &mut Latching<'_>, volatile_only, order| {
         let policy = EvictionPolicy { volatile_only, order };
         let mut victim = None;
-        Evictor::default().evict(view, policy, 64, 1, |evicted| {
+        Evictor::default().evict(latching, policy, 64, 1, |evicted| {
             victim = Some(number_of(evicted));
             ControlFlow::Continue(())
         });
         victim
     };
     for _ in 0..10 {
-        let victim = evict(&mut view, true, EvictionOrder::Ttl).expect("there are volatile ones");
+        let victim = evict(&mut latching, true, EvictionOrder::Ttl).expect("there are volatile ones");
         assert!(victim % 2 == 0 && victim < 100, "{victim} is not among the first to expire");
-        let victim = evict(&mut view, true, EvictionOrder::Random).expect("there are volatile ones");
+        let victim = evict(&mut latching, true, EvictionOrder::Random).expect("there are volatile ones");
         assert!(victim % 2 == 0);
     }
-    view.aging = Aging::lru(NOW + 500_000);
+    latching.mode.aging = Aging::lru(NOW + 500_000);
     for number in 0..200 {
         if number > 50 {
-            held(&mut view, &number.to_string(), DB, |view, key| view.find(key).is_some());
+            held(&mut latching, &number.to_string(), DB, |latching, key| latching.find(key).is_some());
         }
     }
     for _ in 0..10 {
-        let victim = evict(&mut view, false, EvictionOrder::Aging).expect("there are keys");
+        let victim = evict(&mut latching, false, EvictionOrder::Aging).expect("there are keys");
         assert!(victim <= 50, "{victim} was used of late");
     }
-    while evict(&mut view, true, EvictionOrder::Aging).is_some() {}
+    while evict(&mut latching, true, EvictionOrder::Aging).is_some() {}
     assert_eq!(keyspace.counters.population(1).volatile, 0);
-    while evict(&mut view, false, EvictionOrder::Random).is_some() {}
+    while evict(&mut latching, false, EvictionOrder::Random).is_some() {}
     assert_eq!(keyspace.counters.population(1).keys, 0);
     assert_eq!(keyspace.counters.sum(|counters| &counters.evicted_keys), 200);
 }
@@ -133,39 +140,39 @@ fn eviction_follows_its_policy() {
 #[test]
 fn watchers_are_told() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace, 0);
-    let watch = |view: &mut View<'_>, name: &str| {
+    let mut latching = latching(&keyspace, 0);
+    let watch = |latching: &mut Latching<'_>, name: &str| {
         let mut watching = Watching::default();
-        held(view, name, DB, |view, key| view.watch(key, &mut watching));
+        held(latching, name, DB, |latching, key| latching.watch(key, &mut watching));
         watching
     };
-    let has_changed = |view: &mut View<'_>, name: &str, watching: &Watching| {
-        held(view, name, DB, |view, _| view.has_changed(watching))
+    let has_changed = |latching: &mut Latching<'_>, name: &str, watching: &Watching| {
+        held(latching, name, DB, |latching, _| latching.has_changed(watching))
     };
 
-    set(&mut view, "k", DB, Some(NOW + 10));
-    let by_change = watch(&mut view, "k");
-    let elsewhere = watch(&mut view, "other");
-    held(&mut view, "k", DbIndex(0), |view, key| view.note_change(key));
+    set(&mut latching, "k", DB, Some(NOW + 10));
+    let by_change = watch(&mut latching, "k");
+    let elsewhere = watch(&mut latching, "other");
+    held(&mut latching, "k", DbIndex(0), |latching, key| latching.note_change(key));
     assert!(!by_change.has_changed(), "that was another database");
-    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    held(&mut latching, "k", DB, |latching, key| latching.note_change(key));
     assert!(by_change.has_changed() && !elsewhere.has_changed());
 
-    let by_time = watch(&mut view, "k");
-    assert!(!has_changed(&mut view, "k", &by_time));
-    view.now.0 += 10;
-    assert!(!by_time.has_changed() && has_changed(&mut view, "k", &by_time));
-    let of_the_expired = watch(&mut view, "k");
-    ExpiryCycle::new(0).run(&mut view, 1, || true, drop);
+    let by_time = watch(&mut latching, "k");
+    assert!(!has_changed(&mut latching, "k", &by_time));
+    latching.mode.now.0 += 10;
+    assert!(!by_time.has_changed() && has_changed(&mut latching, "k", &by_time));
+    let of_the_expired = watch(&mut latching, "k");
+    ExpiryCycle::new(0).run(&mut latching, 1, || true, drop);
     assert!(by_time.has_changed(), "the cycle deleted it");
-    assert!(!has_changed(&mut view, "k", &of_the_expired), "it was gone already");
-    set(&mut view, "k", DB, None);
-    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    assert!(!has_changed(&mut latching, "k", &of_the_expired), "it was gone already");
+    set(&mut latching, "k", DB, None);
+    held(&mut latching, "k", DB, |latching, key| latching.note_change(key));
     assert!(of_the_expired.has_changed());
 
-    let by_eviction = watch(&mut view, "k");
+    let by_eviction = watch(&mut latching, "k");
     let policy = EvictionPolicy { volatile_only: false, order: EvictionOrder::Random };
-    assert_eq!(Evictor::default().evict(&mut view, policy, 5, 1, |_| ControlFlow::Continue(())), 1);
+    assert_eq!(Evictor::default().evict(&mut latching, policy, 5, 1, |_| ControlFlow::Continue(())), 1);
     assert!(by_eviction.has_changed());
     assert!(!elsewhere.has_changed());
 }
@@ -174,38 +181,38 @@ fn watchers_are_told() {
 #[test]
 fn many_watchers_come_and_go() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace, 0);
+    let mut latching = latching(&keyspace, 0);
     let mut staying = Watching::default();
-    held(&mut view, "k", DB, |view, key| view.watch(key, &mut staying));
+    held(&mut latching, "k", DB, |latching, key| latching.watch(key, &mut staying));
     for _ in 0..1000 {
         let mut passing = Watching::default();
-        held(&mut view, "k", DB, |view, key| view.watch(key, &mut passing));
-        if view.random().below(2) == 0 {
-            view.unwatch(passing);
+        held(&mut latching, "k", DB, |latching, key| latching.watch(key, &mut passing));
+        if latching.random().below(2) == 0 {
+            latching.unwatch(passing);
         }
     }
     assert!(!staying.has_changed());
-    held(&mut view, "k", DB, |view, key| view.note_change(key));
+    held(&mut latching, "k", DB, |latching, key| latching.note_change(key));
     assert!(staying.has_changed());
 }
 
 #[test]
 fn a_flush_leaves_no_memory_whatever_was_in_the_tables() {
     let keyspace = keyspace();
-    let mut view = view(&keyspace, 0);
+    let mut latching = latching(&keyspace, 0);
     for db in [0, 1].map(DbIndex) {
         for number in 0..200 {
             let name = number.to_string();
-            set(&mut view, &name, db, None);
+            set(&mut latching, &name, db, None);
             // Some slots keep only a table that was used.
             if number % 2 == 0 {
-                held(&mut view, &name, db, |view, key| drop(view.remove(key)));
+                held(&mut latching, &name, db, |latching, key| drop(latching.remove(key)));
             }
         }
     }
-    view.latch_all(Mode::Write).expect("nobody else is there");
-    let cleared = view.clear(None);
-    view.release();
+    latching.latch_all(Mode::Write).expect("nobody else is there");
+    let cleared = latching.clear(None);
+    latching.release();
     assert_eq!(cleared.key_count, 200);
     cleared.free();
     let mut scratch = Vec::new();

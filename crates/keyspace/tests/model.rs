@@ -1,10 +1,10 @@
-//! Random operations on a view, each compared with a standard map, with the counters compared on the way.
+//! Random operations on a latching, each compared with a standard map, with the counters compared on the way.
 
 use std::collections::BTreeMap;
 
 use base::{DbIndex, Millis, Slot};
 use collections::{ExpiryChange, NewValue, ValueRef};
-use keyspace::{Key, Keyspace, Liveness, Population, Random, ScanPosition, View};
+use keyspace::{DatabaseWalk, Key, Keyspace, Latching, Liveness, Population, Random, ScanPosition};
 use sync::Mode;
 
 const DB_COUNT: u16 = 3;
@@ -24,7 +24,7 @@ struct Expected {
 type Model = BTreeMap<(u16, Vec<u8>), Expected>;
 
 struct Trial<'k> {
-    view: View<'k>,
+    latching: Latching<'k>,
     model: Model,
     names: Vec<Vec<u8>>,
     random: Random,
@@ -53,7 +53,7 @@ impl Trial<'_> {
     }
 
     fn now(&self) -> i64 {
-        self.view.now.0
+        self.latching.mode.now.0
     }
 
     fn is_live(&self, db: u16, name: &[u8]) -> bool {
@@ -74,13 +74,13 @@ impl Trial<'_> {
         let mut slots: Vec<Slot> = keys.iter().map(|key| key.slot).collect();
         slots.sort_unstable();
         slots.dedup();
-        self.view.latch_several(slots.into_iter(), Mode::Write).expect("nobody else is there");
+        self.latching.latch_several(slots.into_iter(), Mode::Write).expect("nobody else is there");
     }
 
     fn step(&mut self) {
         let (db, name) = (self.any_db(), self.any_name());
         let (other_db, other_name) = (self.any_db(), self.any_name());
-        let hasher = self.view.keyspace().hasher().clone();
+        let hasher = self.latching.keyspace().hasher().clone();
         let key = Key::new(&hasher, &name, DbIndex(db));
         let other = Key::new(&hasher, &other_name, DbIndex(other_db));
         self.hold(&[key, other]);
@@ -92,14 +92,14 @@ impl Trial<'_> {
             60..70 => self.carry_over(key, other),
             70..78 => self.copy(key, other),
             78..95 => self.look_up(key),
-            95..99 => self.view.now.0 += self.random.below(20) as i64,
+            95..99 => self.latching.mode.now.0 += self.random.below(20) as i64,
             _ => {
-                self.view.release();
-                self.view.latch_all(Mode::Write).expect("nobody else is there");
+                self.latching.release();
+                self.latching.latch_all(Mode::Write).expect("nobody else is there");
                 self.clear_or_swap(db, other_db);
             }
         }
-        self.view.release();
+        self.latching.release();
     }
 
     fn set(&mut self, key: Key<'_>) {
@@ -108,20 +108,20 @@ impl Trial<'_> {
             0 => ExpiryChange::Clear,
             1 => ExpiryChange::At(self.now() + self.random.below(40) as i64 - 5),
             _ => {
-                self.view.expire_if_due(key);
+                self.latching.expire_if_due(key);
                 self.expire(key.db.0, key.bytes);
                 ExpiryChange::Keep
             }
         };
         let was_live = self.is_live(key.db.0, key.bytes);
-        assert_eq!(self.view.set(key, NewValue::Int(value), expiry).0, was_live);
+        assert_eq!(self.latching.set(key, NewValue::Int(value), expiry).0, was_live);
         let place = (key.db.0, key.bytes.to_vec());
         let before = self.model.get(&place).and_then(|entry| entry.expiry);
         self.model.insert(place, Expected { value, expiry: expiry.apply(before) });
     }
 
     fn remove(&mut self, key: Key<'_>) {
-        let removed = self.view.remove(key).map(|removed| value_of(removed.entry().value()));
+        let removed = self.latching.remove(key).map(|removed| value_of(removed.entry().value()));
         let expected = self.model.remove(&(key.db.0, key.bytes.to_vec())).map(|entry| entry.value);
         assert_eq!(removed, expected);
     }
@@ -129,7 +129,7 @@ impl Trial<'_> {
     fn set_expiry(&mut self, key: Key<'_>) {
         self.expire(key.db.0, key.bytes);
         let at = (self.random.below(3) > 0).then(|| self.now() + self.random.below(40) as i64 - 5);
-        let is_there = self.view.set_expiry(key, at);
+        let is_there = self.latching.set_expiry(key, at);
         let entry = self.model.get_mut(&(key.db.0, key.bytes.to_vec()));
         assert_eq!(is_there, entry.is_some());
         if let Some(entry) = entry {
@@ -139,7 +139,7 @@ impl Trial<'_> {
 
     fn increment(&mut self, key: Key<'_>) {
         self.expire(key.db.0, key.bytes);
-        let new = self.view.edit(key, |entry| {
+        let new = self.latching.edit(key, |entry| {
             let new = value_of(entry.entry().value()) + 1;
             entry.set_int(new);
             new
@@ -153,15 +153,15 @@ impl Trial<'_> {
 
     /// Moves an entry to another name or database, as `RENAME` and `MOVE` do.
     fn carry_over(&mut self, from: Key<'_>, to: Key<'_>) {
-        let Some(removed) = self.view.remove(from) else { return };
+        let Some(removed) = self.latching.remove(from) else { return };
         let expected = self.model.remove(&(from.db.0, from.bytes.to_vec())).expect("both have it");
-        let replaced = self.view.insert(to, removed).map(|entry| value_of(entry.entry().value()));
+        let replaced = self.latching.insert(to, removed).map(|entry| value_of(entry.entry().value()));
         let expected_replaced = self.model.insert((to.db.0, to.bytes.to_vec()), expected);
         assert_eq!(replaced, expected_replaced.map(|entry| entry.value));
     }
 
     fn copy(&mut self, from: Key<'_>, to: Key<'_>) {
-        self.view.copy(from, to);
+        self.latching.copy(from, to);
         if let Some(entry) = self.model.get(&(from.db.0, from.bytes.to_vec())).cloned() {
             self.model.insert((to.db.0, to.bytes.to_vec()), entry);
         }
@@ -170,7 +170,7 @@ impl Trial<'_> {
     fn look_up(&mut self, key: Key<'_>) {
         let is_live = self.is_live(key.db.0, key.bytes);
         let expected = self.model.get(&(key.db.0, key.bytes.to_vec())).filter(|_| is_live);
-        for found in [self.view.find(key), self.view.inspect(key), self.view.peek(key)] {
+        for found in [self.latching.find(key), self.latching.inspect(key), self.latching.peek(key)] {
             let found =
                 found.map(|entry| Expected { value: value_of(entry.value()), expiry: entry.expiry() });
             assert_eq!(found.as_ref(), expected);
@@ -180,7 +180,7 @@ impl Trial<'_> {
     fn clear_or_swap(&mut self, db: u16, other: u16) {
         match self.random.below(10) {
             0 => {
-                let cleared = self.view.clear(None);
+                let cleared = self.latching.clear(None);
                 assert_eq!(cleared.key_count, self.model.len() as u64);
                 cleared.free();
                 self.model.clear();
@@ -188,10 +188,13 @@ impl Trial<'_> {
             1..4 => {
                 let before = self.model.len();
                 self.model.retain(|(of, _), _| *of != db);
-                assert_eq!(self.view.clear(Some(DbIndex(db))).key_count, (before - self.model.len()) as u64);
+                assert_eq!(
+                    self.latching.clear(Some(DbIndex(db))).key_count,
+                    (before - self.model.len()) as u64
+                );
             }
             _ => {
-                self.view.swap(DbIndex(db), DbIndex(other));
+                self.latching.swap(DbIndex(db), DbIndex(other));
                 let swapped = |of: u16| match of {
                     of if of == db => other,
                     of if of == other => db,
@@ -215,35 +218,35 @@ impl Trial<'_> {
                 volatile: expiries.len() as u64,
                 expiry_sum: expiries.iter().fold(0, |sum, at| sum.wrapping_add(*at as u64)),
             };
-            assert_eq!(self.view.keyspace().counters.population(usize::from(db)), expected);
+            assert_eq!(self.latching.keyspace().counters.population(usize::from(db)), expected);
 
             let mut live: Vec<Vec<u8>> = of_db().map(|((_, name), _)| name.clone()).collect();
             live.retain(|name| self.is_live(db, name));
-            let mut scanned = scan_all(&mut self.view, DbIndex(db));
+            let mut scanned = scan_all(&mut self.latching, DbIndex(db));
             scanned.sort();
             assert_eq!(scanned, live);
 
-            self.view.latch_all(Mode::Read).expect("nobody else is there");
+            self.latching.latch_all(Mode::Read).expect("nobody else is there");
             let mut iterated = Vec::new();
-            self.view.for_each(DbIndex(db), |entry| iterated.push(entry.key().to_vec()));
+            self.latching.for_each(DbIndex(db), |entry| iterated.push(entry.key().to_vec()));
             iterated.sort();
             assert_eq!(iterated, live);
-            assert_eq!(scan_all(&mut self.view, DbIndex(db)).len(), live.len(), "a scan under latches");
-            self.view.release();
-            let random = self.view.with_random_entry(DbIndex(db), |entry| entry.key().to_vec());
+            assert_eq!(scan_all(&mut self.latching, DbIndex(db)).len(), live.len(), "a scan under latches");
+            self.latching.release();
+            let random = DatabaseWalk::new(&self.latching, DbIndex(db))
+                .with_random_entry(|entry| entry.key().to_vec());
             assert!(random.is_none_or(|name| live.contains(&name)));
         }
     }
 }
 
 /// A whole scan, one bucket at a time.
-fn scan_all(view: &mut View<'_>, db: DbIndex) -> Vec<Vec<u8>> {
+fn scan_all(latching: &mut Latching<'_>, db: DbIndex) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     let mut from = Some(ScanPosition::START);
     while let Some(position) = from {
         let position = ScanPosition::from_cursor(position.cursor()).expect("a cursor of a scan");
-        from = view.scan(
-            db,
+        from = DatabaseWalk::new(latching, db).scan(
             position,
             |entry, life| {
                 if life == Liveness::Live {
@@ -260,10 +263,10 @@ fn scan_all(view: &mut View<'_>, db: DbIndex) -> Vec<Vec<u8>> {
 fn a_view_does_what_a_map_does() {
     for seed in 1..4 {
         let keyspace = Keyspace::new(usize::from(DB_COUNT), [seed, 2, 3, 4], |_| ());
-        let mut view = View::new(&keyspace, 0, seed);
-        view.now = Millis(1000);
+        let mut latching = Latching::new(&keyspace, 0, seed);
+        latching.mode.now = Millis(1000);
         let names = crowded_names(&keyspace);
-        let mut trial = Trial { view, model: Model::new(), names, random: Random::new(seed) };
+        let mut trial = Trial { latching, model: Model::new(), names, random: Random::new(seed) };
         for step in 0..STEP_COUNT {
             trial.step();
             if step % 1000 == 0 {
@@ -279,18 +282,18 @@ fn a_view_does_what_a_map_does() {
 #[test]
 fn a_scan_misses_nothing_that_stays() {
     let keyspace = Keyspace::new(1, [5, 6, 7, 8], |_| ());
-    let mut view = View::new(&keyspace, 0, 9);
-    view.now = Millis(1000);
+    let mut latching = Latching::new(&keyspace, 0, 9);
+    latching.mode.now = Millis(1000);
     let random = Random::new(10);
-    let put = |view: &mut View<'_>, name: &[u8], is_there: bool| {
+    let put = |latching: &mut Latching<'_>, name: &[u8], is_there: bool| {
         let key = Key::new(keyspace.hasher(), name, DbIndex(0));
-        view.latch(key.slot, Mode::Write).expect("nobody else is there");
+        latching.latch(key.slot, Mode::Write).expect("nobody else is there");
         if is_there {
-            view.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
         } else {
-            view.remove(key);
+            latching.remove(key);
         }
-        view.release();
+        latching.release();
     };
     // All keys are in the same slots, so that their tables grow and shrink a lot.
     let is_crowded =
@@ -298,13 +301,12 @@ fn a_scan_misses_nothing_that_stays() {
     let names: Vec<String> =
         (0..).map(|number: u32| number.to_string()).filter(is_crowded).take(1500).collect();
     let (staying, passing) = names.split_at(150);
-    staying.iter().for_each(|name| put(&mut view, name.as_bytes(), true));
+    staying.iter().for_each(|name| put(&mut latching, name.as_bytes(), true));
     let mut seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     let mut from = Some(ScanPosition::START);
     let mut step_count = 0;
     while let Some(position) = from {
-        from = view.scan(
-            DbIndex(0),
+        from = DatabaseWalk::new(&latching, DbIndex(0)).scan(
             position,
             |entry, _| *seen.entry(entry.key().to_vec()).or_default() += 1,
             || true,
@@ -314,7 +316,7 @@ fn a_scan_misses_nothing_that_stays() {
         let coming = step_count / 8 % 2 == 0;
         for _ in 0..100 {
             let name = &passing[random.below(passing.len() as u64) as usize];
-            put(&mut view, name.as_bytes(), coming);
+            put(&mut latching, name.as_bytes(), coming);
         }
     }
     assert!(step_count > 50, "only {step_count} steps");

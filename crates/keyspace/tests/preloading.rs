@@ -5,7 +5,7 @@ use collections::{
     AllocContext, Collection, CollectionLimits, Hash, List, Set, SetLimits, SortedSet, SortedSetLimits,
 };
 use collections::{End, ExpiryChange, ListLimits, NewValue};
-use keyspace::{Key, Keyspace, PRELOADED_KEY_COUNT_MAX, Preloaded, View};
+use keyspace::{Key, Keyspace, Latching, PRELOADED_KEY_COUNT_MAX, Preloaded};
 use sync::Mode;
 
 const KEY_COUNT: usize = 12;
@@ -13,26 +13,30 @@ const KEY_COUNT: usize = 12;
 /// Number of elements of the large collections: none is a packed sequence any more.
 const LARGE_LEN: usize = 4_000;
 
-fn edit<T: Collection>(view: &mut View<'_>, key: Key<'_>, change: impl FnOnce(&mut T, AllocContext<'_>)) {
-    view.edit_collection_or_new(key, change).expect("a new key has no other type");
+fn edit<T: Collection>(
+    latching: &mut Latching<'_>,
+    key: Key<'_>,
+    change: impl FnOnce(&mut T, AllocContext<'_>),
+) {
+    latching.edit_collection_or_new(key, change).expect("a new key has no other type");
 }
 
 /// Fills a key: the types alternate; the first few are small, the others large.
-fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
+fn fill(latching: &mut Latching<'_>, key: Key<'_>, number: usize) {
     let len = if number < KEY_COUNT / 2 { 20 } else { LARGE_LEN };
     let texts = || (0..len).map(|index| format!("element-{index}-of-{number}").into_bytes());
     match number % 6 {
-        0 => edit(view, key, |list: &mut List, _| {
+        0 => edit(latching, key, |list: &mut List, _| {
             texts().for_each(|text| list.push(End::Right, &text));
             list.rebalance(ListLimits::of_directive(-2));
         }),
-        1 => edit(view, key, |hash: &mut Hash, home| {
+        1 => edit(latching, key, |hash: &mut Hash, home| {
             let limits = CollectionLimits { entry_count_max: 512, value_size_max: 64 };
             texts().for_each(|text| {
                 hash.set(home, limits, &text, b"value", ExpiryChange::Clear, 0);
             });
         }),
-        2 | 3 => edit(view, key, |set: &mut Set, home| {
+        2 | 3 => edit(latching, key, |set: &mut Set, home| {
             let limits =
                 SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 };
             if number % 6 == 2 {
@@ -41,14 +45,14 @@ fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
                 (0..len).for_each(|index| assert!(set.add(home, index.to_string().as_bytes(), limits)));
             }
         }),
-        4 => edit(view, key, |set: &mut SortedSet, home| {
+        4 => edit(latching, key, |set: &mut SortedSet, home| {
             let limits = SortedSetLimits { entry_count_max: 128, value_size_max: 64 };
             texts().for_each(|text| {
                 set.insert(home, limits, &text, 1.5);
             });
         }),
         _ => {
-            view.set(key, NewValue::Raw(b"a string"), ExpiryChange::Clear);
+            latching.set(key, NewValue::Raw(b"a string"), ExpiryChange::Clear);
         }
     }
 }
@@ -56,8 +60,8 @@ fn fill(view: &mut View<'_>, key: Key<'_>, number: usize) {
 #[test]
 fn nothing_changes_and_no_latch_stays_held() {
     let keyspace = Keyspace::new(2, [1, 2, 3, 4], |_| {});
-    let mut view = View::new(&keyspace, 0, 7);
-    view.now = Millis(1);
+    let mut latching = Latching::new(&keyspace, 0, 7);
+    latching.mode.now = Millis(1);
     let names: Vec<String> = (0..KEY_COUNT + 2).map(|number| format!("key:{number}")).collect();
     // The last two do not exist, and the last one is in an empty database.
     let keys: Vec<Key<'_>> = names
@@ -69,13 +73,13 @@ fn nothing_changes_and_no_latch_stays_held() {
         })
         .collect();
     for (number, key) in keys[..KEY_COUNT].iter().enumerate() {
-        view.latch(key.slot, Mode::Write).expect("nobody else");
-        fill(&mut view, *key, number);
-        view.release();
+        latching.latch(key.slot, Mode::Write).expect("nobody else");
+        fill(&mut latching, *key, number);
+        latching.release();
     }
 
     // A slot that is latched for writing is skipped.
-    view.latch(keys[3].slot, Mode::Write).expect("nobody else");
+    latching.latch(keys[3].slot, Mode::Write).expect("nobody else");
     keyspace.preload(&[]);
     for member in [None, Some(&b"element-7-of-2"[..]), Some(b"element-7-of-8"), Some(b"not there")] {
         let wanted: Vec<_> =
@@ -84,12 +88,15 @@ fn nothing_changes_and_no_latch_stays_held() {
         let again = Preloaded { key: keys[2], member };
         keyspace.preload(&[Some(again); 2 * PRELOADED_KEY_COUNT_MAX]);
     }
-    view.release();
+    latching.release();
 
     for (number, key) in keys.iter().enumerate() {
-        view.latch(key.slot, Mode::Write).expect("no read latch is left");
-        assert_eq!(view.peek(*key).is_some(), number < KEY_COUNT);
-        assert!(view.counters.hits.value() + view.counters.misses.value() == 0, "nobody has asked for it");
-        view.release();
+        latching.latch(key.slot, Mode::Write).expect("no read latch is left");
+        assert_eq!(latching.peek(*key).is_some(), number < KEY_COUNT);
+        assert!(
+            latching.counters.hits.value() + latching.counters.misses.value() == 0,
+            "nobody has asked for it"
+        );
+        latching.release();
     }
 }

@@ -3,26 +3,26 @@
 
 use base::DbIndex;
 use collections::{ExpiryChange, NewValue};
-use keyspace::{Key, Keyspace, View};
+use keyspace::{Key, Keyspace, Latching};
 use sync::Mode;
 
 #[test]
 fn a_command_that_writes_much_keeps_little_of_what_it_replaces() {
     const KEY_COUNT: u64 = 600_000;
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
-    let mut view = View::new(&keyspace, 0, 1);
-    assert!(view.take_part());
-    let first_pass = view.pass();
+    let mut latching = Latching::new(&keyspace, 0, 1);
+    assert!(latching.join_epochs());
+    let first_pass = latching.pass();
     let mut waiting_max = 0;
     for number in 0..KEY_COUNT {
         let name = number.to_le_bytes();
         let key = Key::new(keyspace.hasher(), &name, DbIndex(0));
-        view.latch(key.slot, Mode::Write).unwrap();
-        view.set(key, NewValue::Int(1), ExpiryChange::Clear);
-        view.release();
+        latching.latch(key.slot, Mode::Write).unwrap();
+        latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
+        latching.release();
         waiting_max = waiting_max.max(keyspace.waiting_bytes());
     }
-    let pass_count = view.pass() - first_pass;
+    let pass_count = latching.pass() - first_pass;
     assert!(pass_count > 4, "{pass_count}");
     assert!(waiting_max < 4 << 20, "{waiting_max}");
 }
@@ -30,30 +30,30 @@ fn a_command_that_writes_much_keeps_little_of_what_it_replaces() {
 #[test]
 fn a_flush_frees_segments_itself_once_nobody_can_be_reading_them() {
     let keyspace = Keyspace::new(1, [1, 2, 3, 4], |_| {});
-    let mut view = View::new(&keyspace, 0, 1);
-    assert!(view.take_part());
+    let mut latching = Latching::new(&keyspace, 0, 1);
+    assert!(latching.join_epochs());
     for is_quiescent in [false, true] {
         for number in 0..1000_u64 {
             let name = number.to_le_bytes();
             let key = Key::new(keyspace.hasher(), &name, DbIndex(0));
-            view.latch(key.slot, Mode::Write).unwrap();
-            view.set(key, NewValue::Int(1), ExpiryChange::Clear);
-            view.release();
+            latching.latch(key.slot, Mode::Write).unwrap();
+            latching.set(key, NewValue::Int(1), ExpiryChange::Clear);
+            latching.release();
         }
-        view.latch_all(Mode::Write).unwrap();
-        let cleared = view.clear(None);
-        view.release();
+        latching.latch_all(Mode::Write).unwrap();
+        let cleared = latching.clear(None);
+        latching.release();
         if is_quiescent {
-            view.quiescent();
+            latching.quiescent();
         }
         cleared.free();
         assert_eq!(keyspace.waiting_bytes() > 0, !is_quiescent);
-        view.offline();
+        latching.offline();
         let mut scratch = Vec::new();
         while keyspace.waiting_bytes() > 0 {
             keyspace.reclaim(&mut scratch);
         }
-        view.online();
+        latching.online();
         assert_eq!(keyspace.used_bytes(), 0);
     }
 }

@@ -34,9 +34,30 @@ pub fn discard_pages(memory: &mut [MaybeUninit<u8>]) {
     let _ = unsafe { libc::madvise(pages.as_mut_ptr().cast(), size, libc::MADV_DONTNEED) };
 }
 
-/// Makes the allocator release free memory: the calling thread's and unowned memory. The time grows with the
-/// memory in use. No effect unless `mimalloc` is the allocator.
+/// The number of `mi_option_purge_delay` in mimalloc 3.
+const PURGE_DELAY_OPTION: libmimalloc_sys::mi_option_t = 15;
+/// The delay in milliseconds: years, so that only [`purge_free_memory`] returns memory.
+const PURGE_DELAY: std::ffi::c_long = 1 << 40;
+
+/// Leaves the return of the allocator's free memory to [`purge_free_memory`]: otherwise the next thread that
+/// allocates a second later returns what any thread has freed, which takes milliseconds. No effect unless
+/// `mimalloc` is the allocator.
+pub fn defer_purges() {
+    // SAFETY: may be called at any time, by any thread.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY_OPTION, PURGE_DELAY) }
+}
+
+/// Makes the calling thread hand its free memory to the allocator, for all threads to use and
+/// [`purge_free_memory`] to return. The time grows with the memory in use. No effect unless `mimalloc` is the
+/// allocator.
 pub fn release_free_memory() {
+    // SAFETY: may be called at any time, by any thread.
+    unsafe { libmimalloc_sys::mi_collect(false) }
+}
+
+/// Returns the memory that the allocator keeps free to the kernel, whichever thread freed it. Takes
+/// milliseconds if it is much. No effect unless `mimalloc` is the allocator.
+pub fn purge_free_memory() {
     // SAFETY: may be called at any time, by any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }

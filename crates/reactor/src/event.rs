@@ -1,8 +1,21 @@
-//! The events that a reactor reports.
+//! The events that a reactor reports, and what its caller names or chooses.
 
 use std::io;
 
-use crate::{ConnectionId, ListenerToken, PeerAddress, RecvBuffer, Socket};
+use crate::{ConnectionId, PeerAddress, RecvBuffer, Socket};
+
+/// The caller's id for a listener; unique within a reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerToken(pub u32);
+
+/// The treatment of queued sends when a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseMode {
+    /// They are sent first, however long that takes.
+    AfterSends,
+    /// They are dropped.
+    Now,
+}
 
 /// One event from [`Reactor::next_event`](crate::Reactor::next_event). `token` is always the value given when
 /// the connection was adopted.

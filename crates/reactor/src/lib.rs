@@ -35,10 +35,10 @@ mod waker;
 
 pub use address::PeerAddress;
 pub use connection_table::ConnectionId;
-pub use event::{CloseReason, Event};
+pub use event::{CloseMode, CloseReason, Event, ListenerToken};
 pub use listener::{Listener, ReusePort};
 pub use options::{BackendChoice, ReactorError, ReactorOptions};
-pub use reactor::{CloseMode, ListenerToken, Reactor};
+pub use reactor::Reactor;
 pub use receive_buffer::RecvBuffer;
 pub use socket::Socket;
 pub use waker::Waker;

@@ -15,22 +15,9 @@ use crate::send_queue::Buffer;
 use crate::uring::Uring;
 use crate::waker::WakeState;
 use crate::{
-    BackendChoice, ConnectionId, Event, Listener, PeerAddress, ReactorError, ReactorOptions, RecvBuffer,
-    Socket, Waker,
+    BackendChoice, CloseMode, ConnectionId, Event, Listener, ListenerToken, PeerAddress, ReactorError,
+    ReactorOptions, RecvBuffer, Socket, Waker,
 };
-
-/// The caller's id for a listener; unique within a reactor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ListenerToken(pub u32);
-
-/// The treatment of queued sends when a connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseMode {
-    /// They are sent first, however long that takes.
-    AfterSends,
-    /// They are dropped.
-    Now,
-}
 
 /// The event loop of one thread. Not `Send`: it is created and used on its thread.
 pub struct Reactor {

@@ -1,7 +1,9 @@
 //! Received bytes lent to the caller, and the buffers of the epoll backend.
 //!
 //! A [`RecvBuffer`] returns to its pool when dropped, so none can be lost. It keeps its pool alive, so it may
-//! outlive the reactor. The io_uring pool is in `uring::buffer_ring`.
+//! outlive the reactor. The io_uring pool is in `buffer_ring.rs`.
+
+pub(crate) mod buffer_ring;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,7 +11,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-use crate::uring::buffer_ring::BufferRing;
+use buffer_ring::BufferRing;
 
 /// The pool to which dropped buffers return.
 pub(crate) enum Pool {

@@ -409,7 +409,10 @@ fn a_storm_of_connects_is_weathered(backend: Backend) {
             client.write_all(format!("{number:06}").as_bytes()).unwrap();
         }
         for (number, client) in clients.iter_mut().enumerate() {
-            assert_eq!(read_some(client, 6), format!("{number:06}").as_bytes());
+            let mut bytes = [0; 6];
+            let read = client.read_exact(&mut bytes);
+            assert!(read.is_ok(), "client {number}, {:?}: {read:?}, {bytes:?}", client.local_addr());
+            assert_eq!(bytes, format!("{number:06}").as_bytes());
         }
     });
     let (mut accepted_count, mut closed_count) = (0, 0);

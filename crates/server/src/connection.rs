@@ -4,6 +4,11 @@
 //! 1. `query` begins with the first byte that is not executed yet.
 //! 2. A connection that is parked or blocked executes nothing; input is kept in `query`.
 
+pub mod listeners;
+pub mod query_buffer;
+pub mod registry;
+pub mod reply_buffers;
+
 use std::sync::Arc;
 
 use commands::reply_buffers::LentTexts;
@@ -13,11 +18,10 @@ use os::clock::Uptime;
 use reactor::ConnectionId;
 use wire::request::Parser;
 
-use crate::mail::UnblockReply;
-use crate::query_buffer::QueryBuffer;
-use crate::registry::ClientRecord;
-use crate::reply_buffers::ReplyBufferSize;
-use crate::statistics::ThreadStatistics;
+use crate::connection::query_buffer::QueryBuffer;
+use crate::connection::registry::ClientRecord;
+use crate::connection::reply_buffers::ReplyBufferSize;
+use crate::monitoring::statistics::WorkerStatistics;
 
 /// Smaller buffers are not counted, in bytes: they exist for one request only.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
@@ -125,6 +129,8 @@ pub struct Connection {
     pub deadline: Option<Uptime>,
     /// How long the waiting request has run, in nanoseconds.
     pub waited_ns: u64,
+    /// How long the parts of an unfinished request have run, in nanoseconds.
+    pub parts_ns: u64,
     /// Whether the waiting request is not to be answered (`CLIENT REPLY`).
     pub is_muted: bool,
     /// Whether the current request only reads, but is to wait, which needs latches for writing.
@@ -174,6 +180,15 @@ pub struct ParkedCommand {
     pub kept: HeldLatches<'static>,
     /// The slot it waits for.
     pub busy: Busy,
+}
+
+/// How a blocked client is woken by `CLIENT UNBLOCK`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnblockReply {
+    /// As if it had timed out.
+    Timeout,
+    /// With an error.
+    Error,
 }
 
 impl Connection {
@@ -307,11 +322,11 @@ impl Connection {
 
     /// Publishes the session's part of the client record.
     pub fn publish_session(&self) {
-        crate::clients::publish(&self.record, &self.session);
+        self.record.publish(&self.session);
     }
 
     /// Publishes the buffers' part of the client record.
-    pub fn publish_buffers(&self, statistics: &ThreadStatistics) {
+    pub fn publish_buffers(&self, statistics: &WorkerStatistics) {
         let record = &self.record;
         let query_size = (self.query.len() - self.parsed_size()) as u64;
         record.query_bytes.set(query_size);
@@ -323,7 +338,7 @@ impl Connection {
     }
 
     /// Publishes the output and memory in the client record.
-    pub fn publish_output(&self, statistics: &ThreadStatistics) {
+    pub fn publish_output(&self, statistics: &WorkerStatistics) {
         let output_size = counted(self.pending);
         self.record.output_bytes.set(output_size);
         statistics.output_buffer_max.note(output_size);

@@ -1,97 +1,72 @@
 //! From input bytes to reply bytes: parses, plans, latches, runs, reports. One function for each step of
-//! a request: [`Executor::process`], [`Executor::plan`], [`Executor::latch`], [`Executor::run`],
+//! a request: [`Executor::process`], [`Planner::plan`], [`Executor::latch`], [`Executor::run`],
 //! [`Executor::finish`].
 //!
 //! Owns the memory that is reused from batch to batch. Touches one connection at a time, and the keyspace
-//! through its view. Never touches a socket. `plain.rs` has these steps inlined for a run of plain
+//! through its latching. Never touches a socket. `plain.rs` has these steps inlined for a run of plain
 //! requests; refusals are in `refusals.rs`, rare cases in `special_modes.rs`. Invariant: no latch is held
 //! between two requests, except by a connection that waits for another latch, and between plain requests on one slot.
 
 mod ahead;
 mod eviction;
+mod handler;
 mod latching;
 mod plain;
 mod plan;
+mod planner;
 mod prefetch;
 mod refusals;
 mod serving;
+mod settings;
 mod special_modes;
 mod transaction;
 
-pub use eviction::ExceededTime;
 pub use plan::Planned;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use base::Slot;
 use commands::command::{Access, Flags};
-use commands::context::{Ctx, Effects, PlannedKey};
+use commands::context::{Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::host::Host;
 use commands::index::Found;
-use commands::reply::Reply;
 use commands::session::SessionFlags;
-use commands::table::CommandId;
-use config::Config;
-use keyspace::{Evictor, Tries, View, WantedEvents};
+use keyspace::{Latching, Tries, WantedEvents};
 use os::clock::Ticks;
-use sync::atomic::Ordering;
 use sync::simulation::{self, Gap};
-use wire::reply::ReplyBuffer;
 use wire::request::{Args, Parser, Peer, RequestLimits};
 
 use self::plan::{Place, Refusal};
-use self::prefetch::PrefetchPipeline;
-use crate::command_log::{Cost, Thresholds};
 use crate::connection::{Connection, ParkedCommand};
+use crate::monitoring::command_log::Cost;
+use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
-use crate::shared::{GlobalFlags, Shared};
-use crate::statistics::ThreadStatistics;
+use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+use eviction::MemoryBudget;
+use handler::{context, run_handler};
+use planner::Planner;
 use serving::{BeginWait, ServeContext};
 pub use serving::{DeferredServe, DeferredStep};
+use settings::Settings;
 pub use special_modes::TURNS_TIME_MAX;
 
 /// Runs the requests of one thread's connections.
 pub struct Executor {
     shared: &'static Shared,
     thread: usize,
-    statistics: &'static ThreadStatistics,
+    statistics: &'static WorkerStatistics,
     subscriptions: Rc<LocalSubscriptions>,
     /// The data, as the running command may access it.
-    pub view: View<'static>,
-    /// The configuration that this worker uses.
-    pub config: Arc<Config>,
-    /// The costs from which on a command may be logged.
-    thresholds: Thresholds,
-    /// The maximum size of the buffers of all connections, in bytes; `u64::MAX`: no limit.
-    pub client_memory_max: u64,
-    /// The generation of `config`.
-    config_generation: u64,
-    evictor: Evictor,
-    /// The number of `MULTI`.
-    multi_id: CommandId,
-    /// Whether the last eviction ran out of time.
-    pub is_evicting: bool,
-    /// The bytes in use beyond the limit when eviction ran out of time in this turn; `None`: it has not.
-    excess_left: Option<u64>,
+    pub latching: Latching<'static>,
+    /// The settings that this worker uses.
+    pub settings: Settings,
+    budget: MemoryBudget,
+    planner: Planner,
     /// When the requests of the current connection began to run.
     stretch_began: Option<Ticks>,
-    /// Whether the current plain requests fit into the free memory.
-    has_room: bool,
-    /// Bytes that plain requests may use before memory use is added up again.
-    granted: u64,
-    /// The maximum of [`sync::allocator::allocated_here`] while the current plain requests run.
-    allocated_max: isize,
-    /// The size of recently evicted keys, in bytes.
-    victim_size: u64,
-    /// Memory for later batches.
-    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
-    spare_plans: Vec<Box<Planned>>,
-    found: Vec<u32>,
-    prefetch_pipeline: Box<PrefetchPipeline>,
-    /// The prefetch pipeline of requests that were planned ahead. Boxed, as the two are swapped.
-    other_pipeline: Box<PrefetchPipeline>,
+    /// The slots of a request with several keys. Memory that is reused.
     slots: Vec<Slot>,
     effects: Effects,
     serve_context: ServeContext,
@@ -123,8 +98,8 @@ pub enum Processed {
 /// Output after which a connection's replies are sent before more of its requests are run, in bytes.
 const OUTPUT_YIELD_SIZE: usize = 1 << 20;
 
-/// Plans of batches that are kept for reuse: more than can be made ahead of a turn.
-const SPARE_PLAN_COUNT_MAX: usize = 32;
+/// Longer input is not planned ahead: it is long enough to overlap its own prefetches.
+const FORESEEN_SIZE_MAX: usize = 16 << 10;
 
 /// Time after which a connection yields to the others, in nanoseconds: some thousand brief commands. One
 /// command, or one batch of plain requests, may exceed it.
@@ -137,6 +112,8 @@ enum Step {
     Again,
     /// Executed, but the requests after it must wait.
     Stop,
+    /// Executed in part: it continues in the next turn, and is the first of the remaining requests.
+    Unfinished,
     /// Must wait for its keys. Must be run again with them latched for writing, to be added to their queues.
     ForWriting,
 }
@@ -152,53 +129,38 @@ impl Executor {
         let mut executor = Self {
             shared,
             thread,
-            statistics: shared.statistics.thread(thread),
+            statistics: shared.monitoring.statistics.thread(thread),
             subscriptions,
-            view: View::new(&shared.keyspace, thread, seed),
-            config: shared.config.load_full(),
-            thresholds: Thresholds::of(&shared.config.load()),
-            client_memory_max: u64::MAX,
-            config_generation: 0,
-            evictor: Evictor::default(),
-            multi_id: transaction::multi_id(),
-            is_evicting: false,
-            excess_left: None,
+            latching: Latching::new(&shared.keyspace, thread, seed),
+            settings: Settings::new(&shared.config),
+            budget: MemoryBudget::default(),
+            planner: Planner::new(shared),
             stretch_began: None,
-            has_room: false,
-            granted: 0,
-            allocated_max: isize::MAX,
-            victim_size: 0,
-            spare_plans: Vec::new(),
-            found: Vec::new(),
-            prefetch_pipeline: Box::default(),
-            other_pipeline: Box::default(),
             slots: Vec::new(),
             effects: Effects::default(),
             serve_context: ServeContext::new(),
         };
-        executor.effects.lending.accept(true);
+        executor.effects.shared_replies.accept(true);
         executor.take_config_over();
         executor
     }
 
     /// Switches to the configuration in force.
     pub fn take_config_over(&mut self) {
-        self.config_generation = self.shared.config_generation.load(Ordering::Acquire);
-        self.config = self.shared.config.load_full();
-        self.granted = 0;
-        self.view.wanted = WantedEvents::from_bits(self.config.notify_keyspace_events.bits())
+        self.settings = Settings::new(&self.shared.config);
+        self.budget.revoke_grant();
+        let config = &self.settings.config;
+        self.latching.events.wanted = WantedEvents::from_bits(config.notify_keyspace_events.bits())
             .with_every_change(self.shared.hub.wants_every_change());
-        self.client_memory_max =
-            self.config.maxmemory_clients.size(self.config.maxmemory).unwrap_or(u64::MAX);
-        self.view.lazy_expire = self.config.lazyfree_lazy_expire;
-        self.statistics.tracks_latency.set(u64::from(self.config.latency_tracking));
-        self.thresholds = Thresholds::of(&self.config);
+        self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
+        self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
+        self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
     }
 
     /// Switches to a new configuration, if there is one: `CONFIG SET` holds for every request sent after its reply.
     #[inline]
     pub fn follow_config(&mut self) {
-        if self.shared.config_generation.load(Ordering::Acquire) != self.config_generation {
+        if self.shared.config.generation() != self.settings.generation {
             self.take_config_over();
         }
     }
@@ -214,7 +176,7 @@ impl Executor {
     ) -> (usize, Processed) {
         self.follow_config();
         self.subscriptions.set_current_client(connection.token);
-        self.view.client = connection.session.id;
+        self.latching.events.client = connection.session.id;
         let mut done = 0;
         self.stretch_began = None;
         loop {
@@ -252,37 +214,45 @@ impl Executor {
                 planned
             }
             None => {
-                std::mem::swap(&mut self.prefetch_pipeline, &mut self.other_pipeline);
-                self.plan(&mut connection.parser, bytes, limits, connection.session.db)
+                self.planner.swap_pipelines();
+                self.planner.plan(&mut connection.parser, bytes, limits, connection.session.db)
             }
         };
-        self.view.sees_expired = self.config.import_mode && connection.session.is_import_source;
+        self.latching.mode.sees_expired =
+            self.settings.config.import_mode && connection.session.is_import_source;
         connection.recent_commands += planned.batch.len() as u64;
         self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &planned, bytes, host);
         if !is_foreseen {
-            self.prefetch_pipeline.clear();
-            std::mem::swap(&mut self.prefetch_pipeline, &mut self.other_pipeline);
+            self.planner.pipeline.clear();
+            self.planner.swap_pipelines();
         }
-        self.keep_for_later(planned);
+        self.planner.keep_for_later(planned);
+        self.slots.clear();
+        self.slots.shrink_to(plan::KEPT_COUNT_MAX);
         result
     }
 
-    /// Keeps the memory of a batch for reuse, unless it is unusually large or enough are kept.
-    fn keep_for_later(&mut self, mut planned: Box<Planned>) {
-        if self.spare_plans.len() < SPARE_PLAN_COUNT_MAX {
-            planned.trim();
-            self.spare_plans.push(planned);
+    /// Plans input that is to be executed in this turn, if it is short: then [`Self::process`]
+    /// continues with the plan. Other input may be executed first.
+    #[must_use]
+    pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
+        if bytes.len() > FORESEEN_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
+            return None;
         }
-        self.slots.clear();
-        self.slots.shrink_to(plan::KEPT_COUNT_MAX);
+        Some(self.planner.plan_ahead(bytes, self.limits_of(connection), connection.session.db))
+    }
+
+    /// To be called when all input planned in this turn is executed.
+    pub fn end_foresight(&mut self) {
+        self.planner.pipeline.clear();
     }
 
     /// The limits for the input of this connection.
     fn limits_of(&self, connection: &Connection) -> RequestLimits {
         RequestLimits {
             peer: if self.is_unauthenticated(connection) { Peer::Unauthenticated } else { Peer::Client },
-            bulk_size_max: self.config.proto_max_bulk_len,
+            bulk_size_max: self.settings.config.proto_max_bulk_len,
         }
     }
 
@@ -302,7 +272,8 @@ impl Executor {
                 && plan.is_plain
                 && self.is_plain(connection)
             {
-                self.has_room = self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
+                self.budget.has_room =
+                    self.has_room_for(parsed.consumed - plan.requests.range_of(place.nth).start);
                 place = self.run_plain(connection, planned, bytes, place, &mut started, host);
             }
             let Some(plan) = plans.get(place.plan) else { break };
@@ -312,7 +283,7 @@ impl Executor {
                 connection.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
             }
-            if plan.id == self.multi_id
+            if plan.id == self.planner.multi_id
                 && plan.command.is_some()
                 && plan.refusal == Refusal::None
                 && self.is_plain(connection)
@@ -327,6 +298,10 @@ impl Executor {
                 Step::Again | Step::ForWriting => {
                     connection.parser = Parser::new();
                     return (range.start, Some(Processed::Waiting));
+                }
+                Step::Unfinished => {
+                    connection.parser = Parser::new();
+                    return (range.start, Some(Processed::Yielded));
                 }
                 Step::Stop => {
                     connection.parser = Parser::new();
@@ -352,7 +327,7 @@ impl Executor {
 
     /// Whether the connection has to authenticate first.
     pub(super) fn is_unauthenticated(&self, connection: &Connection) -> bool {
-        !connection.session.authenticated && self.config.requirepass.reveal().is_some()
+        !connection.session.authenticated && self.settings.config.requirepass.reveal().is_some()
     }
 
     /// Executes one planned request: refuses it, makes it wait, or runs it.
@@ -372,20 +347,20 @@ impl Executor {
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
         let first_key = planned.first_announced_of(plan, nth);
-        self.prefetch_pipeline.advance(&self.view, first_key, plan.key_count);
-        self.prefetch_pipeline.apply_hints(keys, first_key);
+        self.planner.pipeline.advance(&self.latching, first_key, plan.key_count);
+        self.planner.pipeline.apply_hints(keys, first_key);
         if self.is_unauthenticated(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
         }
-        self.view.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
+        self.latching.mode.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
         // A request with held latches was here before and waited for another latch.
-        if self.view.holds_nothing() {
+        if self.latching.holds_nothing() {
             if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
             }
             // Applies to every command: no reader sees memory use above the limit.
-            if self.config.maxmemory > 0 {
+            if self.settings.config.maxmemory > 0 {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
                 let needs_memory = special_modes::needs_memory(command, connection);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
@@ -396,11 +371,11 @@ impl Executor {
             }
             let session = &connection.session;
             let special =
-                self.shared.global_flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
+                self.shared.modes.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
             if special && let Some(step) = self.check_special_modes(connection, found, keys, args) {
                 return step;
             }
-        } else if self.shared.global_flags.load() != 0
+        } else if self.shared.modes.flags.load() != 0
             && let Some(step) = self.attend_to_pause(connection, found)
         {
             return step;
@@ -413,11 +388,11 @@ impl Executor {
         loop {
             if command.access != Access::None {
                 let access = command.access.of_request(args);
-                self.view.begin_latching(&mut connection.tries);
+                self.latching.begin_latching(&mut connection.tries);
                 while let Err((busy, mode)) = self.latch(access, keys, connection) {
-                    if !self.view.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
+                    if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
-                        connection.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+                        connection.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
                         return Step::Again;
                     }
                 }
@@ -439,32 +414,19 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Step {
-        let Asked { found, args, keys, .. } = asked;
+        let Asked { found, args, .. } = asked;
         connection.session.last_command = Some(found.id);
         connection.session.command_count += 1;
         self.statistics.current_command.set(u64::from(found.id.0) + 1);
         let mark = connection.out.len();
         let protocol = connection.session.protocol;
-        let result = {
-            let mut ctx = Ctx {
-                data: &mut self.view,
-                session: &mut connection.session,
-                config: &self.config,
-                host,
-                command: found.command,
-                planned: keys,
-                args,
-                effects: &mut self.effects,
-                hasher: self.shared.keyspace.hasher(),
-            };
-            let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
-            let result = (found.command.run)(&mut ctx, args, reply);
-            if ctx.session.tracking.is_some() {
-                ctx.remember_reads();
-            }
-            result
-        };
-        if self.view.has_ready() {
+        let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
+        let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
+        let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
+        if ctx.session.tracking.is_some() {
+            ctx.remember_reads();
+        }
+        if self.latching.has_ready() {
             self.serve_ready(host);
         }
         if std::mem::take(&mut self.effects.has_paused) {
@@ -473,25 +435,36 @@ impl Executor {
         if connection.session.blocked.is_some()
             && let BeginWait::NeedsWriting = self.begin_wait(connection, asked)
         {
-            self.view.release();
+            self.latching.release();
             connection.session.blocked = None;
             return Step::ForWriting;
         }
-        self.view.release();
-        connection.lent.append(self.effects.lending.lent());
+        self.latching.release();
+        if connection.session.unfinished.is_some() {
+            if !failed {
+                return self.finish_part(connection, started);
+            }
+            connection.session.unfinished = None;
+        }
+        connection.lent.append(self.effects.shared_replies.lent());
         if found.command.access == Access::Queued {
             self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
-        if found.command.access == Access::Queued && self.shared.global_flags.is_set(GlobalFlags::MONITORED) {
+        if found.command.access == Access::Queued && self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
             self.feed_monitors(connection, found, args);
         }
-        let failed = result.is_err();
-        if let Err(error) = result {
-            connection.cut_output(mark);
-            ReplyBuffer::new(&mut connection.out, protocol).error(error.text());
-            self.shared.errors.count(error.code());
-        }
         self.finish(connection, asked, mark, failed, started)
+    }
+
+    /// Counts the changes and the time of a part of a command.
+    #[cold]
+    fn finish_part(&mut self, connection: &mut Connection, started: &mut Ticks) -> Step {
+        let now = Ticks::now();
+        connection.parts_ns += now.ns_since(*started);
+        *started = now;
+        connection.session.command_count -= 1;
+        self.account_changes(connection);
+        Step::Unfinished
     }
 
     /// Counts the command, and logs it where its cost requires that.
@@ -505,7 +478,7 @@ impl Executor {
     ) -> Step {
         let Asked { found, args, keys, size: request_size } = asked;
         let now = Ticks::now();
-        let ns = now.ns_since(*started);
+        let ns = std::mem::take(&mut connection.parts_ns) + now.ns_since(*started);
         *started = now;
         // A waiting command is counted and logged when its wait ends.
         let waits = connection.session.blocked.is_some() && !connection.holds_output();
@@ -524,7 +497,10 @@ impl Executor {
             statistics.failed.add(1);
             self.statistics.errors.add(1);
         }
-        if self.view.saw_expired.get() {
+        if self.latching.deferred.has_ended_watches() {
+            self.latching.remove_ended_watches();
+        }
+        if self.latching.deferred.saw_expired.get() {
             self.delete_expired(connection, keys, args);
         }
         let reply_size =
@@ -546,7 +522,7 @@ impl Executor {
     /// Logs a command whose cost reaches a threshold.
     #[inline(always)]
     fn log_if_notable(&mut self, connection: &mut Connection, found: Found, args: Args<'_>, cost: Cost) {
-        if self.thresholds.are_exceeded(cost) {
+        if self.settings.thresholds.are_exceeded(cost) {
             self.log_command(connection, found, args, cost);
         }
     }
@@ -554,8 +530,8 @@ impl Executor {
     /// Sends the values that the last commands discarded to a background thread.
     #[cold]
     pub fn free_garbage(&mut self) {
-        let garbage = std::mem::take(&mut self.view.garbage);
-        self.shared.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
+        let garbage = std::mem::take(&mut self.latching.deferred.garbage);
+        self.shared.memory.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
     }
 
     /// Rare work after a command: swallow its reply, close, wait.

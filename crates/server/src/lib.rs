@@ -1,56 +1,38 @@
 //! The server as a library: the `broadloom` binary calls [`serve`], a simulation starts a [`simulated::Server`].
 //!
-//! | file | holds |
-//! |---|---|
-//! | `start.rs` | from the command line to running threads |
-//! | `simulated.rs` | a whole server within a simulation |
-//! | `thread.rs` | a worker: the event loop |
-//! | `executor.rs` | from input bytes to reply bytes |
-//! | `connection.rs`, `registry.rs` | a connection, and its client record |
-//! | `shared.rs`, `mail.rs` | the state shared by threads, and their messages |
-//! | `host.rs`, `info.rs`, `settings.rs`, `clients.rs`, `command_log.rs`, `latency.rs`, `memory.rs`, `pause.rs` | the server as commands see it |
-//! | `logging.rs`, `crash.rs`, `signals.rs`, `shutdown.rs` | its output for operators, and its end |
+//! Each folder is a layer: it uses the layers below it only, which a test of the house rules checks.
 //!
-//! Start reading at `start.rs`, then `thread.rs`, then `executor.rs`.
+//! | folder, highest layer first | holds |
+//! |---|---|
+//! | `startup` | from the command line to running workers; signals; crash reports; a server within a simulation |
+//! | `worker` | a worker: the event loop, its connections, timers and output |
+//! | `executor` | from input bytes to reply bytes |
+//! | `admin` | the server as commands see it: `INFO`, `CLIENT`, `CONFIG`, `MEMORY`, `SHUTDOWN` |
+//! | `shared` | the state that all workers share |
+//! | `pubsub` | published messages, keyspace events and invalidations |
+//! | `mail` | messages between workers, and their addresses |
+//! | `connection` | a connection, its buffers, its client record, and the listeners |
+//! | `monitoring` | counters, latency events, command logs, `MONITOR` |
+//! | `process`, `logging` | the process, and its log |
+//!
+//! Start reading at `startup/start.rs`, then `worker.rs`, then `executor.rs`.
 
-mod background;
-mod check_system;
-mod clients;
-mod command_log;
+mod admin;
 mod connection;
-mod crash;
-mod error_statistics;
 mod executor;
-mod host;
-mod info;
-mod latency;
-mod listeners;
 mod logging;
 mod mail;
-mod memory;
-mod metrics;
-mod monitor;
-mod pause;
+mod monitoring;
+mod process;
 mod pubsub;
-mod query_buffer;
-mod registry;
-mod reply_buffers;
-mod secrets;
-mod settings;
 mod shared;
-mod shutdown;
-mod signals;
-pub mod simulated;
-mod start;
-mod statistics;
-mod supervisor;
-mod syslog;
-mod thread;
-mod threads;
-mod users;
-mod watchdog;
+mod startup;
+mod worker;
 
-pub use start::serve;
+pub use startup::check_aof;
+pub use startup::check_rdb;
+pub use startup::simulated;
+pub use startup::start::serve;
 
 // The tests count allocations as the binary does.
 #[cfg(test)]

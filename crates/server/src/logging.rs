@@ -8,6 +8,8 @@
 //! fault is being reported, the reporting thread writes the queued lines.
 
 mod queue;
+pub mod stacks;
+mod syslog;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,7 +27,7 @@ use config::{Config, LogFormat, LogLevel, LogTimestampFormat};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use self::queue::{Batch, Entry, Queue};
-use crate::syslog::Syslog;
+use self::syslog::Syslog;
 
 /// How long the lines of a report wait for a line being written: a thread that a fault stopped within a write
 /// never releases it.
@@ -61,6 +63,19 @@ struct Form {
 }
 
 static LOGGER: OnceLock<Logger> = OnceLock::new();
+
+/// Whether a fault is being reported: then a thread may have stopped for good with any lock held.
+static REPORTS_FAULT: AtomicBool = AtomicBool::new(false);
+
+fn is_reporting_fault() -> bool {
+    REPORTS_FAULT.load(Ordering::Acquire)
+}
+
+/// Begins the report of a fault. `false`: another one has begun, which a second one would garble.
+#[must_use]
+pub fn begin_fault_report() -> bool {
+    !REPORTS_FAULT.swap(true, Ordering::AcqRel)
+}
 
 /// Starts the log as configured.
 pub fn start(config: &Config) -> io::Result<()> {
@@ -146,7 +161,7 @@ impl Log for Logger {
 impl Logger {
     /// Passes an entry to the writing thread, or writes it if there is none or a fault is being reported.
     fn add(&self, entry: Entry) {
-        if crate::crash::is_reporting() {
+        if is_reporting_fault() {
             let turn = self.turn();
             let before = self.queue.take_within(TURN_TIME);
             self.write_batch(before, turn);
@@ -191,7 +206,7 @@ impl Logger {
     /// Acquires the turn to write. While a fault is being reported this may time out: then lines are written
     /// without it.
     fn turn(&self) -> Option<MutexGuard<'_, Option<Syslog>>> {
-        if crate::crash::is_reporting() {
+        if is_reporting_fault() {
             return self.turn_within(TURN_TIME);
         }
         Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))

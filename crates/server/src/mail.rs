@@ -6,6 +6,9 @@
 //! 2. Mail for a closed handle goes to a worker that can handle it. It is dropped if it is for
 //!    connections that only the closed handle could have, see [`Workers::post`].
 
+pub mod invalidation;
+pub mod message;
+
 use std::sync::Arc;
 
 use base::limits::THREAD_COUNT_MAX;
@@ -15,9 +18,10 @@ use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sync::simulation::{self, Fault, Gap, planted};
 use sync::{Mailbox, ThreadCounter};
 
-use crate::connection::{Connection, Token};
-use crate::listeners::{Origin, Relisten};
-use crate::pubsub::{Broadcast, Invalidation, Message};
+use crate::connection::listeners::{Origin, Relisten};
+use crate::connection::{Connection, Token, UnblockReply};
+use invalidation::{Broadcast, Invalidation};
+use message::Message;
 
 /// A message to a worker.
 pub enum Mail {
@@ -65,15 +69,6 @@ pub enum Mail {
     ThreadCountChanged,
     /// The server ends: send the remaining output, and end.
     Stop,
-}
-
-/// How a blocked client is woken by `CLIENT UNBLOCK`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnblockReply {
-    /// As if it had timed out.
-    Timeout,
-    /// With an error.
-    Error,
 }
 
 /// A connection on its way from one worker to another.
@@ -175,6 +170,13 @@ impl Workers {
     pub fn try_post(&self, thread: usize, mail: Mail) -> Result<(), Mail> {
         simulation::pass(Gap::ReceiverChosen);
         self.workers[thread].post(mail)
+    }
+
+    /// Sends a message to every running worker.
+    pub fn post_all(&self, mail: impl Fn() -> Mail) {
+        for thread in self.occupied() {
+            self.post(thread, mail());
+        }
     }
 
     #[cold]

@@ -7,9 +7,19 @@ static ALLOCATOR: sync::allocator::CountingAllocator<mimalloc::MiMalloc> =
     sync::allocator::CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
+    let mut arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == "bench") {
         return bench::run(std::iter::once("broadloom bench".into()).chain(arguments.into_iter().skip(2)));
+    }
+    let program = arguments.first().map(|program| program.as_encoded_bytes()).unwrap_or_default();
+    if program.ends_with(b"redis-check-rdb") || program.ends_with(b"valkey-check-rdb") {
+        return server::check_rdb::run("check-rdb", &arguments[1..]);
+    }
+    if arguments.get(1).is_some_and(|first| first == "check-rdb") {
+        return server::check_rdb::run("broadloom check-rdb", &arguments[2..]);
+    }
+    if let Some(name) = server::check_aof::take_name(&mut arguments) {
+        return server::check_aof::run(&name, &arguments);
     }
     server::serve(arguments)
 }

@@ -316,7 +316,7 @@ fn a_signal_that_means_a_fault_leaves_a_report() {
         assert!(!server.wait());
         server.log_line(&format!("crashed by signal: {number}"));
         server.log_line("STACK TRACE DONE");
-        server.log_line("thread.rs");
+        server.log_line("worker.rs");
         server.log_line("as it was");
         server.log_line("used_memory");
         server.log_line("BUG REPORT END");

@@ -245,6 +245,29 @@ fn what_is_no_server_is_refused_or_answered() {
 }
 
 #[test]
+fn append_only_files_are_checked_and_repaired() {
+    let directory = Directory::new("check-aof");
+    let file = directory.path("appendonly.aof");
+    let whole = "*1\r\n$4\r\nPING\r\n";
+    std::fs::write(&file, format!("{whole}*1\r\n")).unwrap();
+    let (text, succeeded) = run(&["check-aof", &file], "");
+    assert!(!succeeded && text.contains("is not valid"), "{text}");
+    let (text, succeeded) = run(&["check-aof", "--fix", &file], "n\n");
+    assert!(!succeeded && text.contains("Continue? [y/N]: Aborting"), "{text}");
+    let (text, succeeded) = run(&["check-aof", "--fix", &file], "y\n");
+    assert!(succeeded && text.contains("Successfully truncated AOF"), "{text}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), whole);
+
+    let link = directory.path("redis-check-aof");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_broadloom"), &link).unwrap();
+    let output = Command::new(&link).arg(&file).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("is valid"), "{text}");
+    let (text, succeeded) = run(&["check-aof"], "");
+    assert!(!succeeded && text.starts_with("Usage: broadloom check-aof"), "{text}");
+}
+
+#[test]
 fn standard_input_may_include_what_matches_a_pattern() {
     let directory = Directory::new("include");
     std::fs::write(directory.path("a.conf"), "hz 20\nmaxmemory 5mb\n").unwrap();

@@ -77,7 +77,7 @@ fn repeat(cli: &Cli, seed: u64) -> ExitCode {
     }
     let report = run(seed, options);
     println!("plan: {:?}", report.plan);
-    tell(&report);
+    print_report(&report);
     exit_code(report.failure.is_none())
 }
 
@@ -144,7 +144,7 @@ fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
         sum.count += 1;
         sum.virtual_us += report.outcome.virtual_us;
         if report.failure.is_some() {
-            tell(&report);
+            print_report(&report);
             sum.failed = Some(seed);
             break;
         }
@@ -187,7 +187,7 @@ fn options(cli: &Cli) -> RunOptions {
     RunOptions { faults: cli.fault.into_iter().collect(), ..RunOptions::default() }
 }
 
-fn tell(report: &Report) {
+fn print_report(report: &Report) {
     let outcome = &report.outcome;
     println!(
         "seed {}: digest {:016x}, {} steps, {} switches, {:.3} s of virtual time, {:?}",

@@ -5,6 +5,7 @@
 //! | [`table`] | [`LatchTable`]: slots behind reader/writer latches, on which no thread ever blocks |
 //! | [`mailbox`] | [`Mailbox`]: messages to one thread, with a wake-up only if it sleeps |
 //! | [`epoch`] | [`Domain`](epoch::Domain): frees memory that is read without a latch once no thread can still read it |
+//! | [`write_log`] | [`WriteLog`](write_log::WriteLog): the totally ordered stream of changes, in a bounded ring |
 //! | [`Wait`] | a blocked client's wait, ended by exactly one of several competing events |
 //! | [`counter`] | [`ThreadCounter`]: statistics written by one thread, read by all |
 //! | [`Passage`] | lock-free reads; after a change the writer can wait for readers of the previous state |
@@ -15,9 +16,9 @@
 //! Owns the protocols between threads. Other crates use the `atomic`, `Mutex`, `mpsc`, `thread` and so on
 //! exported here. They are the standard library's, unless the feature `simulation` puts a seeded scheduler
 //! behind them.
-//! Performs no I/O, starts no thread, reads no clock. The only locks are the parking lot's and that of the
-//! epochs' garbage list. Each is held for a few dozen instructions. The lot's is taken only after a failed
-//! acquisition, or to wake a waiter.
+//! Performs no I/O, starts no thread, reads no clock. The only locks are the parking lot's, that of the
+//! epochs' garbage list and that of the write log's readers. Each is held for a few dozen instructions. The lot's is taken only after a failed
+//! acquisition, or to wake a waiter; the write log's by readers, by a writer that found no room, and to wake.
 //!
 //! All atomics but the allocator's come from `shim.rs`, so that `RUSTFLAGS="--cfg loom" cargo test -p sync --release --test loom`
 //! runs the same code under loom. Miri runs the rest: `cargo +nightly miri test -p sync`.
@@ -30,9 +31,9 @@ pub mod epoch;
 pub mod mailbox;
 pub mod simulation;
 pub mod table;
+pub mod write_log;
 
 mod dirty_flag;
-mod guard;
 mod latch;
 mod lot;
 mod memory_charge;
@@ -42,12 +43,12 @@ mod wait;
 
 pub use counter::{Padded, ThreadCounter};
 pub use dirty_flag::DirtyFlag;
-pub use guard::{Guard, ReadGuard, WriteGuard};
 pub use latch::Mode;
 pub use mailbox::Mailbox;
 pub use memory_charge::MemoryCharge;
 pub use passage::{Closed, Inside, Passage};
 pub use table::{Claim, LatchTable, Parked};
+pub use table::{Guard, ReadGuard, WriteGuard};
 pub use wait::{End, PutBack, TryServe, Wait};
 
 /// A hash map whose iteration order is reproducible in a simulation. Made by `default()`.

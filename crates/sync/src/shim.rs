@@ -6,7 +6,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use crate::{
-    Mutex, MutexGuard,
+    Mutex, MutexGuard, OnceLock,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(loom)]
@@ -14,6 +14,9 @@ pub(crate) use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
+// Loom has no `OnceLock`. Here it is set before the threads of a model share it.
+#[cfg(loom)]
+pub(crate) use std::sync::OnceLock;
 
 pub(crate) use data::{DataCell, ReadAccess, WriteAccess};
 use std::sync::PoisonError;

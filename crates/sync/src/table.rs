@@ -19,7 +19,10 @@
 //! Cost: uncontended, one read-modify-write to acquire and one to release, on the cache line that holds the
 //! latch, the shared part, and the beginning of the data.
 
-use crate::guard::{Guard, ReadGuard, WriteGuard};
+mod guard;
+
+pub use guard::{Guard, ReadGuard, WriteGuard};
+
 use crate::latch::{Announced, Latch, Mode};
 use crate::lot::{Claimed, Lot};
 use crate::shim::DataCell;

@@ -8,6 +8,8 @@
 
 #[path = "loom/epochs.rs"]
 mod epochs;
+#[path = "loom/logs.rs"]
+mod logs;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +47,10 @@ impl Bells {
         assert!(!rung[token], "token {token} is woken twice for one claim");
         rung[token] = true;
         self.changed.notify_all();
+    }
+
+    fn has_rung(&self, token: usize) -> bool {
+        self.rung.lock().unwrap()[token]
     }
 
     /// Consumes one ring.

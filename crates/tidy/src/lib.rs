@@ -8,6 +8,7 @@
 
 mod directives;
 mod documents;
+mod folders;
 mod layers;
 mod manifest;
 mod shim;

@@ -20,12 +20,13 @@ static DIRECT: &[(&str, &str)] = &[
     ("crates/reactor/src/simulated/network.rs", "not held at scheduling points, like the kernel's locks"),
     ("crates/reactor/src/sys.rs", "a property of the kernel"),
     ("crates/os/src/title.rs", "the process title"),
-    ("crates/reactor/src/uring/buffer_ring.rs", "a word shared with the kernel"),
+    ("crates/reactor/src/receive_buffer/buffer_ring.rs", "a word shared with the kernel"),
     ("crates/reactor/src/uring/simulated.rs", "the kernel's side of that word"),
-    ("crates/server/src/crash.rs", "runs when other code may be unusable"),
+    ("crates/server/src/startup/crash.rs", "runs when other code may be unusable"),
     ("crates/server/src/logging.rs", "the process's log, which crash reports use"),
     ("crates/server/src/logging/queue.rs", "the process's log, which crash reports use"),
-    ("crates/server/src/supervisor.rs", "the process's supervisor, set once at the start"),
+    ("crates/server/src/logging/stacks.rs", "the process's log, which crash reports use"),
+    ("crates/server/src/process/supervisor.rs", "the process's supervisor, set once at the start"),
 ];
 
 #[test]

@@ -22,7 +22,7 @@ static SLEEPING_TESTS: &[(&str, &str)] =
 
 /// Files of other crates than `UNSAFE_CRATES` that contain `unsafe`, and why.
 static UNSAFE_FILES: &[(&str, &str)] = &[(
-    "crates/keyspace/src/hints.rs",
+    "crates/keyspace/src/store/hints.rs",
     "creating a hint has preconditions that only the keyspace can guarantee",
 )];
 

@@ -109,6 +109,8 @@ const NOT_PLAYED: &[(&str, &str)] = &[
     ("delex", "not in Valkey; its dialogues run against the newest Redis"),
     ("xackdel", "not in Valkey; its dialogues run against the newest Redis"),
     ("xdelex", "not in Valkey; its dialogues run against the newest Redis"),
+    ("dump", "its payloads name their version; tests/dumps.rs exchanges them with real servers"),
+    ("restore-asking", "RESTORE under another name, for clusters"),
     ("pfselftest", "has a constant reply and takes seconds"),
 ];
 

@@ -11,7 +11,7 @@
 //!
 //! Start reading at [`request::Parser`].
 
-pub mod extended;
+pub use number::extended;
 pub mod number;
 mod number_line;
 pub mod reply;

@@ -4,6 +4,7 @@
 //! `strtod`, without blanks and NaN, and written as the shortest text that reads back as an equal value.
 
 mod double;
+pub mod extended;
 mod grisu;
 mod integer;
 

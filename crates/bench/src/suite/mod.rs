@@ -5,6 +5,7 @@
 pub mod headline;
 pub mod modes;
 pub mod runner;
+mod stalls;
 
 use crate::distribution::Distribution;
 use crate::error::BenchError;

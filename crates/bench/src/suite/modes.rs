@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use super::stalls::{StallSettings, measure_stalls};
 use crate::case::{Case, LoadSettings};
 use crate::control::{Login, Target};
 use crate::error::BenchError;
@@ -13,7 +14,6 @@ use crate::outcome::{Findings, ModeOutcome};
 use crate::progress::RunProgress;
 use crate::server::running::StartOptions;
 use crate::server::spec::ServerSpec;
-use crate::stalls::{StallSettings, measure_stalls};
 use crate::suite::runner::{QUICK_KEY_DIVISOR, QUICK_ROUND_COUNT, Runner};
 use crate::suite::{Mode, StallCase};
 use crate::workload::{USUAL, Weighted, Workload};

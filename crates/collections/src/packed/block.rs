@@ -7,8 +7,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 
-use crate::prefetch;
-use crate::size_class::LINE_SIZE;
+use crate::memory::prefetch;
+use crate::memory::size_class::LINE_SIZE;
 
 /// Bytes of a word; the size of a block is a multiple.
 const WORD_SIZE: usize = 8;

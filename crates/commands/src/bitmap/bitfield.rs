@@ -18,7 +18,7 @@ use crate::word::Word;
 pub const BITFIELD: Command = Command {
     name: "bitfield",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::BITMAP,
     access: Access::Write,
     keys: &[KeySpec {

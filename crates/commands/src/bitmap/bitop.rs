@@ -14,7 +14,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "bitop",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::BITMAP,
     access: Access::Write,
     keys: &[

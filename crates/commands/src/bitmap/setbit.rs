@@ -16,7 +16,7 @@ use crate::reply::{Replied, Reply};
 pub const SETBIT: Command = Command {
     name: "setbit",
     arity: 4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::BRIEF),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::BRIEF),
     categories: Categories::BITMAP,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],

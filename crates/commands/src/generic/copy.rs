@@ -14,7 +14,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "copy",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::KEYSPACE,
     access: Access::Write,
     keys: &[

@@ -23,6 +23,6 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let population = ctx.data.keyspace().counters.population(usize::from(ctx.db().0));
+    let population = ctx.data.population(ctx.db());
     Ok(reply.integer(population.keys as i64))
 }

@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 pub const DEL: Command = Command {
     name: "del",
     arity: -2,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::KEYSPACE,
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RM.union(KeyFlags::DELETE))],
@@ -28,7 +28,7 @@ pub const DEL: Command = Command {
 pub const UNLINK: Command = Command {
     name: "unlink",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::KEYSPACE,
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 1, KeyFlags::RM.union(KeyFlags::DELETE))],

@@ -51,8 +51,8 @@ fn exists(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
 }
 
 fn touch(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let touch = std::mem::replace(&mut ctx.data.touch, true);
+    let touch = std::mem::replace(&mut ctx.data.mode.touch, true);
     let count = ctx.keys_for_reading(0).filter(|key| ctx.data.touch_key(*key)).count();
-    ctx.data.touch = touch;
+    ctx.data.mode.touch = touch;
     Ok(reply.integer(count as i64))
 }

@@ -4,7 +4,7 @@ use base::DbIndex;
 use wire::request::Args;
 
 use crate::command::{Access, Categories, Command, Flags};
-use crate::context::Ctx;
+use crate::context::{Ctx, EffectArg};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -14,7 +14,7 @@ use crate::word::Word;
 pub const FLUSHDB: Command = Command {
     name: "flushdb",
     arity: -1,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD),
     categories: Categories::KEYSPACE.union(Categories::DANGEROUS),
     access: Access::WriteAll,
     keys: &[],
@@ -61,6 +61,9 @@ fn flush(
     let cleared = ctx.data.clear(db);
     ctx.host.invalidate_all();
     ctx.effects.dirty += cleared.key_count;
+    // Also if the database was empty, as in Redis.
+    let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
+    ctx.log(&arguments);
     if in_background {
         ctx.host.free_later(cleared.key_count, Box::new(move || cleared.free()));
     } else {

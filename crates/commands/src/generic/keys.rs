@@ -32,14 +32,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let everything = pattern == b"*";
     let mut out = reply.parts();
     let start = out.deferred_array();
-    let (mut count, portions) = (0, ctx.effects.lending.portions(&out));
+    let (mut count, chunks) = (0, ctx.effects.shared_replies.chunks(&out));
     ctx.data.for_each(ctx.db(), |entry| {
         if everything || glob::matches(pattern, entry.key()) {
             out.bulk(entry.key());
-            portions.cut(&mut out);
+            chunks.cut(&mut out);
             count += 1;
         }
     });
-    portions.set_len(&mut out, start, count);
+    chunks.set_len(&mut out, start, count);
     Ok(out.done())
 }

@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "move",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::KEYSPACE,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],

@@ -84,16 +84,16 @@ fn encoding(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Repl
 
 fn freq(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
-    match ctx.data.aging {
-        Aging::Lfu { .. } => Ok(reply.integer(ctx.data.aging.lfu_counter(entry.access()).into())),
+    match ctx.data.mode.aging {
+        Aging::Lfu { .. } => Ok(reply.integer(ctx.data.mode.aging.lfu_counter(entry.access()).into())),
         Aging::Lru { .. } => Err(LFU_NOT_SELECTED),
     }
 }
 
 fn idletime(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let Some(entry) = ctx.data.examine(ctx.key(0)) else { return Ok(reply.null()) };
-    match ctx.data.aging {
-        Aging::Lru { .. } => Ok(reply.integer(ctx.data.aging.idle_seconds(entry.access()).into())),
+    match ctx.data.mode.aging {
+        Aging::Lru { .. } => Ok(reply.integer(ctx.data.mode.aging.idle_seconds(entry.access()).into())),
         Aging::Lfu { .. } => Err(LFU_SELECTED),
     }
 }

@@ -1,5 +1,6 @@
 //! `RANDOMKEY`
 
+use keyspace::DatabaseWalk;
 use wire::request::Args;
 
 use crate::command::{Access, Categories, Command, Flags};
@@ -25,12 +26,12 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let mut out = reply.parts();
     let db = ctx.db();
-    let mut found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));
+    let mut found = DatabaseWalk::new(ctx.data, db).with_random_entry(|entry| out.bulk(entry.key()));
     // While expired keys are not deleted, an expired key is better than none.
     if found.is_none() && (ctx.config.import_mode || ctx.host.is_expiry_paused()) {
-        let sees_expired = std::mem::replace(&mut ctx.data.sees_expired, true);
-        found = ctx.data.with_random_entry(db, |entry| out.bulk(entry.key()));
-        ctx.data.sees_expired = sees_expired;
+        let sees_expired = std::mem::replace(&mut ctx.data.mode.sees_expired, true);
+        found = DatabaseWalk::new(ctx.data, db).with_random_entry(|entry| out.bulk(entry.key()));
+        ctx.data.mode.sees_expired = sees_expired;
     }
     if found.is_none() {
         out.null();

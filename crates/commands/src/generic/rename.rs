@@ -14,7 +14,7 @@ const FROM: KeySpec = KeySpec::at(1, KeyFlags::RW.union(KeyFlags::ACCESS).union(
 pub const RENAME: Command = Command {
     name: "rename",
     arity: 3,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::KEYSPACE,
     access: Access::Write,
     keys: &[FROM, KeySpec::at(2, KeyFlags::OW.union(KeyFlags::UPDATE))],
@@ -28,7 +28,7 @@ pub const RENAME: Command = Command {
 /// `RENAMENX key newkey`
 pub const RENAMENX: Command = Command {
     name: "renamenx",
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     keys: &[FROM, KeySpec::at(2, KeyFlags::OW.union(KeyFlags::INSERT))],
     doc: Doc::new(Group::Generic, "1.0.0", "Renames a key if no key has the new name.")
         .history(&[("3.2.0", "No error where both names are the same.")])

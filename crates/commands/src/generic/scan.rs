@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use collections::Entry;
-use keyspace::{Liveness, ScanPosition};
+use keyspace::{DatabaseWalk, Liveness, ScanPosition};
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
@@ -88,7 +88,7 @@ fn scan(
         bucket_count += 1;
         seen_count.get() >= options.count || bucket_count / BUCKETS_PER_KEY >= options.count
     };
-    let next = ctx.data.scan(db, from, visit, enough);
-    expired.into_iter().for_each(|key| ctx.data.note_walked_expired(db, key));
+    let next = DatabaseWalk::new(ctx.data, db).scan(from, visit, enough);
+    expired.into_iter().for_each(|key| ctx.data.note_walked_expired(key, db));
     next
 }

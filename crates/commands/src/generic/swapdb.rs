@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "swapdb",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::KEYSPACE.union(Categories::DANGEROUS),
     access: Access::WriteAll,
     keys: &[],

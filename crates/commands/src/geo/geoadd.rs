@@ -15,7 +15,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "geoadd",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::GEO,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],

@@ -4,20 +4,19 @@ use collections::Hash;
 use wire::request::Args;
 
 use super::httl::NO_FIELD;
-use super::lifetime::unix_millis;
-use super::{FIELDS, fields};
+use super::{FIELDS, fields, log_fields, log_removed};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
-use crate::generic::expire::Condition;
+use crate::expiry::{ExpiryCondition, ExpiryFormat};
 use crate::reply::{Replied, Reply};
 
 /// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
 pub const HEXPIRE: Command = Command {
     name: "hexpire",
     arity: -6,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
@@ -27,10 +26,7 @@ pub const HEXPIRE: Command = Command {
         &[Arg::key("key", 0), Arg::integer("seconds"), CONDITION, FIELDS],
     ),
     subcommands: &[],
-    run: |ctx, args, reply| {
-        let now = ctx.now().0;
-        expire(ctx, args, 1000, now, reply)
-    },
+    run: |ctx, args, reply| expire(ctx, args, ExpiryFormat::Seconds, reply),
 };
 
 /// `HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]`
@@ -40,10 +36,7 @@ pub const HPEXPIRE: Command = Command {
         "Sets the time to live of hash fields in milliseconds.",
         &[Arg::key("key", 0), Arg::integer("milliseconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
-    run: |ctx, args, reply| {
-        let now = ctx.now().0;
-        expire(ctx, args, 1, now, reply)
-    },
+    run: |ctx, args, reply| expire(ctx, args, ExpiryFormat::Millis, reply),
     ..HEXPIRE
 };
 
@@ -54,7 +47,7 @@ pub const HEXPIREAT: Command = Command {
         "Sets the expiration time of hash fields as a Unix timestamp in seconds.",
         &[Arg::key("key", 0), Arg::integer("unix-time-seconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
-    run: |ctx, args, reply| expire(ctx, args, 1000, 0, reply),
+    run: |ctx, args, reply| expire(ctx, args, ExpiryFormat::UnixSeconds, reply),
     ..HEXPIRE
 };
 
@@ -65,7 +58,7 @@ pub const HPEXPIREAT: Command = Command {
         "Sets the expiration time of hash fields as a Unix timestamp in milliseconds.",
         &[Arg::key("key", 0), Arg::integer("unix-time-milliseconds"), CONDITION.since("9.0.0"), FIELDS],
     ),
-    run: |ctx, args, reply| expire(ctx, args, 1, 0, reply),
+    run: |ctx, args, reply| expire(ctx, args, ExpiryFormat::UnixMillis, reply),
     ..HEXPIRE
 };
 
@@ -86,15 +79,15 @@ const DELETED: i64 = 2;
 fn expire(
     ctx: &mut Ctx<'_>,
     args: Args<'_>,
-    unit_ms: i64,
-    base: i64,
+    format: ExpiryFormat,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
-    let parse = |words: Vec<&[u8]>| Condition::parse(words.into_iter());
+    let parse = |words: Vec<&[u8]>| ExpiryCondition::parse(words.into_iter());
     let (condition, fields) = fields::behind_options(args, 3, 3, 1, parse)?;
-    let at = unix_millis(args.at(2), unit_ms, base, ctx)?;
-    let (is_over, due) = (ctx.is_over(at), ctx.data.due());
+    let at = format.parse(args.at(2), 0, ctx)?;
+    let (is_over, due, logs) = (ctx.is_over(at), ctx.data.due(), ctx.logs());
+    let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let changes = ctx.edit(key, |hash: &mut Hash, home| {
         let mut changes = 0;
@@ -112,6 +105,9 @@ fn expire(
                 }
             };
             changes += u64::from(result > 0);
+            if logs && result > 0 {
+                changed.push(field);
+            }
             out.integer(result);
         }
         changes
@@ -125,6 +121,11 @@ fn expire(
             }
             ctx.changed(EventClass::Hash, if is_over { "hexpired" } else { "hexpire" }, key);
             ctx.effects.dirty += changes - 1;
+            if is_over {
+                log_removed(ctx, key, &changed);
+            } else {
+                log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
+            }
             ctx.deleted_if_gone(key);
         }
     }

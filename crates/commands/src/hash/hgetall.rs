@@ -70,24 +70,24 @@ fn all(ctx: &mut Ctx<'_>, part: Part, reply: Reply<'_>) -> Result<Replied, Comma
         Part::Both => out.map(hash.len()),
         Part::Fields | Part::Values => out.array(hash.len()),
     }
-    let (mut count, portions) = (0, ctx.portions(&out));
+    let (mut count, chunks) = (0, ctx.chunks(&out));
     match part {
         Part::Both => hash.visit(due, |field, value| {
             count += 1;
             write_item(&mut out, field);
             write_item(&mut out, value);
-            portions.cut(&mut out);
+            chunks.cut(&mut out);
             true
         }),
         Part::Fields | Part::Values => hash.visit(due, |field, value| {
             count += 1;
             write_item(&mut out, if part == Part::Fields { field } else { value });
-            portions.cut(&mut out);
+            chunks.cut(&mut out);
             true
         }),
     }
     if let Some(deferred) = deferred {
-        portions.set_len(&mut out, deferred, count);
+        chunks.set_len(&mut out, deferred, count);
     }
     Ok(out.done())
 }

@@ -3,7 +3,7 @@
 use collections::Hash;
 use wire::request::Args;
 
-use super::{FIELDS, fields, write_item};
+use super::{FIELDS, fields, log_removed, write_item};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hgetdel",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -29,7 +29,8 @@ pub const COMMAND: Command = Command {
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let fields = fields::behind_key_or_say(args)?;
-    let due = ctx.data.due();
+    let (due, logs) = (ctx.data.due(), ctx.logs());
+    let mut removed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let deleted = ctx.edit(key, |hash: &mut Hash, home| {
         let mut deleted = 0;
@@ -39,6 +40,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
                 Some(found) => {
                     write_item(&mut out, found.value);
                     hash.remove(home, field, due);
+                    if logs {
+                        removed.push(field);
+                    }
                     deleted += 1;
                 }
             }
@@ -51,6 +55,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(deleted) => {
             ctx.changed(EventClass::Hash, "hdel", key);
             ctx.effects.dirty += deleted - 1;
+            log_removed(ctx, key, &removed);
             ctx.deleted_if_gone(key);
         }
     }

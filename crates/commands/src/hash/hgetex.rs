@@ -3,8 +3,8 @@
 use collections::{ExpiryChange, Hash};
 use wire::request::Args;
 
-use super::lifetime::{FieldExpiryCommand, FieldExpiryOptions};
-use super::{FIELDS, expirations, fields, write_item};
+use super::options::{FieldExpiryCommand, FieldExpiryOptions};
+use super::{FIELDS, expirations, fields, log_fields, log_removed, write_item};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -16,7 +16,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hgetex",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
@@ -38,7 +38,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let is_there = ctx.find::<Hash>(key)?.is_some();
     let expiry = options.expiry(ctx)?;
     let is_over = matches!(expiry, Some(ExpiryChange::At(at)) if ctx.is_over(at));
-    let due = ctx.data.due();
+    let (due, logs) = (ctx.data.due(), ctx.logs());
+    let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     if !is_there {
         fields.iter().for_each(|_| out.null());
@@ -60,6 +61,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
                 Some(ExpiryChange::Keep) | None => false,
             };
             changes += u64::from(has_changed);
+            if logs && has_changed {
+                changed.push(field);
+            }
         }
         changes
     })?;
@@ -75,6 +79,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         };
         ctx.changed(EventClass::Hash, event, key);
         ctx.effects.dirty += changes - 1;
+        match expiry {
+            _ if is_over => log_removed(ctx, key, &changed),
+            Some(ExpiryChange::At(at)) => {
+                log_fields(ctx, &["HPEXPIREAT".into(), key.bytes.into(), at.into()], &changed);
+            }
+            _ => log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed),
+        }
         ctx.deleted_if_gone(key);
     }
     Ok(out.done())

@@ -4,7 +4,7 @@ use collections::{DecimalBuffer, ExpiryChange, FieldWas, Hash};
 use wire::extended::Extended;
 use wire::request::Args;
 
-use super::{limits, note_expired};
+use super::{limits, log_set, note_expired};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hincrbyfloat",
     arity: 4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
@@ -43,10 +43,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let (limits, due) = (limits(ctx.config), ctx.data.due());
     let mut text = Vec::new();
+    let mut has_expiry = false;
     let was = ctx.edit_or_new(key, |hash: &mut Hash, home| {
         let old = match hash.find(home, field, due) {
             None => Extended::ZERO,
-            Some(field) => Extended::parse(field.value.text(&mut DecimalBuffer::new())).ok_or(NOT_A_FLOAT)?,
+            Some(field) => {
+                has_expiry = field.expiry.is_some();
+                Extended::parse(field.value.text(&mut DecimalBuffer::new())).ok_or(NOT_A_FLOAT)?
+            }
         };
         let sum = old.checked_add(increment).filter(|sum| sum.is_finite()).ok_or(SUM_NOT_FINITE)?;
         sum.write(&mut text);
@@ -54,5 +58,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     })??;
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hincrbyfloat", key);
+    log_set(ctx, key, field, &text, was != FieldWas::Expired && has_expiry);
     Ok(reply.bulk(&text))
 }

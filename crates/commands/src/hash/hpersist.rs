@@ -4,7 +4,7 @@ use collections::Hash;
 use wire::request::Args;
 
 use super::httl::{NO_EXPIRY, NO_FIELD};
-use super::{FIELDS, fields};
+use super::{FIELDS, fields, log_fields};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hpersist",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
@@ -32,7 +32,8 @@ const PERSISTED: i64 = 1;
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let fields = fields::behind_key_or_say(args)?;
-    let due = ctx.data.due();
+    let (due, logs) = (ctx.data.due(), ctx.logs());
+    let mut changed: Vec<&[u8]> = Vec::new();
     let mut out = reply.array(fields.len());
     let changes = ctx.edit(key, |hash: &mut Hash, home| {
         let mut changes = 0;
@@ -43,6 +44,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
                 Some(Some(_)) => {
                     hash.set_expiry(home, field, None, due);
                     changes += 1;
+                    if logs {
+                        changed.push(field);
+                    }
                     PERSISTED
                 }
             };
@@ -56,6 +60,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         Some(changes) => {
             ctx.changed(EventClass::Hash, "hpersist", key);
             ctx.effects.dirty += changes - 1;
+            // Not the request: it would also keep fields that are expired and not deleted yet.
+            log_fields(ctx, &["HPERSIST".into(), key.bytes.into()], &changed);
         }
     }
     Ok(out.done())

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 pub const HSET: Command = Command {
     name: "hset",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],

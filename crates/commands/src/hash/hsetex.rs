@@ -4,10 +4,10 @@ use collections::{ExpiryChange, FieldWas, Hash};
 use keyspace::Key;
 use wire::request::Args;
 
-use super::lifetime::{FieldExpiryCommand, FieldExpiryOptions};
-use super::{expirations, fields, limits, note_expired};
+use super::options::{FieldExpiryCommand, FieldExpiryOptions};
+use super::{expirations, fields, limits, log_removed, note_expired};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -18,7 +18,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hsetex",
     arity: -6,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
@@ -93,15 +93,47 @@ fn set(
             let (field, value) = (pairs.at(*index), pairs.at(*index + 1));
             hash.set(home, limits, field, value, change, due) == FieldWas::Expired
         };
-        (0..pairs.len()).step_by(2).filter(was_expired).count()
+        (0..pairs.len()).step_by(2).filter(was_expired).map(|index| pairs.at(index)).collect::<Vec<_>>()
     })?;
-    note_expired(ctx, expired, key);
+    note_expired(ctx, expired.len(), key);
+    log_assignments(ctx, key, pairs, change, &expired);
     ctx.changed(EventClass::Hash, "hset", key);
     ctx.effects.dirty += (pairs.len() / 2) as u64 - 1;
     if matches!(expiry, Some(ExpiryChange::At(_))) {
         ctx.announce(EventClass::Hash, "hexpire", key);
     }
     Ok(())
+}
+
+/// Records assignments. `expired`: the fields that were expired before.
+fn log_assignments(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    pairs: Args<'_>,
+    change: ExpiryChange,
+    expired: &[&[u8]],
+) {
+    if !ctx.logs() {
+        return;
+    }
+    let name = if change == ExpiryChange::Clear { "HSET" } else { "HSETEX" };
+    let mut args = vec![EffectArg::from(name), key.bytes.into()];
+    match change {
+        ExpiryChange::Clear => {}
+        ExpiryChange::Keep => {
+            // These must not keep their expired expiry.
+            if !expired.is_empty() {
+                log_removed(ctx, key, expired);
+            }
+            args.push("KEEPTTL".into());
+        }
+        ExpiryChange::At(at) => args.extend([EffectArg::from("PXAT"), at.into()]),
+    }
+    if change != ExpiryChange::Clear {
+        args.extend([EffectArg::from("FIELDS"), ((pairs.len() / 2) as i64).into()]);
+    }
+    args.extend(pairs.iter().map(EffectArg::from));
+    ctx.log(&args);
 }
 
 /// For an expiry in the past: the result is as if the fields had been set and had expired.
@@ -116,6 +148,7 @@ fn delete(ctx: &mut Ctx<'_>, key: Key<'_>, pairs: Args<'_>) -> Result<(), Comman
         deleted => {
             ctx.changed(EventClass::Hash, "hset", key);
             ctx.effects.dirty += deleted as u64 - 1;
+            log_removed(ctx, key, &pairs.iter().step_by(2).collect::<Vec<_>>());
         }
     }
     ctx.announce(EventClass::Hash, "hexpire", key);

@@ -3,7 +3,7 @@
 use collections::{ExpiryChange, FieldWas, Hash};
 use wire::request::Args;
 
-use super::{limits, note_expired};
+use super::{limits, log_set, note_expired};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
 use crate::doc::{Arg, Doc, Group};
@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "hsetnx",
     arity: 4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::HASH,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],
@@ -40,5 +40,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     note_expired(ctx, usize::from(was == FieldWas::Expired), key);
     ctx.changed(EventClass::Hash, "hset", key);
+    if was == FieldWas::Expired {
+        log_set(ctx, key, field, value, false);
+    }
     Ok(reply.flag(true))
 }

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "pfadd",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::HYPERLOGLOG,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],

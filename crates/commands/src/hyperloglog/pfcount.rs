@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "pfcount",
     arity: -2,
-    flags: Flags::READONLY.union(Flags::MAY_REPLICATE),
+    flags: Flags::READONLY.union(Flags::MAY_REPLICATE).union(Flags::LOG_VERBATIM),
     categories: Categories::HYPERLOGLOG,
     access: Access::Write,
     keys: &[KeySpec {

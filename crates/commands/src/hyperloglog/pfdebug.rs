@@ -15,7 +15,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "pfdebug",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::ADMIN),
     categories: Categories::HYPERLOGLOG,
     access: Access::Write,
     keys: &[KeySpec::at(2, KeyFlags::RW.union(KeyFlags::ACCESS))],

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "pfmerge",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::HYPERLOGLOG,
     access: Access::Write,
     keys: &[

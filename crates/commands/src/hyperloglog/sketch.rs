@@ -164,9 +164,9 @@ impl Sketch {
         if self.is_dense() {
             return Ok(dense::raise(&mut self.bytes[HEADER_SIZE..], index, value));
         }
-        let size_max = usize::try_from(sparse_size_max).unwrap_or(usize::MAX).saturating_sub(HEADER_SIZE);
+        let size_max = runs_size_max(sparse_size_max);
         let mut runs = self.bytes.split_off(HEADER_SIZE);
-        let raised = sparse::raise(&mut runs, index, value, size_max);
+        let raised = sparse::raise(&mut runs, &mut sparse::Start::default(), index, value, size_max);
         self.bytes.append(&mut runs);
         match raised {
             sparse::Raised::No => Ok(false),
@@ -206,12 +206,36 @@ impl Sketch {
 
     /// Copies the registers of a union that includes it, and marks the cached estimate as stale.
     pub(super) fn take(&mut self, union: &Union, sparse_size_max: u64) {
-        for (index, &value) in union.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+        let size_max = runs_size_max(sparse_size_max);
+        // It would become dense on the way: each of the raises before that reads all runs.
+        if self.bytes.len() - HEADER_SIZE <= size_max && sparse::size_min(&union.registers[..]) > size_max {
             // Corruption was detected before.
-            let _ = self.raise(index, value, sparse_size_max);
+            let _ = self.make_dense();
+        }
+        let raised = || union.registers.iter().enumerate().filter(|(_, value)| **value > 0);
+        if !self.is_dense() {
+            let mut runs = self.bytes.split_off(HEADER_SIZE);
+            let mut from = sparse::Start::default();
+            let is_too_large = raised().any(|(index, &value)| {
+                sparse::raise(&mut runs, &mut from, index, value, size_max) == sparse::Raised::TooLarge
+            });
+            self.bytes.append(&mut runs);
+            if is_too_large {
+                let _ = self.make_dense();
+            }
+        }
+        if self.is_dense() {
+            for (index, &value) in raised() {
+                dense::raise(&mut self.bytes[HEADER_SIZE..], index, value);
+            }
         }
         invalidate(&mut self.bytes);
     }
+}
+
+/// The maximum size of the runs for a setting, which counts the header, too.
+fn runs_size_max(sparse_size_max: u64) -> usize {
+    usize::try_from(sparse_size_max).unwrap_or(usize::MAX).saturating_sub(HEADER_SIZE)
 }
 
 impl Union {
@@ -249,5 +273,31 @@ impl Union {
         let mut histogram: Histogram = [0; 64];
         self.registers.iter().for_each(|value| histogram[usize::from(*value)] += 1);
         estimate(&histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_union_is_taken_over_as_if_register_by_register() {
+        for (element_count, is_dense) in [(0, false), (100, false), (1_200, false), (3_000, true)] {
+            let mut one_by_one = Sketch::new();
+            let mut union = Union::new();
+            for number in 0_u32..element_count {
+                let mut sketch = Sketch::new();
+                sketch.add(&number.to_le_bytes(), 3_000).unwrap();
+                union.add(sketch.bytes()).unwrap();
+            }
+            for (index, &value) in union.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+                one_by_one.raise(index, value, 3_000).unwrap();
+            }
+            let mut taken = Sketch::new();
+            taken.take(&union, 3_000);
+            invalidate(one_by_one.bytes_mut());
+            assert!(taken.bytes() == one_by_one.bytes(), "{element_count}");
+            assert_eq!(taken.is_dense(), is_dense, "{element_count}");
+        }
     }
 }

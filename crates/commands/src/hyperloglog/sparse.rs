@@ -90,6 +90,16 @@ pub(super) fn empty() -> Vec<u8> {
     bytes
 }
 
+/// Returns the size of the shortest runs for these registers.
+pub(super) fn size_min(registers: &[u8]) -> usize {
+    let size = |run: &[u8]| match run {
+        [0, ..] if run.len() > ZERO_LEN_MAX => 2,
+        [0, ..] => 1,
+        _ => run.len().div_ceil(VALUE_LEN_MAX),
+    };
+    registers.chunk_by(|one, next| one == next).map(size).sum()
+}
+
 /// Results of raising a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raised {
@@ -103,24 +113,43 @@ pub(super) enum Raised {
     Corrupted,
 }
 
-/// Raises the register at `index`, unless the runs would exceed `size_max` bytes.
-pub(super) fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, size_max: usize) -> Raised {
+/// The start of a run.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Start {
+    /// Offset of the run.
+    at: usize,
+    /// Its first register.
+    first: usize,
+}
+
+/// Raises the register at `index`, unless the runs would exceed `size_max` bytes. The search begins at `from`,
+/// which becomes the place from which higher registers are found: two runs before this one, as a change joins
+/// the run before it at most.
+pub(super) fn raise(
+    bytes: &mut Vec<u8>,
+    from: &mut Start,
+    index: usize,
+    value: u8,
+    size_max: usize,
+) -> Raised {
     if value > VALUE_MAX {
         return Raised::TooLarge;
     }
-    let (mut before, mut at, mut first) = (0, 0, 0);
+    let mut before = *from;
+    let mut here = *from;
     let run = loop {
-        if at >= bytes.len() {
+        if here.at >= bytes.len() {
             return Raised::Corrupted;
         }
-        let run = Run::read(&bytes[at..]);
-        if index < first + run.len {
+        let run = Run::read(&bytes[here.at..]);
+        if index < here.first + run.len {
             break run;
         }
-        before = at;
-        at += run.size;
-        first += run.len;
+        *from = before;
+        before = here;
+        here = Start { at: here.at + run.size, first: here.first + run.len };
     };
+    let (Start { at, first }, before) = (here, before.at);
     if run.value >= value {
         return Raised::No;
     }
@@ -174,16 +203,44 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (index, value) = (state >> 33 & 0x3FF, (state >> 50 & 7) as u8 + 1);
             let expected = if model[index] < value { Raised::Yes } else { Raised::No };
-            assert_eq!(raise(&mut bytes, index, value, usize::MAX), expected);
+            assert_eq!(raise(&mut bytes, &mut Start::default(), index, value, usize::MAX), expected);
             model[index] = model[index].max(value);
         }
+        assert!(bytes.len() >= size_min(&model), "{} {}", bytes.len(), size_min(&model));
         let registers: Vec<u8> =
             runs(&bytes).flat_map(|run| std::iter::repeat_n(run.value, run.len)).collect();
         assert_eq!(registers, model);
         assert!(is_valid(&bytes));
-        assert_eq!(raise(&mut bytes, 0, 33, usize::MAX), Raised::TooLarge);
-        assert_eq!(raise(&mut bytes, 5_000, 1, 10), Raised::TooLarge);
+        assert_eq!([&[0; 64][..], &[0; 65], &[3; 4], &[3; 5], &[1, 1, 2, 0]].map(size_min), [1, 2, 1, 2, 3]);
+        assert_eq!(raise(&mut bytes, &mut Start::default(), 0, 33, usize::MAX), Raised::TooLarge);
+        assert_eq!(raise(&mut bytes, &mut Start::default(), 5_000, 1, 10), Raised::TooLarge);
         bytes.clear();
-        assert_eq!(raise(&mut bytes, 0, 1, 10), Raised::Corrupted);
+        assert_eq!(raise(&mut bytes, &mut Start::default(), 0, 1, 10), Raised::Corrupted);
+    }
+
+    #[test]
+    fn higher_registers_are_found_from_where_the_search_ended() {
+        let mut state = 3usize;
+        for round in 0..50 {
+            let (mut bytes, mut expected, mut from) = (empty(), empty(), Start::default());
+            // A second pass over the same registers splits and joins runs of values, too.
+            for pass in 0..2 {
+                let mut index = 0;
+                loop {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    index += (state >> 40) % (2 + round) + usize::from(pass == 0);
+                    if index >= 600 {
+                        break;
+                    }
+                    let value = (state >> 50 & 1) as u8 + 1 + pass;
+                    let raised = raise(&mut bytes, &mut from, index, value, usize::MAX);
+                    assert_eq!(raised, raise(&mut expected, &mut Start::default(), index, value, usize::MAX));
+                    assert_eq!(bytes, expected);
+                    index += 1;
+                }
+                from = Start::default();
+            }
+        }
     }
 }

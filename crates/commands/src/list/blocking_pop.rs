@@ -3,7 +3,7 @@
 use collections::{End, Kind};
 use wire::request::Args;
 
-use super::pops::pop_one;
+use super::pops::{pop_name, pop_one};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::Ctx;
 use crate::doc::{Arg, ArgType, Doc, Group};
@@ -19,7 +19,7 @@ const HISTORY: &[(&str, &str)] = &[("6.0.0", "`timeout` is interpreted as a doub
 pub const BLPOP: Command = Command {
     name: "blpop",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::BLOCKING),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::BLOCKING),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[KeySpec::range(1, -2, 1, KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -74,6 +74,7 @@ fn pop_or_wait(
             out.bulk(key.bytes);
         })?;
         if popped {
+            ctx.log(&[pop_name(end).into(), key.bytes.into()]);
             return Ok(out.done());
         }
     }

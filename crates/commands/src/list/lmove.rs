@@ -26,7 +26,7 @@ const TIMEOUT: Arg = Arg::new("timeout", ArgType::Double);
 pub const LMOVE: Command = Command {
     name: "lmove",
     arity: 5,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[
@@ -64,7 +64,7 @@ pub const RPOPLPUSH: Command = Command {
 pub const BLMOVE: Command = Command {
     name: "blmove",
     arity: 6,
-    flags: LMOVE.flags.union(Flags::BLOCKING),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::BLOCKING),
     doc: Doc::new(
         Group::List,
         "6.2.0",
@@ -120,10 +120,33 @@ fn move_or_wait(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     if ctx.find_for_write::<List>(ctx.key(0))?.is_some() || !ctx.may_block() {
-        return move_element(ctx, from, to, reply);
+        return move_and_log(ctx, from, to, reply);
     }
     ctx.block(timeout, BlockReason::Keys(KeyWait::for_kind(Kind::List, 0..1)));
     Ok(reply.nothing())
+}
+
+/// Moves an element and records the command that does so without blocking.
+fn move_and_log(ctx: &mut Ctx<'_>, from: End, to: End, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    let dirty_before = ctx.effects.dirty;
+    let replied = move_element(ctx, from, to, reply)?;
+    if ctx.effects.dirty != dirty_before {
+        let (source, destination) = (ctx.args.at(1), ctx.args.at(2));
+        if ctx.command.name == "brpoplpush" {
+            ctx.log(&["RPOPLPUSH".into(), source.into(), destination.into()]);
+        } else {
+            let (from, to) = (end_name(from).into(), end_name(to).into());
+            ctx.log(&["LMOVE".into(), source.into(), destination.into(), from, to]);
+        }
+    }
+    Ok(replied)
+}
+
+const fn end_name(end: End) -> &'static str {
+    match end {
+        End::Left => "LEFT",
+        End::Right => "RIGHT",
+    }
 }
 
 /// Moves an element between the ends of the first two keys, which may be the same, and replies with it; null

@@ -24,7 +24,7 @@ const COUNT: Arg = Arg::integer("count").token("COUNT").optional();
 pub const LMPOP: Command = Command {
     name: "lmpop",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::MOVABLEKEYS),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::MOVABLEKEYS),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[keys_behind(1, |args, found| push_keys(args, 1, found))],

@@ -18,7 +18,7 @@ const ARGS: &[Arg] = &[Arg::key("key", 0), Arg::integer("count").optional().sinc
 pub const LPOP: Command = Command {
     name: "lpop",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],

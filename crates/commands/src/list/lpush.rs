@@ -19,7 +19,7 @@ const ARGS: &[Arg] = &[Arg::key("key", 0), Arg::string("element").multiple()];
 pub const LPUSH: Command = Command {
     name: "lpush",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::INSERT))],

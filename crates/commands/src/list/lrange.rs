@@ -36,11 +36,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let list = ctx.find::<List>(ctx.key(0))?;
     let (from, count) = resolve_range(start, stop, list.map_or(0, List::len));
     let mut out = reply.array(count);
-    let (mut left, portions) = (count, ctx.portions(&out));
+    let (mut left, chunks) = (count, ctx.chunks(&out));
     if let Some(list) = list.filter(|_| count > 0) {
         list.walk(from, |_, item| {
             write_item(item, &mut out);
-            portions.cut(&mut out);
+            chunks.cut(&mut out);
             left -= 1;
             left > 0
         });

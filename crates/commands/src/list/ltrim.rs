@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "ltrim",
     arity: 4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::LIST,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],

@@ -42,6 +42,14 @@ pub(super) const fn pop_event(end: End) -> &'static str {
     }
 }
 
+/// Returns the command that pops at an end.
+pub(super) const fn pop_name(end: End) -> &'static str {
+    match end {
+        End::Left => "LPOP",
+        End::Right => "RPOP",
+    }
+}
+
 /// Returns the keyspace event of pushing at an end.
 pub(super) const fn push_event(end: End) -> &'static str {
     match end {
@@ -103,6 +111,7 @@ pub(super) fn pop_from_first(
         })?;
         if let Some(count) = popped {
             report_popped(ctx, end, count, key);
+            ctx.log(&[pop_name(end).into(), key.bytes.into(), (count as i64).into()]);
             return Ok(true);
         }
     }

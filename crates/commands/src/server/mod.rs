@@ -1,8 +1,6 @@
 //! Commands about the server.
 
-pub mod acl;
 pub mod cluster;
-pub mod command;
 pub mod command_log;
 pub mod config;
 pub mod debug;

@@ -31,7 +31,7 @@ pub const SDIFF: Command = Command {
 pub const SDIFFSTORE: Command = Command {
     name: "sdiffstore",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SET,
     access: Access::Write,
     keys: &[
@@ -54,13 +54,13 @@ fn sdiff(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied
     let sets = find_sets(ctx, 0)?;
     let mut out = reply.parts();
     let start = out.deferred_set();
-    let (mut count, portions) = (0, ctx.portions(&out));
+    let (mut count, chunks) = (0, ctx.chunks(&out));
     subtract(ctx.home(ctx.key(0)), &sets, |member| {
         out.item(member);
-        portions.cut(&mut out);
+        chunks.cut(&mut out);
         count += 1;
     });
-    portions.set_len(&mut out, start, count);
+    chunks.set_len(&mut out, start, count);
     Ok(out.done())
 }
 

@@ -33,7 +33,7 @@ pub const SINTER: Command = Command {
 pub const SINTERSTORE: Command = Command {
     name: "sinterstore",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SET,
     access: Access::Write,
     keys: &[
@@ -83,14 +83,14 @@ fn sinter(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     let sets = find_sets(ctx, 0)?;
     let mut out = reply.parts();
     let start = out.deferred_set();
-    let (mut count, portions) = (0, ctx.portions(&out));
+    let (mut count, chunks) = (0, ctx.chunks(&out));
     intersect(ctx.home(ctx.key(0)), sets, |member| {
         out.item(member);
-        portions.cut(&mut out);
+        chunks.cut(&mut out);
         count += 1;
         true
     });
-    portions.set_len(&mut out, start, count);
+    chunks.set_len(&mut out, start, count);
     Ok(out.done())
 }
 

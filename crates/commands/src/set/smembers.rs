@@ -29,10 +29,10 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let set = ctx.find::<Set>(ctx.key(0))?;
     let mut out = reply.parts();
     out.set(set.map_or(0, Set::len));
-    let portions = ctx.portions(&out);
+    let chunks = ctx.chunks(&out);
     set.into_iter().flat_map(Set::iter).for_each(|member| {
         out.item(member);
-        portions.cut(&mut out);
+        chunks.cut(&mut out);
     });
     Ok(out.done())
 }

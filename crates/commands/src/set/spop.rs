@@ -1,13 +1,13 @@
 //! `SPOP`
 
-use collections::{Collection, NewValue, OwnedEntry, Set};
+use collections::{Collection, DecimalBuffer, Item, NewValue, OwnedEntry, Set};
 use keyspace::{Key, Random};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::limits;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -16,7 +16,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "spop",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::SET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -46,8 +46,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return pop_several(ctx, key, count, &random, reply);
     }
     let mut out = reply.parts();
+    let mut removed = Removed::new(ctx.logs());
     let popped = ctx.edit(key, |set: &mut Set, home| {
-        set.pop(home, &mut || random.next_u64(), |member| out.item(member));
+        set.pop(home, &mut || random.next_u64(), |member| {
+            removed.add(member);
+            out.item(member);
+        });
     })?;
     if popped.is_none() {
         out.null();
@@ -55,6 +59,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     ctx.changed(EventClass::Set, "spop", key);
     ctx.deleted_if_gone(key);
+    removed.log(ctx, key);
     Ok(out.done())
 }
 
@@ -74,11 +79,18 @@ fn pop_several(
         return Ok(out.done());
     }
     let limits = limits(ctx.config);
+    // All members: the deletion of the key is logged instead of theirs.
+    let mut removed = Removed::new(ctx.logs() && count < len);
     let mut next = || random.next_u64();
     let rest = ctx.edit(key, |set: &mut Set, home| {
         let remaining = len - count;
         if remaining * DRAW_REMAINDER_FACTOR > count {
-            (0..count).for_each(|_| set.pop(home, &mut next, |member| out.item(member)));
+            for _ in 0..count {
+                set.pop(home, &mut next, |member| {
+                    removed.add(member);
+                    out.item(member);
+                });
+            }
             return Set::new();
         }
         let mut kept = if set.is_intset() { Set::new() } else { Set::new_listpack() };
@@ -87,7 +99,10 @@ fn pop_several(
                 kept.add_item(home, member, limits);
             });
         }
-        set.iter().for_each(|member| out.item(member));
+        set.iter().for_each(|member| {
+            removed.add(member);
+            out.item(member);
+        });
         std::mem::replace(set, kept)
     })?;
     if let Some(rest) = rest.filter(Set::is_costly_to_drop) {
@@ -98,5 +113,39 @@ fn pop_several(
     ctx.changed(EventClass::Set, "spop", key);
     ctx.effects.dirty += count as u64 - 1;
     ctx.deleted_if_gone(key);
+    if count == len {
+        ctx.log_deletion(key);
+    } else {
+        removed.log(ctx, key);
+    }
     Ok(out.done())
+}
+
+/// The members that were popped at random, for the log.
+struct Removed {
+    is_on: bool,
+    members: Vec<Vec<u8>>,
+}
+
+/// Members removed by one logged request.
+const LOGGED_MEMBER_COUNT_MAX: usize = 1024;
+
+impl Removed {
+    fn new(is_on: bool) -> Self {
+        Self { is_on, members: Vec::new() }
+    }
+
+    fn add(&mut self, member: Item<'_>) {
+        if self.is_on {
+            self.members.push(member.text(&mut DecimalBuffer::new()).to_vec());
+        }
+    }
+
+    fn log(self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+        for members in self.members.chunks(LOGGED_MEMBER_COUNT_MAX) {
+            let command = [EffectArg::from("SREM"), key.bytes.into()];
+            let members = members.iter().map(|member| EffectArg::from(&member[..]));
+            ctx.log(&command.into_iter().chain(members).collect::<Vec<_>>());
+        }
+    }
 }

@@ -31,7 +31,7 @@ pub const SUNION: Command = Command {
 pub const SUNIONSTORE: Command = Command {
     name: "sunionstore",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SET,
     access: Access::Write,
     keys: &[
@@ -61,28 +61,28 @@ fn sunion(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replie
             union.add_item(home, member, limits);
         }
         out.set(union.len());
-        let portions = ctx.portions(&out);
+        let chunks = ctx.chunks(&out);
         union.iter().for_each(|member| {
             out.item(member);
-            portions.cut(&mut out);
+            chunks.cut(&mut out);
         });
         return Ok(out.done());
     }
     sets.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let start = out.deferred_set();
-    let (mut count, portions) = (0, ctx.portions(&out));
+    let (mut count, chunks) = (0, ctx.chunks(&out));
     let mut buffer = DecimalBuffer::new();
     for (index, set) in sets.iter().enumerate() {
         for member in set.iter() {
             let mut wanted = MemberProbe::new(member, &mut buffer);
             if !sets[..index].iter().any(|earlier| earlier.has(home, &mut wanted)) {
                 out.item(member);
-                portions.cut(&mut out);
+                chunks.cut(&mut out);
                 count += 1;
             }
         }
     }
-    portions.set_len(&mut out, start, count);
+    chunks.set_len(&mut out, start, count);
     Ok(out.done())
 }
 

@@ -23,7 +23,7 @@ const HISTORY: &[(&str, &str)] = &[("6.0.0", "`timeout` is interpreted as a doub
 pub const BZPOPMIN: Command = Command {
     name: "bzpopmin",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::FAST).union(Flags::BLOCKING),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST).union(Flags::BLOCKING),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::range(1, -2, 1, KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],

@@ -22,14 +22,21 @@ pub(crate) mod zunion;
 pub(crate) use range::ScoreRange;
 
 use collections::SortedSetLimits;
+use config::Config;
 
 use crate::context::Ctx;
 
 /// Returns the configured limits of the `listpack` encoding.
 #[inline]
 pub(crate) fn limits(ctx: &Ctx<'_>) -> SortedSetLimits {
+    limits_of(ctx.config)
+}
+
+/// [`limits`] of a configuration.
+#[inline]
+pub(crate) fn limits_of(config: &Config) -> SortedSetLimits {
     SortedSetLimits {
-        entry_count_max: ctx.config.zset_max_listpack_entries as usize,
-        value_size_max: ctx.config.zset_max_listpack_value as usize,
+        entry_count_max: config.zset_max_listpack_entries as usize,
+        value_size_max: config.zset_max_listpack_value as usize,
     }
 }

@@ -40,6 +40,13 @@ impl End {
         }
     }
 
+    fn command(self) -> &'static str {
+        match self {
+            Self::Min => "ZPOPMIN",
+            Self::Max => "ZPOPMAX",
+        }
+    }
+
     fn event(self) -> &'static str {
         match self {
             Self::Min => "zpopmin",
@@ -103,5 +110,13 @@ pub(crate) fn pop(
     ctx.changed(EventClass::SortedSet, end.event(), key);
     ctx.effects.dirty += count as u64 - 1;
     ctx.deleted_if_gone(key);
+    match shape {
+        // These are replies of commands on one key, which do not block.
+        PopReplyForm::Flat | PopReplyForm::Pairs => {}
+        PopReplyForm::KeyAndFlat => ctx.log(&[end.command().into(), key.bytes.into()]),
+        PopReplyForm::KeyAndPairs => {
+            ctx.log(&[end.command().into(), key.bytes.into(), (count as i64).into()]);
+        }
+    }
     Ok(out.done())
 }

@@ -9,13 +9,13 @@ pub(super) fn write_elements<'a>(
     out: &mut ReplyBuffer<'_>,
     elements: impl ExactSizeIterator<Item = (&'a [u8], f64)>,
     with_scores: bool,
-    lending: &SharedReplyBuffers,
+    shared_replies: &SharedReplyBuffers,
 ) {
     write_header(out, elements.len(), with_scores);
-    let portions = lending.portions(out);
+    let chunks = shared_replies.chunks(out);
     for (member, score) in elements {
         write_element(out, member, score, with_scores);
-        portions.cut(out);
+        chunks.cut(out);
     }
 }
 

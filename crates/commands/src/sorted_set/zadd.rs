@@ -16,7 +16,7 @@ use crate::word::Word;
 pub const ZADD: Command = Command {
     name: "zadd",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
@@ -48,7 +48,7 @@ pub const ZADD: Command = Command {
 pub const ZINCRBY: Command = Command {
     name: "zincrby",
     arity: 4,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],

@@ -35,7 +35,7 @@ pub const ZDIFF: Command = Command {
 pub const ZDIFFSTORE: Command = Command {
     name: "zdiffstore",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[

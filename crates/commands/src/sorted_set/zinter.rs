@@ -38,7 +38,7 @@ pub const ZINTER: Command = Command {
 pub const ZINTERSTORE: Command = Command {
     name: "zinterstore",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[

@@ -17,7 +17,7 @@ use crate::word::Word;
 pub const ZPOPMIN: Command = Command {
     name: "zpopmin",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -37,7 +37,7 @@ pub const ZPOPMIN: Command = Command {
 pub const ZPOPMAX: Command = Command {
     name: "zpopmax",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -57,7 +57,7 @@ pub const ZPOPMAX: Command = Command {
 pub const ZMPOP: Command = Command {
     name: "zmpop",
     arity: -4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec {

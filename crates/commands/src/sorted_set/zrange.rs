@@ -187,7 +187,7 @@ pub const ZREVRANGEBYLEX: Command = Command {
 pub const ZRANGESTORE: Command = Command {
     name: "zrangestore",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[
@@ -317,7 +317,7 @@ fn answer(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>, form: Form) -> Re
     let query = Query::parse(args.tail(2), form)?;
     let Some(set) = ctx.find::<SortedSet>(ctx.key(0))? else { return Ok(reply.array(0).done()) };
     let mut out = reply.parts();
-    write_elements(&mut out, query.select(set), query.with_scores, &ctx.effects.lending);
+    write_elements(&mut out, query.select(set), query.with_scores, &ctx.effects.shared_replies);
     Ok(out.done())
 }
 

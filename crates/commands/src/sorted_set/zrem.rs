@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "zrem",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const ZREMRANGEBYRANK: Command = Command {
     name: "zremrangebyrank",
     arity: 4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
@@ -30,7 +30,7 @@ pub const ZREMRANGEBYRANK: Command = Command {
 pub const ZREMRANGEBYSCORE: Command = Command {
     name: "zremrangebyscore",
     arity: 4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
@@ -46,7 +46,7 @@ pub const ZREMRANGEBYSCORE: Command = Command {
 pub const ZREMRANGEBYLEX: Command = Command {
     name: "zremrangebylex",
     arity: 4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],

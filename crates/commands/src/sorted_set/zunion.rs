@@ -38,7 +38,7 @@ pub const ZUNION: Command = Command {
 pub const ZUNIONSTORE: Command = Command {
     name: "zunionstore",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::SORTEDSET,
     access: Access::Write,
     keys: &[

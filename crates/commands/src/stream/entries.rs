@@ -29,14 +29,14 @@ pub fn write_entries<'a>(
     out: &mut ReplyBuffer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,
     count: Option<usize>,
-    lending: &SharedReplyBuffers,
+    shared_replies: &SharedReplyBuffers,
 ) {
     let array = out.deferred_array();
-    let (mut len, portions) = (0, lending.portions(out));
+    let (mut len, chunks) = (0, shared_replies.chunks(out));
     for entry in entries.take(count.unwrap_or(usize::MAX)) {
         write_entry(out, &entry);
-        portions.cut(out);
+        chunks.cut(out);
         len += 1;
     }
-    portions.set_len(out, array, len);
+    chunks.set_len(out, array, len);
 }

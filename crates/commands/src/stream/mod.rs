@@ -5,6 +5,7 @@
 
 mod entries;
 mod ids;
+mod logged;
 mod references;
 mod trimming;
 

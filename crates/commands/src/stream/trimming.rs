@@ -1,11 +1,14 @@
 //! `MAXLEN | MINID [= | ~] threshold [LIMIT count]` and `KEEPREF | DELREF | ACKED`, the options of `XADD` and
 //! `XTRIM`.
 
-use collections::stream::{Stream, TrimTo};
+use collections::stream::{Stream, StreamId, TrimTo};
+use keyspace::Key;
 
 use super::ids::parse_id;
+use super::logged::log_deleted;
 use super::parse_integer;
 use super::references::References;
+use crate::context::Ctx;
 use crate::doc::{Arg, ArgType};
 use crate::error::CommandError;
 use crate::word::Word;
@@ -124,15 +127,48 @@ impl TrimmingOptions {
     }
 }
 
+/// The result of trimming.
+pub struct Trimmed {
+    /// Number of deleted entries.
+    pub count: u64,
+    left: Left,
+}
+
+/// Which entries are left: how many depends on node boundaries if the trim was approximate.
+enum Left {
+    /// This number of the newest ones.
+    Newest(u64),
+    /// All but these.
+    AllBut(Vec<StreamId>, References),
+}
+
+impl Trimmed {
+    /// The `MAXLEN` of an exact trim that deletes these entries, unless they are to be named.
+    pub fn exact_len(&self) -> Option<i64> {
+        match self.left {
+            Left::Newest(len) if self.count > 0 => Some(len as i64),
+            Left::Newest(_) | Left::AllBut(..) => None,
+        }
+    }
+
+    /// Records the deletion of named entries.
+    pub fn log_named(&self, ctx: &mut Ctx<'_>, key: Key<'_>) {
+        if let Left::AllBut(ids, references) = &self.left {
+            log_deleted(ctx, key, *references, ids);
+        }
+    }
+}
+
 impl Trimming {
-    /// Trims, and returns the number of entries deleted.
-    pub fn apply(&self, stream: &mut Stream) -> u64 {
+    /// Trims, and returns what was deleted.
+    pub fn apply(&self, stream: &mut Stream) -> Trimmed {
         if self.references == References::Keep {
-            return stream.trim(self.to, self.is_approximate, self.limit);
+            let count = stream.trim(self.to, self.is_approximate, self.limit);
+            return Trimmed { count, left: Left::Newest(stream.len()) };
         }
         let may_go = |stream: &Stream, id| self.references.permit(stream, id);
         let deleted = stream.trim_some(self.to, self.is_approximate, self.limit, may_go);
         deleted.iter().for_each(|id| self.references.forget(stream, *id));
-        deleted.len() as u64
+        Trimmed { count: deleted.len() as u64, left: Left::AllBut(deleted, self.references) }
     }
 }

@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "xack",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],

@@ -17,7 +17,7 @@ use crate::word::Word;
 pub const XDELEX: Command = Command {
     name: "xdelex",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],

@@ -2,14 +2,15 @@
 
 use collections::stream::{AppendError, NodeLimits, Stream, StreamId};
 use config::Config;
+use keyspace::Key;
 use wire::request::Args;
 
 use super::entries::write_id;
 use super::ids::{NewId, parse_new_id};
 use super::references;
-use super::trimming::{self, Trimming, TrimmingOptions};
+use super::trimming::{self, Trimmed, Trimming, TrimmingOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -19,7 +20,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "xadd",
     arity: -5,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec {
@@ -69,17 +70,35 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             AppendError::NotAboveLast => NOT_ABOVE_LAST,
             AppendError::TooLarge => TOO_LARGE,
         })?;
-        let trimmed = options.trimming.map_or(0, |trimming| trimming.apply(stream));
-        Ok((id, trimmed > 0))
+        Ok((id, options.trimming.map(|trimming| trimming.apply(stream))))
     })?;
-    let (id, has_trimmed) = added?;
+    let (id, trimmed) = added?;
+    let trimmed = trimmed.filter(|trimmed| trimmed.count > 0);
     ctx.changed(EventClass::Stream, "xadd", key);
-    if has_trimmed {
+    if trimmed.is_some() {
         ctx.announce(EventClass::Stream, "xtrim", key);
+    }
+    if ctx.logs() {
+        log(ctx, key, id, trimmed.as_ref(), args.tail(options.fields_at));
     }
     let mut out = reply.parts();
     write_id(&mut out, id);
     Ok(out.done())
+}
+
+/// Records the entry with its ID, and an exact trim.
+fn log(ctx: &mut Ctx<'_>, key: Key<'_>, id: StreamId, trimmed: Option<&Trimmed>, fields: Args<'_>) {
+    let id = id.to_string();
+    let mut args = vec![EffectArg::from("XADD"), key.bytes.into()];
+    if let Some(len) = trimmed.and_then(Trimmed::exact_len) {
+        args.extend([EffectArg::from("MAXLEN"), "=".into(), len.into()]);
+    }
+    args.push(id.as_str().into());
+    args.extend(fields.iter().map(EffectArg::from));
+    ctx.log(&args);
+    if let Some(trimmed) = trimmed {
+        trimmed.log_named(ctx, key);
+    }
 }
 
 /// Returns the ID of the entry to append.

@@ -6,6 +6,7 @@ use wire::request::Args;
 
 use super::entries::{write_entry, write_id};
 use super::ids::parse_start;
+use super::logged::{log_acknowledged, log_deliveries, log_new_consumer};
 use super::{no_group, parse_min_idle};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -18,7 +19,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "xautoclaim",
     arity: -6,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
@@ -101,6 +102,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ctx.effects.dirty += 1;
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
+    if ctx.logs() {
+        log_claims(ctx, args, now, made_consumer == Some(true), claim.just_id, (&due, &gone));
+    }
     let mut out = reply.array(3);
     write_id(&mut out, next);
     out.array(due.len());
@@ -114,6 +118,30 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     out.array(gone.len());
     gone.into_iter().for_each(|id| write_id(&mut out, id));
     Ok(out.done())
+}
+
+/// Records the claims, and the acknowledgement of entries that are gone.
+fn log_claims(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    now: i64,
+    made_consumer: bool,
+    just_id: bool,
+    (due, gone): (&[(StreamId, u64)], &[StreamId]),
+) {
+    let (key, group, consumer) = (ctx.key(0), args.at(2), args.at(3));
+    if made_consumer {
+        log_new_consumer(ctx, key, group, consumer);
+    }
+    let found = ctx.peek::<Stream>(key).and_then(|stream| stream.group(group));
+    let last_id = found.map_or(StreamId::MIN, |group| group.last_id);
+    for (id, count) in due {
+        let count = count + u64::from(!just_id);
+        log_deliveries(ctx, key, (group, consumer), &[*id], (now, count), last_id);
+    }
+    if !gone.is_empty() {
+        log_acknowledged(ctx, key, group, gone);
+    }
 }
 
 struct Claim {

@@ -5,6 +5,7 @@ use wire::request::Args;
 
 use super::entries::{write_entry, write_id};
 use super::ids::parse_id;
+use super::logged::{log_acknowledged, log_deliveries, log_new_consumer, log_position};
 use super::{no_group, parse_min_idle};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -18,7 +19,7 @@ use wire::number::parse_i64_strict;
 pub const COMMAND: Command = Command {
     name: "xclaim",
     arity: -6,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],
@@ -58,6 +59,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let array = out.deferred_array();
     let mut claimed = 0;
     let mut dirty = 0;
+    // For the log: what was claimed with which count, and the deleted entries that were pending.
+    let (logs, mut deliveries, mut gone) = (ctx.logs(), Vec::new(), Vec::new());
+    let mut has_moved_on = false;
     let made_consumer = ctx.edit(key, |stream: &mut Stream, _| {
         let found = stream.group_mut(group).expect("looked up just now");
         let moved_on = claim.last_id > found.last_id;
@@ -70,7 +74,10 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             let found = stream.group_mut(group).expect("looked up just now");
             let pending = found.delivery(*id);
             if !is_there {
-                dirty += u64::from(found.acknowledge(*id));
+                if found.acknowledge(*id) {
+                    dirty += 1;
+                    gone.push(*id);
+                }
                 continue;
             }
             let is_due = pending.is_none_or(|of| claim.min_idle == 0 || now - of.at >= claim.min_idle);
@@ -90,9 +97,13 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             } else {
                 write_entry(&mut out, &stream.find(*id).expect("looked up just now"));
             }
+            if logs {
+                deliveries.push((*id, count));
+            }
             claimed += 1;
             dirty += 1;
         }
+        has_moved_on = moved_on;
         dirty += u64::from(dirty == 0 && moved_on) + u64::from(before.is_none());
         before.is_none()
     })?;
@@ -100,6 +111,22 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
     ctx.effects.dirty += dirty;
+    if logs {
+        if made_consumer == Some(true) {
+            log_new_consumer(ctx, key, group, name);
+        }
+        let group_last = ctx.peek::<Stream>(key).and_then(|stream| stream.group(group));
+        let last_id = group_last.map_or(StreamId::MIN, |group| group.last_id);
+        for (id, count) in deliveries {
+            log_deliveries(ctx, key, (group, name), &[id], (claim.delivered_at, count), last_id);
+        }
+        if !gone.is_empty() {
+            log_acknowledged(ctx, key, group, &gone);
+        }
+        if has_moved_on {
+            log_position(ctx, key, group);
+        }
+    }
     out.set_len(array, claimed);
     Ok(out.done())
 }

@@ -20,7 +20,7 @@ pub const COMMAND: Command = Command::container(
         .complexity("Depends on the subcommand."),
     &[
         Command {
-            flags: Flags::WRITE.union(Flags::DENYOOM),
+            flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
             ..sub(
                 "create",
                 -5,
@@ -32,7 +32,7 @@ pub const COMMAND: Command = Command::container(
             )
         },
         Command {
-            flags: Flags::WRITE.union(Flags::DENYOOM),
+            flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
             ..sub(
                 "createconsumer",
                 5,
@@ -92,7 +92,7 @@ const fn sub(name: &'static str, arity: i32, keys: &'static [KeySpec], doc: Doc,
     Command {
         name,
         arity,
-        flags: Flags::WRITE,
+        flags: Flags::WRITE.union(Flags::LOG_VERBATIM),
         categories: Categories::STREAM,
         access: Access::Write,
         keys,

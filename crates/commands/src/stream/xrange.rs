@@ -79,10 +79,10 @@ fn answer(
     if count == Some(0) {
         return Ok(reply.null_array());
     }
-    let (mut out, lending) = (reply.parts(), &ctx.effects.lending);
+    let (mut out, shared_replies) = (reply.parts(), &ctx.effects.shared_replies);
     match direction {
-        Direction::Up => write_entries(&mut out, stream.range(start, end), count, lending),
-        Direction::Down => write_entries(&mut out, stream.range_down(start, end), count, lending),
+        Direction::Up => write_entries(&mut out, stream.range(start, end), count, shared_replies),
+        Direction::Down => write_entries(&mut out, stream.range_down(start, end), count, shared_replies),
     }
     Ok(out.done())
 }

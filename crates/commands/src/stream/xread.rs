@@ -12,6 +12,7 @@ use wire::request::Args;
 
 use super::entries::{write_entries, write_entry, write_id};
 use super::ids::parse_id;
+use super::logged::{log_deliveries, log_new_consumer, log_position};
 use super::{no_group, parse_count};
 use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -45,7 +46,7 @@ pub const XREAD: Command = Command {
 pub const XREADGROUP: Command = Command {
     name: "xreadgroup",
     arity: -7,
-    flags: Flags::BLOCKING.union(Flags::WRITE),
+    flags: Flags::BLOCKING.union(Flags::WRITE.union(Flags::LOG_INSTEAD)),
     access: Access::Write,
     keys: &[keys_behind_streams(4)],
     doc: Doc::new(
@@ -220,7 +221,8 @@ fn read_one_for_group(
     out: &mut ReplyBuffer<'_>,
 ) -> Result<(), CommandError> {
     let Some((name, consumer_name)) = options.group else { return Ok(()) };
-    let now = ctx.now().0;
+    let (now, logs) = (ctx.now().0, ctx.logs());
+    let mut delivered = Delivered::default();
     // A second lookup, which counts, as in Redis.
     ctx.find::<Stream>(key)?;
     let result = ctx.edit(key, |stream: &mut Stream, _| {
@@ -235,11 +237,11 @@ fn read_one_for_group(
         match after {
             Some(after) => {
                 streams.begin(out, key.bytes);
-                reader.read_pending(stream, after, out);
+                reader.read_pending(stream, after, &mut delivered, out);
             }
             None if last_entry_id.is_some_and(|last| last > group_last_id) => {
                 streams.begin(out, key.bytes);
-                reader.read_new(stream, group_last_id, out);
+                reader.read_new(stream, group_last_id, &mut delivered, out);
             }
             None => has_read = false,
         }
@@ -247,10 +249,44 @@ fn read_one_for_group(
     })?;
     let (made_consumer, has_read) = result.unwrap_or_default();
     ctx.effects.dirty += u64::from(made_consumer) + u64::from(has_read);
+    if logs {
+        delivered.log(ctx, key, (name, consumer_name), now, made_consumer);
+    }
     if made_consumer {
         ctx.announce(EventClass::Stream, "xgroup-createconsumer", key);
     }
     Ok(())
+}
+
+/// What a read has delivered, for the log.
+#[derive(Default)]
+struct Delivered {
+    /// Entries that are new to the group.
+    new: Vec<StreamId>,
+    /// Entries that were pending, with their new counts of deliveries.
+    again: Vec<(StreamId, u64)>,
+    /// Whether the group has moved on.
+    has_advanced: bool,
+}
+
+impl Delivered {
+    /// Records the deliveries. A read that delivers nothing changes no more than the consumer's times.
+    fn log(self, ctx: &mut Ctx<'_>, key: Key<'_>, names: (&[u8], &[u8]), now: i64, made_consumer: bool) {
+        let (group, consumer) = names;
+        if made_consumer {
+            log_new_consumer(ctx, key, group, consumer);
+        }
+        let found = ctx.peek::<Stream>(key).and_then(|stream| stream.group(group));
+        let Some(last_id) = found.map(|group| group.last_id) else { return };
+        log_deliveries(ctx, key, names, &self.new, (now, 1), last_id);
+        for (id, count) in self.again {
+            log_deliveries(ctx, key, names, &[id], (now, count), last_id);
+        }
+        if self.has_advanced {
+            log_position(ctx, key, group);
+        }
+        ctx.effects.is_logged = true;
+    }
 }
 
 /// The consumer of a group that reads, and its options.
@@ -264,7 +300,13 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Replies with entries that were not yet delivered to any consumer of the group.
-    fn read_new(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
+    fn read_new(
+        &self,
+        stream: &mut Stream,
+        behind: StreamId,
+        delivered: &mut Delivered,
+        out: &mut ReplyBuffer<'_>,
+    ) {
         let array = out.deferred_array();
         let mut ids = Vec::new();
         let start = behind.next().unwrap_or(StreamId::MAX);
@@ -273,16 +315,26 @@ impl Reader<'_> {
             ids.push(entry.id);
         }
         out.set_len(array, ids.len());
-        for id in ids {
+        delivered.has_advanced = !ids.is_empty();
+        for &id in &ids {
             stream.advance(self.group, id);
             let Some(group) = stream.group_mut(self.group).filter(|_| !self.no_ack) else { continue };
             group.deliver(id, Delivery { consumer: self.consumer, at: self.now, count: 1 });
             group.consumer_mut(self.consumer).active_at = Some(self.now);
         }
+        if !self.no_ack {
+            delivered.new = ids;
+        }
     }
 
     /// Replies with the consumer's pending entries; deleted ones have no fields.
-    fn read_pending(&self, stream: &mut Stream, behind: StreamId, out: &mut ReplyBuffer<'_>) {
+    fn read_pending(
+        &self,
+        stream: &mut Stream,
+        behind: StreamId,
+        delivered: &mut Delivered,
+        out: &mut ReplyBuffer<'_>,
+    ) {
         let array = out.deferred_array();
         let mut len = 0;
         let mut again = Vec::new();
@@ -304,6 +356,7 @@ impl Reader<'_> {
         let group = stream.group_mut(self.group).expect("the reader has a consumer of it");
         for (id, delivery) in again {
             group.deliver(id, Delivery { at: self.now, count: delivery.count + 1, ..delivery });
+            delivered.again.push((id, delivery.count + 1));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::word::Word;
 pub const COMMAND: Command = Command {
     name: "xsetid",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],

@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "xtrim",
     arity: -4,
-    flags: Flags::WRITE,
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD),
     categories: Categories::STREAM,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::DELETE))],
@@ -43,12 +43,17 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     }
     let trimming = options.finish(ctx.config.stream_node_max_entries, Some(NO_STRATEGY))?;
     let key = ctx.key(0);
-    let deleted =
-        ctx.edit(key, |stream: &mut Stream, _| trimming.map_or(0, |trimming| trimming.apply(stream)))?;
-    let deleted = deleted.unwrap_or(0);
-    if deleted > 0 {
-        ctx.changed(EventClass::Stream, "xtrim", key);
-        ctx.effects.dirty += deleted - 1;
+    let trimmed = ctx.edit(key, |stream: &mut Stream, _| trimming.map(|trimming| trimming.apply(stream)))?;
+    let Some(trimmed) = trimmed.flatten().filter(|trimmed| trimmed.count > 0) else {
+        return Ok(reply.integer(0));
+    };
+    ctx.changed(EventClass::Stream, "xtrim", key);
+    ctx.effects.dirty += trimmed.count - 1;
+    match trimmed.exact_len() {
+        Some(len) => {
+            ctx.log(&["XTRIM".into(), key.bytes.into(), "MAXLEN".into(), "=".into(), len.into()]);
+        }
+        None => trimmed.log_named(ctx, key),
     }
-    Ok(reply.integer(deleted as i64))
+    Ok(reply.integer(trimmed.count as i64))
 }

@@ -35,6 +35,16 @@ pub(super) fn assign(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) -> Result<b
     Ok(true)
 }
 
+/// Records an assignment with an expiry, which may be given relative to the time in the request.
+pub(super) fn log_assignment(ctx: &mut Ctx<'_>, assignment: &Assignment<'_>) {
+    let Assignment { key, value, expiry, .. } = *assignment;
+    if let ExpiryChange::At(at) = expiry
+        && !ctx.is_over(at)
+    {
+        ctx.log(&["SET".into(), key.bytes.into(), value.into(), "PXAT".into(), at.into()]);
+    }
+}
+
 /// Sets value and expiry of a key, even if the expiry is in the past.
 pub(super) fn put(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
     if expiry == ExpiryChange::Keep {

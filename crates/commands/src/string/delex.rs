@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "delex",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
@@ -63,6 +63,7 @@ pub(super) fn delete(ctx: &mut Ctx<'_>, key: Key<'_>) -> bool {
     let removed = ctx.data.remove(key).is_some();
     if removed {
         ctx.changed(EventClass::Generic, "del", key);
+        ctx.log_deletion(key);
     }
     removed
 }

@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "delifeq",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RM.union(KeyFlags::DELETE))],

@@ -12,7 +12,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "getdel",
     arity: 2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE))],
@@ -30,6 +30,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     ctx.write_string(key, &mut out)?;
     if ctx.data.remove(key).is_some() {
         ctx.changed(EventClass::Generic, "del", key);
+        ctx.log_deletion(key);
     }
     Ok(out.done())
 }

@@ -15,7 +15,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "getex",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
@@ -40,7 +40,7 @@ const EXPIRATIONS: &[Arg] = &[
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let key = ctx.key(0);
     let options = SetOptions::parse(args.tail(2), OptionSet::Getex)?;
-    let change = options.lifetime.change(ctx)?;
+    let change = options.expiry_change(ctx)?;
     ctx.data.expire_if_due(key);
     let mut out = reply.parts();
     ctx.write_string(key, &mut out)?;
@@ -62,6 +62,7 @@ fn persist(ctx: &mut Ctx<'_>, key: Key<'_>) {
     });
     if was_volatile == Some(true) {
         ctx.changed(EventClass::Generic, "persist", key);
+        ctx.log(&["PERSIST".into(), key.bytes.into()]);
     }
 }
 
@@ -70,5 +71,6 @@ fn expire_at(ctx: &mut Ctx<'_>, key: Key<'_>, at: i64) {
         ctx.delete_as_expired(key);
     } else if ctx.data.set_expiry(key, Some(at)) {
         ctx.changed(EventClass::Generic, "expire", key);
+        ctx.log(&["PEXPIREAT".into(), key.bytes.into(), at.into()]);
     }
 }

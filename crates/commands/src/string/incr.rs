@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const INCR: Command = Command {
     name: "incr",
     arity: 2,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],

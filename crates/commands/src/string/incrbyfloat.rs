@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "incrbyfloat",
     arity: 3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::FAST),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE))],
@@ -48,5 +48,6 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     // Stored as text even if it is an integer, which its encoding shows.
     ctx.data.set(key, NewValue::Bytes(&text), ExpiryChange::Keep);
     ctx.changed(EventClass::String, "incrbyfloat", key);
+    ctx.log(&["SET".into(), key.bytes.into(), text[..].into(), "KEEPTTL".into()]);
     Ok(reply.bulk(&text))
 }

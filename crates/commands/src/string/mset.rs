@@ -13,7 +13,7 @@ use crate::reply::{Replied, Reply};
 pub const MSET: Command = Command {
     name: "mset",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::BRIEF),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::BRIEF),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::range(1, -1, 2, KeyFlags::OW.union(KeyFlags::UPDATE))],

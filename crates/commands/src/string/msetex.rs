@@ -1,6 +1,7 @@
 //! `MSETEX`
 
 use collections::ExpiryChange;
+use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -17,7 +18,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "msetex",
     arity: -4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
@@ -56,7 +57,7 @@ const BAD_COUNT: CommandError = CommandError::new("ERR invalid numkeys value or 
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let options = SetOptions::parse(args.tail(options_start(args)?), OptionSet::Msetex)?;
-    let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
+    let expiry = options.expiry_change(ctx)?.unwrap_or(ExpiryChange::Clear);
     let mut keys = ctx.walk();
     while let Some(key) = keys.next(ctx.data) {
         if !options.condition.holds(ctx, key)? {
@@ -67,8 +68,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     while let Some((key, value)) = keys.next(ctx.data).zip(values.next()) {
         // Unlike in SET, also with an expiry in the past: the keys then exist until they are next accessed.
         put(ctx, key, value, expiry);
+        log_set(ctx, key, value, expiry);
     }
     Ok(reply.flag(true))
+}
+
+/// Records one assignment: older servers have no `MSETEX`.
+fn log_set(ctx: &mut Ctx<'_>, key: Key<'_>, value: &[u8], expiry: ExpiryChange) {
+    let (set, key, value) = ("SET".into(), key.bytes.into(), value.into());
+    match expiry {
+        ExpiryChange::At(at) => ctx.log(&[set, key, value, "PXAT".into(), at.into()]),
+        ExpiryChange::Keep => ctx.log(&[set, key, value, "KEEPTTL".into()]),
+        ExpiryChange::Clear => ctx.log(&[set, key, value]),
+    }
 }
 
 /// Finds no keys in a malformed request: the handler then returns the error.

@@ -3,7 +3,7 @@
 use collections::{ExpiryChange, NewValue};
 use wire::request::Args;
 
-use super::assignment::{Assignment, assign};
+use super::assignment::{Assignment, assign, log_assignment};
 use super::options::{OptionSet, SetOptions};
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
 use crate::context::{Ctx, EventClass};
@@ -16,7 +16,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "set",
     arity: -3,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::BRIEF),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM).union(Flags::BRIEF),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec {
@@ -76,12 +76,16 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         return Ok(reply.ok());
     }
     let options = SetOptions::parse(args.tail(3), OptionSet::Set)?;
-    let expiry = options.lifetime.change(ctx)?.unwrap_or(ExpiryChange::Clear);
+    let expiry = options.expiry_change(ctx)?.unwrap_or(ExpiryChange::Clear);
     let assignment = Assignment { key, value, condition: options.condition, expiry };
     if options.get {
         return set_and_get(ctx, &assignment, reply);
     }
-    Ok(if assign(ctx, &assignment)? { reply.ok() } else { reply.null() })
+    let is_set = assign(ctx, &assignment)?;
+    if is_set {
+        log_assignment(ctx, &assignment);
+    }
+    Ok(if is_set { reply.ok() } else { reply.null() })
 }
 
 /// Performs an assignment, and replies with the previous value whether or not the condition held.
@@ -93,6 +97,8 @@ pub(super) fn set_and_get(
     ctx.data.expire_if_due(assignment.key);
     let mut out = reply.parts();
     ctx.write_string(assignment.key, &mut out)?;
-    assign(ctx, assignment)?;
+    if assign(ctx, assignment)? {
+        log_assignment(ctx, assignment);
+    }
     Ok(out.done())
 }

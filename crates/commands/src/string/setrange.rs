@@ -14,7 +14,7 @@ use crate::reply::{Replied, Reply};
 pub const COMMAND: Command = Command {
     name: "setrange",
     arity: 4,
-    flags: Flags::WRITE.union(Flags::DENYOOM),
+    flags: Flags::WRITE.union(Flags::LOG_VERBATIM).union(Flags::DENYOOM),
     categories: Categories::STRING,
     access: Access::Write,
     keys: &[KeySpec::first(KeyFlags::RW.union(KeyFlags::UPDATE))],

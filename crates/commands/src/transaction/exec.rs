@@ -52,8 +52,16 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     ctx.session.flags.insert(SessionFlags::IN_EXEC);
     let mut out = reply.array(queue.len());
     let mut started_ns = ctx.host.uptime_ns();
+    let logs = ctx.logs();
+    if logs {
+        ctx.data.effects.begin_transaction();
+    }
     for queued in queue.iter() {
         run_queued(ctx, queued, &mut out, &mut started_ns);
+    }
+    if logs {
+        ctx.data.effects.end_transaction();
+        ctx.effects.is_logged = true;
     }
     ctx.session.flags.remove(SessionFlags::IN_EXEC);
     ctx.reuse_queue(queue);
@@ -65,6 +73,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, started_ns: &mut u64) {
     let mark = out.mark();
     let args = queued.args;
+    let (db, dirty_before) = (ctx.session.db, ctx.effects.dirty);
     let mut inner = Ctx {
         data: &mut *ctx.data,
         session: &mut *ctx.session,
@@ -80,18 +89,20 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
     if inner.session.tracking.is_some() {
         inner.remember_reads();
     }
+    ctx.effects.log_request(ctx.data, queued.found.command, args, db, dirty_before);
     // A queued HELLO changes the protocol of the rest.
     out.set_protocol(ctx.session.protocol);
     let error = result.err();
     if let Some(error) = &error {
-        ctx.effects.lending.lent().forget_since(mark.position());
+        ctx.effects.shared_replies.lent().forget_since(mark.position());
         out.truncate(mark);
         out.error(error.text());
     }
     let now_ns = ctx.host.uptime_ns();
     let cost = QueuedCost {
         ns: now_ns.saturating_sub(std::mem::replace(started_ns, now_ns)),
-        reply_size: out.written_since(mark).len() + ctx.effects.lending.lent().size_since(mark.position()),
+        reply_size: out.written_since(mark).len()
+            + ctx.effects.shared_replies.lent().size_since(mark.position()),
     };
     ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
 }

@@ -54,7 +54,11 @@ pub fn check(script: Expect) {
                 script.assert_eq(&held(&text, &mut peer));
             }
         }
-        Err(_) => script.assert_eq(&held(&text, &mut Ours::new())),
+        Err(_) => {
+            let mut ours = Ours::new();
+            script.assert_eq(&held(&text, &mut ours));
+            ours.check_replay();
+        }
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use base::Millis;
 use commands::error::CommandError;
 use commands::host::{
-    ClientFilter, CommandHistogram, CommandLog, Host, LatencyEvent, LoggedCommand, MemoryStat, QueuedCost,
-    ReplyBufferSetting, ShutdownOptions,
+    CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
+    ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand, MemoryReport, MemoryStat,
+    PubSub, QueuedCost, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -24,7 +25,7 @@ pub struct TestHost {
     pub config: Rc<RefCell<Config>>,
 }
 
-impl Host for TestHost {
+impl Clock for TestHost {
     fn unix_micros(&self) -> i64 {
         self.clock.get() * 1000
     }
@@ -36,12 +37,9 @@ impl Host for TestHost {
     fn started_at(&self) -> Millis {
         Millis(0)
     }
+}
 
-    fn info(&self, sections: &[&[u8]]) -> String {
-        let names: Vec<_> = sections.iter().map(|name| name.escape_ascii().to_string()).collect();
-        format!("# sections: {}\r\n", names.join(" "))
-    }
-
+impl ConfigAdmin for TestHost {
     fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let config = self.config.borrow();
         config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
@@ -58,9 +56,9 @@ impl Host for TestHost {
     fn config_rewrite(&self, _: bool) -> Result<(), CommandError> {
         Err(CommandError::new("ERR The server is running without a config file"))
     }
+}
 
-    fn reset_stats(&self) {}
-
+impl ClientAdmin for TestHost {
     fn client_list(&self, _: &ClientFilter, _: &Session) -> Vec<u8> {
         Vec::new()
     }
@@ -85,6 +83,27 @@ impl Host for TestHost {
         false
     }
 
+    fn client_exists(&self, id: u64) -> bool {
+        id == 1
+    }
+
+    fn publish(&self, _: &Session) {}
+}
+
+impl ServerReport for TestHost {
+    fn info(&self, sections: &[&[u8]]) -> String {
+        let names: Vec<_> = sections.iter().map(|name| name.escape_ascii().to_string()).collect();
+        format!("# sections: {}\r\n", names.join(" "))
+    }
+
+    fn reset_stats(&self) {}
+
+    fn ran_queued(&self, _: &Session, _: &Config, _: Queued<'_>, _: QueuedCost, _: Option<&CommandError>) {}
+
+    fn monitor(&self, _: &Session, _: bool) {}
+}
+
+impl CommandLogs for TestHost {
     fn command_log(&self, _: CommandLog, _: usize) -> Vec<LoggedCommand> {
         Vec::new()
     }
@@ -94,7 +113,9 @@ impl Host for TestHost {
     }
 
     fn command_log_reset(&self, _: CommandLog) {}
+}
 
+impl LatencyEvents for TestHost {
     fn latency_events(&self) -> Vec<LatencyEvent> {
         Vec::new()
     }
@@ -108,7 +129,9 @@ impl Host for TestHost {
     fn latency_histograms(&self) -> Vec<CommandHistogram> {
         Vec::new()
     }
+}
 
+impl MemoryReport for TestHost {
     fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
         Vec::new()
     }
@@ -123,41 +146,12 @@ impl Host for TestHost {
 
     fn memory_purge(&self) {}
 
-    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
-        bytes.fill(0x5a);
-        Ok(())
-    }
-
-    fn ran_queued(&self, _: &Session, _: &Config, _: Queued<'_>, _: QueuedCost, _: Option<&CommandError>) {}
-
     fn free_later(&self, _: u64, free: Box<dyn FnOnce() + Send>) {
         free();
     }
+}
 
-    fn shutdown(&self, _: ShutdownOptions) -> Result<(), CommandError> {
-        Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."))
-    }
-
-    fn shutdown_abort(&self) -> Result<(), CommandError> {
-        Err(CommandError::new("ERR No shutdown in progress."))
-    }
-
-    fn set_active_expire(&self, _: bool) {}
-
-    fn pause_cron(&self, _: bool) {}
-
-    fn set_reply_buffers(&self, _: ReplyBufferSetting) {}
-
-    fn sleep(&self, _: u64) {}
-
-    fn log(&self, _: &str) {}
-
-    fn crash(&self, _: commands::host::Crash) -> ! {
-        panic!("a command asked for a crash");
-    }
-
-    fn monitor(&self, _: &Session, _: bool) {}
-
+impl PubSub for TestHost {
     fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]) {
         session.note_listening(kind, name.into());
     }
@@ -184,14 +178,43 @@ impl Host for TestHost {
     fn listener_count(&self, _: SubscriptionKind, _: &[u8]) -> u64 {
         0
     }
+}
 
-    fn client_exists(&self, id: u64) -> bool {
-        id == 1
-    }
-
+impl CacheInvalidation for TestHost {
     fn redirect(&self, _: &Session, _: Option<Redirection>) {}
 
     fn invalidate_all(&self) {}
+}
 
-    fn publish(&self, _: &Session) {}
+impl Lifecycle for TestHost {
+    fn shutdown(&self, _: ShutdownOptions) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."))
+    }
+
+    fn shutdown_abort(&self) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR No shutdown in progress."))
+    }
+}
+
+impl Debugging for TestHost {
+    fn set_active_expire(&self, _: bool) {}
+
+    fn pause_cron(&self, _: bool) {}
+
+    fn set_reply_buffers(&self, _: ReplyBufferSetting) {}
+
+    fn sleep(&self, _: u64) {}
+
+    fn log(&self, _: &str) {}
+
+    fn crash(&self, _: commands::host::Crash) -> ! {
+        panic!("a command asked for a crash");
+    }
+}
+
+impl Secrets for TestHost {
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
+        bytes.fill(0x5a);
+        Ok(())
+    }
 }

@@ -20,6 +20,7 @@ mod marks;
 mod ours;
 mod peer;
 mod pubsub;
+mod serialization;
 mod server;
 mod set;
 mod show;

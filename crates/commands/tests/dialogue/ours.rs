@@ -3,9 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
-use base::{Millis, Slot};
+use base::{DbIndex, Millis, Slot};
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
@@ -13,10 +13,10 @@ use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
 use commands::table::{Found, Index, NUMBERED};
 use config::{Config, SetCaller};
-use keyspace::{Key, Keyspace, View, slot_of_hash};
+use keyspace::{EffectLog, Key, Keyspace, Latching, slot_of_hash};
 use sync::Mode;
 use wire::reply::{Protocol, ReplyBuffer};
-use wire::request::{Args, ArgsBuf};
+use wire::request::{Args, ArgsBuf, Batch, Parser, RequestLimits};
 use wire::response::Reply;
 
 use crate::check::Server;
@@ -30,32 +30,102 @@ const ANY_SEED: [u64; 4] = [1, 2, 3, 4];
 
 static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
 
-/// Emptied keyspaces of completed dialogues. They are never freed, like those of the server.
-static FREE: Mutex<Vec<&'static Keyspace>> = Mutex::new(Vec::new());
+/// Emptied keyspaces of completed dialogues, with their logs. They are never freed, like those of the server.
+static FREE: Mutex<Vec<(&'static Keyspace, Log)>> = Mutex::new(Vec::new());
+
+/// The effects of a dialogue.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Logged>>);
+
+#[derive(Default)]
+struct Logged {
+    /// The database that the log is in.
+    db: DbIndex,
+    requests: Vec<u8>,
+}
+
+impl EffectLog for Log {
+    fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]) {
+        let mut logged = self.0.lock().expect("no test panics with it");
+        if std::mem::replace(&mut logged.db, last) != first {
+            let number = first.0.to_string();
+            let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+            logged.requests.extend_from_slice(select.as_bytes());
+        }
+        logged.requests.extend_from_slice(requests);
+    }
+}
+
+fn new_keyspace() -> (&'static Keyspace, Log) {
+    let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(DB_COUNT, ANY_SEED, |_| ())));
+    let log = Log::default();
+    keyspace.log.connect(Box::new(log.clone()));
+    (keyspace, log)
+}
 
 /// A server that consists of the commands, a keyspace and one connection.
 pub struct Ours {
-    view: View<'static>,
+    latching: Latching<'static>,
     session: Session,
     config: Rc<RefCell<Config>>,
     clock: Rc<Cell<i64>>,
     host: TestHost,
+    log: Log,
+    /// Whether it replays a log: then only logged deletions remove keys and fields.
+    is_replaying: bool,
 }
 
 impl Ours {
     pub fn new() -> Self {
         let free = FREE.lock().expect("nobody panics with it").pop();
-        let keyspace = free.unwrap_or_else(|| Box::leak(Box::new(Keyspace::new(DB_COUNT, ANY_SEED, |_| ()))));
+        let (keyspace, log) = free.unwrap_or_else(new_keyspace);
+        keyspace.log.turn(true);
         let clock = Rc::new(Cell::new(START_MS));
         let config = Rc::new(RefCell::new(Config::default()));
         let address = || "127.0.0.1:1000".to_owned();
         Self {
-            view: View::new(keyspace, 0, 1),
+            latching: Latching::new(keyspace, 0, 1),
             session: Session::new(1, address(), address(), Millis(START_MS), false),
             host: TestHost { clock: Rc::clone(&clock), config: Rc::clone(&config) },
             config,
             clock,
+            log,
+            is_replaying: false,
         }
+    }
+
+    /// Replays the log of this dialogue into an empty keyspace, an hour later and with other random numbers, and compares
+    /// the digests of all data.
+    pub fn check_replay(&mut self) {
+        let mut other = Self::new();
+        other.latching = Latching::new(other.latching.keyspace(), 0, 77);
+        other.latching.keyspace().log.turn(false);
+        other.clock.set(self.clock.get() + 3_600_000);
+        other.is_replaying = true;
+        *other.config.borrow_mut() = self.config.borrow().clone();
+        // Expiries in the past are kept, as logged deletions follow.
+        other.config.borrow_mut().import_mode = true;
+        let requests = self.log.0.lock().expect("no test panics with it").requests.clone();
+        let mut rest = &requests[..];
+        while !rest.is_empty() {
+            let mut batch = Batch::new();
+            let parsed = Parser::default().parse(rest, &RequestLimits::default(), &mut batch, 1);
+            assert!(parsed.error.is_none() && batch.len() == 1, "a request: {}", rest.escape_ascii());
+            let request: Vec<Vec<u8>> = batch.requests(rest).flatten().map(<[u8]>::to_vec).collect();
+            let reply = other.request(&request);
+            let text =
+                request.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ");
+            assert!(!matches!(reply, Some(Reply::Error(_))), "{text}: {reply:?}");
+            rest = &rest[parsed.consumed..];
+        }
+        let digest = |server: &mut Self| {
+            server.is_replaying = true;
+            server.session = Session::new(1, String::new(), String::new(), Millis(START_MS), false);
+            server.config.borrow_mut().enable_debug_command = config::ProtectedAction::Yes;
+            server.request(&[b"DEBUG".to_vec(), b"DIGEST".to_vec()])
+        };
+        let (before, after) = (digest(self), digest(&mut other));
+        assert_eq!(before, after, "the log repeats all changes: {}", requests.escape_ascii());
     }
 
     /// Runs a request under its latches, and writes the reply to `out`.
@@ -69,7 +139,7 @@ impl Ours {
         if !find_keys(command, args, &mut found) {
             found.clear();
         }
-        let hasher = self.view.keyspace().hasher();
+        let hasher = self.latching.keyspace().hasher();
         let planned: Vec<PlannedKey> =
             found.iter().map(|arg| PlannedKey::new(hasher.hash(args.at(*arg as usize)), *arg)).collect();
         if self.session.in_multi() && !command.flags.contains(Flags::NO_QUEUE) {
@@ -84,12 +154,14 @@ impl Ours {
             return Ok(());
         }
         self.latch(command.access.of_request(args), &planned);
-        self.view.now = Millis(self.clock.get());
+        self.latching.mode.now = Millis(self.clock.get());
+        self.latching.mode.sees_expired = self.is_replaying;
         let config = self.config.borrow().clone();
+        let (db, dirty_before) = (self.session.db, 0);
         let mut effects = Effects::default();
-        effects.lending.accept(true);
+        effects.shared_replies.accept(true);
         let mut ctx = Ctx {
-            data: &mut self.view,
+            data: &mut self.latching,
             session: &mut self.session,
             config: &config,
             host: &self.host,
@@ -101,10 +173,11 @@ impl Ours {
         };
         let protocol = ctx.session.protocol;
         let result = (command.run)(&mut ctx, args, ReplyRight::new(ReplyBuffer::new(out, protocol)));
-        self.view.release();
+        effects.log_request(&mut self.latching, command, args, db, dirty_before);
+        self.latching.release();
         self.delete_expired(args, &planned);
         let _ = result?;
-        for lent in std::mem::take(effects.lending.lent()).into_iter_from_end() {
+        for lent in std::mem::take(effects.shared_replies.lent()).into_iter_from_end() {
             out.splice(lent.at..lent.at, lent.text.iter().copied());
         }
         // No other connection can end the wait before its timeout.
@@ -118,16 +191,18 @@ impl Ours {
 
     /// Deletes expired keys that a read found.
     fn delete_expired(&mut self, args: Args<'_>, planned: &[PlannedKey]) {
-        if !self.view.saw_expired.replace(false) || self.config.borrow().import_mode {
+        self.latching.remove_ended_watches();
+        if !self.latching.deferred.saw_expired.replace(false) || self.config.borrow().import_mode {
             return;
         }
         for planned in planned {
-            let key = Key::new(self.view.keyspace().hasher(), args.at(planned.arg as usize), self.session.db);
-            self.view.latch(key.slot, Mode::Write).expect("nobody else is there");
-            self.view.expire_if_due(key);
-            self.view.release();
+            let key =
+                Key::new(self.latching.keyspace().hasher(), args.at(planned.arg as usize), self.session.db);
+            self.latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            self.latching.expire_if_due(key);
+            self.latching.release();
         }
-        self.view.expire_walked();
+        self.latching.delete_walked_expired();
     }
 
     fn latch(&mut self, access: Access, planned: &[PlannedKey]) {
@@ -143,10 +218,10 @@ impl Ours {
             Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
         let latched = match (access, &slots[..]) {
-            (Access::ReadAll | Access::WriteAll | Access::Queued, _) => self.view.latch_all(mode),
+            (Access::ReadAll | Access::WriteAll | Access::Queued, _) => self.latching.latch_all(mode),
             (_, []) => Ok(()),
-            (_, [slot]) => self.view.latch(*slot, mode),
-            (_, slots) => self.view.latch_several(slots.iter().copied(), mode),
+            (_, [slot]) => self.latching.latch(*slot, mode),
+            (_, slots) => self.latching.latch_several(slots.iter().copied(), mode),
         };
         latched.expect("nobody else is there");
     }
@@ -157,14 +232,15 @@ impl Drop for Ours {
         if std::thread::panicking() {
             return;
         }
-        self.view.release();
-        self.view.latch_all(Mode::Write).expect("nobody else is there");
-        self.view.clear(None).free();
-        self.view.release();
-        let keyspace = self.view.keyspace();
+        self.latching.release();
+        self.latching.latch_all(Mode::Write).expect("nobody else is there");
+        self.latching.clear(None).free();
+        self.latching.release();
+        let keyspace = self.latching.keyspace();
         keyspace.counters.reset(|counters| &counters.hits);
         keyspace.counters.reset(|counters| &counters.misses);
-        FREE.lock().expect("nobody panics with it").push(keyspace);
+        *self.log.0.lock().expect("no test panics with it") = Logged::default();
+        FREE.lock().expect("nobody panics with it").push((keyspace, self.log.clone()));
     }
 }
 
@@ -196,14 +272,14 @@ impl Server for Ours {
     }
 
     fn inspect(&mut self, key: &[u8]) -> Option<(String, Option<i64>)> {
-        let key = Key::new(self.view.keyspace().hasher(), key, self.session.db);
-        self.view.now = Millis(self.clock.get());
-        self.view.latch(key.slot, Mode::Read).expect("nobody else is there");
-        let found = self.view.peek(key).map(|entry| {
+        let key = Key::new(self.latching.keyspace().hasher(), key, self.session.db);
+        self.latching.mode.now = Millis(self.clock.get());
+        self.latching.latch(key.slot, Mode::Read).expect("nobody else is there");
+        let found = self.latching.peek(key).map(|entry| {
             let encoding = entry.encoding_name().to_owned();
             (encoding, entry.expiry().map(|at| at - self.clock.get()))
         });
-        self.view.release();
+        self.latching.release();
         found
     }
 

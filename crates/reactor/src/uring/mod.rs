@@ -29,7 +29,6 @@
 //! 3. Bytes in `held` precede all bytes still to complete.
 
 mod accept;
-pub(crate) mod buffer_ring;
 mod close;
 mod kernel;
 mod probe;
@@ -49,13 +48,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accept::Listeners;
-use buffer_ring::BufferRing;
 use request::{Completion, Operation, Request};
 use ring::Ring;
 use send::MessageArena;
 
 use crate::connection_table::ConnectionTable;
 use crate::receive_buffer::Pool;
+use crate::receive_buffer::buffer_ring::{BufferRing, GROUP};
 use crate::send_queue::SendQueue;
 use crate::waker::WakeState;
 use crate::yield_policy::YieldPolicy;
@@ -188,7 +187,12 @@ impl Uring {
             let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel is too old");
             return Err(ReactorError::Uring { step: "features", source });
         }
-        let buffers = BufferRing::new(&mut ring, options.recv_buffer_size, options.recv_buffer_count)
+        let register = |start, entry_count| {
+            // SAFETY: (1) the array is page-aligned and zeroed and lives as long as the pool: `Uring` keeps the pool, and
+            // drops the ring first.
+            unsafe { ring.register_buffers(start, entry_count, GROUP) }
+        };
+        let buffers = BufferRing::new(options.recv_buffer_size, options.recv_buffer_count, register)
             .map_err(at("registering receive buffers"))?;
         if ring.is_real() {
             probe::probe(&mut ring, &buffers)
@@ -419,7 +423,7 @@ impl Drop for Uring {
             return;
         }
         // Without receives in flight the kernel takes no buffers; on failure the group is freed with the ring.
-        let _ = self.ring.unregister_buffers(buffer_ring::GROUP);
+        let _ = self.ring.unregister_buffers(GROUP);
         // SAFETY: dropped once, here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
         // SAFETY: as above.

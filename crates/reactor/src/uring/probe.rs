@@ -6,9 +6,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::buffer_ring::BufferRing;
 use super::request::{Completion, Operation, Request};
 use super::ring::Ring;
+use crate::receive_buffer::buffer_ring::BufferRing;
 use crate::sys;
 
 /// Timeout for an operation that completes at once.

@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use io_uring::{cqueue, opcode, squeue, types};
 
-use super::buffer_ring::GROUP;
+use crate::receive_buffer::buffer_ring::GROUP;
 
 /// One request. Its completions carry `user_data`.
 #[derive(Clone, Copy)]

@@ -18,12 +18,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use config::MaxmemoryPolicy;
-use keyspace::{EvictionOrder, EvictionPolicy};
+use keyspace::{EvictionOrder, EvictionPolicy, Evictor};
 use os::clock::Ticks;
-use sync::atomic::{AtomicU64, Ordering};
+use sync::atomic::Ordering;
 
 use super::Executor;
-use crate::shared::GlobalFlags;
+use crate::shared::modes::GlobalFlags;
 
 /// The maximum number of bytes that a thread may use before it adds up memory use again.
 const GRANT_SIZE_MAX: u64 = 64 << 10;
@@ -41,44 +41,6 @@ const EVICTED_AHEAD_SIZE_MAX: u64 = 1 << 20;
 /// How often an eviction compares the decrease of memory use with the size of its victims.
 const ROUND_COUNT_MAX: usize = 8;
 
-/// How long memory use has been over its limit because eviction did not keep up.
-#[derive(Default)]
-pub struct ExceededTime {
-    /// The microsecond of the monotonic clock at which memory use exceeded the limit; 0: it does not exceed it.
-    since_us: AtomicU64,
-    total_us: AtomicU64,
-}
-
-impl ExceededTime {
-    fn note(&self, is_exceeded: bool) {
-        let since = self.since_us.load(Ordering::Relaxed);
-        if is_exceeded == (since != 0) {
-            return;
-        }
-        let now = Ticks::now().uptime_us().max(1) as u64;
-        // If several threads get here at once, one changes it.
-        let next = if is_exceeded { now } else { 0 };
-        let changed =
-            self.since_us.compare_exchange(since, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if changed && !is_exceeded {
-            self.total_us.fetch_add(now.saturating_sub(since), Ordering::Relaxed);
-        }
-    }
-
-    /// How long it has been over the limit now, and in total, in milliseconds.
-    pub fn millis(&self) -> (u64, u64) {
-        let since = self.since_us.load(Ordering::Relaxed);
-        let current = if since == 0 { 0 } else { (Ticks::now().uptime_us() as u64).saturating_sub(since) };
-        (current / 1000, (self.total_us.load(Ordering::Relaxed) + current) / 1000)
-    }
-
-    /// Restarts from zero.
-    pub fn reset(&self) {
-        self.total_us.store(0, Ordering::Relaxed);
-        self.since_us.store(0, Ordering::Relaxed);
-    }
-}
-
 /// How an eviction ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Freed {
@@ -90,6 +52,64 @@ enum Freed {
     Everything,
 }
 
+/// What a worker has found out about the memory that its requests may use.
+pub(super) struct MemoryBudget {
+    evictor: Evictor,
+    /// Whether the last eviction ran out of time.
+    is_evicting: bool,
+    /// The bytes in use beyond the limit when eviction ran out of time in this turn; `None`: it has not.
+    excess_left: Option<u64>,
+    /// Whether the current plain requests fit into the free memory.
+    pub(super) has_room: bool,
+    /// Bytes that plain requests may use before memory use is added up again.
+    granted: u64,
+    /// The maximum of [`sync::allocator::allocated_here`] while the current plain requests run.
+    allocated_max: isize,
+    /// The size of recently evicted keys, in bytes.
+    victim_size: u64,
+}
+
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        Self {
+            evictor: Evictor::default(),
+            is_evicting: false,
+            excess_left: None,
+            has_room: false,
+            granted: 0,
+            allocated_max: isize::MAX,
+            victim_size: 0,
+        }
+    }
+}
+
+impl MemoryBudget {
+    /// Makes the next plain requests add up memory use again.
+    pub(super) fn revoke_grant(&mut self) {
+        self.granted = 0;
+    }
+
+    /// Whether the current plain requests have used more memory than was planned for them.
+    #[inline]
+    pub(super) fn is_outgrown(&self) -> bool {
+        sync::allocator::allocated_here() > self.allocated_max
+    }
+
+    /// Takes `need` bytes for plain requests from the granted ones. `false`: too few are left.
+    #[inline]
+    fn take(&mut self, need: u64) -> bool {
+        let most = isize::try_from(need + GRANT_SIZE_MAX).unwrap_or(isize::MAX);
+        self.allocated_max = sync::allocator::allocated_here().saturating_add(most);
+        match self.granted.checked_sub(need) {
+            Some(left) => {
+                self.granted = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
 impl Executor {
     /// Evicts until memory use is within `maxmemory`, or the time runs out: then the rest is left to
     /// [`Self::go_on_evicting`]. `need` is the size of a request that may add to memory use; 0: it adds
@@ -97,14 +117,14 @@ impl Executor {
     #[cold]
     pub fn make_room(&mut self, need: u64) -> bool {
         // The next command may use any amount of memory.
-        self.granted = 0;
-        if self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE) {
+        self.budget.revoke_grant();
+        if self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE) {
             return true;
         }
         let used = self.shared.used_memory();
         // Includes memory about to be freed: buffers returned would otherwise be kept, and cost keys.
-        let is_over = used as u64 > self.config.maxmemory && self.config.maxmemory > 0;
-        let is_short = &self.shared.is_short_of_memory;
+        let is_over = used as u64 > self.settings.config.maxmemory && self.settings.config.maxmemory > 0;
+        let is_short = &self.shared.memory.is_over_limit;
         if is_short.load(Ordering::Relaxed) != is_over {
             is_short.store(is_over, Ordering::Relaxed);
         }
@@ -113,7 +133,7 @@ impl Executor {
             self.note_eviction(false);
             return true;
         }
-        let freed = match (self.policy_in_force(), self.excess_left) {
+        let freed = match (self.policy_in_force(), self.budget.excess_left) {
             (None, _) => Freed::Everything,
             (Some(policy), None) => self.evict_excess(policy, excess),
             (Some(_), Some(_)) if need == 0 => Freed::Part,
@@ -131,8 +151,8 @@ impl Executor {
             Freed::Part => self.note_eviction(true),
             Freed::Everything if self.excess() == 0 => self.note_eviction(false),
             Freed::Everything => {
-                self.is_evicting = false;
-                self.shared.exceeded_time.note(true);
+                self.budget.is_evicting = false;
+                self.shared.memory.exceeded_time.note(true);
                 return false;
             }
         }
@@ -149,73 +169,70 @@ impl Executor {
                 Freed::Enough if excess == 0 => return Freed::Enough,
                 Freed::Enough => {}
                 Freed::Part => {
-                    self.excess_left = Some(excess);
+                    self.budget.excess_left = Some(excess);
                     return Freed::Part;
                 }
                 Freed::Everything => return Freed::Everything,
             }
         }
-        self.excess_left = Some(excess);
+        self.budget.excess_left = Some(excess);
         Freed::Part
+    }
+
+    /// Whether the last eviction ran out of time.
+    pub fn is_evicting(&self) -> bool {
+        self.budget.is_evicting
     }
 
     /// Begins a turn of the event loop, in which there is time for eviction again.
     pub fn begin_turn(&mut self) {
-        self.excess_left = None;
+        self.budget.excess_left = None;
     }
 
     /// Whether plain requests of this many bytes fit into the free memory: they add memory in proportion
     /// to their size. Evicts for them if necessary, so that requests run in one go in a full cache, too.
     #[inline]
     pub(super) fn has_room_for(&mut self, input_size: usize) -> bool {
-        if self.config.maxmemory == 0 {
+        if self.settings.config.maxmemory == 0 {
             return true;
         }
         let need = need_of(input_size);
-        let most = isize::try_from(need + GRANT_SIZE_MAX).unwrap_or(isize::MAX);
-        self.allocated_max = sync::allocator::allocated_here().saturating_add(most);
-        match self.granted.checked_sub(need) {
-            Some(left) => {
-                self.granted = left;
-                true
-            }
-            None => self.seek_room(need),
-        }
+        self.budget.take(need) || self.seek_room(need)
     }
 
     /// Adds up memory use, and evicts ahead if less than `need` bytes and a reserve are free. Grants each
     /// thread a part of the rest, such that all of them together remain within the limit.
     #[cold]
     fn seek_room(&mut self, need: u64) -> bool {
-        self.granted = 0;
+        self.budget.revoke_grant();
         let reserve = self.reserve();
         let mut room = self.room(need + reserve);
         if room < (need + reserve / 2) as i64
             && need <= EVICTED_AHEAD_SIZE_MAX
-            && self.excess_left.is_none()
+            && self.budget.excess_left.is_none()
             && let Some(policy) = self.policy_in_force()
         {
             let freed = self.evict(policy, (need + reserve).saturating_add_signed(room.saturating_neg()));
             room = self.room(need + reserve);
             if freed == Freed::Part && room < 0 {
-                self.excess_left = Some(self.excess());
+                self.budget.excess_left = Some(self.excess());
                 self.note_eviction(true);
             }
         }
         let Ok(left) = u64::try_from(room.saturating_sub_unsigned(need)) else { return false };
-        self.granted = (left / (2 * self.shared.wanted_threads() as u64)).min(GRANT_SIZE_MAX);
+        self.budget.granted = (left / (2 * self.shared.pool.wanted() as u64)).min(GRANT_SIZE_MAX);
         true
     }
 
     /// Bytes that are kept free when eviction is necessary, so that it is not necessary for each request.
     fn reserve(&self) -> u64 {
-        (self.config.maxmemory / RESERVED_SHARE).min(RESERVED_SIZE_MAX)
+        (self.settings.config.maxmemory / RESERVED_SHARE).min(RESERVED_SIZE_MAX)
     }
 
     /// The eviction policy in force; `None`: nothing is evicted.
     fn policy_in_force(&self) -> Option<EvictionPolicy> {
         // A partial import has no value, so nothing is evicted from it.
-        eviction_policy(self.config.maxmemory_policy).filter(|_| !self.config.import_mode)
+        eviction_policy(self.settings.config.maxmemory_policy).filter(|_| !self.settings.config.import_mode)
     }
 
     /// Evicts until `wanted` bytes are free.
@@ -227,33 +244,38 @@ impl Executor {
     }
 
     fn evict_groups(&mut self, policy: EvictionPolicy, wanted: u64) -> Freed {
-        let limit = time_limit(self.config.maxmemory_eviction_tenacity);
-        let samples = usize::from(self.config.maxmemory_samples);
+        let limit = time_limit(self.settings.config.maxmemory_eviction_tenacity);
+        let samples = usize::from(self.settings.config.maxmemory_samples);
         let started = Ticks::now();
         // Counts the size of the victims instead of memory use: other threads add to that, and so do
         // events and invalidations for evicted keys for a moment, which must not cost further keys.
         let mut freed = 0;
         loop {
             let latency = self.latency_start();
-            let group_size = (wanted - freed).div_ceil(self.victim_size.max(1)) as usize;
-            let (shared, is_lazy) = (self.shared, self.config.lazyfree_lazy_eviction);
+            let group_size = (wanted - freed).div_ceil(self.budget.victim_size.max(1)) as usize;
+            let (shared, is_lazy) = (self.shared, self.settings.config.lazyfree_lazy_eviction);
             let mut group_freed = 0;
-            let count = self.evictor.evict(&mut self.view, policy, samples, group_size, |evicted| {
-                let size = evicted.removed.entry().approximate_bytes() as u64;
-                group_freed += size;
-                if is_lazy && evicted.removed.is_costly_to_drop() {
-                    shared.background.free_evicted(size, Box::new(move || drop(evicted)));
-                } else {
-                    drop(evicted);
-                }
-                if freed + group_freed < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
+            let count =
+                self.budget.evictor.evict(&mut self.latching, policy, samples, group_size, |evicted| {
+                    let size = evicted.removed.entry().approximate_bytes() as u64;
+                    group_freed += size;
+                    if is_lazy && evicted.removed.is_costly_to_drop() {
+                        shared.memory.background.free_evicted(size, Box::new(move || drop(evicted)));
+                    } else {
+                        drop(evicted);
+                    }
+                    if freed + group_freed < wanted {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                });
             self.latency_end(latency, "eviction-del");
             if count == 0 {
                 return Freed::Everything;
             }
             freed += group_freed;
-            self.victim_size = (3 * self.victim_size + group_freed / count as u64) / 4;
+            self.budget.victim_size = (3 * self.budget.victim_size + group_freed / count as u64) / 4;
             if freed >= wanted {
                 return Freed::Enough;
             }
@@ -264,13 +286,13 @@ impl Executor {
     }
 
     fn note_eviction(&mut self, is_unfinished: bool) {
-        self.is_evicting = is_unfinished;
-        self.shared.exceeded_time.note(is_unfinished);
+        self.budget.is_evicting = is_unfinished;
+        self.shared.memory.exceeded_time.note(is_unfinished);
     }
 
     /// Bytes that are in use beyond `maxmemory`.
     fn excess(&self) -> u64 {
-        if self.config.maxmemory == 0 {
+        if self.settings.config.maxmemory == 0 {
             return 0;
         }
         self.room(0).min(0).unsigned_abs()
@@ -284,7 +306,7 @@ impl Executor {
 
     /// As [`Self::room`], with `used` bytes in use.
     fn room_beside(&self, used: usize, wanted: u64) -> i64 {
-        let limit = i64::try_from(self.config.maxmemory).unwrap_or(i64::MAX);
+        let limit = i64::try_from(self.settings.config.maxmemory).unwrap_or(i64::MAX);
         let room = limit - used as i64;
         if room >= wanted as i64 {
             return room;
@@ -293,18 +315,18 @@ impl Executor {
         // memory of connections that are being closed, or that exceeds the limit of the connections, as
         // some are about to be closed. So do messages about evicted keys to other threads, and output
         // that the kernel accepts at a turn's end.
-        let leaving = self.shared.background.evicted_bytes()
-            + self.shared.client_memory().saturating_sub(self.client_memory_max)
+        let leaving = self.shared.memory.background.evicted_bytes()
+            + self.shared.client_memory().saturating_sub(self.settings.client_memory_max)
             + self.shared.leaving_client_memory()
             + self.shared.hub.underway_bytes()
-            + self.shared.statistics.sum(|thread| &thread.unsent_bytes)
-            + self.shared.statistics.sum(|thread| &thread.in_hand_bytes);
+            + self.shared.monitoring.statistics.sum(|thread| &thread.unsent_bytes)
+            + self.shared.monitoring.statistics.sum(|thread| &thread.in_hand_bytes);
         room.saturating_add_unsigned(leaving)
     }
 
     /// Continues the last eviction that ran out of time.
     pub fn go_on_evicting(&mut self) {
-        if self.is_evicting && self.excess_left.is_none() {
+        if self.budget.is_evicting && self.budget.excess_left.is_none() {
             self.make_room(0);
         }
     }

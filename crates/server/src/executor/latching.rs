@@ -7,7 +7,7 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
-use keyspace::{Busy, View, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, slot_of_hash};
 use sync::Mode;
 
 use super::Executor;
@@ -34,15 +34,18 @@ impl Executor {
         };
         let failed = |busy| (busy, mode);
         if matches!(access, Access::ReadAll | Access::WriteAll) {
-            return self.view.latch_all(mode).map_err(failed);
+            return self.latching.latch_all(mode).map_err(failed);
         }
         match keys {
             [] => Ok(()),
-            [key] if self.view.holds_nothing() => {
-                self.view.latch(slot_of_hash(key.hash), mode).map_err(failed)
+            [key] if self.latching.holds_nothing() => {
+                self.latching.latch(slot_of_hash(key.hash), mode).map_err(failed)
             }
             [_] => Ok(()),
-            keys => latch_keys(&mut self.view, keys, mode, &mut self.slots).map_err(failed),
+            keys => {
+                let (latches, data) = self.latching.split();
+                latch_keys(latches, data, keys, mode, &mut self.slots).map_err(failed)
+            }
         }
     }
 
@@ -77,32 +80,39 @@ impl Executor {
             self.slots.extend(watching.slots());
         }
         if everything {
-            return self.view.latch_all(mode).map_err(|busy| (busy, mode));
+            return self.latching.latch_all(mode).map_err(|busy| (busy, mode));
         }
-        latch_in_order(&mut self.view, &mut self.slots, mode).map_err(|busy| (busy, mode))
+        let (latches, data) = self.latching.split();
+        latch_in_order(latches, data, &mut self.slots, mode).map_err(|busy| (busy, mode))
     }
 }
 
 /// Latches the slots of several keys: all at once if they are free, otherwise in ascending order, each once.
-pub(super) fn latch_keys(
-    view: &mut View<'_>,
+pub(super) fn latch_keys<'k>(
+    latches: &mut Latches<'k>,
+    data: &mut Latched<'k>,
     keys: &[PlannedKey],
     mode: Mode,
     slots: &mut Vec<Slot>,
 ) -> Result<(), Busy> {
     let wanted = keys.iter().map(|key| slot_of_hash(key.hash));
-    if view.holds_nothing() && view.latch_at_once(wanted.clone(), mode) {
+    if data.holds_nothing() && latches.latch_at_once(data, wanted.clone(), mode) {
         return Ok(());
     }
     slots.clear();
     slots.extend(wanted);
-    latch_in_order(view, slots, mode)
+    latch_in_order(latches, data, slots, mode)
 }
 
 /// Latches these slots in ascending order, each once.
-pub(super) fn latch_in_order(view: &mut View<'_>, slots: &mut Vec<Slot>, mode: Mode) -> Result<(), Busy> {
+pub(super) fn latch_in_order<'k>(
+    latches: &mut Latches<'k>,
+    data: &mut Latched<'k>,
+    slots: &mut Vec<Slot>,
+    mode: Mode,
+) -> Result<(), Busy> {
     put_in_order(slots);
-    view.latch_several(slots.iter().copied(), mode)
+    latches.latch_several(data, slots.iter().copied(), mode)
 }
 
 /// The number of slots from which on a bitmap of all slots is cheaper than sorting.

@@ -5,25 +5,22 @@
 //! latched repeatedly.
 
 use commands::command::{Access, Flags};
-use commands::context::Ctx;
-use commands::error::CommandError;
 use commands::host::Host;
-use commands::reply::Reply;
 use commands::table::CommandId;
 use keyspace::{PRELOADED_KEY_COUNT_MAX, slot_of_hash};
 use os::clock::Ticks;
 use sync::Mode;
 use sync::simulation::{self, Gap};
-use wire::reply::ReplyBuffer;
 
-use super::Executor;
 use super::ahead::Ahead;
+use super::handler::{context, run_handler};
 use super::latching::latch_keys;
 use super::plan::{Place, Planned};
 use super::serving::Serving;
-use crate::command_log::Cost;
+use super::{Asked, Executor};
 use crate::connection::Connection;
-use crate::statistics::ThreadStatistics;
+use crate::monitoring::command_log::Cost;
+use crate::monitoring::statistics::WorkerStatistics;
 
 /// Above this duration a run may contain a slow command: then each command has to be timed by itself.
 const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
@@ -44,11 +41,11 @@ impl Executor {
         !self.is_unauthenticated(connection)
             && session.flags.is_empty()
             && session.multi.is_none()
-            && self.thresholds.ns > TIMED_TOGETHER_NS_MAX
-            && self.shared.global_flags.load() == 0
+            && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
+            && self.shared.modes.flags.load() == 0
             && !(self.shared.hub.is_congested()
                 && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
-            && self.view.holds_nothing()
+            && self.latching.holds_nothing()
     }
 
     /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait for a latch.
@@ -67,26 +64,19 @@ impl Executor {
         let mut notable_sizes = (0, 0);
         let mut run = Run { id: None, first: 0 };
         let protocol = connection.session.protocol;
-        self.view.touch = true;
+        self.latching.mode.touch = true;
         let (out, lent) = (&mut connection.out, &mut connection.lent);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
-        let mut ctx = Ctx {
-            data: &mut self.view,
-            session: &mut connection.session,
-            config: &self.config,
-            host,
-            command: found.command,
-            planned: &[],
-            args: planned.args(plan, place.nth, bytes),
-            effects: &mut self.effects,
-            hasher: self.shared.keyspace.hasher(),
-        };
+        let (latches, data) = self.latching.split();
+        let asked = Asked { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
+        let (data, session) = ((data, &mut self.effects), &mut connection.session);
+        let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
         let mut first_nth = place.nth;
-        let is_limited = self.config.maxmemory > 0;
+        let is_limited = self.settings.config.maxmemory > 0;
         'plans: for plan in &planned.plans[place.plan..] {
             let Some(command) = plan.command.filter(|_| plan.is_plain) else { break };
-            if !self.has_room && command.flags.contains(Flags::DENYOOM) {
+            if !self.budget.has_room && command.flags.contains(Flags::DENYOOM) {
                 break;
             }
             ctx.command = command;
@@ -96,22 +86,22 @@ impl Executor {
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
             for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
-                self.prefetch_pipeline.advance(ctx.data, first_key, half);
+                self.planner.pipeline.advance(ctx.data, first_key, half);
                 if count % PRELOADED_KEY_COUNT_MAX == 0 {
-                    ctx.data.release();
+                    latches.release(ctx.data);
                     let ahead = Ahead { planned, bytes, db: ctx.session.db };
                     ahead.preload(&self.shared.keyspace, planned.behind(place, count));
                 }
                 let latched = if let [key] = keys {
                     // The compiler sees that the length is 1.
-                    self.prefetch_pipeline.apply_hints(std::slice::from_ref(key), first_key);
-                    ctx.data.latch_next(slot_of_hash(key.hash), mode)
+                    self.planner.pipeline.apply_hints(std::slice::from_ref(key), first_key);
+                    latches.latch_next(ctx.data, slot_of_hash(key.hash), mode)
                 } else {
-                    ctx.data.release();
-                    let latched = latch_keys(ctx.data, keys, mode, &mut self.slots);
+                    latches.release(ctx.data);
+                    let latched = latch_keys(latches, ctx.data, keys, mode, &mut self.slots);
                     let rest = first_key + u64::from(half);
-                    self.prefetch_pipeline.advance(ctx.data, rest, plan.key_count - half);
-                    self.prefetch_pipeline.apply_hints(keys, first_key);
+                    self.planner.pipeline.advance(ctx.data, rest, plan.key_count - half);
+                    self.planner.pipeline.apply_hints(keys, first_key);
                     latched
                 };
                 if latched.is_err() {
@@ -127,13 +117,13 @@ impl Executor {
                 let mark = out.len();
                 ctx.planned = keys;
                 ctx.args = args;
-                ctx.effects.has_emptied = false;
-                let result = (command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
+                let failed = run_handler(&mut ctx, out, protocol, self.shared);
                 if ctx.data.has_ready() {
                     let mut serving = Serving {
-                        view: &mut *ctx.data,
+                        latches: &mut *latches,
+                        data: &mut *ctx.data,
                         effects: &mut *ctx.effects,
-                        config: &self.config,
+                        config: &self.settings.config,
                         host,
                         shared: self.shared,
                         statistics: self.statistics,
@@ -141,27 +131,23 @@ impl Executor {
                     };
                     serving.serve_ready();
                 }
-                if let Err(error) = result {
-                    ctx.effects.lending.lent().forget_since(mark);
-                    out.truncate(mark);
-                    ReplyBuffer::new(out, protocol).error(error.text());
+                if failed {
                     self.statistics.command(plan.id).failed.add(1);
                     self.statistics.errors.add(1);
-                    self.shared.errors.count(CommandError::code(&error));
                 }
                 let mut reply_size = out.len() - mark;
-                let newly_lent = ctx.effects.lending.lent();
+                let newly_lent = ctx.effects.shared_replies.lent();
                 let has_lent = !newly_lent.is_empty();
                 if has_lent {
                     reply_size += newly_lent.size_since(mark);
                     lent.append(newly_lent);
                 }
                 // A request used more memory than planned (`SETRANGE`, `APPEND`): the next ones check for room again.
-                let has_outgrown = is_limited && sync::allocator::allocated_here() > self.allocated_max;
+                let has_outgrown = is_limited && self.budget.is_outgrown();
                 if has_outgrown {
-                    self.granted = 0;
+                    self.budget.revoke_grant();
                 }
-                if self.thresholds.sizes_are_exceeded(reply_size, request_size) {
+                if self.settings.thresholds.sizes_are_exceeded(reply_size, request_size) {
                     notable_sizes = (reply_size, request_size);
                     break 'plans;
                 }
@@ -169,7 +155,7 @@ impl Executor {
                 if out.len() > super::OUTPUT_YIELD_SIZE
                     || has_lent
                     || has_outgrown
-                    || ctx.data.saw_expired.get()
+                    || ctx.data.deferred.saw_expired.get()
                     || self.shared.hub.has_overrun(self.thread)
                 {
                     break 'plans;
@@ -177,7 +163,7 @@ impl Executor {
             }
             first_nth = 0;
         }
-        ctx.data.release();
+        latches.release(ctx.data);
         let Some(last_id) = run.id else { return place };
         let ns = run.end(self.statistics, count, started);
         ctx.session.last_command = Some(last_id);
@@ -187,7 +173,7 @@ impl Executor {
         let last = planned.behind(place, count - 1);
         let plan = &planned.plans[last.plan];
         let args = planned.args(plan, last.nth, bytes);
-        if self.view.saw_expired.get() {
+        if self.latching.deferred.saw_expired.get() {
             self.delete_expired(connection, planned.keys_of(plan, last.nth), args);
         }
         if let Some(found) = plan.found() {
@@ -205,9 +191,9 @@ impl Executor {
             connection.overran = self.shared.hub.take_overrun(self.thread);
         }
         if self.effects.dirty > 0 {
-            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+            self.latching.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
-        if !self.view.garbage.is_empty() {
+        if !self.latching.deferred.garbage.is_empty() {
             self.free_garbage();
         }
     }
@@ -217,7 +203,7 @@ impl Run {
     /// Counts the run, which ends before the request with index `end`; the next run begins. Returns how
     /// long one of its executions took, in nanoseconds.
     #[inline]
-    fn end(&mut self, statistics: &ThreadStatistics, end: usize, started: &mut Ticks) -> u64 {
+    fn end(&mut self, statistics: &WorkerStatistics, end: usize, started: &mut Ticks) -> u64 {
         let calls = (end - std::mem::replace(&mut self.first, end)) as u64;
         let Some(id) = self.id else { return 0 };
         let now = Ticks::now();

@@ -1,26 +1,13 @@
-//! Planning: determines the facts of the requests of a batch before anything is latched, and prefetches their memory.
-//!
-//! Touches no data: names, arity and keys only. The memory arrives in the caches while other requests
-//! are planned and run. A batch of few requests would wait for it; therefore input that arrived together
-//! is planned ahead ([`Executor::plan_ahead`]).
+//! The plan of a batch: the facts of its requests that are determined before anything is latched.
 
-use base::DbIndex;
-use base::limits::BATCH_REQUEST_COUNT_MAX;
-use commands::command::{Command, find_keys};
+use commands::command::Command;
 use commands::context::PlannedKey;
 use commands::index::{Found, PlanKind};
 use commands::table::CommandId;
-use keyspace::{Hints, KeyHasher};
 use wire::request::{Args, Batch, Parsed, Parser, RequestLimits, Series};
-
-use super::Executor;
-use crate::connection::Connection;
 
 /// Requests with more keys are not brief enough to be timed together with others.
 pub(super) const PLAIN_KEY_COUNT_MAX: u32 = 64;
-
-/// Longer input is not planned ahead: it is long enough to overlap its own prefetches.
-const FORESEEN_SIZE_MAX: usize = 16 << 10;
 
 /// The capacity for arguments, keys and plans that is kept for later batches.
 pub(super) const KEPT_COUNT_MAX: usize = 4096;
@@ -31,9 +18,9 @@ pub struct Planned {
     pub(super) batch: Batch,
     /// The plans of all requests, in order.
     pub(super) plans: Vec<Plan>,
-    keys: Vec<PlannedKey>,
+    pub(super) keys: Vec<PlannedKey>,
     /// The number of the first key in the prefetch pipeline.
-    first_announced: u64,
+    pub(super) first_announced: u64,
     pub(super) parsed: Parsed,
     /// For the rest of the input, if it was planned ahead.
     pub(super) parser: Parser,
@@ -130,7 +117,7 @@ pub(super) struct Plan {
     /// The requests only touch keys, never take long, and do not change the connection: see `plain.rs`.
     pub(super) is_plain: bool,
     /// The index of the first key of the first request; the keys of the others follow.
-    first_key: u32,
+    pub(super) first_key: u32,
     /// The number of keys of each request.
     pub(super) key_count: u32,
 }
@@ -138,7 +125,7 @@ pub(super) struct Plan {
 impl Plan {
     /// Returns the plan to run a command; the keys of the requests, if they have any, are pushed next.
     #[inline(always)]
-    fn to_run(found: Found, requests: Series, first_key: usize) -> Self {
+    pub(super) fn to_run(found: Found, requests: Series, first_key: usize) -> Self {
         Self {
             requests,
             command: Some(found.command),
@@ -174,148 +161,10 @@ pub(super) enum Refusal {
     Keys,
 }
 
-impl Executor {
-    /// Plans the requests at the start of `bytes`: parses the input, looks up each request's command and
-    /// keys, and announces their memory to the prefetch pipeline.
-    pub(super) fn plan(
-        &mut self,
-        parser: &mut Parser,
-        bytes: &[u8],
-        limits: RequestLimits,
-        db: DbIndex,
-    ) -> Box<Planned> {
-        let mut planned = self.spare_plans.pop().unwrap_or_default();
-        self.plan_batch(&mut planned, parser, bytes, limits, db);
-        planned
-    }
-
-    /// The common part of [`Self::plan`] and [`Self::plan_ahead`]. A `SELECT` among the requests only
-    /// costs those after it their prefetches.
-    fn plan_batch(
-        &mut self,
-        planned: &mut Planned,
-        parser: &mut Parser,
-        bytes: &[u8],
-        limits: RequestLimits,
-        db: DbIndex,
-    ) {
-        let Planned { batch, plans, keys, .. } = planned;
-        batch.clear();
-        planned.parsed = parser.parse(bytes, &limits, batch, BATCH_REQUEST_COUNT_MAX);
-        planned.limits = limits;
-        planned.first_announced = self.prefetch_pipeline.announced_count();
-        plans.clear();
-        keys.clear();
-        keys.reserve(batch.len());
-        let shared = self.shared;
-        let places = (shared.keyspace.hasher(), shared.keyspace.hints(db));
-        for series in batch.series() {
-            let args = batch.args(series, 0, bytes);
-            let found = self.shared.commands.find(args.name());
-            match found {
-                Some(found) if found.shape == PlanKind::OneKey && found.command.accepts(args.len()) => {
-                    let plan = Plan::to_run(found, *series, keys.len());
-                    plans.push(Plan { key_count: 1, is_plain: true, ..plan });
-                    let requests = batch.args_from(series, 0, bytes);
-                    keys.extend(requests.map(|args| planned_key(places, args, 1)));
-                }
-                Some(Found { shape: PlanKind::Keys, .. }) => {
-                    plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
-                }
-                // One plan for each: their keys may depend on the contents of the arguments.
-                found => plans.extend(
-                    (0..series.count())
-                        .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys, places)),
-                ),
-            }
-        }
-        self.prefetch_pipeline.announce(keys, db);
-    }
-
-    /// Returns the plan of requests with any number of keys but one, which all have their keys in the same places.
-    #[inline(never)]
-    fn plan_series(
-        &mut self,
-        found: Option<Found>,
-        requests: Series,
-        batch: &Batch,
-        bytes: &[u8],
-        keys: &mut Vec<PlannedKey>,
-        places: (&KeyHasher, Hints<'_>),
-    ) -> Plan {
-        let first_key = keys.len();
-        let first = batch.args(&requests, 0, bytes);
-        let Some(mut found) = found else {
-            let (command, id) = (None, CommandId(0));
-            let (first_key, key_count) = (first_key as u32, 0);
-            let (shape, refusal, is_plain) = (PlanKind::Other, Refusal::Unknown, false);
-            return Plan { requests, command, id, shape, refusal, is_plain, first_key, key_count };
-        };
-        let mut refusal = Refusal::None;
-        if !found.command.subcommands.is_empty() && first.len() > 1 {
-            match self.shared.commands.find_sub(found, first.at(1)) {
-                Some(sub) => found = sub,
-                None => refusal = Refusal::UnknownSub,
-            }
-        }
-        let mut plan = Plan { refusal, ..Plan::to_run(found, requests, first_key) };
-        if plan.refusal != Refusal::None {
-            return plan;
-        }
-        let command = found.command;
-        if !command.accepts(first.len()) {
-            plan.refusal = Refusal::Arity;
-            return plan;
-        }
-        if !command.keys.is_empty() {
-            let mut indexes = std::mem::take(&mut self.found);
-            indexes.clear();
-            if !find_keys(command, first, &mut indexes) {
-                plan.refusal = Refusal::Keys;
-            }
-            plan.key_count = indexes.len() as u32;
-            for args in batch.args_from(&requests, 0, bytes) {
-                keys.extend(indexes.iter().map(|index| planned_key(places, args, *index)));
-            }
-            self.found = indexes;
-        }
-        plan.is_plain = found.shape != PlanKind::Other
-            && plan.refusal == Refusal::None
-            && (1..=PLAIN_KEY_COUNT_MAX).contains(&plan.key_count);
-        plan
-    }
-
-    /// Plans input that is to be executed in this turn, if it is short; [`Self::follow_foreseen`]
-    /// continues from there. Other input may be executed first.
-    #[must_use]
-    pub fn plan_ahead(&mut self, connection: &Connection, bytes: &[u8]) -> Option<Box<Planned>> {
-        if bytes.len() > FORESEEN_SIZE_MAX || !connection.query.is_empty() || connection.is_waiting() {
-            return None;
-        }
-        let mut planned = self.spare_plans.pop().unwrap_or_default();
-        let mut parser = std::mem::take(&mut planned.parser);
-        parser.reset();
-        self.plan_batch(&mut planned, &mut parser, bytes, self.limits_of(connection), connection.session.db);
-        planned.parser = parser;
-        Some(planned)
-    }
-
-    /// To be called when all input planned in this turn is executed.
-    pub fn end_foresight(&mut self) {
-        self.prefetch_pipeline.clear();
-    }
-}
-
-/// Returns a planned key, and prefetches its slot.
-#[inline(always)]
-fn planned_key((hasher, hints): (&KeyHasher, Hints<'_>), args: Args<'_>, arg: u32) -> PlannedKey {
-    let hash = hasher.hash(args.at(arg as usize));
-    hints.prefetch_slot(hash);
-    PlannedKey::new(hash, arg)
-}
-
 #[cfg(test)]
 mod tests {
+    use base::limits::BATCH_REQUEST_COUNT_MAX;
+
     use super::*;
 
     /// Returns a plan for each series of the input, whatever its command.

@@ -8,7 +8,7 @@
 //!
 //! Touches no data and needs no latch. Invariants: keys are announced, and prefetched, in the order of
 //! their requests. No bucket is read in a later turn than it was prefetched in, nor if the thread was
-//! quiescent within its turn: [`AskedKeys`] ensures that.
+//! quiescent within its turn: [`PrefetchedKeys`] ensures that.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use base::DbIndex;
 use collections::{Guess, ProbeResult};
 use commands::context::PlannedKey;
 use commands::walk::WARM_COUNT;
-use keyspace::{AskedKeys, BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, RequestedProbes, View};
+use keyspace::{BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, Latched, PrefetchedKeys, RequestedProbes};
 
 use super::plan::{KEPT_COUNT_MAX, PLAIN_KEY_COUNT_MAX};
 
@@ -47,7 +47,7 @@ pub(super) struct PrefetchPipeline {
     /// How many keys' buckets, and entries, were prefetched.
     bucket_count: u64,
     entry_count: u64,
-    window: AskedKeys<WINDOW_SIZE>,
+    window: PrefetchedKeys<WINDOW_SIZE>,
     /// A request that ends with this key or a later one triggers the next group.
     due: u64,
     /// Keys that were not found in their home buckets, and whose next buckets were prefetched.
@@ -77,10 +77,10 @@ impl PrefetchPipeline {
     /// Prefetches for the keys ahead of a request that is about to run, whose `key_count` keys begin at
     /// number `first`. The distance begins at little more than its own keys, and grows with each group.
     #[inline(always)]
-    pub(super) fn advance(&mut self, view: &View<'_>, first: u64, key_count: u32) {
+    pub(super) fn advance(&mut self, data: &Latched<'_>, first: u64, key_count: u32) {
         let end = first + u64::from(key_count).min(KEYS_OF_REQUEST_MAX);
         if end >= self.due {
-            self.go_on(view, first, end);
+            self.go_on(data, first, end);
         }
     }
 
@@ -96,7 +96,7 @@ impl PrefetchPipeline {
 
     /// Prefetches the next group.
     #[inline(never)]
-    fn go_on(&mut self, view: &View<'_>, first: u64, end: u64) {
+    fn go_on(&mut self, data: &Latched<'_>, first: u64, end: u64) {
         let announced_count = self.announced_count();
         let due = end + GROUP_SIZE;
         // Advances as far as the requests have since the last group, and a step further.
@@ -107,10 +107,10 @@ impl PrefetchPipeline {
         self.entry_count = self.entry_count.max(first).min(self.bucket_count);
         let entry_goal = (self.entry_count + step).min(self.bucket_count).min(due + ENTRIES_AHEAD).max(due);
         let bucket_goal = (self.bucket_count + step).max(due + BUCKETS_AHEAD_MIN).min(due + BUCKETS_AHEAD);
-        self.follow_displaced(view);
+        self.follow_displaced(data);
         loop {
-            self.ask_for_buckets(view, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
-            self.ask_for_entries(view, entry_goal);
+            self.prefetch_buckets(data, bucket_goal.min(self.entry_count + WINDOW_SIZE as u64));
+            self.prefetch_entries(data, entry_goal);
             if self.entry_count >= entry_goal.min(announced_count) {
                 break;
             }
@@ -119,42 +119,47 @@ impl PrefetchPipeline {
 
     /// Prefetches the buckets of the keys up to `goal`.
     #[inline(always)]
-    fn ask_for_buckets(&mut self, view: &View<'_>, goal: u64) {
+    fn prefetch_buckets(&mut self, data: &Latched<'_>, goal: u64) {
         while let Some((number, db)) =
             self.changes_of_db.front().copied().filter(|(number, _)| *number < goal)
         {
-            self.ask_for_buckets_of(view, number);
+            self.prefetch_buckets_of_db(data, number);
             self.changes_of_db.pop_front();
             self.db = db;
         }
-        self.ask_for_buckets_of(view, goal);
+        self.prefetch_buckets_of_db(data, goal);
     }
 
     /// Prefetches the buckets of the keys up to `goal`, which are in one database.
     #[inline(always)]
-    fn ask_for_buckets_of(&mut self, view: &View<'_>, goal: u64) {
+    fn prefetch_buckets_of_db(&mut self, data: &Latched<'_>, goal: u64) {
         let goal = goal.max(self.bucket_count).min(self.announced_count());
         let [first, end] = [self.bucket_count, goal].map(|number| (number - self.forgotten_count) as usize);
-        self.window.ask(view.prefetcher(self.db), self.bucket_count, self.announced[first..end].iter());
+        self.window.prefetch_buckets(
+            data.prefetcher(self.db),
+            self.bucket_count,
+            self.announced[first..end].iter(),
+        );
         self.bucket_count = goal;
     }
 
     /// Prefetches the entries of the keys up to `goal` whose buckets were prefetched.
     #[inline(always)]
-    fn ask_for_entries(&mut self, view: &View<'_>, goal: u64) {
+    fn prefetch_entries(&mut self, data: &Latched<'_>, goal: u64) {
         let goal = goal.min(self.bucket_count);
         let displaced = &mut self.displaced;
-        self.window
-            .ask_for_entries(view, self.entry_count..goal, |number, probes| displaced.push((number, probes)));
+        self.window.prefetch_entries(data, self.entry_count..goal, |number, probes| {
+            displaced.push((number, probes))
+        });
         self.entry_count = self.entry_count.max(goal);
     }
 
     /// Prefetches the next bucket of the displaced keys.
-    fn follow_displaced(&mut self, view: &View<'_>) {
+    fn follow_displaced(&mut self, data: &Latched<'_>) {
         if self.displaced.is_empty() {
             return;
         }
-        let prefetcher = view.prefetcher(self.db);
+        let prefetcher = data.prefetcher(self.db);
         let (window, bucket_count) = (&mut self.window, self.bucket_count);
         self.displaced.retain_mut(|(number, probes)| {
             let result = prefetcher.follow(probes);
@@ -190,7 +195,7 @@ impl PrefetchPipeline {
 #[cfg(test)]
 mod tests {
     use collections::{ExpiryChange, NewValue};
-    use keyspace::{Key, Keyspace};
+    use keyspace::{Key, Keyspace, Latching};
     use sync::Mode;
 
     use super::*;
@@ -199,32 +204,32 @@ mod tests {
         PlannedKey::new(hash, 1)
     }
 
-    fn announced(hashes: impl IntoIterator<Item = u64>) -> (View<'static>, PrefetchPipeline) {
+    fn announced(hashes: impl IntoIterator<Item = u64>) -> (Latching<'static>, PrefetchPipeline) {
         let mut pipeline = PrefetchPipeline::default();
         pipeline.announce(&hashes.into_iter().map(key).collect::<Vec<_>>(), DbIndex(0));
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
-        let mut view = View::new(keyspace, 0, 1);
-        assert!(view.take_part());
-        (view, pipeline)
+        let mut latching = Latching::new(keyspace, 0, 1);
+        assert!(latching.join_epochs());
+        (latching, pipeline)
     }
 
     #[test]
     fn nothing_is_looked_at_that_was_asked_for_before_the_thread_was_quiescent() {
-        let (mut view, mut pipeline) = announced(0..100);
-        pipeline.advance(&view, 0, 1);
+        let (mut latching, mut pipeline) = announced(0..100);
+        pipeline.advance(&latching, 0, 1);
         assert!(pipeline.entry_count < pipeline.bucket_count);
         let asked_count = pipeline.bucket_count;
-        view.quiescent();
-        pipeline.advance(&view, 20, 1);
+        latching.quiescent();
+        pipeline.advance(&latching, 20, 1);
         assert!(pipeline.entry_count >= asked_count);
     }
 
     #[test]
     fn buckets_and_entries_are_asked_for_at_their_distances() {
-        let (view, mut pipeline) = announced(0..100);
+        let (latching, mut pipeline) = announced(0..100);
         let mut bucket_count_before = 0;
         for first in 0..100 {
-            pipeline.advance(&view, first, 1);
+            pipeline.advance(&latching, first, 1);
             let end = first + 1;
             assert!((100.min(end + BUCKETS_AHEAD_MIN)..=100).contains(&pipeline.bucket_count));
             assert!(pipeline.bucket_count <= end + GROUP_SIZE + BUCKETS_AHEAD);
@@ -238,23 +243,23 @@ mod tests {
 
     #[test]
     fn what_is_run_without_is_passed_over() {
-        let (view, mut pipeline) = announced(0..200);
-        pipeline.advance(&view, 0, 1);
-        pipeline.advance(&view, 150, 10);
+        let (latching, mut pipeline) = announced(0..200);
+        pipeline.advance(&latching, 0, 1);
+        pipeline.advance(&latching, 150, 10);
         assert_eq!((pipeline.bucket_count, pipeline.entry_count), (172, 164));
         assert_eq!(pipeline.announced_count(), 200);
-        pipeline.advance(&view, 500, 10);
+        pipeline.advance(&latching, 500, 10);
         assert_eq!((pipeline.bucket_count, pipeline.entry_count), (200, 200));
         pipeline.clear();
         assert_eq!(pipeline.announced_count(), 0);
-        pipeline.advance(&view, 0, 1);
+        pipeline.advance(&latching, 0, 1);
     }
 
     #[test]
     fn keys_are_announced_while_others_are_on_their_way() {
-        let (view, mut pipeline) = announced(0..10);
+        let (latching, mut pipeline) = announced(0..10);
         for first in 0..5000 {
-            pipeline.advance(&view, first, 1);
+            pipeline.advance(&latching, first, 1);
             pipeline.announce(&[key(first + 10)], DbIndex(0));
             let on_their_way = pipeline.entry_count..pipeline.bucket_count;
             assert!(on_their_way.clone().all(|number| pipeline.window.at(number).hash == number));
@@ -272,23 +277,23 @@ mod tests {
 
     fn entries_are_seen(db: DbIndex) {
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
-        let mut view = View::new(keyspace, 0, 1);
-        assert!(view.take_part());
+        let mut latching = Latching::new(keyspace, 0, 1);
+        assert!(latching.join_epochs());
         // A database other than 0 has hints when it has grown.
         for number in 0..8000 {
             let name = format!("other:{number}");
             let key = Key::new(keyspace.hasher(), name.as_bytes(), db);
-            view.latch(key.slot, Mode::Write).unwrap();
-            view.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
-            view.release();
+            latching.latch(key.slot, Mode::Write).unwrap();
+            latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
+            latching.release();
         }
         let names: Vec<_> = (0..300).map(|number| format!("key:{number}")).collect();
         let keys: Vec<_> =
             names.iter().map(|name| Key::new(keyspace.hasher(), name.as_bytes(), db)).collect();
         for key in keys.iter().step_by(2) {
-            view.latch(key.slot, Mode::Write).unwrap();
-            view.set(*key, NewValue::Bytes(key.bytes), ExpiryChange::Clear);
-            view.release();
+            latching.latch(key.slot, Mode::Write).unwrap();
+            latching.set(*key, NewValue::Bytes(key.bytes), ExpiryChange::Clear);
+            latching.release();
         }
         let planned: Vec<_> = keys.iter().map(|key| PlannedKey::new(key.hash, 1)).collect();
         let mut pipeline = PrefetchPipeline::default();
@@ -296,22 +301,22 @@ mod tests {
         pipeline.announce(one, db);
         pipeline.announce(others, db);
         for (number, key) in (0..).zip(&keys) {
-            pipeline.advance(&view, number, 1);
+            pipeline.advance(&latching, number, 1);
             let planned = PlannedKey::new(key.hash, 1);
             pipeline.apply_hints(std::slice::from_ref(&planned), number);
             let is_there = number % 2 == 0;
             assert_eq!(planned.guess.get() != Guess::NONE, is_there, "{number}");
             pipeline.apply_hints(&[PlannedKey::new(!key.hash, 1), planned.clone()], number);
-            view.latch(key.slot, Mode::Read).unwrap();
-            assert_eq!(view.find(Key { guess: planned.guess.get(), ..*key }).is_some(), is_there);
-            view.release();
+            latching.latch(key.slot, Mode::Read).unwrap();
+            assert_eq!(latching.find(Key { guess: planned.guess.get(), ..*key }).is_some(), is_there);
+            latching.release();
         }
     }
 
     #[test]
     fn databases_take_turns() {
         let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {})));
-        let view = View::new(keyspace, 0, 1);
+        let latching = Latching::new(keyspace, 0, 1);
         let mut pipeline = PrefetchPipeline::default();
         let (mut number, mut expected) = (0, Vec::new());
         for (db, count) in [(0, 3), (2, 30), (2, 5), (3, 1), (0, 7), (1, 60)] {
@@ -321,7 +326,7 @@ mod tests {
             number += count;
         }
         for first in 0..number {
-            pipeline.advance(&view, first, 1);
+            pipeline.advance(&latching, first, 1);
             let seen = *pipeline.window.at(first);
             assert_eq!((seen.hash, seen.db), (first, expected[first as usize]));
         }
@@ -332,8 +337,8 @@ mod tests {
 
     #[test]
     fn all_keys_of_a_large_request_are_asked_for() {
-        let (view, mut pipeline) = announced(0..2000);
-        pipeline.advance(&view, 100, KEYS_OF_REQUEST_MAX as u32);
+        let (latching, mut pipeline) = announced(0..2000);
+        pipeline.advance(&latching, 100, KEYS_OF_REQUEST_MAX as u32);
         assert!((100 + KEYS_OF_REQUEST_MAX..).contains(&pipeline.entry_count));
         assert!(pipeline.bucket_count - pipeline.entry_count <= WINDOW_SIZE as u64);
     }

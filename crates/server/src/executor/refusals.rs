@@ -38,7 +38,7 @@ impl Executor {
         }
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
-                let permission = connection.session.may_debug(&self.config);
+                let permission = connection.session.may_debug(&self.settings.config);
                 permission.err().filter(|_| args.len() > 1).unwrap_or_else(|| unknown_debug_subcommand(args))
             }
             (Refusal::Arity, Some(found)) => CommandError::wrong_arity(&full_name(found)),
@@ -57,6 +57,7 @@ impl Executor {
     #[cold]
     pub(super) fn reject(&mut self, connection: &mut Connection, found: Found, error: &CommandError) {
         self.statistics.command(found.id).rejected.add(1);
+        connection.session.unfinished = None;
         if found.command.access == Access::Queued {
             self.abort_transaction(connection, error);
         } else {
@@ -70,7 +71,7 @@ impl Executor {
         session.multi = None;
         session.flags.remove(SessionFlags::DIRTY_EXEC);
         if let Some(watching) = session.watching.take() {
-            self.view.unwatch(*watching);
+            self.latching.end_watches(*watching);
         }
         let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
         let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
@@ -83,7 +84,7 @@ impl Executor {
             connection.session.flags.insert(SessionFlags::DIRTY_EXEC);
         }
         self.statistics.errors.add(1);
-        self.shared.errors.count(error.code());
+        self.shared.monitoring.errors.count(error.code());
         let mark = connection.out.len();
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(error.text());
         self.settle_reply_flags(connection, mark);
@@ -98,7 +99,7 @@ impl Executor {
         bytes: &[u8],
     ) {
         if log::log_enabled!(log::Level::Debug) {
-            let input = match self.config.hide_user_data_from_log {
+            let input = match self.settings.config.hide_user_data_from_log {
                 true => "*redacted*".to_owned(),
                 false => bytes[..bytes.len().min(LOGGED_INPUT_SIZE_MAX)].escape_ascii().to_string(),
             };
@@ -110,7 +111,7 @@ impl Executor {
             );
         }
         self.statistics.errors.add(1);
-        self.shared.errors.count("ERR");
+        self.shared.monitoring.errors.count("ERR");
         let mut text = Vec::new();
         error.write_text(&mut text);
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).error(text);

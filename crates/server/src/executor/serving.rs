@@ -6,7 +6,7 @@
 //! context in place of its session. The reply goes to the waiter's worker by mail. So each command has
 //! one implementation, and no other client sees data that a waiter takes.
 //!
-//! Touches the view with the writer's latches, and other workers by mail. Invariants:
+//! Touches the data under the writer's latches, and other workers by mail. Invariants:
 //! 1. A waiter's request runs only while its claim is held.
 //! 2. When the latches are released, each ready key is served, or is in a [`DeferredServe`].
 //!
@@ -17,25 +17,25 @@
 use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
-use commands::context::{Ctx, Effects, PlannedKey};
+use commands::context::{Effects, PlannedKey};
 use commands::host::Host;
-use commands::reply::Reply;
 use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::Found;
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, OwnedKey, View, Waiter, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, OwnedKey, Waiter, slot_of_hash};
 use os::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
-use wire::reply::{Protocol, ReplyBuffer};
+use wire::reply::Protocol;
 use wire::request::{Args, ArgsBuf};
 
+use super::handler::{context, run_handler};
 use super::{Asked, Executor};
-use crate::command_log::{self, Cost};
 use crate::connection::{Connection, ParkedCommand, Token};
 use crate::mail::Mail;
+use crate::monitoring::command_log::{self, Cost};
+use crate::monitoring::statistics::WorkerStatistics;
 use crate::shared::Shared;
-use crate::statistics::ThreadStatistics;
 
 /// A request that waits, with the data necessary to run it again.
 struct WaitingRequest {
@@ -90,12 +90,13 @@ impl ServeContext {
 
 /// All state that serving touches, borrowed from the executor that has just run a command.
 pub(super) struct Serving<'a> {
-    pub(super) view: &'a mut View<'static>,
+    pub(super) latches: &'a mut Latches<'static>,
+    pub(super) data: &'a mut Latched<'static>,
     pub(super) effects: &'a mut Effects,
     pub(super) config: &'a Config,
     pub(super) host: &'a dyn Host,
     pub(super) shared: &'static Shared,
-    pub(super) statistics: &'static ThreadStatistics,
+    pub(super) statistics: &'static WorkerStatistics,
     pub(super) serve_context: &'a mut ServeContext,
 }
 
@@ -128,7 +129,7 @@ impl Executor {
             Some(BlockReason::Keys(wait)) => {
                 let key = |planned: &PlannedKey| planned.key(args, session.db);
                 let waited = &keys[wait.keys.clone()];
-                if !self.view.may_enlist(waited.iter().map(key)) {
+                if !self.latching.may_enlist(waited.iter().map(key)) {
                     return BeginWait::NeedsWriting;
                 }
                 let is_other = |index: &usize| !wait.keys.contains(index);
@@ -148,7 +149,7 @@ impl Executor {
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
-                self.view.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
+                self.latching.enlist(waited.iter().map(key), wait.needs, id, address, Box::new(request))
             }
         };
         let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
@@ -161,10 +162,12 @@ impl Executor {
     /// Serves the waiters of the keys that the command changed, under its latches.
     #[cold]
     pub(super) fn serve_ready(&mut self, host: &dyn Host) {
+        let (latches, data) = self.latching.split();
         let mut serving = Serving {
-            view: &mut self.view,
+            latches,
+            data,
             effects: &mut self.effects,
-            config: &self.config,
+            config: &self.settings.config,
             host,
             shared: self.shared,
             statistics: self.statistics,
@@ -191,11 +194,11 @@ impl Executor {
         if let Some(code) = error {
             statistics.rejected.add(1);
             self.statistics.errors.add(1);
-            self.shared.errors.count(code);
+            self.shared.monitoring.errors.count(code);
         }
         if let Some(request) = waiter.and_then(|waiter| waiter.request.downcast_ref::<WaitingRequest>()) {
             let cost = Cost { ns, reply_size: 0, request_size: request.size };
-            if command_log::is_wanted(&self.config, cost) {
+            if command_log::is_wanted(&self.settings.config, cost) {
                 self.log_command(connection, request.found, request.args.args(), cost);
             }
         }
@@ -203,8 +206,8 @@ impl Executor {
 
     /// Takes the deferred serves, including those for keys that became ready outside of serving.
     pub fn take_deferred(&mut self) -> Vec<DeferredServe> {
-        debug_assert!(self.view.holds_nothing());
-        while let Some(key) = self.view.take_ready() {
+        debug_assert!(self.latching.holds_nothing());
+        while let Some(key) = self.latching.take_ready() {
             self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
         }
         std::mem::take(&mut self.serve_context.deferred_serves)
@@ -213,7 +216,7 @@ impl Executor {
     /// Whether there are deferred serves.
     #[inline]
     pub fn has_errands(&self) -> bool {
-        self.view.has_ready() || !self.serve_context.deferred_serves.is_empty()
+        self.latching.has_ready() || !self.serve_context.deferred_serves.is_empty()
     }
 
     /// Runs a deferred serve with the latches that it has, or parks it for the next latch under the name
@@ -225,33 +228,33 @@ impl Executor {
         host: &dyn Host,
     ) -> DeferredStep {
         if let Some(parked) = deferred.parked.take() {
-            self.view.restore(parked.kept);
-            if !self.view.claim(parked.busy, token.0) {
-                deferred.parked = Some(ParkedCommand { kept: self.view.keep(), busy: parked.busy });
+            self.latching.restore(parked.kept);
+            if !self.latching.claim(parked.busy, token.0) {
+                deferred.parked = Some(ParkedCommand { kept: self.latching.keep(), busy: parked.busy });
                 return DeferredStep::Parked;
             }
         }
         if self.shared.pauses_writes() {
-            self.view.release();
+            self.latching.release();
             return DeferredStep::Paused;
         }
         while let Err(busy) = self.latch_deferred(deferred) {
-            if !self.view.park(busy, Mode::Write, token.0) {
-                deferred.parked = Some(ParkedCommand { kept: self.view.keep(), busy });
+            if !self.latching.park(busy, Mode::Write, token.0) {
+                deferred.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
                 return DeferredStep::Parked;
             }
         }
-        self.view.note_ready(&deferred.key);
+        self.latching.note_ready(&deferred.key);
         self.serve_ready(host);
-        self.view.release();
+        self.latching.release();
         if self.effects.dirty > 0 {
-            self.view.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
+            self.latching.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }
         DeferredStep::Done
     }
 
     fn latch_deferred(&mut self, deferred: &DeferredServe) -> Result<(), Busy> {
-        self.view.latch_several(deferred.slots.iter().copied(), Mode::Write)
+        self.latching.latch_several(deferred.slots.iter().copied(), Mode::Write)
     }
 }
 
@@ -259,9 +262,9 @@ impl Serving<'_> {
     /// Serves every ready key, and the keys that become ready by that. Uses the current time: the command
     /// may have taken so long that the keys have expired.
     pub(super) fn serve_ready(&mut self) {
-        self.view.now = self.view.now.max(Millis(os::clock::unix_millis()));
-        while let Some(key) = self.view.take_ready() {
-            if self.view.may_enlist(std::iter::once(key.key())) {
+        self.data.mode.now = self.data.mode.now.max(Millis(os::clock::unix_millis()));
+        while let Some(key) = self.data.take_ready() {
+            if self.data.may_enlist(std::iter::once(key.key())) {
                 self.serve_key(&key);
             } else {
                 self.serve_context.deferred_serves.push(DeferredServe::new(key, &[]));
@@ -272,11 +275,11 @@ impl Serving<'_> {
     /// Serves the waiters of a key in order of arrival, while it has data for them.
     fn serve_key(&mut self, key: &Arc<OwnedKey>) {
         let mut place = 0;
-        while let Some(waiter) = self.view.next_waiter(key.key(), &mut place) {
+        while let Some(waiter) = self.data.next_waiter(key.key(), &mut place) {
             let Some(request) = waiter.request.downcast_ref::<WaitingRequest>() else {
                 unreachable!("everybody who waits for a key is entered by `begin_wait`");
             };
-            if !request.also.iter().all(|slot| self.view.try_latch_extra(*slot)) {
+            if !request.also.iter().all(|slot| self.latches.try_latch_extra(self.data, *slot)) {
                 // Later waiters must not overtake: the data remains for the first.
                 self.serve_context.deferred_serves.push(DeferredServe::new(Arc::clone(key), &request.also));
                 return;
@@ -296,16 +299,16 @@ impl Serving<'_> {
             // Another of its keys may hold the wrong type by now. Otherwise the other keys hold no data
             // for it and are not latched. A key whose latch is taken is not examined either.
             if waiter.has_met_other() {
-                self.view.latch_free_too(&request.waited);
+                self.latches.latch_free_too(self.data, &request.waited);
             }
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
-                self.view.dismiss(&waiter);
+                self.data.dismiss(&waiter);
                 self.post(&waiter, |token, client| Mail::Served(token, client, reply));
             } else {
                 place += 1;
                 if waiter.wait.put_back() == PutBack::Ended {
-                    self.view.dismiss(&waiter);
+                    self.data.dismiss(&waiter);
                     self.post(&waiter, Mail::Missed);
                 }
             }
@@ -325,50 +328,36 @@ impl Serving<'_> {
         session.protocol = request.protocol;
         session.flags = request.flags;
         // Its changes count as made by its own client (`NOLOOP`).
-        let client = std::mem::replace(&mut self.view.client, waiter.client);
+        let client = std::mem::replace(&mut self.data.events.client, waiter.client);
         session.tracking.clone_from(&request.tracking);
-        let touch = std::mem::replace(&mut self.view.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
-        self.view.hides_unheld = true;
-        let accepted = self.effects.lending.accept(false);
+        let touch =
+            std::mem::replace(&mut self.data.mode.touch, !request.flags.contains(SessionFlags::NO_TOUCH));
+        self.data.mode.hides_unheld = true;
+        let accepted = self.effects.shared_replies.accept(false);
         let mut out = Vec::new();
-        let args = request.args.args();
+        let (args, size) = (request.args.args(), request.size);
+        let asked = Asked { found: request.found, args, keys: &request.keys, size };
         let started = Ticks::now();
-        let result = {
-            let mut ctx = Ctx {
-                data: &mut *self.view,
-                session,
-                config: self.config,
-                host: self.host,
-                command: request.found.command,
-                planned: &request.keys,
-                args,
-                effects: &mut *self.effects,
-                hasher: self.shared.keyspace.hasher(),
-            };
-            let reply = Reply::new(ReplyBuffer::new(&mut out, request.protocol));
-            let result = (request.found.command.run)(&mut ctx, args, reply);
-            if ctx.session.tracking.is_some() {
-                ctx.remember_reads();
-            }
-            result
-        };
-        self.view.hides_unheld = false;
-        self.effects.lending.accept(accepted);
-        self.view.touch = touch;
-        self.view.client = client;
-        if result.is_ok() && self.serve_context.session.blocked.take().is_some() {
+        let data = (&mut *self.data, &mut *self.effects);
+        let mut ctx = context(data, session, self.config, self.host, self.shared, asked);
+        let failed = run_handler(&mut ctx, &mut out, request.protocol, self.shared);
+        if ctx.session.tracking.is_some() {
+            ctx.remember_reads();
+        }
+        self.data.mode.hides_unheld = false;
+        self.effects.shared_replies.accept(accepted);
+        self.data.mode.touch = touch;
+        self.data.events.client = client;
+        if !failed && self.serve_context.session.blocked.take().is_some() {
             return None;
         }
         let ns = Ticks::now().ns_since(started);
         let statistics = self.statistics.command(request.found.id);
         self.statistics.ran(request.found.id, 1, ns);
         self.statistics.commands_processed.add(1);
-        if let Err(error) = result {
-            out.clear();
-            ReplyBuffer::new(&mut out, request.protocol).error(error.text());
+        if failed {
             statistics.failed.add(1);
             self.statistics.errors.add(1);
-            self.shared.errors.count(error.code());
         }
         let cost = Cost { ns, reply_size: out.len(), request_size: request.size };
         if command_log::is_wanted(self.config, cost) {
@@ -385,7 +374,7 @@ impl Serving<'_> {
             session.peer.clone_from(&record.peer);
             session.name.clone_from(&record.texts().name);
         }
-        command_log::log(self.shared, self.config, session, request.found, request.args.args(), cost);
+        self.shared.monitoring.log_command(self.config, session, request.found, request.args.args(), cost);
     }
 }
 

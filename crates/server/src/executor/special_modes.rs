@@ -18,10 +18,10 @@ use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
 use super::{Executor, Step};
-use crate::command_log::{self, Cost};
 use crate::connection::Connection;
 use crate::mail::Mail;
-use crate::shared::GlobalFlags;
+use crate::monitoring::command_log::Cost;
+use crate::shared::modes::GlobalFlags;
 
 /// How long a request waits for a congested worker before it checks again.
 const CONGESTION_WAIT: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ impl Executor {
         keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Option<Step> {
-        let global_flags = self.shared.global_flags.load();
+        let global_flags = self.shared.modes.flags.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking();
             // Events about keys evicted for this request precede its reply.
@@ -77,9 +77,9 @@ impl Executor {
 
     /// Drops tracked keys beyond `tracking-table-max-keys`.
     pub fn limit_tracking(&mut self) {
-        let limit = self.config.tracking_table_max_keys as usize;
+        let limit = self.settings.config.tracking_table_max_keys as usize;
         if limit > 0 && self.shared.keyspace.remembered.key_count() > limit {
-            self.view.limit_remembered(limit, SLOT_COUNT);
+            self.latching.limit_remembered(limit, SLOT_COUNT);
         }
     }
 
@@ -94,7 +94,7 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         let hub = self.shared.hub;
-        if !may_publish(command) && !self.shared.global_flags.is_set(GlobalFlags::MONITORED) {
+        if !may_publish(command) && !self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
             return false;
         }
         if connection.overran.is_some_and(|thread| hub.is_thread_congested(thread)) {
@@ -117,7 +117,7 @@ impl Executor {
     }
 
     fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
-        let left_ms = self.shared.pause.until().ms_since(Uptime::now());
+        let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
         let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
         Step::Again
@@ -127,16 +127,16 @@ impl Executor {
     /// and waits for the end of the pause.
     #[cold]
     pub(super) fn attend_to_pause(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
-        if !self.is_paused(connection, found, self.shared.global_flags.load()) {
+        if !self.is_paused(connection, found, self.shared.modes.flags.load()) {
             return None;
         }
-        self.view.release();
+        self.latching.release();
         connection.latches_for_writing = false;
         Some(self.wait_for_end_of_pause(connection))
     }
 
     fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
-        if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.pause.until() {
+        if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.modes.pause.until() {
             return false;
         }
         if global_flags & GlobalFlags::PAUSED != 0 {
@@ -212,8 +212,9 @@ impl Executor {
 
     pub(super) fn feed_monitors(&self, connection: &Connection, found: Found, args: Args<'_>) {
         let line: Arc<[u8]> =
-            crate::monitor::line(&connection.session, found, args, os::clock::unix_micros()).into();
-        self.shared.post_to_monitors(self.thread, &line);
+            crate::monitoring::monitor::line(&connection.session, found, args, os::clock::unix_micros())
+                .into();
+        self.shared.hub.post_to_monitors(self.thread, &line);
     }
 
     /// Swallows or keeps a reply by `CLIENT REPLY`, for a request that was answered without being run.
@@ -227,23 +228,23 @@ impl Executor {
     /// others. Nothing is deleted in import mode or while writes are paused.
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
-        self.view.saw_expired.set(false);
-        if self.config.import_mode || self.shared.global_flags.is_set(GlobalFlags::ANY_PAUSE) {
-            self.view.spare_walked();
-            self.view.tell_late_misses();
+        self.latching.deferred.saw_expired.set(false);
+        if self.settings.config.import_mode || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE) {
+            self.latching.discard_walked_expired();
+            self.latching.report_late_misses();
             return;
         }
         let started = self.latency_start();
         let db = connection.session.db;
         for key in keys.iter().map(|key| key.key(args, db)) {
-            if self.view.latch(key.slot, Mode::Write).is_ok() {
-                self.view.expire_if_due(key);
-                self.view.release();
+            if self.latching.latch(key.slot, Mode::Write).is_ok() {
+                self.latching.expire_if_due(key);
+                self.latching.release();
             }
         }
-        self.view.expire_walked();
-        self.view.tell_late_misses();
-        if !self.view.garbage.is_empty() {
+        self.latching.delete_walked_expired();
+        self.latching.report_late_misses();
+        if !self.latching.deferred.garbage.is_empty() {
             self.free_garbage();
         }
         self.latency_end(started, "expire-del");
@@ -251,15 +252,15 @@ impl Executor {
 
     /// The time, if the latency monitor is on.
     pub fn latency_start(&self) -> Option<Ticks> {
-        (self.config.latency_monitor_threshold > 0).then(Ticks::now)
+        (self.settings.config.latency_monitor_threshold > 0).then(Ticks::now)
     }
 
     /// Reports an event that began at `started` to the latency monitor, if it took long.
     pub fn latency_end(&self, started: Option<Ticks>, event: &'static str) {
         if let Some(started) = started {
             let ms = Ticks::now().ns_since(started) / 1_000_000;
-            if ms >= self.config.latency_monitor_threshold {
-                self.shared.latency.add(event, (self.view.now.0 / 1000) as u32, ms);
+            if ms >= self.settings.config.latency_monitor_threshold {
+                self.shared.monitoring.latency.add(event, (self.latching.mode.now.0 / 1000) as u32, ms);
             }
         }
     }
@@ -267,7 +268,7 @@ impl Executor {
     /// Writes a slow or large command to the command logs.
     #[cold]
     pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
-        command_log::log(self.shared, &self.config, &connection.session, found, args, cost);
+        self.shared.monitoring.log_command(&self.settings.config, &connection.session, found, args, cost);
     }
 }
 

@@ -6,22 +6,20 @@
 
 use base::Slot;
 use commands::command::{Access, Flags};
-use commands::context::{Ctx, PlannedKey};
-use commands::error::CommandError;
+use commands::context::PlannedKey;
 use commands::host::Host;
-use commands::reply::Reply;
 use commands::session::SessionFlags;
-use commands::table::{CommandId, NUMBERED};
 use keyspace::slot_of_hash;
 use os::clock::Ticks;
 use sync::Mode;
 use wire::reply::ReplyBuffer;
 
-use super::Executor;
+use super::handler::{context, run_handler};
 use super::latching::{latch_in_order, latch_keys};
 use super::plan::{Place, Planned, Refusal};
-use crate::command_log::Cost;
+use super::{Asked, Executor};
 use crate::connection::Connection;
+use crate::monitoring::command_log::Cost;
 
 /// A transaction that is completely in a batch.
 struct Whole {
@@ -31,12 +29,6 @@ struct Whole {
     count: usize,
     /// The mode in which their keys are latched.
     mode: Mode,
-}
-
-/// The number of `MULTI`.
-pub(super) fn multi_id() -> CommandId {
-    let place = NUMBERED.iter().position(|(name, _)| name == "multi");
-    CommandId(place.expect("the table has it") as u16)
 }
 
 impl Executor {
@@ -60,10 +52,10 @@ impl Executor {
         }
         let keys = planned.keys_between(place.plan + 1, whole.exec);
         let first_key = planned.first_announced_of(first, 0);
-        self.prefetch_pipeline.advance(&self.view, first_key, keys.len() as u32);
-        self.prefetch_pipeline.apply_hints(keys, first_key);
+        self.planner.pipeline.advance(&self.latching, first_key, keys.len() as u32);
+        self.planner.pipeline.apply_hints(keys, first_key);
         if !self.latch_transaction(connection, keys, whole.mode) {
-            self.view.release();
+            self.latching.release();
             return None;
         }
         let protocol = connection.session.protocol;
@@ -73,30 +65,32 @@ impl Executor {
         (0..whole.count).for_each(|_| out.simple("QUEUED"));
         let exec_mark = connection.out.len();
         let began = Ticks::now();
-        self.statistics.ran(self.multi_id, 1, began.ns_since(*started));
+        self.statistics.ran(self.planner.multi_id, 1, began.ns_since(*started));
         self.statistics.current_command.set(u64::from(exec.id.0) + 1);
         *started = began;
-        self.view.touch = true;
+        self.latching.mode.touch = true;
         let watching = connection.session.watching.take();
-        let has_changed = watching.as_ref().is_some_and(|watching| self.view.has_changed(watching));
+        let has_changed = watching.as_ref().is_some_and(|watching| self.latching.has_changed(watching));
         if let Some(watching) = watching {
-            self.view.unwatch(*watching);
+            self.latching.unwatch(*watching);
         }
         if has_changed {
             ReplyBuffer::new(&mut connection.out, protocol).null_array();
         } else {
             ReplyBuffer::new(&mut connection.out, protocol).array(whole.count);
             connection.session.flags.insert(SessionFlags::IN_EXEC);
+            self.latching.effects.begin_transaction();
             for at in place.plan + 1..whole.exec {
                 self.run_part(connection, planned, bytes, at, started, host);
             }
+            self.latching.effects.end_transaction();
             connection.session.flags.remove(SessionFlags::IN_EXEC);
         }
-        if self.view.has_ready() {
+        if self.latching.has_ready() {
             self.serve_ready(host);
         }
-        self.view.release();
-        connection.lent.append(self.effects.lending.lent());
+        self.latching.release();
+        connection.lent.append(self.effects.shared_replies.lent());
         connection.session.last_command = Some(exec.id);
         connection.session.command_count += 2;
         self.statistics.commands_processed.add(2);
@@ -104,7 +98,7 @@ impl Executor {
         self.statistics.ran(exec.id, 1, ns);
         self.account_changes(connection);
         let args = planned.args(exec, 0, bytes);
-        if self.view.saw_expired.get() {
+        if self.latching.deferred.saw_expired.get() {
             self.delete_expired(connection, &[], args);
         }
         let reply_size = connection.out.len() - exec_mark + connection.lent.size_since(mark);
@@ -117,8 +111,11 @@ impl Executor {
     fn latch_transaction(&mut self, connection: &Connection, keys: &[PlannedKey], mode: Mode) -> bool {
         let Some(watching) = &connection.session.watching else {
             return match keys {
-                [key] => self.view.latch(slot_of_hash(key.hash), mode).is_ok(),
-                keys => latch_keys(&mut self.view, keys, mode, &mut self.slots).is_ok(),
+                [key] => self.latching.latch(slot_of_hash(key.hash), mode).is_ok(),
+                keys => {
+                    let (latches, data) = self.latching.split();
+                    latch_keys(latches, data, keys, mode, &mut self.slots).is_ok()
+                }
             };
         };
         self.slots.clear();
@@ -126,8 +123,9 @@ impl Executor {
         self.slots.extend(watching.slots());
         let slots: &mut Vec<Slot> = &mut self.slots;
         // The watches are removed from the slots' lists, too.
-        self.view.latch_at_once(slots.iter().copied(), Mode::Write)
-            || latch_in_order(&mut self.view, slots, Mode::Write).is_ok()
+        let (latches, data) = self.latching.split();
+        latches.latch_at_once(data, slots.iter().copied(), Mode::Write)
+            || latch_in_order(latches, data, slots, Mode::Write).is_ok()
     }
 
     /// Runs the requests of one plan as parts of a transaction.
@@ -143,32 +141,17 @@ impl Executor {
     ) {
         let plan = &planned.plans[at];
         let Some(found) = plan.found() else { return };
-        let protocol = connection.session.protocol;
+        let (protocol, size) = (connection.session.protocol, plan.requests.size());
         let mut failed_count = 0;
         let mut largest = (0, 0);
         for (nth, (args, keys)) in planned.requests_from(plan, 0, bytes).enumerate() {
             let mark = connection.out.len();
-            let mut ctx = Ctx {
-                data: &mut self.view,
-                session: &mut connection.session,
-                config: &self.config,
-                host,
-                command: found.command,
-                planned: keys,
-                args,
-                effects: &mut self.effects,
-                hasher: self.shared.keyspace.hasher(),
-            };
-            ctx.effects.has_emptied = false;
-            let reply = Reply::new(ReplyBuffer::new(&mut connection.out, protocol));
-            if let Err(error) = (found.command.run)(&mut ctx, args, reply) {
-                ctx.effects.lending.lent().forget_since(mark);
-                connection.out.truncate(mark);
-                ReplyBuffer::new(&mut connection.out, protocol).error(error.text());
-                failed_count += 1;
-                self.shared.errors.count(CommandError::code(&error));
-            }
-            let reply_size = connection.out.len() - mark + self.effects.lending.lent().size_since(mark);
+            let asked = Asked { found, args, keys, size };
+            let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
+            let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
+            failed_count += u64::from(run_handler(&mut ctx, &mut connection.out, protocol, self.shared));
+            let reply_size =
+                connection.out.len() - mark + self.effects.shared_replies.lent().size_since(mark);
             largest = largest.max((reply_size, nth));
         }
         let count = plan.requests.count() as u64;
@@ -182,7 +165,7 @@ impl Executor {
             self.statistics.errors.add(failed_count);
         }
         let (reply_size, nth) = largest;
-        let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
+        let cost = Cost { ns, reply_size, request_size: size };
         self.log_if_notable(connection, found, planned.args(plan, nth, bytes), cost);
     }
 }

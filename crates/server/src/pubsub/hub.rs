@@ -27,10 +27,10 @@ use commands::tracking::Redirection;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::{HashMap, Inside, Mutex, MutexGuard, OnceLock, Padded, Passage, RandomState};
 
-use super::message::{Heading, Message};
 use super::names::{Audience, Channels, Listened, Patterns};
+use crate::connection::registry::Registry;
+use crate::mail::message::{Heading, Message};
 use crate::mail::{Mail, Workers};
-use crate::registry::Registry;
 
 /// Locks for the order of messages, to which channels are assigned by hash.
 const ORDER_COUNT: usize = 64;
@@ -148,6 +148,14 @@ impl Hub {
     /// Sets the registry, by which connections are found by client id.
     pub fn introduce(&self, clients: &'static Registry) {
         let _ = self.clients.set(clients);
+    }
+
+    /// Sends a line from a worker to the monitors.
+    pub fn post_to_monitors(&self, sender: usize, line: &Arc<[u8]>) {
+        for thread in self.workers.occupied() {
+            self.expect(Some(sender), thread, line.len() as u64);
+            self.workers.post(thread, Mail::Monitor(Arc::clone(line)));
+        }
     }
 
     pub(super) fn clients(&self) -> Option<&'static Registry> {
@@ -412,7 +420,7 @@ impl Hub {
 mod tests {
     use super::*;
     use crate::connection::Token;
-    use crate::registry::ClientRecord;
+    use crate::connection::registry::ClientRecord;
     use commands::session::SessionFlags;
     use commands::subscriptions::SUBSCRIPTION_KINDS;
 

@@ -13,42 +13,10 @@ use keyspace::ChangedKey;
 use wire::reply::{Protocol, ReplyBuffer};
 
 use super::hub::{Caching, Hub};
-use crate::connection::Token;
 use crate::mail::Mail;
-
-/// The fixed size that an invalidation on its way counts, in bytes.
-const OVERHEAD: usize = 256;
-
-/// Changed keys, on their way to one connection.
-pub struct Invalidation {
-    /// The last known token of the connection.
-    pub to: Token,
-    /// The client id of the connection.
-    pub client: u64,
-    /// The keys as an array; `None`: all keys.
-    pub keys: Option<Arc<[u8]>>,
-    /// Whether another connection has read them and redirects its invalidations here.
-    pub is_redirected: bool,
-    /// Whether the connection changed the keys itself.
-    pub is_own_change: bool,
-}
-
-/// Keys with a prefix that changed in one turn of a worker.
-pub struct Broadcast {
-    /// The common prefix.
-    pub prefix: Arc<[u8]>,
-    /// The keys, each with the client that changed it last.
-    changed: Vec<(Arc<[u8]>, u64)>,
-    /// All keys as an array.
-    keys: Vec<u8>,
-}
+use crate::mail::invalidation::{Broadcast, Invalidation};
 
 impl Invalidation {
-    /// The bytes that it counts while it is on its way.
-    pub fn size(&self) -> u64 {
-        (self.keys.as_ref().map_or(0, |keys| keys.len()) + OVERHEAD) as u64
-    }
-
     /// Writes it to the output of its connection.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if self.is_redirected {
@@ -60,11 +28,6 @@ impl Invalidation {
 }
 
 impl Broadcast {
-    /// The bytes that it counts while it is on its way.
-    pub fn size(&self) -> u64 {
-        (self.keys.len() + OVERHEAD) as u64
-    }
-
     /// Writes it to the output of a connection with this prefix.
     pub fn give(&self, hub: &Hub, session: &mut Session, out: &mut Vec<u8>) {
         if !session.flags.contains(SessionFlags::TRACKING_NOLOOP) {

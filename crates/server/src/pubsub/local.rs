@@ -19,9 +19,10 @@ use sync::HashMap;
 use wire::reply::ReplyBuffer;
 
 use super::hub::Hub;
-use super::invalidation::{Broadcast, Invalidation, give_all};
-use super::message::{Form, Message};
+use super::invalidation::give_all;
 use crate::connection::{Connection, Token};
+use crate::mail::invalidation::{Broadcast, Invalidation};
+use crate::mail::message::{Form, Message};
 use crate::mail::{Mail, WorkerHandle};
 
 /// The local subscriptions of a worker.
@@ -205,10 +206,10 @@ impl LocalSubscriptions {
         let token = self.current_client.get();
         self.fetch();
         if session.flags.contains(SessionFlags::IN_EXEC) {
-            self.hear(token, session, &mut self.late.borrow_mut());
+            self.write_pending(token, session, &mut self.late.borrow_mut());
         } else {
             let mut pending = Vec::new();
-            self.hear(token, session, &mut pending);
+            self.write_pending(token, session, &mut pending);
             out.raw(&pending);
         }
     }
@@ -217,7 +218,7 @@ impl LocalSubscriptions {
     pub fn deliver_after_command(&self, session: &mut Session, out: &mut Vec<u8>) {
         if self.has_mail() {
             self.fetch();
-            self.hear(self.current_client.get(), session, out);
+            self.write_pending(self.current_client.get(), session, out);
         }
     }
 
@@ -227,7 +228,7 @@ impl LocalSubscriptions {
     }
 
     /// Writes the fetched mail for a connection, and marks it as delivered.
-    fn hear(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
+    fn write_pending(&self, token: Token, session: &mut Session, out: &mut Vec<u8>) {
         let delivered_seq = session.delivered_seq;
         let inbox = &mut *self.inbox.borrow_mut();
         for (number, mail) in &mut inbox.letters {
@@ -337,7 +338,7 @@ impl LocalSubscriptions {
         self.hub.change_thread(&names, self.thread, to, |since| {
             self.fetch();
             let Connection { session, out, .. } = &mut *connection;
-            self.hear(token, session, out);
+            self.write_pending(token, session, out);
             connection.subscribed_since = since;
             leave(connection);
         });

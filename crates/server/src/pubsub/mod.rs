@@ -9,9 +9,10 @@
 //! | `hub.rs` | shared by all workers: for each name the workers with subscribers, and how many |
 //! | `names.rs` | the tables of names: read without a lock |
 //! | `local.rs` | of one worker: its mail in order, and for each name its connections |
-//! | `message.rs` | a message, framed once for all receivers |
 //! | `events.rs` | keyspace events as messages |
 //! | `invalidation.rs` | invalidations for client-side caching |
+//!
+//! Messages and invalidations on their way are contents of mail: `mail/message.rs`, `mail/invalidation.rs`.
 //!
 //! **Exact counts and order.** Audiences are read without a lock, so a message may be counted for an audience
 //! that is just changing. It carries the audience's stamp: a later subscription has a later stamp, and does not
@@ -24,11 +25,9 @@ mod events;
 mod hub;
 mod invalidation;
 mod local;
-mod message;
 mod names;
 
 pub use events::EventPublisher;
 pub use hub::Hub;
-pub use invalidation::{Broadcast, Invalidation, give_all};
+pub use invalidation::give_all;
 pub use local::LocalSubscriptions;
-pub use message::Message;

@@ -16,6 +16,8 @@ const NOT_AUDITED: &[(&str, &str)] = &[
     ("function", "functions are not implemented yet"),
     ("latency", "its lists have a maximum"),
     ("module", "modules are not supported"),
+    ("restore", "its payloads are bytes that `DUMP` makes"),
+    ("restore-asking", "as `restore`"),
     ("save", "saving is not implemented yet"),
     ("shutdown", "ends the server"),
     ("slowlog", "its list has a maximum"),

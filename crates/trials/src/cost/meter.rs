@@ -181,7 +181,7 @@ impl Link {
         loop {
             let used = counter.count(&self.pending);
             self.pending.drain(..used);
-            if counter.left == 0 {
+            if counter.is_done() {
                 return Ok(Answer { first_error: counter.first_error });
             }
             match self.stream.read(&mut self.buffer)? {
@@ -202,6 +202,11 @@ struct Counter {
 }
 
 impl Counter {
+    /// Whether all replies are complete.
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.skipped == 0
+    }
+
     /// Returns the number of consumed bytes.
     fn count(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
@@ -239,18 +244,27 @@ mod tests {
     }
 
     #[test]
+    fn a_string_is_complete_with_its_last_byte() {
+        let mut counter = Counter { left: 1, skipped: 0, first_error: None };
+        for (piece, is_done) in [("$3\r\n", false), ("ab", false), ("c\r", false), ("\n", true)] {
+            assert_eq!(counter.count(piece.as_bytes()), piece.len());
+            assert_eq!(counter.is_done(), is_done, "{piece:?}");
+        }
+    }
+
+    #[test]
     fn replies_are_counted_in_any_pieces() {
         let replies = b"*2\r\n$3\r\nabc\r\n*1\r\n:7\r\n$-1\r\n*-1\r\n*0\r\n-ERR no\r\n$0\r\n\r\n+OK\r\n";
         for piece_len in 1..replies.len() {
             let mut counter = Counter { left: 7, skipped: 0, first_error: None };
             let mut pending: Vec<u8> = Vec::new();
             for piece in replies.chunks(piece_len) {
-                assert!(counter.left > 0);
+                assert!(!counter.is_done());
                 pending.extend_from_slice(piece);
                 let used = counter.count(&pending);
                 pending.drain(..used);
             }
-            assert_eq!((counter.left, counter.skipped, pending.len()), (0, 0, 0));
+            assert!(counter.is_done() && pending.is_empty());
             assert_eq!(counter.first_error.as_deref(), Some("ERR no"));
         }
     }

@@ -181,6 +181,7 @@ const GENERIC: Family = Family {
         (6, "RENAME key key"),
         (4, "RENAMENX key key"),
         (6, "COPY key key [DB database] [REPLACE]"),
+        (2, "RESTORE key <milliseconds|0> value [REPLACE] [ABSTTL] [IDLETIME integer] [FREQ integer]"),
         (4, "MOVE key database"),
         (5, "SELECT database"),
         (2, "SWAPDB database database"),

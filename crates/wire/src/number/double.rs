@@ -5,7 +5,7 @@
 //! have many zeros.
 
 use super::{grisu, integer};
-use crate::extended::{Format, Rounded, parse_hexadecimal};
+use crate::number::extended::{Format, Rounded, parse_hexadecimal};
 
 /// Largest integer magnitude written digit by digit. Above it, Redis writes the shortest digits padded with
 /// zeros.

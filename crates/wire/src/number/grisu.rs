@@ -199,7 +199,7 @@ mod tests {
 
     /// `10^exponent` to 64 bits, from the parser of extended floats, which does not use this table.
     fn significand_of_power(exponent: i32) -> u64 {
-        crate::extended::significand(format!("1e{exponent}").as_bytes()).unwrap()
+        crate::number::extended::significand(format!("1e{exponent}").as_bytes()).unwrap()
     }
 
     #[test]

@@ -8,25 +8,7 @@ use wire::request::Args;
 
 use crate::doc::Arg;
 use crate::error::{CommandError, up_to_nul};
-use crate::host::{ClientFacts, ClientFilter, ClientKind};
-
-/// At most one of each criterion.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Criteria {
-    pub ids: Option<Vec<u64>>,
-    pub kind: Option<ClientKind>,
-    pub address: Option<Vec<u8>>,
-    pub local_address: Option<Vec<u8>>,
-    pub ip: Option<Vec<u8>>,
-    pub user: Option<Vec<u8>>,
-    pub name: Option<Vec<u8>>,
-    pub lib_name: Option<Vec<u8>>,
-    pub lib_version: Option<Vec<u8>>,
-    pub db: Option<u16>,
-    pub flags: Option<Vec<u8>>,
-    pub capa: Option<Vec<u8>>,
-}
+use crate::host::{ClientFilter, ClientKind, Criteria};
 
 /// All flag letters, including those that are never set yet.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
@@ -162,50 +144,6 @@ fn check_letters(what: &str, filter: &str, known: &[u8], value: &[u8]) -> Result
     Err(CommandError::quote(&format!("ERR Unknown {what} found in the {filter} filter: "), value, ""))
 }
 
-impl ClientFilter {
-    /// Whether every connection matches.
-    #[must_use]
-    pub fn keeps_all(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether a connection matches.
-    #[must_use]
-    pub fn keeps(&self, facts: &ClientFacts) -> bool {
-        self.skip_id != Some(facts.id)
-            && self.idle_seconds_min.is_none_or(|least| facts.idle_seconds >= least)
-            && self.age_seconds_min.is_none_or(|least| facts.age_seconds >= least)
-            && self.keep.answers(facts).all(|met| met)
-            && !self.drop.answers(facts).any(|met| met)
-    }
-}
-
-impl Criteria {
-    /// Returns, for each given criterion, whether the connection meets it.
-    fn answers<'a>(&'a self, facts: &'a ClientFacts) -> impl Iterator<Item = bool> + 'a {
-        let same = |wanted: &Option<Vec<u8>>, is: &[u8]| wanted.as_ref().map(|wanted| wanted == is);
-        let has_all = |wanted: &Option<Vec<u8>>, is: &str| {
-            wanted.as_ref().map(|wanted| wanted.iter().all(|letter| is.as_bytes().contains(letter)))
-        };
-        [
-            self.ids.as_ref().map(|ids| ids.contains(&facts.id)),
-            self.kind.map(|kind| kind == facts.kind),
-            same(&self.address, facts.peer.as_bytes()),
-            same(&self.local_address, facts.local.as_bytes()),
-            self.ip.as_ref().map(|ip| facts.has_ip(ip)),
-            same(&self.user, facts.user.as_bytes()),
-            same(&self.name, &facts.name),
-            same(&self.lib_name, &facts.lib_name),
-            same(&self.lib_version, &facts.lib_version),
-            self.db.map(|db| db == facts.db),
-            has_all(&self.flags, &facts.flags),
-            has_all(&self.capa, &facts.capa),
-        ]
-        .into_iter()
-        .flatten()
-    }
-}
-
 const TYPES: &[Arg] = &[
     Arg::word("normal", "NORMAL"),
     Arg::word("master", "MASTER"),
@@ -305,6 +243,7 @@ const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Ar
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::ClientFacts;
 
     fn facts() -> ClientFacts {
         ClientFacts {

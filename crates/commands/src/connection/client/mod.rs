@@ -12,7 +12,6 @@ mod itself;
 mod others;
 mod tracking;
 
-pub use filter::Criteria;
 pub(super) use itself::check_name;
 
 use wire::request::Args;

@@ -237,7 +237,7 @@ fn begin(ctx: &mut Ctx<'_>, options: &TrackingOptions<'_>) {
             }
         }
         // Inside a transaction: effective from the next command on.
-        ctx.data.wanted = ctx.data.wanted.with_every_change(true);
+        ctx.data.events.wanted = ctx.data.events.wanted.with_every_change(true);
     }
 }
 

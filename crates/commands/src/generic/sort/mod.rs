@@ -11,7 +11,7 @@ use keyspace::Key;
 use wire::request::Args;
 
 use crate::command::{Access, Begin, Categories, Command, Find, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, ArgType, Doc, Group};
 use crate::error::CommandError;
 use crate::list::limits::limits;
@@ -24,7 +24,7 @@ use rows::{Order, Row};
 pub const SORT: Command = Command {
     name: "sort",
     arity: -2,
-    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::MOVABLEKEYS),
+    flags: Flags::WRITE.union(Flags::LOG_INSTEAD).union(Flags::DENYOOM).union(Flags::MOVABLEKEYS),
     categories: CATEGORIES,
     access: Access::WriteAllIf(|args| reaches(args, true)),
     keys: &[
@@ -130,7 +130,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
         return Ok(store(ctx, list, reply));
     }
     let mut out = reply.array(rows.len() * options.get.len().max(1));
-    let portions = ctx.portions(&out);
+    let chunks = ctx.chunks(&out);
     for row in &rows {
         if options.get.is_empty() {
             out.item(row.item);
@@ -141,7 +141,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Res
                 None => out.null(),
             }
         }
-        portions.cut(&mut out);
+        chunks.cut(&mut out);
     }
     Ok(out.done())
 }
@@ -167,14 +167,44 @@ fn list_of(ctx: &Ctx<'_>, rows: &[Row<'_>], options: &SortOptions<'_>) -> List {
 fn store(ctx: &mut Ctx<'_>, list: List, reply: Reply<'_>) -> Replied {
     let (destination, len) = (ctx.key(1), list.len());
     if len > 0 {
+        log_list(ctx, destination, &list);
         ctx.put_object(destination, list.into_object());
         ctx.changed(EventClass::List, "sortstore", destination);
         ctx.effects.dirty += len as u64 - 1;
     } else if ctx.remove(destination) {
         ctx.changed(EventClass::Generic, "del", destination);
+        ctx.log_deletion(destination);
     }
     reply.integer(len as i64)
 }
+
+/// Records the stored list by its elements: elements of equal weight have no defined order.
+fn log_list(ctx: &mut Ctx<'_>, destination: Key<'_>, list: &List) {
+    if !ctx.logs() {
+        return;
+    }
+    ctx.log_deletion(destination);
+    let mut texts: Vec<Vec<u8>> = Vec::new();
+    let flush = |ctx: &mut Ctx<'_>, texts: &mut Vec<Vec<u8>>| {
+        let command = [EffectArg::from("RPUSH"), destination.bytes.into()];
+        let elements = texts.iter().map(|text| EffectArg::from(&text[..]));
+        ctx.log(&command.into_iter().chain(elements).collect::<Vec<_>>());
+        texts.clear();
+    };
+    list.walk(0, |_, item| {
+        texts.push(item.text(&mut DecimalBuffer::new()).to_vec());
+        if texts.len() == LOGGED_ELEMENT_COUNT_MAX {
+            flush(ctx, &mut texts);
+        }
+        true
+    });
+    if !texts.is_empty() {
+        flush(ctx, &mut texts);
+    }
+}
+
+/// Elements pushed by one logged request.
+const LOGGED_ELEMENT_COUNT_MAX: usize = 1024;
 
 /// Returns the rows of the result, in order.
 fn sorted_rows<'c>(ctx: &'c Ctx<'_>, options: &SortOptions<'_>) -> Result<Vec<Row<'c>>, CommandError> {

@@ -1,14 +1,14 @@
 //! `DEBUG` subcommands that inspect or create keys.
 
-use base::DbIndex;
-use collections::{DecimalBuffer, Entry, ExpiryChange, Item, NewValue, Object, ValueRef};
+use collections::{DecimalBuffer, Entry, ExpiryChange, NewValue, Object, ValueRef};
 use keyspace::Key;
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
-use crate::context::Ctx;
+use crate::context::{Ctx, EffectArg};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
+use crate::session::SessionFlags;
 use crate::word::Word;
 
 /// `DEBUG OBJECT key`
@@ -20,7 +20,7 @@ pub(super) fn object(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, Com
         entry.key().as_ptr(),
         serialized_len(entry),
         entry.access(),
-        ctx.data.aging.idle_seconds(entry.access()),
+        ctx.data.mode.aging.idle_seconds(entry.access()),
     );
     // The nodes of the list, and the directives that apply to them.
     if let ValueRef::Object(Object::List(list)) = entry.value()
@@ -55,8 +55,13 @@ pub(super) fn lengths(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, Co
     Ok(reply.simple(&text))
 }
 
-/// `DEBUG POPULATE count [prefix] [size] [RAND]`
-pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandError> {
+/// Keys, and bytes of values, after which `DEBUG POPULATE` releases its latches for a turn: 1 to 2 ms.
+const PART_KEY_COUNT: u64 = 2048;
+const PART_SIZE: u64 = 4 << 20;
+
+/// `DEBUG POPULATE count [prefix] [size] [RAND]`. Outside of a transaction it runs in parts, between which
+/// other connections are served.
+pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     let number = |text: &[u8]| parse_i64_strict(text).and_then(|number| u64::try_from(number).ok());
     const NOT_POSITIVE: CommandError = CommandError::new("ERR value is out of range, must be positive");
     let count = number(args.at(2)).ok_or(NOT_POSITIVE)?;
@@ -67,10 +72,19 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
         Some(word) if word.eq_token("rand") && args.len() == 6 => true,
         Some(_) => return Err(CommandError::SYNTAX),
     };
+    let first = ctx.session.unfinished.take().unwrap_or(0);
+    let end = if ctx.session.flags.contains(SessionFlags::IN_EXEC) {
+        count
+    } else {
+        let part = (PART_SIZE / (size as u64).max(1)).clamp(1, PART_KEY_COUNT);
+        count.min(first.saturating_add(part))
+    };
+    // Other connections may change keys between two parts, which a repetition as a whole would miss.
+    let is_repeatable = !is_random && first == 0 && end == count;
     let db = ctx.db();
     let mut name = Vec::new();
     let mut value = Vec::new();
-    for index in 0..count {
+    for index in first..end {
         name.clear();
         name.extend_from_slice(prefix);
         name.extend_from_slice(format!(":{index}").as_bytes());
@@ -89,8 +103,18 @@ pub(super) fn populate(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), CommandE
         }
         ctx.data.set(key, NewValue::Bytes(&value), ExpiryChange::Clear);
         ctx.effects.dirty += 1;
+        if !is_repeatable {
+            ctx.log(&["SET".into(), name[..].into(), value[..].into()]);
+        }
     }
-    Ok(())
+    if is_repeatable {
+        ctx.log(&ctx.args.iter().map(EffectArg::from).collect::<Vec<_>>());
+    }
+    if end < count {
+        ctx.session.unfinished = Some(end);
+        return Ok(reply.nothing());
+    }
+    Ok(reply.ok())
 }
 
 /// Returns the length of a string in a snapshot, before compression: small numbers take 1, 2 or 4 bytes;
@@ -115,60 +139,6 @@ fn text_of(entry: Entry<'_>) -> Vec<u8> {
     entry.value().text(&mut buffer).unwrap_or_default().to_vec()
 }
 
-/// Returns a digest of a value, printed as 40 hexadecimal digits.
-fn digest_of(entry: Entry<'_>) -> u128 {
-    let ValueRef::Object(object) = entry.value() else {
-        return xxhash_rust::xxh3::xxh3_128(&text_of(entry));
-    };
-    // The order of elements must not matter. The initial value distinguishes a single element from an equal
-    // string.
-    let mut sum = !0;
-    let mut add = |parts: &[Item<'_>]| {
-        let mut text = Vec::new();
-        for part in parts {
-            text.extend_from_slice(part.text(&mut DecimalBuffer::new()));
-            text.push(0);
-        }
-        sum ^= xxhash_rust::xxh3::xxh3_128(&text);
-    };
-    match object {
-        Object::Set(set) => set.iter().for_each(|member| add(&[member])),
-        Object::Hash(hash) => hash.visit(i64::MIN, |field, value| {
-            add(&[field, value]);
-            true
-        }),
-        Object::SortedSet(set) => set
-            .iter()
-            .for_each(|(member, score)| add(&[Item::Bytes(member), Item::Bytes(&score.to_be_bytes())])),
-        // The debug text shows the whole content, in order.
-        other => add(&[Item::Bytes(format!("{other:?}").as_bytes())]),
-    }
-    sum
-}
-
-/// `DEBUG DIGEST`: equal for equal data, whatever its order; zero for an empty dataset.
-pub(super) fn digest(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let mut digest = 0;
-    for db in 0..ctx.data.keyspace().db_count() {
-        ctx.data.for_each(DbIndex(db as u16), |entry| {
-            let mut text = format!("{db} {:?} {:032x} ", entry.expiry(), digest_of(entry)).into_bytes();
-            text.extend_from_slice(entry.key());
-            digest ^= xxhash_rust::xxh3::xxh3_128(&text);
-        });
-    }
-    Ok(reply.simple(&format!("{digest:040x}")))
-}
-
-/// `DEBUG DIGEST-VALUE key ...`
-pub(super) fn digest_values(ctx: &mut Ctx<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let mut out = reply.array(ctx.planned.len());
-    for key in ctx.keys() {
-        let digest = ctx.data.peek(key).map_or(0, digest_of);
-        out.simple(format!("{digest:040x}"));
-    }
-    Ok(out.done())
-}
-
 /// `DEBUG HTSTATS db`
 pub(super) fn table_stats(
     ctx: &mut Ctx<'_>,
@@ -176,12 +146,8 @@ pub(super) fn table_stats(
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
     let db = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
-    let keyspace = ctx.data.keyspace();
-    let db = usize::try_from(db)
-        .ok()
-        .filter(|db| *db < keyspace.db_count())
-        .ok_or(CommandError::new("ERR Out of range database"))?;
-    let population = keyspace.counters.population(db);
+    let db = ctx.db_index(db).map_err(|_| CommandError::new("ERR Out of range database"))?;
+    let population = ctx.data.population(db);
     let of = |title: &str, count: u64| format!("[{title} HT]\n{}", table_text(count, "elements"));
     let text = format!("{}{}", of("Dictionary", population.keys), of("Expires", population.volatile));
     Ok(reply.verbatim(b"txt", text.as_bytes()))

@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `digest.rs` | digests of data |
 //! | `keys.rs` | inspecting and creating keys |
 //! | `protocol.rs` | replies of every type |
 //! | here | everything else |
@@ -9,6 +10,7 @@
 //! Invariant: every subcommand checks [`Session::may_debug`](crate::session::Session::may_debug), and so does
 //! the rejection of an unknown subcommand.
 
+mod digest;
 mod keys;
 mod protocol;
 
@@ -129,9 +131,9 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     match ctx.command.name {
         "object" => return keys::object(ctx, reply),
         "sdslen" => return keys::lengths(ctx, reply),
-        "populate" => keys::populate(ctx, args)?,
-        "digest" => return keys::digest(ctx, reply),
-        "digest-value" => return keys::digest_values(ctx, reply),
+        "populate" => return keys::populate(ctx, args, reply),
+        "digest" => return digest::digest(ctx, reply),
+        "digest-value" => return digest::digest_values(ctx, reply),
         "htstats" => return keys::table_stats(ctx, args, reply),
         "htstats-key" => return keys::value_table_stats(ctx, reply),
         "protocol" => return protocol::example(args.at(2), reply),

@@ -1,0 +1,396 @@
+//! A hash: fields with their values and expiries; the value of the `H` family of commands.
+//!
+//! | form | when |
+//! |---|---|
+//! | packed pairs | up to 8 KiB, and no field has an expiry: one allocation, searched by tags |
+//! | [`Fields`] | else: packed leaves, and a table for what is long or expires |
+//!
+//! The encoding reported to the client (`listpack`, `hashtable`) follows Redis's thresholds
+//! ([`CollectionLimits`]) and is independent of the form. It never returns from `hashtable`; nor does the
+//! form from the table.
+//!
+//! An expired field is absent for readers, but stays until it is set again or [`Hash::expire`] deletes it;
+//! so [`Hash::len`] counts it. `due` is the time up to which fields are expired, in Unix milliseconds.
+//!
+//! Owns its fields. Start reading at [`Hash::find`] and [`Hash::set`].
+
+mod fields;
+
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
+use crate::number::DecimalBuffer;
+use crate::packed::{Item, Packed};
+use crate::values::collection::{AllocContext, Collection, CollectionLimits};
+use crate::values::members::PrefetchStep;
+use crate::values::object::{Kind, Object};
+use crate::values::owned_entry::ExpiryChange;
+use fields::Fields;
+
+/// Bytes of elements up to which the packed form is kept: twice the size of a hash of 50 fields with values
+/// of 70 bytes. The best limit has not been measured. Less under Miri.
+const PACKED_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 8 * 1024 };
+
+/// Allocations above which a hash is dropped in the background.
+const COSTLY_ALLOCATION_COUNT: usize = 64;
+
+/// The value of a hash key.
+#[derive(Debug)]
+pub struct Hash {
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// A `listpack`.
+    Packed(Packed<2>),
+    /// A `hashtable` that is small enough to be one allocation.
+    PackedHashtable(Packed<2>),
+    Table(Box<Fields>),
+}
+
+const _: () = assert!(size_of::<Hash>() == 16);
+
+/// The state of a field before it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldWas {
+    /// It did not exist.
+    Absent,
+    /// It existed, but was expired.
+    Expired,
+    /// It existed.
+    Present,
+}
+
+/// A field that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its value.
+    pub value: Item<'a>,
+    /// When it expires, Unix time in milliseconds.
+    pub expiry: Option<i64>,
+}
+
+/// The result of a step of expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldExpiry {
+    /// Number of fields deleted.
+    pub expired_count: usize,
+    /// Whether more fields may be expired now.
+    pub has_more: bool,
+}
+
+impl Hash {
+    /// Number of fields, including expired ones that are not yet deleted.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.len(),
+            Form::Table(fields) => fields.len(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_head(),
+            Form::Table(fields) => prefetch::line(std::ptr::from_ref(&**fields).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.prefetch_index(),
+            Form::Table(fields) => fields.prefetch_index(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_member`].
+    #[inline(always)]
+    pub(crate) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
+        if let Form::Table(fields) = &self.form {
+            fields.prefetch_field(hash, step);
+        }
+    }
+
+    /// A field.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let [_, value] = packed.at(packed.find(field, 0)?);
+                Some(Field { value, expiry: None })
+            }
+            Form::Table(fields) => fields.find(home, field, due),
+        }
+    }
+
+    /// Sets a field. An expiry converts the hash to a table.
+    pub fn set(
+        &mut self,
+        home: AllocContext<'_>,
+        limits: CollectionLimits,
+        field: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+        due: i64,
+    ) -> FieldWas {
+        if field.len().max(value.len()) > limits.value_size_max {
+            self.report_as_hashtable();
+        }
+        if matches!(expiry, ExpiryChange::At(_)) {
+            self.make_table(home);
+            self.report_as_hashtable();
+        }
+        if let Form::Packed(packed) | Form::PackedHashtable(packed) = &mut self.form {
+            let index = packed.find(field, 0);
+            // A replaced value counts as if the old one stayed: that is rare enough, and safe.
+            let added = value.len() + if index.is_none() { field.len() } else { 0 };
+            if packed.size() + added <= PACKED_SIZE_MAX {
+                let Some(index) = index else {
+                    packed.push_back([field, value]);
+                    let len = packed.len();
+                    if len > limits.entry_count_max {
+                        self.report_as_hashtable();
+                    }
+                    return FieldWas::Absent;
+                };
+                packed.replace(index, 1, value);
+                return FieldWas::Present;
+            }
+            self.make_table(home);
+        }
+        let Form::Table(fields) = &mut self.form else { unreachable!("the packed forms have returned") };
+        let was = fields.set(home, field, value, expiry, due);
+        if was == FieldWas::Absent && self.len() > limits.entry_count_max {
+            self.report_as_hashtable();
+        }
+        was
+    }
+
+    /// Reports the encoding as `hashtable` from now on.
+    pub fn report_as_hashtable(&mut self) {
+        match &mut self.form {
+            Form::Packed(packed) => self.form = Form::PackedHashtable(std::mem::take(packed)),
+            Form::PackedHashtable(_) => {}
+            Form::Table(fields) => fields.is_listpack = false,
+        }
+    }
+
+    /// Removes a field. Returns whether it existed.
+    pub fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
+        match &mut self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let index = packed.find(field, 0);
+                index.into_iter().for_each(|index| packed.remove(index));
+                index.is_some()
+            }
+            Form::Table(fields) => fields.remove(home, field, due),
+        }
+    }
+
+    /// Sets or clears the expiry of a field. Returns whether the field exists; otherwise nothing changes.
+    /// An expiry makes the hash a `hashtable`, in encoding and form.
+    pub fn set_expiry(
+        &mut self,
+        home: AllocContext<'_>,
+        field: &[u8],
+        expiry: Option<i64>,
+        due: i64,
+    ) -> bool {
+        if self.find(home, field, due).is_none() {
+            return false;
+        }
+        if expiry.is_some() {
+            self.make_table(home);
+            self.report_as_hashtable();
+        }
+        if let Form::Table(fields) = &mut self.form {
+            fields.set_expiry(home, field, expiry);
+        }
+        true
+    }
+
+    /// Visits all fields with their values until `visit` returns false.
+    #[inline]
+    pub fn visit<'a>(&'a self, due: i64, mut visit: impl FnMut(Item<'a>, Item<'a>) -> bool) {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let _ = packed.iter().all(|[field, value]| visit(field, value));
+            }
+            Form::Table(fields) => {
+                let _ = fields.live(due).all(|(field, value)| visit(field, value));
+            }
+        }
+    }
+
+    /// Whether it is one allocation, small enough for a walk over all of it.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        !matches!(self.form, Form::Table(_))
+    }
+
+    /// Whether fields may expire, so that [`Self::len`] may exceed the number that [`Self::visit`] visits.
+    #[must_use]
+    pub fn has_expiries(&self) -> bool {
+        self.has_volatile_members()
+    }
+
+    /// The largest cursor of [`Self::scan`].
+    pub const CURSOR_MAX: u64 = Fields::CURSOR_MAX;
+
+    /// Visits some fields from a position on (0 to begin), those of a packed hash all at once. Returns
+    /// where to continue; `None` at the end.
+    pub fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        due: i64,
+        mut visit: impl FnMut(Item<'a>, Item<'a>),
+    ) -> Option<u64> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                packed.iter().for_each(|[field, value]| visit(field, value));
+                None
+            }
+            Form::Table(fields) => fields.scan(home, from, due, |field, value, _| visit(field, value)),
+        }
+    }
+
+    /// As [`Self::scan`], with the expiry of each field, and also fields that are expired but not yet deleted.
+    pub fn scan_with_expiries<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
+    ) -> Option<u64> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                packed.iter().for_each(|[field, value]| visit(field, value, None));
+                None
+            }
+            Form::Table(fields) => fields.scan(home, from, i64::MIN, visit),
+        }
+    }
+
+    /// A random field with its value, given random bits; `None` if no unexpired field was found.
+    #[must_use]
+    pub fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => {
+                let index = (u128::from(random()) * packed.len() as u128) >> 64;
+                let [field, value] = packed.at(index as usize);
+                Some((field, value))
+            }
+            Form::Table(fields) => fields.sample(due, random),
+        }
+    }
+
+    /// A lower bound of the fields' expiries, Unix time in milliseconds; the field may be deleted already.
+    #[must_use]
+    pub fn earliest_expiry(&self) -> Option<i64> {
+        match &self.form {
+            Form::Table(fields) if self.has_volatile_members() => Some(fields.earliest),
+            _ => None,
+        }
+    }
+
+    /// Deletes fields that are expired at `now`, in a bounded step: call it again while it has more.
+    pub fn expire(&mut self, heap: &Heap, now: i64, mut expired: impl FnMut(&[u8])) -> FieldExpiry {
+        match &mut self.form {
+            Form::Table(fields) if fields.has_volatile() => fields.expire(heap, now, |removed| {
+                expired(removed.entry().key());
+            }),
+            _ => FieldExpiry::default(),
+        }
+    }
+
+    fn make_table(&mut self, home: AllocContext<'_>) {
+        let (packed, is_listpack) = match &self.form {
+            Form::Packed(packed) => (packed, true),
+            Form::PackedHashtable(packed) => (packed, false),
+            Form::Table(_) => return,
+        };
+        let mut fields = Box::new(Fields::new(is_listpack));
+        let mut buffers = [DecimalBuffer::new(), DecimalBuffer::new()];
+        let [field_buffer, value_buffer] = &mut buffers;
+        for [field, value] in packed {
+            let (field, value) = (field.text(field_buffer), value.text(value_buffer));
+            fields.set(home, field, value, ExpiryChange::Clear, i64::MIN);
+        }
+        self.form = Form::Table(fields);
+    }
+
+    pub(crate) fn encoding_name(&self) -> &'static str {
+        match &self.form {
+            Form::Packed(_) => "listpack",
+            Form::Table(fields) if fields.is_listpack => "listpack",
+            Form::PackedHashtable(_) | Form::Table(_) => "hashtable",
+        }
+    }
+
+    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
+        let form = match &self.form {
+            Form::Packed(packed) => Form::Packed(packed.clone()),
+            Form::PackedHashtable(packed) => Form::PackedHashtable(packed.clone()),
+            Form::Table(fields) => Form::Table(Box::new(fields.to_copy(heap))),
+        };
+        Self { form }
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.memory_bytes(),
+            Form::Table(fields) => fields.estimated_bytes(sample_len),
+        }
+    }
+
+    pub(crate) fn is_costly_to_drop(&self) -> bool {
+        matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
+    }
+
+    /// Verifies the invariants of the forms.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+        match &self.form {
+            Form::Packed(packed) | Form::PackedHashtable(packed) => packed.check(),
+            Form::Table(fields) => fields.check(home),
+        }
+    }
+}
+
+impl Collection for Hash {
+    const KIND: Kind = Kind::Hash;
+
+    fn new() -> Self {
+        Self { form: Form::Packed(Packed::new()) }
+    }
+
+    #[inline]
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+
+    #[inline]
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Hash(hash) = object { Some(hash) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Hash(self)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn has_volatile_members(&self) -> bool {
+        matches!(&self.form, Form::Table(fields) if fields.has_volatile())
+    }
+}

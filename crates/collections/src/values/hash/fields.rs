@@ -1,0 +1,311 @@
+//! The large form of a hash, and the only one in which fields expire: fields with their values in packed
+//! leaves, and a table of the long fields and those with an expiry.
+//!
+//! Invariants ([`Fields::check`])
+//! 1. The invariants of the members.
+//! 2. No field expires before `earliest`; nor before `pass_earliest`, if its position is below `cursor`.
+
+use super::{Field, FieldExpiry, FieldWas};
+use crate::memory::heap::Heap;
+use crate::packed::Item;
+use crate::values::collection::AllocContext;
+use crate::values::entry::{Entry, ValueRef};
+use crate::values::members::{Keyed, Members, Place, PrefetchStep};
+use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
+use crate::values::table::Table;
+
+/// Buckets that a step of expiry walks.
+const STEP_BUCKET_COUNT: usize = 16;
+
+/// Random fields tried before a sample returns that none is unexpired.
+const SAMPLE_TRY_COUNT_MAX: usize = 100;
+
+pub(super) struct Fields {
+    members: Members<Pair>,
+    /// A lower bound of all fields' expiries.
+    pub(super) earliest: i64,
+    /// A lower bound of the expiries of the fields that the walk of [`Self::expire`] has passed.
+    pass_earliest: i64,
+    /// Where that walk continues.
+    cursor: u32,
+    /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
+    pub(super) is_listpack: bool,
+}
+
+/// A field and its value: the length of the field in a byte, the field, the value.
+enum Pair {}
+
+impl Keyed for Pair {
+    /// Above this size a table's entry takes hardly more, and is not moved when others change their
+    /// lengths.
+    const SIZE_MAX: usize = 128;
+
+    #[inline]
+    fn key(element: &[u8]) -> &[u8] {
+        &element[1..][..usize::from(element[0])]
+    }
+}
+
+impl Pair {
+    #[inline]
+    fn value(element: &[u8]) -> &[u8] {
+        &element[1 + usize::from(element[0])..]
+    }
+
+    /// Calls `use_it` with the pair, unless that is too long for a leaf. Returns the call's result; `None`
+    /// if too long.
+    #[inline]
+    fn with<R>(field: &[u8], value: &[u8], use_it: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let size = 1 + field.len() + value.len();
+        let mut buffer = [0; Self::SIZE_MAX];
+        let pair = buffer.get_mut(..size)?;
+        pair[0] = field.len() as u8;
+        pair[1..=field.len()].copy_from_slice(field);
+        pair[1 + field.len()..].copy_from_slice(value);
+        Some(use_it(pair))
+    }
+}
+
+impl Fields {
+    /// The largest cursor of [`Self::scan`].
+    pub(super) const CURSOR_MAX: u64 = Members::<Pair>::CURSOR_MAX;
+
+    pub(super) fn new(is_listpack: bool) -> Self {
+        Self { members: Members::new(), earliest: i64::MAX, pass_earliest: i64::MAX, cursor: 0, is_listpack }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    #[inline]
+    pub(super) fn has_volatile(&self) -> bool {
+        self.members.overflow().is_some_and(|overflow| overflow.volatile_len() > 0)
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_index(&self) {
+        self.members.prefetch_head();
+    }
+
+    /// See [`Members::prefetch_member`]; the index is prefetched in the first step.
+    #[inline]
+    pub(super) fn prefetch_field(&self, hash: u64, step: PrefetchStep) {
+        self.members.prefetch_member(hash, step);
+    }
+
+    #[inline]
+    pub(super) fn find(&self, home: AllocContext<'_>, field: &[u8], due: i64) -> Option<Field<'_>> {
+        let hash = home.hasher.hash(field);
+        if let Some(place) = self.members.find(hash, field) {
+            return Some(Field { value: Item::Bytes(Pair::value(self.members.at(place))), expiry: None });
+        }
+        let entry = self.members.overflow()?.find(hash, field)?;
+        is_live(entry, due).then(|| Field { value: value_of(entry), expiry: entry.expiry() })
+    }
+
+    pub(super) fn set(
+        &mut self,
+        home: AllocContext<'_>,
+        field: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+        due: i64,
+    ) -> FieldWas {
+        let hash = home.hasher.hash(field);
+        if let ExpiryChange::At(at) = expiry {
+            self.note_expiry(at);
+        }
+        let expires = matches!(expiry, ExpiryChange::At(_));
+        if let Some(place) = self.members.find(hash, field) {
+            let replace = |pair: &[u8]| self.members.try_replace(home.heap, place, pair);
+            if expires || Pair::with(field, value, replace) != Some(true) {
+                self.members.remove_at(home, place, spill(home));
+                self.set_aside(home, hash, field, value, expiry);
+            }
+            return FieldWas::Present;
+        }
+        let entry =
+            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+        if let Some(mut entry) = entry {
+            let is_over = !is_live(entry.entry(), due);
+            let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
+            entry.set(NewValue::Auto(value), expiry);
+            return if is_over { FieldWas::Expired } else { FieldWas::Present };
+        }
+        let add = |pair: &[u8]| self.members.try_add(home, hash, pair);
+        if expires || Pair::with(field, value, add) != Some(true) {
+            self.set_aside(home, hash, field, value, expiry);
+        }
+        FieldWas::Absent
+    }
+
+    pub(super) fn remove(&mut self, home: AllocContext<'_>, field: &[u8], due: i64) -> bool {
+        let hash = home.hasher.hash(field);
+        if let Some(place) = self.members.find(hash, field) {
+            self.members.remove_at(home, place, spill(home));
+            return true;
+        }
+        let entry =
+            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+        let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
+        entry.remove();
+        self.members.make_compact(home, spill(home));
+        true
+    }
+
+    pub(super) fn set_expiry(&mut self, home: AllocContext<'_>, field: &[u8], expiry: Option<i64>) {
+        let hash = home.hasher.hash(field);
+        expiry.into_iter().for_each(|at| self.note_expiry(at));
+        match (self.members.find(hash, field), expiry) {
+            (Some(place), Some(at)) => self.move_aside(home, hash, place, ExpiryChange::At(at)),
+            (Some(_), None) => {}
+            (None, _) => {
+                if let Some(overflow) = self.members.overflow_mut() {
+                    overflow.set_expiry(home.heap, hash, field, expiry);
+                }
+            }
+        }
+    }
+
+    pub(super) fn live(&self, due: i64) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
+        let overflow = self.members.overflow().into_iter().flat_map(Table::iter);
+        let live = overflow.filter(move |entry| is_live(*entry, due)).map(items_of);
+        self.members.iter_leaves().map(pair_items).chain(live)
+    }
+
+    pub(super) fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        due: i64,
+        mut visit: impl FnMut(Item<'a>, Item<'a>, Option<i64>),
+    ) -> Option<u64> {
+        let mut overflow = Vec::new();
+        let visit_pair = |pair| {
+            let (field, value) = pair_items(pair);
+            visit(field, value, None);
+        };
+        let next = self.members.scan(home, from, visit_pair, |entry| overflow.push(entry));
+        for entry in overflow.into_iter().filter(|entry| is_live(*entry, due)) {
+            let (field, value) = items_of(entry);
+            visit(field, value, entry.expiry());
+        }
+        next
+    }
+
+    pub(super) fn sample(&self, due: i64, mut random: impl FnMut() -> u64) -> Option<(Item<'_>, Item<'_>)> {
+        if self.len() == 0 {
+            return None;
+        }
+        (0..SAMPLE_TRY_COUNT_MAX).find_map(|_| match self.members.sample(&mut random) {
+            Some(place) => Some(pair_items(self.members.at(place))),
+            None => {
+                let entry = self.members.sample_aside(random())?;
+                is_live(entry, due).then(|| items_of(entry))
+            }
+        })
+    }
+
+    pub(super) fn expire(&mut self, heap: &Heap, now: i64, expired: impl FnMut(OwnedEntry)) -> FieldExpiry {
+        if self.earliest > now && self.cursor == 0 {
+            return FieldExpiry::default();
+        }
+        let Some(overflow) = self.members.overflow_mut() else { return FieldExpiry::default() };
+        let walk = overflow.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, expired);
+        self.pass_earliest = self.pass_earliest.min(walk.earliest.unwrap_or(i64::MAX));
+        self.cursor = walk.next.unwrap_or(0);
+        if walk.next.is_none() {
+            self.earliest = std::mem::replace(&mut self.pass_earliest, i64::MAX);
+        }
+        FieldExpiry { expired_count: walk.expired_count, has_more: walk.next.is_some() }
+    }
+
+    /// Records the expiry of a field.
+    fn note_expiry(&mut self, at: i64) {
+        self.earliest = self.earliest.min(at);
+        self.pass_earliest = self.pass_earliest.min(at);
+    }
+
+    /// Adds an absent field to the table.
+    fn set_aside(
+        &mut self,
+        home: AllocContext<'_>,
+        hash: u64,
+        field: &[u8],
+        value: &[u8],
+        expiry: ExpiryChange,
+    ) {
+        self.members.make_aside(home).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
+    }
+
+    /// Moves a field from its leaf to the table.
+    fn move_aside(&mut self, home: AllocContext<'_>, hash: u64, place: Place, expiry: ExpiryChange) {
+        let pair: Box<[u8]> = self.members.at(place).into();
+        self.members.remove_at(home, place, spill(home));
+        self.set_aside(home, hash, Pair::key(&pair), Pair::value(&pair), expiry);
+    }
+
+    pub(super) fn to_copy(&self, heap: &Heap) -> Self {
+        Self { members: self.members.to_copy(heap), cursor: 0, pass_earliest: i64::MAX, ..*self }
+    }
+
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        size_of::<Self>() + self.members.estimated_bytes(sample_len)
+    }
+
+    pub(super) fn allocation_count(&self) -> usize {
+        self.members.allocation_count()
+    }
+
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+        self.members.check(home)?;
+        let mut expiries =
+            self.members.overflow().into_iter().flat_map(Table::iter).filter_map(Entry::expiry);
+        if expiries.any(|at| at < self.earliest) {
+            return Err("2: a field expires before the earliest".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Moves a pair that does not fit its leaf into the table.
+fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |overflow, pair| {
+        let (field, value) = (Pair::key(pair), NewValue::Auto(Pair::value(pair)));
+        overflow.upsert(home.heap, home.hasher.hash(field), field, value, ExpiryChange::Clear);
+    }
+}
+
+impl std::fmt::Debug for Fields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.live(i64::MIN)).finish()
+    }
+}
+
+#[inline]
+fn is_live(entry: Entry<'_>, due: i64) -> bool {
+    entry.expiry().is_none_or(|at| at > due)
+}
+
+#[inline]
+fn value_of(entry: Entry<'_>) -> Item<'_> {
+    match entry.value() {
+        ValueRef::Int(value) => Item::Int(value),
+        ValueRef::Bytes(bytes) => Item::Bytes(bytes),
+        ValueRef::Object(_) => unreachable!("fields are set to strings only"),
+    }
+}
+
+/// Field and value. The field is returned as bytes, even if it is the text of an integer.
+#[inline]
+fn items_of(entry: Entry<'_>) -> (Item<'_>, Item<'_>) {
+    (Item::Bytes(entry.key()), value_of(entry))
+}
+
+#[inline]
+fn pair_items(pair: &[u8]) -> (Item<'_>, Item<'_>) {
+    (Item::Bytes(Pair::key(pair)), Item::Bytes(Pair::value(pair)))
+}

@@ -1,0 +1,423 @@
+//! Lists: one packed sequence while they are small, then a deque of nodes.
+//!
+//! Lists are mostly used at their ends: a packed sequence has a gap before the elements (`packed/gap.rs`),
+//! so that changes at either end move none. A change elsewhere moves elements and the offsets of the index;
+//! so nodes are small ([`NODE_SIZE_MAX`]), smaller than `list-max-listpack-size` permits. An element larger
+//! than a node is a separate node. Finding an index walks the nodes, whose lengths are stored side by side,
+//! from the nearer end; within a node the packed sequence's index finds it.
+//!
+//! The encoding of `OBJECT ENCODING` is independent of the form: the size as a listpack is counted, and
+//! compared with the directive when elements are about to be added ([`List::expect`]) and after removals
+//! ([`List::shrunk`]), as in Redis.
+//!
+//! Invariants ([`List::check`])
+//! 1. `listpack_size` is the size of all elements in a listpack, without its head and end.
+//! 2. If there are several nodes, none is empty; `len` is the sum of their lengths.
+
+mod limits;
+mod nodes;
+
+use crate::memory::prefetch;
+use crate::packed::{Item, Packed};
+use crate::values::collection::Collection;
+use crate::values::object::{Kind, Object};
+
+pub use limits::ListLimits;
+use limits::{EMPTY_LISTPACK_SIZE, listpack_size};
+use nodes::Nodes;
+
+/// A packed sequence of list elements: found by index, never by content.
+type Elements = Packed<1, false>;
+
+/// Bytes of elements up to which a list is one packed sequence; few under Miri, as in nodes.
+const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
+
+/// Bytes of elements up to which a node accepts elements.
+const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
+
+/// A list.
+#[derive(Debug)]
+pub struct List {
+    repr: Repr,
+}
+
+enum Repr {
+    Small { elements: Elements, listpack_size: u32, is_quicklist: bool },
+    Large(Box<Nodes>),
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The first element.
+    Left,
+    /// The last element.
+    Right,
+}
+
+impl List {
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.len(),
+            Repr::Large(nodes) => nodes.len(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.prefetch_head(),
+            Repr::Large(nodes) => prefetch::line(std::ptr::from_ref(&**nodes).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.prefetch_index(),
+            Repr::Large(nodes) => nodes.prefetch_ends(),
+        }
+    }
+
+    /// The element at an index. Panics beyond the end.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, index: usize) -> Item<'_> {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.at(index)[0],
+            Repr::Large(nodes) => nodes.at(index),
+        }
+    }
+
+    /// The index of the element at one end. Panics if the list is empty.
+    #[inline]
+    #[must_use]
+    pub fn index_of_end(&self, end: End) -> usize {
+        match end {
+            End::Left => 0,
+            End::Right => self.len() - 1,
+        }
+    }
+
+    /// Visits the elements from `from` on until `visit` returns false.
+    pub fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
+        match &self.repr {
+            Repr::Small { elements, .. } => {
+                for (index, [item]) in (from..).zip(elements.iter_from(from)) {
+                    if !visit(index, item) {
+                        return;
+                    }
+                }
+            }
+            Repr::Large(nodes) => nodes.walk(from, visit),
+        }
+    }
+
+    /// Visits the elements from `from` on towards the front until `visit` returns false.
+    pub fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
+        match &self.repr {
+            Repr::Small { elements, .. } => {
+                for index in (0..=from).rev() {
+                    if !visit(index, elements.at(index)[0]) {
+                        return;
+                    }
+                }
+            }
+            Repr::Large(nodes) => nodes.walk_back(from, visit),
+        }
+    }
+
+    /// Updates the encoding before this many elements with this many bytes of text are added.
+    #[inline]
+    pub fn expect(&mut self, count: usize, text_size: usize, limits: ListLimits) {
+        if !self.is_quicklist()
+            && limits.are_exceeded(self.listpack_size() + text_size, self.len().saturating_add(count))
+        {
+            self.set_quicklist(true);
+        }
+    }
+
+    /// Updates the encoding after elements were removed or became smaller.
+    #[inline]
+    pub fn shrunk(&mut self, limits: ListLimits) {
+        if self.is_quicklist()
+            && limits.are_half_kept(self.listpack_size(), self.len())
+            && !self.has_element_beyond(limits)
+        {
+            self.set_quicklist(false);
+        }
+    }
+
+    /// Updates the encoding after the elements were added otherwise than one by one.
+    pub fn rebalance(&mut self, limits: ListLimits) {
+        let exceeded = limits.are_exceeded(self.listpack_size(), self.len());
+        self.set_quicklist(exceeded);
+    }
+
+    /// Makes the encoding `quicklist`, whatever the size.
+    pub fn report_as_quicklist(&mut self) {
+        self.set_quicklist(true);
+    }
+
+    /// Adds an element at one end.
+    #[inline]
+    pub fn push(&mut self, end: End, text: &[u8]) {
+        let index = if end == End::Left { 0 } else { self.len() };
+        self.insert(index, text);
+    }
+
+    /// Adds an element before the element at `index`, or at the end. Panics beyond that.
+    pub fn insert(&mut self, index: usize, text: &[u8]) {
+        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+            if elements.size() + text.len() <= SMALL_SIZE_MAX && elements.fits(text.len()) {
+                *sum += listpack_size(Item::of_text(text)) as u32;
+                elements.insert(index, [text]);
+                return;
+            }
+            self.make_large();
+        }
+        if let Repr::Large(nodes) = &mut self.repr {
+            nodes.insert(index, text);
+        }
+    }
+
+    /// Replaces an element. Panics beyond the end.
+    pub fn set(&mut self, index: usize, text: &[u8]) {
+        if let Repr::Small { elements, listpack_size: sum, .. } = &mut self.repr {
+            let old = elements.at(index)[0];
+            if elements.size() + text.len() <= SMALL_SIZE_MAX + old.len() && elements.fits(text.len()) {
+                *sum -= listpack_size(old) as u32;
+                *sum += listpack_size(Item::of_text(text)) as u32;
+                elements.replace(index, 0, text);
+                return;
+            }
+            self.make_large();
+        }
+        if let Repr::Large(nodes) = &mut self.repr {
+            nodes.set(index, text);
+        }
+    }
+
+    /// Removes an element after passing it to `see`. Panics beyond the end.
+    #[inline]
+    pub fn take(&mut self, index: usize, see: impl FnOnce(Item<'_>)) {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => elements.take(index, |[item]| {
+                *sum -= listpack_size(item) as u32;
+                see(item);
+            }),
+            Repr::Large(nodes) => {
+                let place = nodes.place(index);
+                if nodes.keeps_form_without(place) {
+                    return nodes.take(place, see);
+                }
+                see(nodes.at(index));
+                self.remove_range(index, 1);
+            }
+        }
+    }
+
+    /// Removes `count` elements from `index` on. Panics beyond the end.
+    pub fn remove_range(&mut self, index: usize, count: usize) {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                let removed = elements.iter_from(index).take(count);
+                *sum -= removed.map(|[item]| listpack_size(item) as u32).sum::<u32>();
+                elements.remove_range(index, count);
+            }
+            Repr::Large(nodes) => {
+                nodes.remove_range(index, count);
+                self.become_small_if_few();
+            }
+        }
+    }
+
+    /// Removes at most `count_max` elements equal to `text`, beginning at one end, in one pass. Returns the
+    /// number removed.
+    pub fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        match &mut self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                let removed = remove_equal(elements, text, from, count_max);
+                *sum -= (removed * listpack_size(Item::of_text(text))) as u32;
+                removed
+            }
+            Repr::Large(nodes) => {
+                let removed = nodes.remove_equal(text, from, count_max);
+                self.become_small_if_few();
+                removed
+            }
+        }
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        if self.is_quicklist() { "quicklist" } else { "listpack" }
+    }
+
+    /// Number of packed sequences that hold the elements.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        match &self.repr {
+            Repr::Small { .. } => 1,
+            Repr::Large(nodes) => nodes.node_count(),
+        }
+    }
+
+    /// Bytes of memory in addition to the value itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match &self.repr {
+            Repr::Small { elements, .. } => elements.memory_bytes(),
+            Repr::Large(nodes) => nodes.estimated_bytes(sample_len),
+        }
+    }
+
+    /// Whether dropping it may take long.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        matches!(&self.repr, Repr::Large(nodes) if nodes.node_count() > 64)
+    }
+
+    /// A deep copy.
+    #[must_use]
+    pub fn to_copy(&self) -> Self {
+        let repr = match &self.repr {
+            Repr::Small { elements, listpack_size, is_quicklist } => Repr::Small {
+                elements: elements.clone(),
+                listpack_size: *listpack_size,
+                is_quicklist: *is_quicklist,
+            },
+            Repr::Large(nodes) => Repr::Large(nodes.clone()),
+        };
+        Self { repr }
+    }
+
+    /// Whether the encoding is `quicklist`.
+    #[inline]
+    fn is_quicklist(&self) -> bool {
+        match &self.repr {
+            Repr::Small { is_quicklist, .. } => *is_quicklist,
+            Repr::Large(nodes) => nodes.is_quicklist,
+        }
+    }
+
+    #[inline]
+    fn set_quicklist(&mut self, named_so: bool) {
+        match &mut self.repr {
+            Repr::Small { is_quicklist, .. } => *is_quicklist = named_so,
+            Repr::Large(nodes) => nodes.is_quicklist = named_so,
+        }
+    }
+
+    /// Size of the list as one listpack, in bytes.
+    #[inline]
+    fn listpack_size(&self) -> usize {
+        EMPTY_LISTPACK_SIZE
+            + match &self.repr {
+                Repr::Small { listpack_size, .. } => *listpack_size as usize,
+                Repr::Large(nodes) => nodes.listpack_size,
+            }
+    }
+
+    fn has_element_beyond(&self, limits: ListLimits) -> bool {
+        matches!(&self.repr, Repr::Large(nodes) if nodes.has_element_beyond(limits))
+    }
+
+    fn become_small_if_few(&mut self) {
+        if let Repr::Large(nodes) = &mut self.repr
+            && let Some((elements, listpack_size, is_quicklist)) = nodes.take_small()
+        {
+            self.repr = Repr::Small { elements, listpack_size, is_quicklist };
+        }
+    }
+
+    #[cold]
+    fn make_large(&mut self) {
+        if let Repr::Small { elements, listpack_size, is_quicklist } = &mut self.repr {
+            let nodes = Nodes::of_small(std::mem::take(elements), *listpack_size, *is_quicklist);
+            self.repr = Repr::Large(Box::new(nodes));
+        }
+    }
+
+    /// Checks the invariants.
+    #[doc(hidden)]
+    pub fn check(&self) {
+        match &self.repr {
+            Repr::Small { elements, listpack_size: sum, .. } => {
+                elements.check().expect("a sound sequence");
+                let counted: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
+                assert_eq!(counted, *sum as usize);
+            }
+            Repr::Large(nodes) => nodes.check(),
+        }
+    }
+}
+
+/// Removes at most `count_max` elements equal to `text`, beginning at one end. Returns the number removed.
+fn remove_equal(elements: &mut Elements, text: &[u8], from: End, count_max: usize) -> usize {
+    let equal_count = elements.count_of(text);
+    let removed_count = equal_count.min(count_max);
+    if removed_count == 0 {
+        return 0;
+    }
+    let passed_count = if from == End::Left { 0 } else { equal_count - removed_count };
+    let removed = passed_count..passed_count + removed_count;
+    let mut nth = 0;
+    elements.retain(|[item]| {
+        if nth == removed.end || !item.is(text) {
+            return true;
+        }
+        nth += 1;
+        !removed.contains(&(nth - 1))
+    });
+    removed_count
+}
+
+impl Collection for List {
+    const KIND: Kind = Kind::List;
+
+    fn new() -> Self {
+        Self { repr: Repr::Small { elements: Elements::new(), listpack_size: 0, is_quicklist: false } }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for Repr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Small { elements, .. } => write!(f, "{} elements in one node", elements.len()),
+            Self::Large(nodes) => write!(f, "{} elements in {} nodes", nodes.len(), nodes.node_count()),
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! A list of several nodes. Invariants: see `list.rs`.
+
+use std::collections::VecDeque;
+
+use super::limits::{ListLimits, listpack_size};
+use super::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, remove_equal};
+use crate::estimate::estimated_sum;
+use crate::memory::prefetch;
+use crate::packed::Item;
+
+/// Number of nodes from which on a new node at an end is allocated with its full capacity.
+const ROOMY_NODE_COUNT_MIN: usize = if crate::IS_TINY { 3 } else { 8 };
+
+/// The place of an element: its node, and its index there.
+pub(super) type Place = (usize, usize);
+
+/// The nodes of a list.
+#[derive(Clone)]
+pub(super) struct Nodes {
+    nodes: VecDeque<Node>,
+    len: usize,
+    /// Bytes that the elements take in a listpack.
+    pub(super) listpack_size: usize,
+    /// Whether the encoding is `quicklist`.
+    pub(super) is_quicklist: bool,
+}
+
+#[derive(Clone)]
+struct Node {
+    /// Number of elements: stored here, so that finding an index does not touch the elements of other
+    /// nodes.
+    len: u32,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Several(Elements),
+    /// One element that is too large to share a node.
+    Single(Box<[u8]>),
+}
+
+impl Node {
+    /// A node of one element.
+    fn of(text: &[u8]) -> Self {
+        let content = if text.len() > NODE_SIZE_MAX {
+            Content::Single(text.into())
+        } else {
+            let mut elements = Elements::new();
+            elements.push_back([text]);
+            Content::Several(elements)
+        };
+        Self { len: 1, content }
+    }
+
+    fn of_several(elements: Elements) -> Self {
+        Self { len: elements.len() as u32, content: Content::Several(elements) }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> Item<'_> {
+        match &self.content {
+            Content::Several(elements) => elements.at(index)[0],
+            Content::Single(text) => Item::Bytes(text),
+        }
+    }
+
+    /// Whether an element of this size may be added.
+    #[inline]
+    fn has_room_for(&self, text_size: usize) -> bool {
+        match &self.content {
+            Content::Several(elements) => {
+                elements.size() + text_size <= NODE_SIZE_MAX && elements.fits(text_size)
+            }
+            Content::Single(_) => false,
+        }
+    }
+
+    /// Adds an element that fits.
+    #[inline]
+    fn insert(&mut self, index: usize, text: &[u8]) {
+        if let Content::Several(elements) = &mut self.content {
+            elements.insert(index, [text]);
+            self.len += 1;
+        }
+    }
+
+    fn remove_range(&mut self, index: usize, count: usize) {
+        if let Content::Several(elements) = &mut self.content {
+            elements.remove_range(index, count);
+            self.len -= count as u32;
+        }
+    }
+
+    /// Removes elements that are equal to `text`, at most `count_max` of them. Returns how many.
+    fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        let removed = match &mut self.content {
+            Content::Several(elements) => remove_equal(elements, text, from, count_max),
+            Content::Single(own) => usize::from(count_max > 0 && **own == *text),
+        };
+        self.len -= removed as u32;
+        removed
+    }
+
+    /// Splits off the elements from `index` on. Both parts must be nonempty.
+    fn split_off(&mut self, index: usize) -> Option<Self> {
+        let Content::Several(elements) = &mut self.content else { return None };
+        let tail = elements.split_off(index);
+        self.len = index as u32;
+        Some(Self::of_several(tail))
+    }
+
+    fn listpack_size(&self, index: usize, count: usize) -> usize {
+        match &self.content {
+            Content::Several(elements) => {
+                elements.iter_from(index).take(count).map(|[item]| listpack_size(item)).sum()
+            }
+            Content::Single(text) => listpack_size(Item::Bytes(text)),
+        }
+    }
+}
+
+impl Nodes {
+    pub(super) fn of_small(elements: Elements, listpack_size: u32, is_quicklist: bool) -> Self {
+        let mut nodes = VecDeque::with_capacity(4);
+        let len = elements.len();
+        if len > 0 {
+            nodes.push_back(Node::of_several(elements));
+        }
+        Self { nodes, len, listpack_size: listpack_size as usize, is_quicklist }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Prefetches the descriptions of the first and the last node.
+    #[inline(always)]
+    pub(super) fn prefetch_ends(&self) {
+        for node in [self.nodes.front(), self.nodes.back()].into_iter().flatten() {
+            prefetch::line(std::ptr::from_ref(node).addr());
+        }
+    }
+
+    /// The node of an element, and its index there. Panics beyond the end.
+    #[inline]
+    pub(super) fn place(&self, index: usize) -> Place {
+        assert!(index < self.len, "beyond the end");
+        let last = self.nodes.len() - 1;
+        match index {
+            0 => (0, 0),
+            _ if index == self.len - 1 => (last, self.nodes[last].len() - 1),
+            _ => self.place_inside(index),
+        }
+    }
+
+    fn place_inside(&self, index: usize) -> Place {
+        if index < self.len / 2 {
+            let mut left = index;
+            for (place, node) in self.nodes.iter().enumerate() {
+                if left < node.len() {
+                    return (place, left);
+                }
+                left -= node.len();
+            }
+        }
+        let mut behind = self.len - index;
+        for (place, node) in self.nodes.iter().enumerate().rev() {
+            if behind <= node.len() {
+                return (place, node.len() - behind);
+            }
+            behind -= node.len();
+        }
+        unreachable!("the lengths of the nodes add up to that of the list")
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: usize) -> Item<'_> {
+        let (place, within) = self.place(index);
+        self.nodes[place].at(within)
+    }
+
+    pub(super) fn walk<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
+        if from >= self.len {
+            return;
+        }
+        let (place, mut within) = self.place(from);
+        let mut index = from;
+        for node in self.nodes.range(place..) {
+            match &node.content {
+                Content::Several(elements) => {
+                    for [item] in elements.iter_from(within) {
+                        if !visit(index, item) {
+                            return;
+                        }
+                        index += 1;
+                    }
+                }
+                Content::Single(text) => {
+                    if !visit(index, Item::Bytes(text)) {
+                        return;
+                    }
+                    index += 1;
+                }
+            }
+            within = 0;
+        }
+    }
+
+    pub(super) fn walk_back<'a>(&'a self, from: usize, mut visit: impl FnMut(usize, Item<'a>) -> bool) {
+        let (place, within) = self.place(from);
+        let mut index = from + 1;
+        let mut end = within + 1;
+        for node in self.nodes.range(..=place).rev() {
+            let end_here = std::mem::replace(&mut end, usize::MAX).min(node.len());
+            for at in (0..end_here).rev() {
+                index -= 1;
+                if !visit(index, node.at(at)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn insert(&mut self, index: usize, text: &[u8]) {
+        self.listpack_size += listpack_size(Item::of_text(text));
+        self.len += 1;
+        if index == 0 {
+            match self.nodes.front_mut().filter(|node| node.has_room_for(text.len())) {
+                Some(node) => node.insert(0, text),
+                None => self.nodes.push_front(self.new_end(text)),
+            }
+        } else if index == self.len - 1 {
+            match self.nodes.back_mut().filter(|node| node.has_room_for(text.len())) {
+                Some(node) => node.insert(node.len(), text),
+                None => self.nodes.push_back(self.new_end(text)),
+            }
+        } else {
+            self.len -= 1;
+            let (place, within) = self.place(index);
+            self.len += 1;
+            self.insert_at(place, within, text);
+        }
+    }
+
+    /// A node of one element for one of the ends. In a long list it has capacity for more, which is little
+    /// in comparison with the other nodes.
+    fn new_end(&self, text: &[u8]) -> Node {
+        let mut node = Node::of(text);
+        if self.nodes.len() >= ROOMY_NODE_COUNT_MIN
+            && let Content::Several(elements) = &mut node.content
+        {
+            let count = NODE_SIZE_MAX / (text.len() + 1);
+            elements.reserve(count, count * text.len());
+        }
+        node
+    }
+
+    /// Adds an element before the element at `within` of a node, or to a new node there.
+    fn insert_at(&mut self, place: usize, within: usize, text: &[u8]) {
+        if self.nodes[place].has_room_for(text.len()) {
+            self.nodes[place].insert(within, text);
+        } else if within == 0 {
+            match place.checked_sub(1).filter(|before| self.nodes[*before].has_room_for(text.len())) {
+                Some(before) => {
+                    let node = &mut self.nodes[before];
+                    node.insert(node.len(), text);
+                }
+                None => self.nodes.insert(place, Node::of(text)),
+            }
+        } else if let Some(tail) = self.nodes[place].split_off(within) {
+            self.nodes.insert(place + 1, tail);
+            if self.nodes[place].has_room_for(text.len()) {
+                self.nodes[place].insert(within, text);
+            } else {
+                self.nodes.insert(place + 1, Node::of(text));
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, index: usize, text: &[u8]) {
+        let (place, within) = self.place(index);
+        let old = self.nodes[place].at(within);
+        let (old_size, old_len) = (listpack_size(old), old.len());
+        self.listpack_size = self.listpack_size - old_size + listpack_size(Item::of_text(text));
+        if let Content::Several(elements) = &mut self.nodes[place].content
+            && (text.len() <= old_len || elements.size() + text.len() <= NODE_SIZE_MAX + old_len)
+            && elements.fits(text.len())
+        {
+            elements.replace(within, 0, text);
+            return;
+        }
+        if self.nodes[place].len() == 1 {
+            self.nodes[place] = Node::of(text);
+            return;
+        }
+        self.nodes[place].remove_range(within, 1);
+        if within == self.nodes[place].len() {
+            self.nodes.insert(place + 1, Node::of(text));
+        } else {
+            self.insert_at(place, within, text);
+        }
+    }
+
+    /// Whether the removal of an element changes only one node, which stays.
+    #[inline]
+    pub(super) fn keeps_form_without(&self, (place, _): Place) -> bool {
+        self.nodes.len() > 1 && self.nodes[place].len() > 1
+    }
+
+    /// Removes an element after passing it to `see`, where [`Self::keeps_form_without`] holds.
+    #[inline]
+    pub(super) fn take(&mut self, (place, within): Place, see: impl FnOnce(Item<'_>)) {
+        let node = &mut self.nodes[place];
+        let Content::Several(elements) = &mut node.content else {
+            unreachable!("a node of several elements stays")
+        };
+        elements.take(within, |[item]| {
+            self.listpack_size -= listpack_size(item);
+            see(item);
+        });
+        node.len -= 1;
+        self.len -= 1;
+    }
+
+    pub(super) fn remove_range(&mut self, index: usize, count: usize) {
+        assert!(count <= self.len - index, "beyond the end");
+        // The size is computed from the removed or the remaining elements, whichever are fewer.
+        let most_go = count > self.len / 2;
+        let mut left = count;
+        let mut at = if count > 0 { self.place(index) } else { return };
+        let mut emptied = at.0..at.0;
+        while left > 0 {
+            let (place, within) = at;
+            let node = &mut self.nodes[place];
+            let here = left.min(node.len() - within);
+            if !most_go {
+                self.listpack_size -= node.listpack_size(within, here);
+            }
+            if here == node.len() {
+                if emptied.is_empty() {
+                    emptied = place..place;
+                }
+                emptied.end = place + 1;
+            } else {
+                node.remove_range(within, here);
+            }
+            left -= here;
+            at = (place + 1, 0);
+        }
+        self.len -= count;
+        self.nodes.drain(emptied);
+        if most_go {
+            self.listpack_size = self.nodes.iter().map(|node| node.listpack_size(0, node.len())).sum();
+        }
+        self.give_back();
+    }
+
+    /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
+    pub(super) fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        let (mut left, mut has_emptied) = (count_max, false);
+        let mut visit = |node: &mut Node| {
+            left -= node.remove_equal(text, from, left);
+            has_emptied |= node.len == 0;
+            left > 0
+        };
+        match from {
+            End::Left => self.nodes.iter_mut().all(&mut visit),
+            End::Right => self.nodes.iter_mut().rev().all(&mut visit),
+        };
+        let removed = count_max - left;
+        self.len -= removed;
+        self.listpack_size -= removed * listpack_size(Item::of_text(text));
+        if has_emptied {
+            self.nodes.retain(|node| node.len > 0);
+            self.give_back();
+        }
+        removed
+    }
+
+    /// Shrinks the capacity for nodes after many were removed.
+    fn give_back(&mut self) {
+        if self.nodes.capacity() > 64 && self.nodes.len() < self.nodes.capacity() / 4 {
+            self.nodes.shrink_to(2 * self.nodes.len());
+        }
+    }
+
+    /// The elements with their size and encoding, if they have become few enough for one packed sequence.
+    pub(super) fn take_small(&mut self) -> Option<(Elements, u32, bool)> {
+        let elements = match self.nodes.len() {
+            0 => Elements::new(),
+            1 => match &mut self.nodes[0].content {
+                Content::Several(elements) if elements.size() <= SMALL_SIZE_MAX / 2 => {
+                    std::mem::take(elements)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some((elements, self.listpack_size as u32, self.is_quicklist))
+    }
+
+    /// Whether an element is too large for a listpack in Redis.
+    pub(super) fn has_element_beyond(&self, limits: ListLimits) -> bool {
+        self.nodes.iter().any(|node| match &node.content {
+            Content::Single(text) => text.len() > limits.shared_size_max(),
+            Content::Several(_) => false,
+        })
+    }
+
+    pub(super) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        let content = |node: &Node| match &node.content {
+            Content::Several(elements) => elements.memory_bytes(),
+            Content::Single(text) => text.len(),
+        };
+        size_of::<Self>()
+            + self.nodes.capacity() * size_of::<Node>()
+            + estimated_sum(self.nodes.iter().map(content), self.nodes.len(), sample_len)
+    }
+
+    pub(super) fn check(&self) {
+        let mut len = 0;
+        let mut sum = 0;
+        for node in &self.nodes {
+            assert!(node.len > 0, "an empty node");
+            len += node.len();
+            sum += node.listpack_size(0, node.len());
+            if let Content::Several(elements) = &node.content {
+                elements.check().expect("a sound sequence");
+                assert_eq!(elements.len(), node.len());
+            }
+        }
+        assert_eq!((len, sum), (self.len, self.listpack_size));
+    }
+}

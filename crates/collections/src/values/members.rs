@@ -1,0 +1,387 @@
+//! Distinct byte strings, by linear hashing with packed leaves: the members of a set that is not all
+//! integers, and the fields of a hash with their values.
+//!
+//! Up to 128 members are one leaf. More are stored in a [`LinearHashDirectory`] of leaves: the hash's low
+//! bits select a member's leaf. With every 24 members the directory grows by one leaf, which takes its
+//! share from the next leaf in split order; with as many fewer it loses its last leaf again. So no step
+//! moves more than one leaf's members, at any size. A member of 14 bytes takes about 20, where an
+//! allocation of its own would take 24 and its place in a table 10.
+//!
+//! A member that is longer than [`Keyed::SIZE_MAX`], does not fit its leaf, or has an expiry, is stored in
+//! a [`Table`] beside the directory. It stays there until it is removed: a scan visits the table last, and
+//! must not miss it.
+//!
+//! Order for [`Members::scan`]: members are visited by the bits of their hashes, lowest first (a leaf's
+//! members share their low bits). A position in that order keeps its meaning for any number of leaves.
+//!
+//! Invariants ([`Members::check`])
+//! 1. The invariants of the directory and the table.
+//! 2. No key is in both.
+//!
+//! Cost: a search reads the reference to the leaf's block, the leaf's tags and the member. Start reading at
+//! [`Members::find`].
+
+mod leaf;
+mod linear_hash;
+mod single;
+mod slabs;
+mod whole;
+
+use crate::Entry;
+use crate::estimate::estimated_sum;
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
+use crate::values::collection::AllocContext;
+use crate::values::table::Table;
+pub(crate) use leaf::Keyed;
+use leaf::Leaf;
+use linear_hash::{LOAD, LinearHashDirectory};
+use single::Single;
+pub(crate) use whole::Whole;
+
+/// Distinct byte strings.
+pub(crate) enum Members<K> {
+    /// Few enough for one leaf.
+    One(Single),
+    /// More.
+    Many(Box<Many<K>>),
+}
+
+/// The members of a larger set.
+pub(crate) struct Many<K> {
+    row: LinearHashDirectory<K>,
+    overflow: Table,
+}
+
+/// A member's place, valid until a member is added or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    leaf: u32,
+    index: u32,
+}
+
+/// The steps of a search after those that are equal for all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefetchStep {
+    /// To the leaf's place in the directory, or to the member if there is only one leaf.
+    Place,
+    /// To the start of the leaf.
+    Head,
+    /// To the member in the leaf.
+    Member,
+}
+
+impl PrefetchStep {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Place, Self::Head, Self::Member];
+}
+
+/// Largest number of members in a single leaf without a directory. At this number its tags fill two cache
+/// lines, and most sets need no directory, whose search steps each cost a cache miss. Few under Miri.
+const ONE_LEAF_LEN_MAX: usize = if crate::IS_TINY { 16 } else { 128 };
+
+/// Bits of the hash that define the order of a scan; the next higher bit marks a position in the table.
+const ORDER_BITS: u32 = 32;
+
+/// The tag of a hash, from bits that select no leaf.
+#[inline]
+const fn tag_of(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
+/// The position of a hash in the order of a scan.
+#[inline]
+const fn scan_position(hash: u64) -> u32 {
+    (hash as u32).reverse_bits()
+}
+
+impl<K: Keyed> Members<K> {
+    /// Prefetches the start of its memory.
+    #[inline(always)]
+    pub(crate) fn prefetch_head(&self) {
+        match self {
+            Self::One(single) => single.prefetch_head(),
+            Self::Many(many) => prefetch::line(std::ptr::from_ref(&**many).addr()),
+        }
+    }
+
+    /// Reads that start, and prefetches what a search for any member reads next.
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        match self {
+            Self::One(single) => single.leaf().prefetch_index(),
+            Self::Many(many) => many.row.prefetch(),
+        }
+    }
+
+    /// Prefetches what a search for a member with this hash reads next, after the previous steps'
+    /// prefetches.
+    #[inline]
+    pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        match (self, step) {
+            (Self::One(single), PrefetchStep::Place) => single.leaf().prefetch_element(tag_of(hash)),
+            (Self::One(_), _) => {}
+            (Self::Many(many), step) => many.row.prefetch_element(hash, step),
+        }
+    }
+
+    /// An empty collection. Allocates nothing.
+    pub(crate) fn new() -> Self {
+        Self::One(Single::default())
+    }
+
+    /// Number of members.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(single) => single.leaf().len(),
+            Self::Many(many) => many.row.len() + many.overflow.len(),
+        }
+    }
+
+    /// Bytes of memory that it owns.
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match self {
+            Self::One(single) => single.memory_bytes(),
+            Self::Many(many) => {
+                let entries = many.overflow.iter().map(Entry::allocated_bytes);
+                let overflow = estimated_sum(entries, many.overflow.len(), sample_len);
+                size_of::<Many<K>>() + many.row.memory_bytes() + many.overflow.memory_bytes() + overflow
+            }
+        }
+    }
+
+    /// Approximate number of allocations that it owns.
+    pub(crate) fn allocation_count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(many) => many.row.allocation_count() + many.overflow.len(),
+        }
+    }
+
+    /// The place of the member with this key, unless it is in the table. `hash` is the key's hash.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        match self {
+            Self::One(single) => {
+                let index = single.leaf().find::<K>(tag_of(hash), key)?;
+                Some(Place { leaf: 0, index: index as u32 })
+            }
+            Self::Many(many) => many.row.find(hash, key),
+        }
+    }
+
+    /// The member at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> &[u8] {
+        match self {
+            Self::One(single) => single.leaf().at(place.index as usize),
+            Self::Many(many) => many.row.at(place),
+        }
+    }
+
+    /// The table, if it has entries.
+    #[inline]
+    pub(crate) fn overflow(&self) -> Option<&Table> {
+        match self {
+            Self::One(_) => None,
+            Self::Many(many) => (!many.overflow.is_empty()).then_some(&many.overflow),
+        }
+    }
+
+    /// The mutable table, if it has entries. After a removal the caller calls [`Self::make_compact`].
+    #[inline]
+    pub(crate) fn overflow_mut(&mut self) -> Option<&mut Table> {
+        match self {
+            Self::One(_) => None,
+            Self::Many(many) => (!many.overflow.is_empty()).then_some(&mut many.overflow),
+        }
+    }
+
+    /// The table, created if there is none, for a key that is not in a leaf.
+    pub(crate) fn make_aside(&mut self, home: AllocContext<'_>) -> &mut Table {
+        &mut self.many_mut(home).overflow
+    }
+
+    /// Adds a member whose key is absent, if it fits its leaf; otherwise it belongs in the table.
+    #[inline]
+    pub(crate) fn try_add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+        if let Self::One(single) = self
+            && member.len() <= K::SIZE_MAX
+            && single.leaf().len() < ONE_LEAF_LEN_MAX
+            && single.leaf().has_room(member.len())
+        {
+            single.push(tag_of(hash), member);
+            return true;
+        }
+        self.many_mut(home).row.try_add(home, hash, member)
+    }
+
+    /// Replaces a member by another one with the same key, if that fits the leaf.
+    #[inline]
+    pub(crate) fn try_replace(&mut self, heap: &Heap, place: Place, member: &[u8]) -> bool {
+        match self {
+            Self::One(single) => single.replace::<K>(place.index as usize, member),
+            Self::Many(many) => many.row.try_replace(heap, place, member),
+        }
+    }
+
+    /// Removes the member at a place.
+    pub(crate) fn remove_at(
+        &mut self,
+        home: AllocContext<'_>,
+        place: Place,
+        spill: impl FnMut(&mut Table, &[u8]),
+    ) {
+        match self {
+            Self::One(single) => single.remove(place.index as usize),
+            Self::Many(many) => {
+                many.row.take_out(home.heap, place);
+                self.make_compact(home, spill);
+            }
+        }
+    }
+
+    /// Frees one leaf if there are too many for the remaining members. Members that no longer fit are
+    /// passed to `spill`, for the table.
+    pub(crate) fn make_compact(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
+        let Self::Many(many) = self else { return };
+        let Many { row, overflow } = &mut **many;
+        if row.leaf_count() == 1 {
+            if overflow.is_empty() && row.len() <= LOAD {
+                let leaf = row.leaf(0);
+                let mut single = Single::default();
+                leaf.iter().enumerate().for_each(|(index, member)| single.push(leaf.tag(index), member));
+                *self = Self::One(single);
+            }
+        } else if row.len() * 2 < row.leaf_count() * LOAD {
+            row.merge(home, |member| spill(overflow, member));
+        }
+    }
+
+    /// The largest cursor of [`Self::scan`].
+    pub(crate) const CURSOR_MAX: u64 = (2 << ORDER_BITS) - 1;
+
+    /// The place of a random member, uniformly distributed; `None` if a member of the table is drawn, or if
+    /// there is none: see [`Self::sample_aside`]. Must not be empty.
+    pub(crate) fn sample(&self, random: &mut impl FnMut() -> u64) -> Option<Place> {
+        match self {
+            Self::One(single) => Some(Place { leaf: 0, index: below(random(), single.leaf().len()) as u32 }),
+            Self::Many(many)
+                if !many.overflow.is_empty() && below(random(), self.len()) >= many.row.len() =>
+            {
+                None
+            }
+            Self::Many(many) => Some(many.row.sample(random)),
+        }
+    }
+
+    /// A random member of the table.
+    pub(crate) fn sample_aside(&self, random: u64) -> Option<Entry<'_>> {
+        self.overflow()?.sample(random)
+    }
+
+    /// Every member of the leaves, in the order in which they are stored.
+    pub(crate) fn iter_leaves(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, many) = match self {
+            Self::One(single) => (Some(single.leaf()), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flat_map(|many| many.row.leaves())).flat_map(Leaf::iter)
+    }
+
+    /// Visits the members of one leaf from a position on (0 to begin), or of one bucket of the table.
+    /// Returns where to continue, or `None` at the end.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        mut visit: impl FnMut(&'a [u8]),
+        visit_overflow: impl FnMut(Entry<'a>),
+    ) -> Option<u64> {
+        let many = match self {
+            Self::One(single) => {
+                let from = u32::try_from(from).ok()?;
+                let members = single.leaf().iter();
+                let is_left =
+                    |member: &[u8]| from == 0 || scan_position(home.hasher.hash(K::key(member))) >= from;
+                members.filter(|member| is_left(member)).for_each(visit);
+                return None;
+            }
+            Self::Many(many) => many,
+        };
+        if let Ok(from) = u32::try_from(from) {
+            let next = many.row.scan(home, from, &mut visit);
+            return (next < 1 << ORDER_BITS || !many.overflow.is_empty()).then_some(next);
+        }
+        let position = u32::try_from(from - (1 << ORDER_BITS)).ok()?;
+        let next = many.overflow.scan(position, visit_overflow)?;
+        Some((1 << ORDER_BITS) + u64::from(next))
+    }
+
+    /// A deep copy in `heap`.
+    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
+        match self {
+            Self::One(single) => Self::One(single.clone()),
+            Self::Many(many) => Self::Many(Box::new(Many {
+                row: many.row.to_copy(heap),
+                overflow: many.overflow.to_copy(heap),
+            })),
+        }
+    }
+
+    /// Verifies the invariants.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+        let many = match self {
+            Self::One(single) => return check_leaf::<K>(home, single.leaf(), |_| true),
+            Self::Many(many) => many,
+        };
+        many.row.check(home)?;
+        let is_twice = |entry: Entry<'_>| many.row.find(home.hasher.hash(entry.key()), entry.key()).is_some();
+        if many.overflow.iter().any(is_twice) {
+            return Err("a member is in two places".to_owned());
+        }
+        many.overflow.check()
+    }
+
+    fn many_mut(&mut self, home: AllocContext<'_>) -> &mut Many<K> {
+        if let Self::One(single) = self {
+            let mut row = LinearHashDirectory::new();
+            for member in single.leaf().iter() {
+                let is_added = row.try_add(home, home.hasher.hash(K::key(member)), member);
+                debug_assert!(is_added, "a leaf has room for what was in a leaf before");
+            }
+            *self = Self::Many(Box::new(Many { row, overflow: Table::new() }));
+        }
+        match self {
+            Self::Many(many) => many,
+            Self::One(_) => unreachable!("made a row above"),
+        }
+    }
+}
+
+/// Maps 64 random bits to a number below `bound`.
+#[inline]
+pub(crate) fn below(random: u64, bound: usize) -> usize {
+    ((u128::from(random) * bound as u128) >> 64) as usize
+}
+
+#[cfg(any(test, debug_assertions))]
+fn check_leaf<K: Keyed>(
+    home: AllocContext<'_>,
+    leaf: Leaf<'_>,
+    belongs: impl Fn(u64) -> bool,
+) -> Result<(), String> {
+    leaf.check()?;
+    for (index, member) in leaf.iter().enumerate() {
+        let hash = home.hasher.hash(K::key(member));
+        if !belongs(hash) || leaf.tag(index) != tag_of(hash) {
+            return Err(format!("{member:?} is in the wrong leaf or has the wrong tag"));
+        }
+        if leaf.find::<K>(tag_of(hash), K::key(member)) != Some(index) {
+            return Err(format!("{member:?} is there twice"));
+        }
+    }
+    Ok(())
+}

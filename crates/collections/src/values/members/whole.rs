@@ -1,0 +1,131 @@
+//! Members that are their own keys: those of sets.
+
+use super::{Keyed, Members, Place};
+use crate::values::collection::AllocContext;
+use crate::values::owned_entry::{ExpiryChange, NewValue};
+use crate::values::table::Table;
+
+/// Members that consist of their keys only.
+pub(crate) enum Whole {}
+
+impl Keyed for Whole {
+    const SIZE_MAX: usize = 255;
+
+    #[inline]
+    fn key(element: &[u8]) -> &[u8] {
+        element
+    }
+}
+
+impl Members<Whole> {
+    /// Whether a member exists. `hash` is the hash of its bytes.
+    #[inline]
+    pub(crate) fn contains(&self, hash: u64, member: &[u8]) -> bool {
+        self.find(hash, member).is_some()
+            || self.overflow().is_some_and(|overflow| overflow.find(hash, member).is_some())
+    }
+
+    /// Adds a member. Returns whether it was new.
+    #[inline]
+    pub(crate) fn add(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+        if self.contains(hash, member) {
+            return false;
+        }
+        self.add_new(home, hash, member);
+        true
+    }
+
+    /// Adds an absent member.
+    #[inline]
+    pub(crate) fn add_new(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) {
+        if !self.try_add(home, hash, member) {
+            add_to_overflow(self.make_aside(home), home, hash, member);
+        }
+    }
+
+    /// Removes a member. Returns whether it existed.
+    pub(crate) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> bool {
+        if let Some(place) = self.find(hash, member) {
+            self.remove_member(home, place);
+            return true;
+        }
+        let removed = self.overflow_mut().and_then(|overflow| overflow.remove(home.heap, hash, member));
+        if removed.is_some() {
+            self.make_compact(home, spill(home));
+        }
+        removed.is_some()
+    }
+
+    /// Removes the member at a place.
+    pub(crate) fn remove_member(&mut self, home: AllocContext<'_>, place: Place) {
+        self.remove_at(home, place, spill(home));
+    }
+
+    /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
+    #[inline]
+    pub(crate) fn walk<'a>(&'a self, visit: impl FnMut(&'a [u8]) -> bool) {
+        match self {
+            Self::One(single) => _ = single.leaf().iter().all(visit),
+            Self::Many(_) => _ = self.iter().all(visit),
+        }
+    }
+
+    /// Every member, in the order in which they are stored.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let overflow = self.overflow().into_iter().flat_map(Table::iter);
+        self.iter_leaves().chain(overflow.map(|entry| entry.key()))
+    }
+}
+
+fn add_to_overflow(overflow: &mut Table, home: AllocContext<'_>, hash: u64, member: &[u8]) {
+    overflow.upsert(home.heap, hash, member, NewValue::Bytes(&[]), ExpiryChange::Clear);
+}
+
+fn spill(home: AllocContext<'_>) -> impl FnMut(&mut Table, &[u8]) {
+    move |overflow, member| add_to_overflow(overflow, home, home.hasher.hash(member), member)
+}
+
+impl std::fmt::Debug for Members<Whole> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+// Not under Miri: the tested code is safe.
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::linear_hash::LinearHashDirectory;
+    use super::*;
+    use crate::{Heap, KeyHasher};
+
+    #[test]
+    fn planted_faults_are_noticed() {
+        let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+        let home = AllocContext { heap: &heap, hasher: &hasher };
+        let filled = || {
+            let mut members = Members::new();
+            for number in 0..200 {
+                let member = format!("member:{number}");
+                assert!(members.add(home, hasher.hash(member.as_bytes()), member.as_bytes()));
+            }
+            members
+        };
+        assert_eq!(filled().check(home), Ok(()));
+        let faults: [fn(&Heap, &mut LinearHashDirectory<Whole>); 4] = [
+            |_, row| *row.parts().1 += 1,
+            |_, row| row.parts().0[0].swap(0, 1),
+            |heap, row| row.push_anyway(heap, 2, 7, b"unexpected"),
+            |heap, row| {
+                let member: Box<[u8]> = row.leaf(1).at(0).into();
+                let tag = row.leaf(1).tag(0);
+                row.push_anyway(heap, 1, tag, &member);
+                *row.parts().1 += 1;
+            },
+        ];
+        for (number, fault) in faults.into_iter().enumerate() {
+            let mut members = filled();
+            fault(&heap, &mut members.many_mut(home).row);
+            assert!(members.check(home).is_err(), "fault {number}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Values other than strings, as an entry holds them.
+//!
+//! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
+//! objects and never reads their contents.
+
+use crate::estimate::SAMPLE_LEN;
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
+use crate::values::collection::Collection;
+use crate::values::hash::Hash;
+use crate::values::list::List;
+use crate::values::members::PrefetchStep;
+use crate::values::set::Set;
+use crate::values::sorted_set::SortedSet;
+use crate::values::stream::Stream;
+
+/// The type of a value, as the `TYPE` command names it. At most 16 types: an entry stores four bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A string, including integers.
+    String = 0,
+    /// A list.
+    List = 1,
+    /// A set.
+    Set = 2,
+    /// A sorted set.
+    SortedSet = 3,
+    /// A hash.
+    Hash = 4,
+    /// A stream.
+    Stream = 5,
+}
+
+impl Kind {
+    /// Every type.
+    pub const ALL: [Self; 6] =
+        [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
+
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Hash => "hash",
+            Self::Stream => "stream",
+        }
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        match bits {
+            0 => Self::String,
+            1 => Self::List,
+            2 => Self::Set,
+            3 => Self::SortedSet,
+            4 => Self::Hash,
+            _ => Self::Stream,
+        }
+    }
+}
+
+/// A value that is not a string. It is stored in its entry, so it is small: large parts of a type are boxed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Object {
+    /// Distinct members.
+    Set(Set),
+    /// Fields and their values.
+    Hash(Hash),
+    /// Elements in order.
+    List(List),
+    /// Members and their scores.
+    SortedSet(SortedSet),
+    /// Entries by ascending id.
+    Stream(Box<Stream>),
+    /// A stand-in for a collection in this crate's tests.
+    #[cfg(test)]
+    Probe(Vec<u8>),
+}
+
+#[cfg(not(test))]
+const _: () = assert!(size_of::<Object>() == 24);
+
+impl Object {
+    /// The type of this value, as clients see it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Set(_) => Kind::Set,
+            Self::Hash(_) => Kind::Hash,
+            Self::List(_) => Kind::List,
+            Self::SortedSet(_) => Kind::SortedSet,
+            Self::Stream(_) => Kind::Stream,
+            #[cfg(test)]
+            Self::Probe(_) => Kind::Hash,
+        }
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        match self {
+            Self::Set(set) => set.encoding_name(),
+            Self::Hash(hash) => hash.encoding_name(),
+            Self::List(list) => list.encoding_name(),
+            Self::SortedSet(set) => set.encoding_name(),
+            Self::Stream(_) => "stream",
+            #[cfg(test)]
+            Self::Probe(_) => "probe",
+        }
+    }
+
+    /// Prefetches the object itself.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch::line(std::ptr::from_ref(self).addr());
+    }
+
+    /// Reads the object, which should be loaded by now, and prefetches the beginning of the memory behind it.
+    #[inline(always)]
+    pub fn prefetch_parts(&self) {
+        match self {
+            Self::Set(set) => set.prefetch_parts(),
+            Self::Hash(hash) => hash.prefetch_parts(),
+            Self::List(list) => list.prefetch_parts(),
+            Self::SortedSet(set) => set.prefetch_parts(),
+            Self::Stream(stream) => prefetch::line(std::ptr::from_ref(&**stream).addr()),
+            #[cfg(test)]
+            Self::Probe(_) => {}
+        }
+    }
+
+    /// Reads that beginning, if it locates what an operation reads next, and prefetches that.
+    #[inline(always)]
+    pub fn prefetch_index(&self) {
+        match self {
+            Self::Hash(hash) => hash.prefetch_index(),
+            Self::List(list) => list.prefetch_index(),
+            Self::SortedSet(set) => set.prefetch_index(),
+            Self::Set(set) => set.prefetch_index(),
+            Self::Stream(_) => {}
+            #[cfg(test)]
+            Self::Probe(_) => {}
+        }
+    }
+
+    /// Whether it may have many members, found by their hashes, that can be prefetched.
+    #[inline(always)]
+    pub fn has_leaves(&self) -> bool {
+        match self {
+            Self::Set(_) => true,
+            Self::Hash(hash) => !hash.is_packed(),
+            _ => false,
+        }
+    }
+
+    /// Prefetches what a search for a member with this hash reads next, after [`Self::prefetch_index`] and
+    /// the preceding steps.
+    #[inline(always)]
+    pub fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        match self {
+            Self::Set(set) => set.prefetch_member(hash, step),
+            Self::Hash(fields) => fields.prefetch_field(hash, step),
+            _ => {}
+        }
+    }
+
+    /// A deep copy with its larger parts in `heap`.
+    #[must_use]
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        match self {
+            Self::Set(set) => Self::Set(set.to_copy(heap)),
+            Self::Hash(hash) => Self::Hash(hash.to_copy(heap)),
+            Self::List(list) => Self::List(list.to_copy()),
+            Self::SortedSet(set) => Self::SortedSet(set.to_copy(heap)),
+            Self::Stream(stream) => Self::Stream(stream.clone()),
+            #[cfg(test)]
+            Self::Probe(bytes) => Self::Probe(bytes.clone()),
+        }
+    }
+
+    /// Bytes of memory beside the object itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    /// As [`Self::memory_bytes`], but estimated where the exact size needs a full walk.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        self.estimated_bytes(SAMPLE_LEN)
+    }
+
+    fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match self {
+            Self::Set(set) => set.estimated_bytes(sample_len),
+            Self::Hash(hash) => hash.estimated_bytes(sample_len),
+            Self::List(list) => list.estimated_bytes(sample_len),
+            Self::SortedSet(set) => set.estimated_bytes(sample_len),
+            Self::Stream(stream) => size_of::<Stream>() + stream.estimated_bytes(sample_len),
+            #[cfg(test)]
+            Self::Probe(bytes) => bytes.capacity(),
+        }
+    }
+
+    /// Whether it has members with an expiry of their own.
+    #[inline]
+    #[must_use]
+    pub fn has_volatile_members(&self) -> bool {
+        matches!(self, Self::Hash(hash) if hash.has_volatile_members())
+    }
+
+    /// Whether dropping it may take long, because it has many allocations, and should be left to another
+    /// thread.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        match self {
+            Self::Set(set) => set.is_costly_to_drop(),
+            Self::Hash(hash) => hash.is_costly_to_drop(),
+            Self::List(list) => list.is_costly_to_drop(),
+            Self::SortedSet(set) => set.is_costly_to_drop(),
+            Self::Stream(stream) => stream.is_costly_to_drop(),
+            #[cfg(test)]
+            Self::Probe(_) => true,
+        }
+    }
+}

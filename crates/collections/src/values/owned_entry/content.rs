@@ -1,0 +1,61 @@
+//! A value's form in an entry, and its size there.
+
+use super::NewValue;
+use crate::number::parse_canonical;
+use crate::values::entry::{EMBSTR_SIZE_MAX, EntryLayout, Form, INLINE_SIZE_MAX};
+use crate::values::object::{Kind, Object};
+
+/// A value in the form in which it will be stored.
+pub(super) enum Content<'v> {
+    Int(i64),
+    Inline(Form, &'v [u8]),
+    Large(Vec<u8>),
+    Object(Object),
+}
+
+impl<'v> Content<'v> {
+    pub(super) fn of(value: NewValue<'v>) -> Self {
+        match value {
+            NewValue::Int(value) => Self::Int(value),
+            NewValue::Object(object) => Self::Object(*object),
+            NewValue::Auto(text) => parse_canonical(text).map_or_else(|| Self::of_bytes(text), Self::Int),
+            NewValue::Bytes(bytes) => Self::of_bytes(bytes),
+            NewValue::Raw(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
+            NewValue::Raw(bytes) => Self::Large(bytes.to_vec()),
+            NewValue::Buffer(bytes) if bytes.len() <= INLINE_SIZE_MAX => Self::Inline(Form::Raw, bytes),
+            NewValue::Buffer(bytes) => Self::Large(std::mem::take(bytes)),
+        }
+    }
+
+    fn of_bytes(bytes: &'v [u8]) -> Self {
+        if bytes.len() <= EMBSTR_SIZE_MAX {
+            Self::Inline(Form::Embstr, bytes)
+        } else {
+            Self::of(NewValue::Raw(bytes))
+        }
+    }
+
+    /// The shape of an entry that holds it.
+    pub(super) fn shape(&self, has_expiry: bool, key_len: usize) -> EntryLayout {
+        let value_size = match self {
+            Self::Int(_) => size_of::<i64>(),
+            Self::Inline(_, bytes) => bytes.len(),
+            Self::Large(_) => size_of::<*const Vec<u8>>(),
+            Self::Object(_) => return EntryLayout::of_object(has_expiry, key_len),
+        };
+        EntryLayout { has_expiry, key_len, value_size }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        if let Self::Object(object) = self { object.kind() } else { Kind::String }
+    }
+
+    pub(super) fn form(&self) -> Form {
+        match self {
+            Self::Int(_) => Form::Int,
+            Self::Inline(form, _) => *form,
+            Self::Large(_) => Form::Large,
+            Self::Object(_) => Form::Object,
+        }
+    }
+}

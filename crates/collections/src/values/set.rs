@@ -1,0 +1,499 @@
+//! A set, in a form that suits its members; the value type of the `SADD` family.
+//!
+//! | name for the client | inside |
+//! |---|---|
+//! | `intset` | [`IntSet`]: all members are integers, and few |
+//! | `listpack` | [`Members`]: few and short members |
+//! | `hashtable` | [`Members`]: any |
+//!
+//! The name follows Redis's thresholds ([`SetLimits`]) as members are added, and never reverts as they are
+//! removed. The last two differ in name only, so exceeding a threshold moves nothing.
+//!
+//! Start reading at [`Set::add`].
+
+use crate::intset::IntSet;
+use crate::memory::heap::Heap;
+use crate::number::{DecimalBuffer, decimal_len, parse_canonical};
+use crate::packed::Item;
+use crate::values::collection::{AllocContext, Collection};
+use crate::values::members::{Members, Place, PrefetchStep, Whole, below};
+use crate::values::object::{Kind, Object};
+
+/// The thresholds of the compact encodings.
+#[derive(Clone, Copy, Debug)]
+pub struct SetLimits {
+    /// `set-max-intset-entries`
+    pub intset_len_max: usize,
+    /// `set-max-listpack-entries`
+    pub listpack_len_max: usize,
+    /// `set-max-listpack-value`, in bytes
+    pub listpack_value_size_max: usize,
+}
+
+/// Distinct byte strings in no order.
+pub struct Set {
+    form: Form,
+}
+
+enum Form {
+    Ints(IntSet),
+    Listpack(Members<Whole>),
+    Hashtable(Members<Whole>),
+}
+
+/// The place of a member of a set, valid until a member is added or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetPlace(Spot);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Spot {
+    Int(u32),
+    Member(Place),
+}
+
+/// A random member, borrowed from its set.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled<'a> {
+    /// The member.
+    pub item: Item<'a>,
+    /// Its place; `None` for a member of the overflow table, which has no place.
+    pub place: Option<SetPlace>,
+}
+
+/// A member to be looked up in several sets: it is hashed and parsed as an integer at most once, on demand.
+pub struct MemberProbe<'a> {
+    bytes: &'a [u8],
+    hash: Option<u64>,
+    int: Option<Option<i64>>,
+}
+
+impl<'a> MemberProbe<'a> {
+    /// The probe for `item`; `buffer` holds the text of an integer.
+    #[must_use]
+    pub fn new(item: Item<'a>, buffer: &'a mut DecimalBuffer) -> Self {
+        let int = if let Item::Int(value) = item { Some(Some(value)) } else { None };
+        Self { bytes: item.text(buffer), hash: None, int }
+    }
+
+    /// The probe for a member with these bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &'a [u8]) -> Self {
+        Self { bytes, hash: None, int: None }
+    }
+
+    /// The bytes of the member.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The integer, if the member is the canonical text of one.
+    #[must_use]
+    pub fn int(&mut self) -> Option<i64> {
+        *self.int.get_or_insert_with(|| parse_canonical(self.bytes))
+    }
+
+    #[inline]
+    fn hash(&mut self, home: AllocContext<'_>) -> u64 {
+        *self.hash.get_or_insert_with(|| home.hasher.hash(self.bytes))
+    }
+}
+
+impl Set {
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Ints(ints) => ints.prefetch_head(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.prefetch_head(),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+            members.prefetch_index();
+        }
+    }
+
+    /// See [`crate::Object::prefetch_member`].
+    #[inline(always)]
+    pub(crate) fn prefetch_member(&self, hash: u64, step: PrefetchStep) {
+        if let Form::Listpack(members) | Form::Hashtable(members) = &self.form {
+            members.prefetch_member(hash, step);
+        }
+    }
+
+    /// An empty set in the encoding that suits `len` members, including this one.
+    #[must_use]
+    pub fn suiting(member: &[u8], len: usize, limits: SetLimits) -> Self {
+        let form = if len <= limits.intset_len_max && parse_canonical(member).is_some() {
+            Form::Ints(IntSet::new())
+        } else if len <= limits.listpack_len_max {
+            Form::Listpack(Members::new())
+        } else {
+            Form::Hashtable(Members::new())
+        };
+        Self { form }
+    }
+
+    /// An empty set of encoding `listpack`.
+    #[must_use]
+    pub fn new_listpack() -> Self {
+        Self { form: Form::Listpack(Members::new()) }
+    }
+
+    /// An empty set of encoding `hashtable`.
+    #[must_use]
+    pub fn new_hashtable() -> Self {
+        Self { form: Form::Hashtable(Members::new()) }
+    }
+
+    /// Number of members.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Ints(ints) => ints.len(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.len(),
+        }
+    }
+
+    /// Whether the set has no members.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        match &self.form {
+            Form::Ints(_) => "intset",
+            Form::Listpack(_) => "listpack",
+            Form::Hashtable(_) => "hashtable",
+        }
+    }
+
+    /// Whether all members are stored as integers.
+    #[must_use]
+    pub fn is_intset(&self) -> bool {
+        matches!(self.form, Form::Ints(_))
+    }
+
+    /// Whether the encoding is compact, so that one scan step visits all members.
+    #[must_use]
+    pub fn is_compact(&self) -> bool {
+        !matches!(self.form, Form::Hashtable(_))
+    }
+
+    /// Bytes of memory beside the set itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.estimated_bytes(usize::MAX)
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match &self.form {
+            Form::Ints(ints) => ints.memory_bytes(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.estimated_bytes(sample_len),
+        }
+    }
+
+    /// Whether dropping it may take long, because it has many allocations.
+    #[must_use]
+    pub fn is_costly_to_drop(&self) -> bool {
+        match &self.form {
+            Form::Ints(_) => false,
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.allocation_count() > COSTLY_ALLOCATION_COUNT
+            }
+        }
+    }
+
+    /// Whether the set has a member.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, home: AllocContext<'_>, member: &[u8]) -> bool {
+        match &self.form {
+            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.contains(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.contains(home.hasher.hash(member), member)
+            }
+        }
+    }
+
+    /// Whether an intset has an integer.
+    #[inline]
+    #[must_use]
+    pub fn has_int(&self, value: i64) -> bool {
+        matches!(&self.form, Form::Ints(ints) if ints.contains(value))
+    }
+
+    /// Whether the set has the member of a probe.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, home: AllocContext<'_>, wanted: &mut MemberProbe<'_>) -> bool {
+        match &self.form {
+            Form::Ints(ints) => wanted.int().is_some_and(|value| ints.contains(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.contains(wanted.hash(home), wanted.bytes)
+            }
+        }
+    }
+
+    /// Updates the encoding before `len` members are added at once.
+    pub fn expect_len(&mut self, home: AllocContext<'_>, len: usize, limits: SetLimits) {
+        let too_many = match &self.form {
+            Form::Ints(_) => len > limits.intset_len_max,
+            Form::Listpack(_) => len > limits.listpack_len_max,
+            Form::Hashtable(_) => false,
+        };
+        if too_many {
+            self.become_hashtable(home);
+        }
+    }
+
+    /// Adds a member. Returns whether it was new.
+    #[inline]
+    pub fn add(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
+        match &mut self.form {
+            Form::Hashtable(members) => members.add(home, home.hasher.hash(member), member),
+            Form::Listpack(members) => {
+                let is_new = members.add(home, home.hasher.hash(member), member);
+                if is_new
+                    && (members.len() > limits.listpack_len_max
+                        || member.len() > limits.listpack_value_size_max)
+                {
+                    self.become_hashtable(home);
+                }
+                is_new
+            }
+            Form::Ints(_) => self.add_to_ints(home, member, limits),
+        }
+    }
+
+    /// Adds a member obtained from a set. Returns whether it was new.
+    pub fn add_item(&mut self, home: AllocContext<'_>, item: Item<'_>, limits: SetLimits) -> bool {
+        self.add(home, item.text(&mut DecimalBuffer::new()), limits)
+    }
+
+    /// Removes a member. Returns whether it was present.
+    #[inline]
+    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> bool {
+        match &mut self.form {
+            Form::Ints(ints) => parse_canonical(member).is_some_and(|value| ints.remove(value)),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.remove(home, home.hasher.hash(member), member)
+            }
+        }
+    }
+
+    /// A uniformly random member. The set must not be empty.
+    #[must_use]
+    pub fn sample(&self, random: &mut impl FnMut() -> u64) -> Sampled<'_> {
+        match &self.form {
+            Form::Ints(ints) => {
+                let index = below(random(), ints.len());
+                Sampled { item: Item::Int(ints.at(index)), place: Some(SetPlace(Spot::Int(index as u32))) }
+            }
+            Form::Listpack(members) | Form::Hashtable(members) => match members.sample(random) {
+                Some(place) => Sampled {
+                    item: Item::Bytes(members.at(place)),
+                    place: Some(SetPlace(Spot::Member(place))),
+                },
+                None => {
+                    let entry = members.sample_aside(random()).expect("there is one if there is no place");
+                    Sampled { item: Item::Bytes(entry.key()), place: None }
+                }
+            },
+        }
+    }
+
+    /// Passes a random member to `see` and removes it. The set must not be empty.
+    pub fn pop(
+        &mut self,
+        home: AllocContext<'_>,
+        random: &mut impl FnMut() -> u64,
+        see: impl FnOnce(Item<'_>),
+    ) {
+        let Sampled { item, place } = self.sample(random);
+        see(item);
+        let Some(SetPlace(spot)) = place else {
+            let member: Box<[u8]> = item.text(&mut DecimalBuffer::new()).into();
+            self.remove(home, &member);
+            return;
+        };
+        match (&mut self.form, spot) {
+            (Form::Ints(ints), Spot::Int(index)) => ints.remove_at(index as usize),
+            (Form::Listpack(members) | Form::Hashtable(members), Spot::Member(place)) => {
+                members.remove_member(home, place);
+            }
+            _ => unreachable!("the spot is of this set's form"),
+        }
+    }
+
+    /// Visits the members in the order of [`Self::iter`] until `visit` returns false.
+    #[inline]
+    pub fn walk<'a>(&'a self, mut visit: impl FnMut(Item<'a>) -> bool) {
+        match &self.form {
+            Form::Ints(ints) => _ = (0..ints.len()).all(|index| visit(Item::Int(ints.at(index)))),
+            Form::Listpack(members) | Form::Hashtable(members) => {
+                members.walk(|member| visit(Item::Bytes(member)));
+            }
+        }
+    }
+
+    /// Iterates over the members in storage order: ascending in an intset, otherwise unspecified.
+    pub fn iter(&self) -> impl Iterator<Item = Item<'_>> {
+        let (ints, members) = match &self.form {
+            Form::Ints(ints) => (Some(ints), None),
+            Form::Listpack(members) | Form::Hashtable(members) => (None, Some(members)),
+        };
+        let ints = ints.into_iter().flat_map(|ints| (0..ints.len()).map(|index| Item::Int(ints.at(index))));
+        ints.chain(members.into_iter().flat_map(Members::iter).map(Item::Bytes))
+    }
+
+    /// Upper bound of the cursors of [`Self::scan`].
+    pub const CURSOR_MAX: u64 = Members::<Whole>::CURSOR_MAX;
+
+    /// Visits some members from a position on (0 to begin); all members if the encoding is compact. Returns
+    /// the position to continue from, or `None` at the end. A member that is present throughout a full walk
+    /// is visited exactly once.
+    pub fn scan<'a>(
+        &'a self,
+        home: AllocContext<'_>,
+        from: u64,
+        mut visit: impl FnMut(Item<'a>),
+    ) -> Option<u64> {
+        match &self.form {
+            Form::Ints(_) | Form::Listpack(_) => {
+                self.iter().for_each(visit);
+                None
+            }
+            Form::Hashtable(members) => {
+                let mut overflow = Vec::new();
+                let next = members.scan(
+                    home,
+                    from,
+                    |member| visit(Item::Bytes(member)),
+                    |entry| overflow.push(entry),
+                );
+                overflow.into_iter().for_each(|entry| visit(Item::Bytes(entry.key())));
+                next
+            }
+        }
+    }
+
+    /// Converts to an `intset` if every member is an integer and their number is within the limit.
+    pub fn become_intset_if_all(&mut self, limits: SetLimits) {
+        let (Form::Listpack(members) | Form::Hashtable(members)) = &self.form else { return };
+        if members.len() > limits.intset_len_max {
+            return;
+        }
+        let mut values = Vec::with_capacity(members.len());
+        for member in members.iter() {
+            let Some(value) = parse_canonical(member) else { return };
+            values.push(value);
+        }
+        values.sort_unstable();
+        let mut ints = IntSet::new();
+        values.into_iter().for_each(|value| {
+            ints.add(value);
+        });
+        self.form = Form::Ints(ints);
+    }
+
+    /// A deep copy with the same encoding and its larger parts in `heap`.
+    #[must_use]
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        let form = match &self.form {
+            Form::Ints(ints) => Form::Ints(ints.clone()),
+            Form::Listpack(members) => Form::Listpack(members.to_copy(heap)),
+            Form::Hashtable(members) => Form::Hashtable(members.to_copy(heap)),
+        };
+        Self { form }
+    }
+
+    /// Verifies the invariants.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+        match &self.form {
+            Form::Ints(ints) => ints.check(),
+            Form::Listpack(members) | Form::Hashtable(members) => members.check(home),
+        }
+    }
+
+    fn add_to_ints(&mut self, home: AllocContext<'_>, member: &[u8], limits: SetLimits) -> bool {
+        let Form::Ints(ints) = &mut self.form else { unreachable!("callers have seen the form") };
+        if let Some(value) = parse_canonical(member) {
+            let is_new = ints.add(value);
+            if is_new && ints.len() > limits.intset_len_max {
+                self.become_hashtable(home);
+            }
+            return is_new;
+        }
+        let (len, last) = (ints.len(), ints.len().saturating_sub(1));
+        let longest = if len == 0 { 0 } else { decimal_len(ints.at(0)).max(decimal_len(ints.at(last))) };
+        let is_listpack =
+            len < limits.listpack_len_max && member.len().max(longest) <= limits.listpack_value_size_max;
+        let mut members = members_of(home, ints);
+        members.add(home, home.hasher.hash(member), member);
+        self.form = if is_listpack { Form::Listpack(members) } else { Form::Hashtable(members) };
+        true
+    }
+
+    fn become_hashtable(&mut self, home: AllocContext<'_>) {
+        let members = match &mut self.form {
+            Form::Ints(ints) => members_of(home, ints),
+            Form::Listpack(members) | Form::Hashtable(members) => std::mem::replace(members, Members::new()),
+        };
+        self.form = Form::Hashtable(members);
+    }
+}
+
+/// Number of allocations above which another thread frees a set.
+const COSTLY_ALLOCATION_COUNT: usize = 64;
+
+fn members_of(home: AllocContext<'_>, ints: &IntSet) -> Members<Whole> {
+    let mut members = Members::new();
+    let mut buffer = DecimalBuffer::new();
+    for index in 0..ints.len() {
+        let text = buffer.format(ints.at(index));
+        members.add_new(home, home.hasher.hash(text), text);
+    }
+    members
+}
+
+impl Collection for Set {
+    const KIND: Kind = Kind::Set;
+
+    fn new() -> Self {
+        Self { form: Form::Ints(IntSet::new()) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.encoding_name())?;
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,473 @@
+//! A sorted set: members, each with a score, in the order of scores; the value of the `Z` family of
+//! commands.
+//!
+//! | form | when |
+//! |---|---|
+//! | [`Small`] | up to 128 members of 32 KiB together: one allocation |
+//! | [`Large`] | more, or a member of more than 4 KiB: a table and a tree |
+//!
+//! The encoding reported to the client (`listpack`, `skiplist`) follows Redis's thresholds
+//! ([`CollectionLimits`]) and is independent of the form. It never returns from `skiplist`; nor does the
+//! form from large.
+//!
+//! Owns its members. Scores are never NaN; -0 and 0 are equal.
+//! Start reading at [`SortedSet::update`].
+
+mod cursor;
+mod large;
+mod leaf;
+mod order;
+mod small;
+mod tree;
+
+pub use order::Bound;
+
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
+use crate::values::collection::{AllocContext, Collection};
+use crate::values::object::{Kind, Object};
+use cursor::Cursor;
+use large::Large;
+use order::{Probe, score_of};
+use small::{Small, tag_of};
+
+/// The limits up to which a sorted set's encoding is `listpack`.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedSetLimits {
+    /// `zset-max-listpack-entries`
+    pub entry_count_max: usize,
+    /// `zset-max-listpack-value`, in bytes
+    pub value_size_max: usize,
+}
+
+impl SortedSetLimits {
+    /// Whether a set of this length, to which the member has been added, is too large for a `listpack`.
+    #[inline]
+    fn are_passed(self, len: usize, member: &[u8]) -> bool {
+        len > self.entry_count_max || member.len() > self.value_size_max
+    }
+}
+
+/// The value of a sorted set's key.
+pub struct SortedSet {
+    form: Form,
+}
+
+enum Form {
+    Small(Small),
+    Large(Box<Large>),
+}
+
+const _: () = assert!(size_of::<SortedSet>() == 16);
+
+/// Elements from which on another thread drops a large set.
+const COSTLY_LEN_MIN: usize = 64;
+
+/// Elements up to which a set is filled one by one, as they may fit the small form.
+const FEW_LEN_MAX: usize = if crate::IS_TINY { 20 } else { 200 };
+
+/// The result of an update of a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Updated {
+    /// The previous score; `None` if the member did not exist.
+    pub old: Option<f64>,
+    /// The new score, if one was set.
+    pub new: Option<f64>,
+}
+
+impl Updated {
+    /// Whether the member is new.
+    #[must_use]
+    pub fn is_added(self) -> bool {
+        self.old.is_none() && self.new.is_some()
+    }
+}
+
+impl SortedSet {
+    /// See [`crate::Object::prefetch_parts`].
+    #[inline(always)]
+    pub(crate) fn prefetch_parts(&self) {
+        match &self.form {
+            Form::Small(small) => small.prefetch_head(),
+            Form::Large(large) => prefetch::line(std::ptr::from_ref(&**large).addr()),
+        }
+    }
+
+    /// See [`crate::Object::prefetch_index`].
+    #[inline(always)]
+    pub(crate) fn prefetch_index(&self) {
+        if let Form::Small(small) = &self.form {
+            small.prefetch_index();
+        }
+    }
+
+    /// An empty set whose encoding is `skiplist` from the start.
+    #[must_use]
+    pub fn new_skiplist() -> Self {
+        let mut small = Small::default();
+        small.name_skiplist();
+        Self { form: Form::Small(small) }
+    }
+
+    /// Prepares for adding this many members, the longest of this many bytes: if they can't all be in a
+    /// `listpack`, the encoding becomes `skiplist`.
+    pub fn prepare(&mut self, entry_count: usize, value_size: usize, limits: SortedSetLimits) {
+        if entry_count > limits.entry_count_max || value_size > limits.value_size_max {
+            match &mut self.form {
+                Form::Small(small) => small.name_skiplist(),
+                Form::Large(large) => large.is_named_listpack = false,
+            }
+        }
+    }
+
+    /// Number of members.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Small(small) => small.len(),
+            Form::Large(large) => large.len(),
+        }
+    }
+
+    /// Whether the set is empty.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The score of a member.
+    #[inline]
+    #[must_use]
+    pub fn score(&self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
+        let hash = home.hasher.hash(member);
+        match &self.form {
+            Form::Small(small) => Some(small.score(small.find(tag_of(hash), member)?)),
+            Form::Large(large) => large.score(hash, member),
+        }
+    }
+
+    /// The rank of a member, counted from the lowest score, and its score.
+    #[inline]
+    #[must_use]
+    pub fn rank(&self, home: AllocContext<'_>, member: &[u8]) -> Option<(usize, f64)> {
+        let hash = home.hasher.hash(member);
+        match &self.form {
+            Form::Small(small) => {
+                let index = small.find(tag_of(hash), member)?;
+                Some((index, small.score(index)))
+            }
+            Form::Large(large) => large.rank(hash, member),
+        }
+    }
+
+    /// Number of elements before a bound: the rank of the first element after it.
+    #[must_use]
+    pub fn rank_of(&self, bound: Bound<'_>) -> usize {
+        self.position(&bound.probe())
+    }
+
+    fn position(&self, probe: &Probe<'_>) -> usize {
+        match &self.form {
+            Form::Small(small) => small.position(probe),
+            Form::Large(large) => large.position(probe),
+        }
+    }
+
+    /// Sets a member's score to the result of `decide`, which receives the present score; on `None` nothing
+    /// changes. An absent member is added. A listpack has no -0: it becomes 0.
+    #[inline]
+    pub fn update(
+        &mut self,
+        home: AllocContext<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Updated {
+        let hash = home.hasher.hash(member);
+        let small = match &mut self.form {
+            Form::Small(small) => small,
+            Form::Large(large) => {
+                let is_listpack = large.is_named_listpack;
+                let decide = |old| decide(old).map(|score| if is_listpack { score + 0.0 } else { score });
+                let updated = large.update(home, hash, member, decide);
+                if large.is_named_listpack && updated.is_added() && limits.are_passed(large.len(), member) {
+                    large.is_named_listpack = false;
+                }
+                return updated;
+            }
+        };
+        let tag = tag_of(hash);
+        if let Some(index) = small.find(tag, member) {
+            let old = Some(small.score(index));
+            let new = decide(old);
+            if let Some(score) = new {
+                small.set_score_at(index, if small.is_named_skiplist() { score } else { score + 0.0 });
+            }
+            return Updated { old, new };
+        }
+        let new = decide(None);
+        let Some(score) = new else { return Updated { old: None, new } };
+        if limits.are_passed(small.len() + 1, member) {
+            small.name_skiplist();
+        }
+        let score = if small.is_named_skiplist() { score } else { score + 0.0 };
+        if small.has_room_for(member.len()) {
+            small.insert(tag, member, score);
+        } else {
+            self.enlarge(home).insert(home, hash, member, score);
+        }
+        Updated { old: None, new }
+    }
+
+    /// Sets the score of a member, which is added if it is absent. Returns its previous score.
+    pub fn insert(
+        &mut self,
+        home: AllocContext<'_>,
+        limits: SortedSetLimits,
+        member: &[u8],
+        score: f64,
+    ) -> Option<f64> {
+        self.update(home, limits, member, |_| Some(score)).old
+    }
+
+    /// Fills an empty set with ordered elements, each member once.
+    pub fn fill_in_order<'m>(
+        &mut self,
+        home: AllocContext<'_>,
+        limits: SortedSetLimits,
+        elements: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
+    ) {
+        debug_assert!(self.is_empty());
+        if elements.len() <= FEW_LEN_MAX {
+            for (member, score) in elements {
+                self.insert(home, limits, member, score);
+            }
+            return;
+        }
+        let (mut is_listpack, mut len) = (self.is_listpack(), 0);
+        let named = elements.map(|(member, score)| {
+            len += 1;
+            is_listpack = is_listpack && !limits.are_passed(len, member);
+            (member, if is_listpack { score + 0.0 } else { score })
+        });
+        let mut large = Box::new(Large::of_ordered(home, named));
+        large.is_named_listpack = is_listpack;
+        self.form = Form::Large(large);
+    }
+
+    /// Removes a member. Returns its score.
+    pub fn remove(&mut self, home: AllocContext<'_>, member: &[u8]) -> Option<f64> {
+        let hash = home.hasher.hash(member);
+        match &mut self.form {
+            Form::Large(large) => large.remove(home, hash, member),
+            Form::Small(small) => {
+                let index = small.find(tag_of(hash), member)?;
+                let score = small.score(index);
+                small.remove(index, 1);
+                Some(score)
+            }
+        }
+    }
+
+    /// Removes `count` elements from rank `start` on, which must exist.
+    pub fn remove_ranks(&mut self, home: AllocContext<'_>, start: usize, count: usize) {
+        match &mut self.form {
+            Form::Small(small) => small.remove(start, count),
+            Form::Large(large) => large.remove_ranks(home, start, count),
+        }
+    }
+
+    /// The element with this rank, which is below the length.
+    #[must_use]
+    pub fn at(&self, rank: usize) -> (&[u8], f64) {
+        match &self.form {
+            Form::Small(small) => (small.member(rank), small.score(rank)),
+            Form::Large(large) => {
+                let entry = large.cursor(rank).entry();
+                (entry.key(), score_of(entry))
+            }
+        }
+    }
+
+    /// All elements in order.
+    pub fn iter(&self) -> Iter<'_> {
+        self.range(0, self.len())
+    }
+
+    /// The elements from rank `start` on, up to `count`, in order.
+    #[must_use]
+    pub fn range(&self, start: usize, count: usize) -> Iter<'_> {
+        self.walk(start, count.min(self.len().saturating_sub(start)), false)
+    }
+
+    /// The elements from rank `start` down, up to `count`. The rank must exist, unless `count` is 0.
+    #[must_use]
+    pub fn range_backward(&self, start: usize, count: usize) -> Iter<'_> {
+        self.walk(start, count.min(start + 1), true)
+    }
+
+    fn walk(&self, start: usize, left: usize, is_backward: bool) -> Iter<'_> {
+        let place = match &self.form {
+            _ if left == 0 => Walk::Done,
+            Form::Small(small) => Walk::Small(small, start),
+            Form::Large(large) => {
+                let cursor = large.cursor(start);
+                cursor.prefetch(left, is_backward);
+                Walk::Large(cursor)
+            }
+        };
+        Iter { place, left, is_backward }
+    }
+
+    /// Visits some elements of a large set from position `from` on (0 to begin), or all of a small one.
+    /// Returns where to continue, or `None` at the end. An element that stays is visited in every full
+    /// walk.
+    pub fn scan<'a>(&'a self, from: u32, mut visit: impl FnMut(&'a [u8], f64)) -> Option<u32> {
+        match &self.form {
+            Form::Large(large) => large.table().scan(from, |entry| visit(entry.key(), score_of(entry))),
+            Form::Small(_) => {
+                self.iter().for_each(|(member, score)| visit(member, score));
+                None
+            }
+        }
+    }
+
+    /// The name of the encoding, as `OBJECT ENCODING` reports it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        if self.is_listpack() { "listpack" } else { "skiplist" }
+    }
+
+    /// Whether the encoding is `listpack`.
+    #[inline]
+    #[must_use]
+    pub fn is_listpack(&self) -> bool {
+        match &self.form {
+            Form::Small(small) => !small.is_named_skiplist(),
+            Form::Large(large) => large.is_named_listpack,
+        }
+    }
+
+    pub(crate) fn to_copy(&self, heap: &Heap) -> Self {
+        let form = match &self.form {
+            Form::Small(small) => Form::Small(small.clone()),
+            Form::Large(large) => Form::Large(Box::new(large.to_copy(heap))),
+        };
+        Self { form }
+    }
+
+    pub(crate) fn estimated_bytes(&self, sample_len: usize) -> usize {
+        match &self.form {
+            Form::Small(small) => small.memory_bytes(),
+            Form::Large(large) => large.estimated_bytes(sample_len),
+        }
+    }
+
+    pub(crate) fn is_costly_to_drop(&self) -> bool {
+        matches!(self.form, Form::Large(_)) && self.len() > COSTLY_LEN_MIN
+    }
+
+    /// Converts the set to the large form.
+    fn enlarge(&mut self, home: AllocContext<'_>) -> &mut Large {
+        if let Form::Small(small) = &self.form {
+            let mut large = Box::new(Large::default());
+            for (member, score) in self.iter() {
+                large.insert(home, home.hasher.hash(member), member, score);
+            }
+            large.is_named_listpack = !small.is_named_skiplist();
+            self.form = Form::Large(large);
+        }
+        let Form::Large(large) = &mut self.form else { unreachable!("it has just been made") };
+        large
+    }
+}
+
+impl Collection for SortedSet {
+    const KIND: Kind = Kind::SortedSet;
+
+    fn new() -> Self {
+        Self { form: Form::Small(Small::default()) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::SortedSet(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::SortedSet(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Debug for SortedSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SortedSet")
+            .field("len", &self.len())
+            .field("encoding", &self.encoding_name())
+            .finish()
+    }
+}
+
+/// A walk over elements in order, or in reverse.
+pub struct Iter<'a> {
+    place: Walk<'a>,
+    left: usize,
+    is_backward: bool,
+}
+
+enum Walk<'a> {
+    Small(&'a Small, usize),
+    Large(Cursor<'a>),
+    Done,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.place {
+            Walk::Small(small, index) => {
+                let element = (small.member(*index), small.score(*index));
+                *index = if self.is_backward { index.wrapping_sub(1) } else { *index + 1 };
+                Some(element)
+            }
+            Walk::Large(cursor) => {
+                let entry = cursor.entry();
+                if self.left > 0 {
+                    let is_there = if self.is_backward { cursor.step_back() } else { cursor.step() };
+                    debug_assert!(is_there, "the count was cut to what is there");
+                }
+                Some((entry.key(), score_of(entry)))
+            }
+            Walk::Done => None,
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+
+#[cfg(any(test, debug_assertions))]
+impl SortedSet {
+    /// Verifies the invariants of its form.
+    pub fn check(&self, home: AllocContext<'_>) -> Result<(), String> {
+        match &self.form {
+            Form::Small(small) => small.check(|member| tag_of(home.hasher.hash(member))),
+            Form::Large(large) => large.check(),
+        }
+    }
+}

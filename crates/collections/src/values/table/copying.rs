@@ -1,0 +1,48 @@
+//! Deep copies of tables: segment by segment, each of the size of its original.
+
+use super::Table;
+use crate::bucket::Item;
+use crate::directory::Directory;
+use crate::memory::heap::Heap;
+use crate::memory::prefetch;
+use crate::segment::{Filler, SegmentRef};
+use crate::values::owned_entry::OwnedEntry;
+
+impl Table {
+    /// A deep copy, in `heap`. Computes no hashes and grows nothing: entries keep their positions.
+    #[must_use]
+    pub fn to_copy(&self, heap: &Heap) -> Self {
+        let mut copy = Self::new();
+        if self.root.is_directory() {
+            copy.root = Directory::allocate(heap, self.root.depth());
+        }
+        for (start, segment) in self.segments() {
+            let reference = segment.reference;
+            let new = SegmentRef::allocate(heap, reference.bucket_count(), reference.depth());
+            // SAFETY: (1) only the copy frees it.
+            let mut filler = Filler::new(unsafe { new.view() });
+            // All are prefetched before the first is read.
+            segment.items().for_each(|item| prefetch::line(item.address()));
+            let mut len = 0;
+            for item in segment.items() {
+                // SAFETY: (1) the segment is the table's.
+                let source = unsafe { self.entry_of(item) };
+                let volatility = source.volatility();
+                let block = OwnedEntry::copy_of(source, heap, source.key()).into_block();
+                filler.insert(Item::new(item.position, block, volatility));
+                copy.note_volatility(volatility);
+                len += 1;
+            }
+            match copy.directory() {
+                Some(directory) => {
+                    directory.set(start, new);
+                    directory.set_len(start, len);
+                }
+                None => copy.root = new,
+            }
+            copy.len += len;
+        }
+        copy.deepest_count = self.deepest_count;
+        copy
+    }
+}

@@ -1,0 +1,528 @@
+//! Command definitions: one [`Command`] value holds everything that dispatch, latching, introspection, ACL
+//! and documentation need.
+//!
+//! Invariants: the value is `const`; every property of a command is defined here and nowhere else. Start
+//! reading at [`Command`].
+
+use bitflags::bitflags;
+use wire::request::Args;
+
+use crate::context::Ctx;
+use crate::doc::Doc;
+use crate::error::CommandError;
+use crate::reply::{Replied, Reply};
+use crate::word::Word;
+
+/// A function that runs a command while its latches are held.
+pub type Run = fn(&mut Ctx<'_>, Args<'_>, Reply<'_>) -> Result<Replied, CommandError>;
+
+/// One line of the command table, or one of its subcommands.
+#[derive(Clone, Copy)]
+pub struct Command {
+    /// Lower-case name; for a subcommand without the container's name.
+    pub name: &'static str,
+    /// Number of arguments including the name; negative: the minimum. Same encoding as in Redis.
+    pub arity: i32,
+    /// Flags as `COMMAND INFO` shows them.
+    pub flags: Flags,
+    /// ACL categories beyond those that follow from the flags (see [`Command::categories`]).
+    pub categories: Categories,
+    /// The latches to acquire before `run` is called.
+    pub access: Access,
+    /// The positions of the keys, and how they are accessed.
+    pub keys: &'static [KeySpec],
+    /// Hints for clients and proxies, as `COMMAND INFO` shows them.
+    pub tips: &'static [&'static str],
+    /// Documentation, as `COMMAND DOCS` shows it.
+    pub doc: Doc,
+    /// Subcommands. If there are any, `run` handles only the bare name.
+    pub subcommands: &'static [Command],
+    /// The handler.
+    pub run: Run,
+}
+
+impl Command {
+    /// Creates a command without keys that accesses no data.
+    #[must_use]
+    pub const fn keyless(name: &'static str, arity: i32, flags: Flags, doc: Doc, run: Run) -> Self {
+        Self {
+            name,
+            arity,
+            flags,
+            categories: Categories::empty(),
+            access: Access::None,
+            keys: &[],
+            tips: &[],
+            doc,
+            subcommands: &[],
+            run,
+        }
+    }
+
+    /// Creates a container that only has subcommands; [`only_subcommands`] handles the bare name.
+    #[must_use]
+    pub const fn container(name: &'static str, doc: Doc, subcommands: &'static [Command]) -> Self {
+        let mut command = Self::keyless(name, -2, Flags::empty(), doc, only_subcommands);
+        command.subcommands = subcommands;
+        command
+    }
+
+    /// Adds ACL categories.
+    #[must_use]
+    pub const fn categories_too(mut self, categories: Categories) -> Self {
+        self.categories = self.categories.union(categories);
+        self
+    }
+
+    /// Sets the hints.
+    #[must_use]
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.tips = tips;
+        self
+    }
+
+    /// Sets the access to data.
+    #[must_use]
+    pub const fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Sets the key specs.
+    #[must_use]
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// Returns all ACL categories: the declared ones and those that follow from the flags.
+    #[must_use]
+    pub fn categories(&self) -> Categories {
+        let mut all = self.categories;
+        let follows = [
+            (Flags::WRITE, Categories::WRITE),
+            (Flags::READONLY, Categories::READ),
+            (Flags::ADMIN, Categories::ADMIN.union(Categories::DANGEROUS)),
+            (Flags::PUBSUB, Categories::PUBSUB),
+            (Flags::FAST, Categories::FAST),
+            (Flags::BLOCKING, Categories::BLOCKING),
+        ];
+        for (flag, categories) in follows {
+            if self.flags.contains(flag) {
+                all |= categories;
+            }
+        }
+        if self.flags.contains(Flags::READONLY) && all.contains(Categories::SCRIPTING) {
+            all.remove(Categories::READ);
+        }
+        if self.flags.contains(Flags::WRITE) && all.contains(Categories::SCRIPTING) {
+            all.remove(Categories::WRITE);
+        }
+        if !all.contains(Categories::FAST) {
+            all |= Categories::SLOW;
+        }
+        all
+    }
+
+    /// Returns the subcommands that introspection shows and statistics count separately.
+    #[must_use]
+    pub const fn public_subcommands(&self) -> &'static [Command] {
+        if self.flags.contains(Flags::PRIVATE_SUBCOMMANDS) { &[] } else { self.subcommands }
+    }
+
+    /// Whether `argc` (name included) matches the arity.
+    #[must_use]
+    pub const fn accepts(&self, argc: usize) -> bool {
+        if self.arity >= 0 { argc == self.arity as usize } else { argc >= self.arity.unsigned_abs() as usize }
+    }
+}
+
+/// Rejects a container without a subcommand. Unreachable in practice: the arity check comes first.
+pub fn only_subcommands(ctx: &mut Ctx<'_>, _: Args<'_>, _: Reply<'_>) -> Result<Replied, CommandError> {
+    Err(CommandError::wrong_arity(ctx.command.name))
+}
+
+/// Whether a request accesses keys that are not among its arguments.
+pub type Reaches = fn(Args<'_>) -> bool;
+
+/// The latches that a command needs. The planner acquires them; handlers never do.
+#[derive(Clone, Copy, Debug)]
+pub enum Access {
+    /// No data.
+    None,
+    /// No data, but the state of every connection: the other workers first process their pending requests
+    /// (`CLIENT LIST`).
+    Connections,
+    /// Read latches on the slots of the keys.
+    Read,
+    /// Write latches on the slots of the keys.
+    Write,
+    /// Read latches on all slots, for a consistent view of the whole keyspace.
+    ReadAll,
+    /// Write latches on all slots.
+    WriteAll,
+    /// The union of what the commands queued in the session need (`EXEC`).
+    Queued,
+    /// [`Self::ReadAll`] if the request accesses keys that are not among its arguments, else [`Self::Read`].
+    ReadAllIf(Reaches),
+    /// [`Self::WriteAll`] if the request accesses keys that are not among its arguments, else
+    /// [`Self::Write`].
+    WriteAllIf(Reaches),
+}
+
+impl Access {
+    /// Resolves the access for a request: never returns a variant that depends on the arguments.
+    #[must_use]
+    pub fn of_request(self, args: Args<'_>) -> Self {
+        match self {
+            Self::ReadAllIf(reaches) => {
+                if reaches(args) {
+                    Self::ReadAll
+                } else {
+                    Self::Read
+                }
+            }
+            Self::WriteAllIf(reaches) => {
+                if reaches(args) {
+                    Self::WriteAll
+                } else {
+                    Self::Write
+                }
+            }
+            settled => settled,
+        }
+    }
+}
+
+impl PartialEq for Access {
+    /// Whether both are the same variant; the `Reaches` function is not compared.
+    fn eq(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl Eq for Access {}
+
+bitflags! {
+    /// Command flags, with Redis's names and meaning.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: u32 {
+        /// May change data.
+        const WRITE = 1 << 0;
+        /// Reads data only.
+        const READONLY = 1 << 1;
+        /// May use more memory: rejected over the memory limit.
+        const DENYOOM = 1 << 2;
+        /// Administration.
+        const ADMIN = 1 << 3;
+        /// Publish/subscribe.
+        const PUBSUB = 1 << 4;
+        /// Not allowed in scripts.
+        const NOSCRIPT = 1 << 5;
+        /// May block.
+        const BLOCKING = 1 << 6;
+        /// Allowed while the dataset is being loaded.
+        const LOADING = 1 << 7;
+        /// Allowed on a replica with stale data.
+        const STALE = 1 << 8;
+        /// Not shown to `MONITOR`.
+        const SKIP_MONITOR = 1 << 9;
+        /// Not recorded in the slow log: its own duration is not meaningful.
+        const SKIP_COMMANDLOG = 1 << 10;
+        /// Constant or logarithmic time.
+        const FAST = 1 << 11;
+        /// Allowed before authentication.
+        const NO_AUTH = 1 << 12;
+        /// Key positions depend on the contents of the arguments.
+        const MOVABLEKEYS = 1 << 13;
+        /// Not allowed inside MULTI.
+        const NO_MULTI = 1 << 14;
+        /// Runs at once inside MULTI instead of being queued.
+        const NO_QUEUE = 1 << 15;
+        /// Allowed while a script or module blocks the server.
+        const ALLOW_BUSY = 1 << 16;
+        /// Not allowed during asynchronous loading.
+        const NO_ASYNC_LOADING = 1 << 17;
+        /// Changes how later requests of the connection are interpreted: ends a planned batch.
+        const SESSION = 1 << 18;
+        /// May replicate although it is not a write. Not exposed to clients.
+        const MAY_REPLICATE = 1 << 19;
+        /// Runs while clients are paused.
+        const NO_PAUSE = 1 << 21;
+        /// Takes about a microsecond on any value, though Redis does not flag it as fast: a run of such
+        /// commands is timed as a whole. Not exposed to clients.
+        const BRIEF = 1 << 22;
+        /// Replies with messages, which `CLIENT REPLY` does not suppress. Not exposed to clients.
+        const PUSH_REPLY = 1 << 23;
+        /// Its changes are repeated by the request itself, unless the handler records other effects. Every write has this
+        /// flag or the next one. Not exposed to clients.
+        const LOG_VERBATIM = 1 << 24;
+        /// Its changes are repeated by other requests, which the handler records ([`Ctx::log`]): the request itself would
+        /// have another result, as it depends on the time or on chance, or blocks. Not exposed to clients.
+        const LOG_INSTEAD = 1 << 25;
+        /// Hides the subcommands from introspection; statistics count them under the container.
+        const PRIVATE_SUBCOMMANDS = 1 << 30;
+        /// Runs in a slot that is being imported, as if `ASKING` preceded it.
+        const ASKING = 1 << 26;
+        /// May have no keys; cluster checks do not require any.
+        const NO_MANDATORY_KEYS = 1 << 20;
+    }
+
+    /// ACL categories, with Redis's names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Categories: u32 {
+        /// `@keyspace`
+        const KEYSPACE = 1 << 0;
+        /// `@read`
+        const READ = 1 << 1;
+        /// `@write`
+        const WRITE = 1 << 2;
+        /// `@set`
+        const SET = 1 << 3;
+        /// `@sortedset`
+        const SORTEDSET = 1 << 4;
+        /// `@list`
+        const LIST = 1 << 5;
+        /// `@hash`
+        const HASH = 1 << 6;
+        /// `@string`
+        const STRING = 1 << 7;
+        /// `@bitmap`
+        const BITMAP = 1 << 8;
+        /// `@hyperloglog`
+        const HYPERLOGLOG = 1 << 9;
+        /// `@geo`
+        const GEO = 1 << 10;
+        /// `@stream`
+        const STREAM = 1 << 11;
+        /// `@pubsub`
+        const PUBSUB = 1 << 12;
+        /// `@admin`
+        const ADMIN = 1 << 13;
+        /// `@fast`
+        const FAST = 1 << 14;
+        /// `@slow`
+        const SLOW = 1 << 15;
+        /// `@blocking`
+        const BLOCKING = 1 << 16;
+        /// `@dangerous`
+        const DANGEROUS = 1 << 17;
+        /// `@connection`
+        const CONNECTION = 1 << 18;
+        /// `@transaction`
+        const TRANSACTION = 1 << 19;
+        /// `@scripting`
+        const SCRIPTING = 1 << 20;
+    }
+
+    /// How a command accesses the keys of one [`KeySpec`], with Redis's names.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct KeyFlags: u16 {
+        /// Reads and writes the value.
+        const RW = 1 << 0;
+        /// Reads the value.
+        const RO = 1 << 1;
+        /// Overwrites the value without reading it.
+        const OW = 1 << 2;
+        /// Removes the key.
+        const RM = 1 << 3;
+        /// Returns data of the value to the client.
+        const ACCESS = 1 << 4;
+        /// Updates data of the value.
+        const UPDATE = 1 << 5;
+        /// Inserts data only.
+        const INSERT = 1 << 6;
+        /// Deletes data.
+        const DELETE = 1 << 7;
+        /// The argument is not a key but is routed like one.
+        const NOT_KEY = 1 << 8;
+        /// The spec may not find all keys.
+        const INCOMPLETE = 1 << 9;
+        /// The flags depend on the arguments.
+        const VARIABLE_FLAGS = 1 << 10;
+    }
+}
+
+/// The positions of some of a command's keys, and how the command accesses them.
+pub struct KeySpec {
+    /// How the keys are accessed.
+    pub flags: KeyFlags,
+    /// The position of the first key.
+    pub begin: Begin,
+    /// The positions of the other keys.
+    pub find: Find,
+    /// A remark for `COMMAND INFO`, usually the reason why the flags vary.
+    pub notes: Option<&'static str>,
+    /// Replaces `begin` and `find` in the planner if finding the keys requires parsing the arguments: pushes
+    /// the index of each key.
+    pub custom: Option<fn(Args<'_>, &mut Vec<u32>)>,
+}
+
+impl KeySpec {
+    /// One key, the first argument.
+    #[must_use]
+    pub const fn first(flags: KeyFlags) -> Self {
+        Self::at(1, flags)
+    }
+
+    /// Whether the spec is one key, the first argument.
+    #[must_use]
+    pub const fn is_first_only(&self) -> bool {
+        self.is_by_count()
+            && matches!(self.begin, Begin::Index(1))
+            && matches!(self.find, Find::Range { last: 0, .. })
+    }
+
+    /// Whether the number of arguments alone determines the key positions.
+    #[must_use]
+    pub const fn is_by_count(&self) -> bool {
+        matches!(self.begin, Begin::Index(_))
+            && matches!(self.find, Find::Range { .. })
+            && self.custom.is_none()
+    }
+
+    /// One key at `index`.
+    #[must_use]
+    pub const fn at(index: u32, flags: KeyFlags) -> Self {
+        Self::range(index, 0, 1, flags)
+    }
+
+    /// Keys from `index` to `last` (relative to `index`; negative: from the end), every `step` arguments.
+    #[must_use]
+    pub const fn range(index: u32, last: i32, step: u32, flags: KeyFlags) -> Self {
+        Self {
+            flags,
+            begin: Begin::Index(index),
+            find: Find::Range { last, step, limit: 0 },
+            notes: None,
+            custom: None,
+        }
+    }
+
+    /// A count at `index`, followed by that many keys, `step` apart.
+    #[must_use]
+    pub const fn counted(index: u32, step: u32, flags: KeyFlags) -> Self {
+        Self {
+            flags,
+            begin: Begin::Index(index),
+            find: Find::KeyNum { count_at: 0, first: 1, step },
+            notes: None,
+            custom: None,
+        }
+    }
+}
+
+/// How the first key of a [`KeySpec`] is found.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin {
+    /// At this argument index.
+    Index(u32),
+    /// After this keyword, searched forwards from `from` (negative: backwards from the end).
+    Keyword {
+        /// The keyword.
+        word: &'static str,
+        /// The index where the search begins.
+        from: i32,
+    },
+    /// Not expressible as a spec.
+    Unknown,
+}
+
+/// How the further keys of a [`KeySpec`] are found.
+#[derive(Clone, Copy, Debug)]
+pub enum Find {
+    /// Up to an argument index.
+    Range {
+        /// Last key, relative to the first; negative: from the end of the request.
+        last: i32,
+        /// Distance between keys.
+        step: u32,
+        /// With `last` = -1: the keys are only the first 1/n of the remaining arguments; 0 and 1: no limit.
+        limit: u32,
+    },
+    /// As many as an argument specifies.
+    KeyNum {
+        /// Index of the count, relative to `begin`.
+        count_at: u32,
+        /// Index of the first key, relative to `begin`.
+        first: u32,
+        /// Distance between keys.
+        step: u32,
+    },
+    /// Not expressible as a spec.
+    Unknown,
+}
+
+/// Pushes the argument index of each key of a request with the right arity. Returns `false` if the arguments
+/// are invalid (a count that is not a number, or too large).
+pub fn find_keys(command: &Command, args: Args<'_>, found: &mut Vec<u32>) -> bool {
+    command.keys.iter().all(|spec| find_spec_keys(spec, args, found))
+}
+
+/// Like [`find_keys`], for one [`KeySpec`].
+pub fn find_spec_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
+    if let Some(custom) = spec.custom {
+        custom(args, found);
+        return true;
+    }
+    find_declared_keys(spec, args, found)
+}
+
+/// Like [`find_spec_keys`], but ignores `custom`: finds the keys as clients do.
+pub fn find_declared_keys(spec: &KeySpec, args: Args<'_>, found: &mut Vec<u32>) -> bool {
+    let argc = args.len();
+    let begin = match spec.begin {
+        Begin::Index(index) => index as usize,
+        Begin::Keyword { word, from } => match find_keyword(args, word, from) {
+            Some(index) => index + 1,
+            None => return true,
+        },
+        Begin::Unknown => return true,
+    };
+    if begin >= argc {
+        return true;
+    }
+    let (first, last, step) = match spec.find {
+        Find::Range { last, step, limit } => {
+            let end = if last >= 0 {
+                begin + last as usize
+            } else if limit <= 1 {
+                argc - last.unsigned_abs() as usize
+            } else {
+                begin + (argc - begin) / limit as usize - 1
+            };
+            (begin, end, step as usize)
+        }
+        Find::KeyNum { count_at, first, step } => {
+            let Some(count) = args.get(begin + count_at as usize).and_then(wire::number::parse_i64_strict)
+            else {
+                return false;
+            };
+            let first = begin + first as usize;
+            let Ok(count) = usize::try_from(count) else { return false };
+            if count == 0 {
+                return true;
+            }
+            let Some(last) = count.checked_sub(1).and_then(|n| n.checked_mul(step as usize)) else {
+                return false;
+            };
+            (first, first.saturating_add(last), step as usize)
+        }
+        Find::Unknown => return true,
+    };
+    if last >= argc {
+        return false;
+    }
+    found.extend((first..=last).step_by(step.max(1)).map(|index| index as u32));
+    true
+}
+
+fn find_keyword(args: Args<'_>, word: &str, from: i32) -> Option<usize> {
+    let matches = |index: &usize| args.get(*index).is_some_and(|arg| arg.eq_token(word));
+    if from >= 0 {
+        (from as usize..args.len()).find(matches)
+    } else {
+        let start = args.len().checked_sub(from.unsigned_abs() as usize)?;
+        (1..=start).rev().find(matches)
+    }
+}

@@ -1,0 +1,450 @@
+//! The context of a handler: the keys of its request, the latched data, the session, the server, and one
+//! place to report changes.
+//!
+//! Never exposes a latch, a socket or a file. Start reading at [`Ctx`].
+
+use std::time::Duration;
+
+use base::{DbIndex, Millis};
+use collections::{
+    AllocContext, Collection, Entry, ExpiryChange, Kind, LastGuess, NewValue, Object, ValueRef,
+};
+use config::{ClientClass, Config};
+pub use keyspace::EffectArg;
+pub use keyspace::EventClass;
+use keyspace::{Key, KeyHasher, Latched};
+use wire::number::parse_i64_strict;
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use crate::command::{Command, Flags};
+use crate::error::CommandError;
+use crate::host::Host;
+use crate::reply::{Replied, Reply};
+use crate::reply_buffers::{COPIED_SIZE_MAX, ReplyChunks, SharedReplyBuffers};
+use crate::session::{BlockReason, Blocked, Queue, Session, SessionFlags};
+
+/// A key of the request, as found by the planner.
+#[derive(Clone, Debug)]
+pub struct PlannedKey {
+    /// Hash of the key.
+    pub hash: u64,
+    /// Argument index.
+    pub arg: u32,
+    /// Where the prefetch found its entry.
+    pub guess: LastGuess,
+}
+
+impl PlannedKey {
+    /// Creates the key of argument `arg` from its known hash.
+    #[must_use]
+    #[inline]
+    pub const fn new(hash: u64, arg: u32) -> Self {
+        Self { hash, arg, guess: LastGuess::none() }
+    }
+
+    /// Returns the key, whose bytes are in `args`.
+    #[must_use]
+    #[inline(always)]
+    pub fn key<'a>(&self, args: Args<'a>, db: DbIndex) -> Key<'a> {
+        Key { guess: self.guess.get(), ..Key::with_hash(args.at(self.arg as usize), self.hash, db) }
+    }
+}
+
+/// The context of one command.
+pub struct Ctx<'a> {
+    /// The latched data. All reads and changes of the keyspace use it.
+    pub data: &'a mut Latched<'static>,
+    /// The connection that sent the request.
+    pub session: &'a mut Session,
+    /// Configuration as of the beginning of the batch.
+    pub config: &'a Config,
+    /// The server.
+    pub host: &'a dyn Host,
+    /// The command that runs (the subcommand if there is one).
+    pub command: &'static Command,
+    /// The keys of the request, in the order of the table's key specs.
+    pub planned: &'a [PlannedKey],
+    /// The arguments that contain the keys.
+    pub args: Args<'a>,
+    /// The reported changes.
+    pub effects: &'a mut Effects,
+    /// Hashes keys that are not arguments.
+    pub hasher: &'a KeyHasher,
+}
+
+/// The changes of a command, reported in one place. Feeds log, notifications, tracking, WATCH and blocked
+/// clients.
+#[derive(Default)]
+pub struct Effects {
+    /// Number of changes, as Redis counts `dirty`.
+    pub dirty: u64,
+    /// Whether the handler has recorded the effects of the command for the log.
+    pub is_logged: bool,
+    /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
+    /// stale value costs one extra lookup.
+    pub has_emptied: bool,
+    /// Whether the command started a pause, which must apply to all workers before the reply is sent.
+    pub has_paused: bool,
+    /// Long strings of the reply that are shared instead of copied.
+    pub shared_replies: SharedReplyBuffers,
+    /// The empty queue of a completed transaction, kept for the next one.
+    pub spare_queue: Option<Box<Queue>>,
+}
+
+impl<'a> Ctx<'a> {
+    /// Returns the Unix time of this command, which is constant while it runs.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        self.data.mode.now
+    }
+
+    /// Returns the database of the session.
+    #[must_use]
+    pub fn db(&self) -> DbIndex {
+        self.session.db
+    }
+
+    /// Validates a database number.
+    pub fn db_index(&self, number: i64) -> Result<DbIndex, CommandError> {
+        let is_there = |index: &u16| usize::from(*index) < self.data.db_count();
+        u16::try_from(number).ok().filter(is_there).map(DbIndex).ok_or(CommandError::DB_OUT_OF_RANGE)
+    }
+
+    /// Parses a database number.
+    pub fn parse_db_index(&self, text: &[u8]) -> Result<DbIndex, CommandError> {
+        let number = parse_i64_strict(text).ok_or(CommandError::NOT_AN_INTEGER)?;
+        if i32::try_from(number).is_err() {
+            return Err(CommandError::NOT_AN_I32);
+        }
+        self.db_index(number)
+    }
+
+    /// Returns the request's `index`-th key.
+    ///
+    /// # Panics
+    /// If the command's key specs yield fewer keys.
+    #[must_use]
+    #[inline(always)]
+    pub fn key(&self, index: usize) -> Key<'a> {
+        self.planned[index].key(self.args, self.session.db)
+    }
+
+    /// Returns the request's keys, in order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Key<'a>> + use<'a> {
+        let (args, db) = (self.args, self.session.db);
+        self.planned.iter().map(move |planned| planned.key(args, db))
+    }
+
+    /// Finds a string value for reading; `None`: no such key.
+    #[inline(always)]
+    pub fn find_string(&self, key: Key<'_>) -> Result<Option<ValueRef<'_>>, CommandError> {
+        match self.data.find(key).map(Entry::value) {
+            Some(ValueRef::Object(_)) => Err(CommandError::WRONG_TYPE),
+            value => Ok(value),
+        }
+    }
+
+    /// Finds a string value for changing it, and deletes the key first if it is expired; `None`: no such key.
+    #[inline]
+    pub fn find_string_for_write(&mut self, key: Key<'_>) -> Result<Option<ValueRef<'_>>, CommandError> {
+        match self.data.find_for_write(key) {
+            None => Ok(None),
+            Some(entry) if entry.kind() == Kind::String => Ok(Some(entry.value())),
+            Some(_) => Err(CommandError::WRONG_TYPE),
+        }
+    }
+
+    /// Replies with a string value as a bulk string, or null.
+    #[inline(always)]
+    pub fn reply_string(&self, key: Key<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
+        let mut out = reply.parts();
+        self.write_string(key, &mut out)?;
+        Ok(out.done())
+    }
+
+    /// Like [`Self::reply_string`], as a part of a reply.
+    #[inline(always)]
+    pub fn write_string(&self, key: Key<'_>, out: &mut ReplyBuffer<'_>) -> Result<(), CommandError> {
+        let Some(entry) = self.data.find(key) else {
+            out.null();
+            return Ok(());
+        };
+        match entry.value() {
+            ValueRef::Int(value) => out.bulk_int(value),
+            ValueRef::Bytes(bytes) if bytes.len() > COPIED_SIZE_MAX => self.write_long(entry, bytes, out),
+            ValueRef::Bytes(bytes) => out.bulk(bytes),
+            ValueRef::Object(_) => return Err(CommandError::WRONG_TYPE),
+        }
+        Ok(())
+    }
+
+    /// Writes a long string as a part of a reply: shared if it is long enough and sharing is accepted, else
+    /// copied.
+    #[inline(never)]
+    fn write_long(&self, entry: Entry<'_>, bytes: &[u8], out: &mut ReplyBuffer<'_>) {
+        let shared_replies = &self.effects.shared_replies;
+        let size_min = self.config.min_string_size_avoid_copy_reply_threaded as usize;
+        let is_lent = size_min > 0 && bytes.len() >= size_min && shared_replies.is_accepted();
+        match Some(entry).filter(|_| is_lent).and_then(Entry::shared_text) {
+            Some(text) => {
+                let at = out.bulk_elsewhere(text.len());
+                shared_replies.share(at, text);
+            }
+            None => out.bulk(bytes),
+        }
+    }
+
+    /// Returns the chunk writer for a long reply whose header is already written.
+    #[must_use]
+    pub fn chunks(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
+        self.effects.shared_replies.chunks(out)
+    }
+
+    /// Finds a collection for reading; `None`: no such key. Counts a hit or a miss.
+    #[inline]
+    pub fn find<T: Collection>(&self, key: Key<'_>) -> Result<Option<&T>, CommandError> {
+        of_type(self.data.find(key))
+    }
+
+    /// Finds a collection for reading before it is changed, and deletes the key first if it is expired;
+    /// `None`: no such key. Counts neither hit nor miss.
+    #[inline]
+    pub fn find_for_write<T: Collection>(&mut self, key: Key<'_>) -> Result<Option<&T>, CommandError> {
+        of_type(self.data.find_for_write(key))
+    }
+
+    /// Returns a collection that was found before, without counting or expiry checks. `None`: no such key, or
+    /// another type.
+    #[inline]
+    #[must_use]
+    pub fn peek<T: Collection>(&self, key: Key<'_>) -> Option<&T> {
+        match self.data.peek(key)?.value() {
+            ValueRef::Object(object) => T::of(object),
+            _ => None,
+        }
+    }
+
+    /// Returns the allocation context of a key's collection, for operations that only read.
+    #[must_use]
+    #[inline]
+    pub fn home(&self, key: Key<'_>) -> AllocContext<'static> {
+        self.data.alloc_context(key)
+    }
+
+    /// Changes a collection in place; `None`: no such key. If it is empty afterwards the key is removed:
+    /// report the change, then call [`Self::deleted_if_gone`].
+    #[inline]
+    pub fn edit<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let edited = self.data.edit_collection(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
+        let Some(edited) = edited else { return Ok(None) };
+        self.effects.has_emptied |= edited.is_gone;
+        Ok(Some(edited.result))
+    }
+
+    /// Like [`Self::edit`], but a missing key is an empty collection, which is added unless it stays empty.
+    #[inline]
+    pub fn edit_or_new<T: Collection, R>(
+        &mut self,
+        key: Key<'_>,
+        change: impl FnOnce(&mut T, AllocContext<'_>) -> R,
+    ) -> Result<R, CommandError> {
+        let edited = self.data.edit_collection_or_new(key, change).map_err(|_| CommandError::WRONG_TYPE)?;
+        self.effects.has_emptied |= edited.is_gone;
+        Ok(edited.result)
+    }
+
+    /// Announces `del` if an edit of this command emptied the collection and so removed the key. Call it
+    /// after [`Self::changed`], which has counted the change.
+    #[inline]
+    pub fn deleted_if_gone(&mut self, key: Key<'_>) {
+        if self.effects.has_emptied && self.data.peek(key).is_none() {
+            self.announce(EventClass::Generic, "del", key);
+        }
+    }
+
+    /// Sets a collection as the value of a key, replaces any value, and clears the expiry. The collection
+    /// must not be empty; the caller reports the change.
+    pub fn put_object(&mut self, key: Key<'_>, object: Object) {
+        self.data.set(key, NewValue::Object(Box::new(object)), ExpiryChange::Clear);
+    }
+
+    /// Deletes expired keys of the request, from the `first`-th on. For commands that read these keys and
+    /// write another one: their expiry is reported before the write.
+    pub fn expire_sources(&mut self, first: usize) {
+        let mut keys = self.walk_from(first);
+        while let Some(key) = keys.next(self.data) {
+            self.data.expire_if_due(key);
+        }
+    }
+
+    /// Deletes the destination key of an empty result. Returns whether it existed, expired or not; the caller
+    /// reports the change. Large values are freed in the background.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        let Some(removed) = self.data.remove(key) else { return false };
+        self.data.discard(removed);
+        true
+    }
+
+    /// Rejects a string of `len` + `more` bytes if that exceeds `proto-max-bulk-len`.
+    pub fn check_string_len(&self, len: usize, more: usize) -> Result<(), CommandError> {
+        let allowed = len.checked_add(more).is_some_and(|sum| sum as u64 <= self.config.proto_max_bulk_len);
+        if allowed { Ok(()) } else { Err(CommandError::STRING_TOO_LONG) }
+    }
+
+    /// Reports a change of a key: `event` is the name of the keyspace event. Call it once per change, after
+    /// the change.
+    #[inline(always)]
+    pub fn changed(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
+        self.effects.dirty += 1;
+        self.also_changed(key);
+        self.announce(class, event, key);
+    }
+
+    /// Reports another key of a change that [`Self::changed`] has counted.
+    #[inline(always)]
+    pub fn also_changed(&mut self, key: Key<'_>) {
+        self.data.note_change(key);
+    }
+
+    /// Returns the size in bytes at which a reply of randomly repeated elements ends. A connection with an
+    /// output limit is closed there anyway, and a count of billions must not exhaust the memory.
+    #[must_use]
+    pub fn repetition_size_max(&self) -> u64 {
+        const UNLIMITED_SIZE_MAX: u64 = 4 << 30;
+        match self.config.client_output_buffer_limit.of(ClientClass::Normal).hard_size {
+            0 => UNLIMITED_SIZE_MAX,
+            limit => limit,
+        }
+    }
+
+    /// Keeps the memory of a completed transaction's queue.
+    pub fn reuse_queue(&mut self, mut queue: Box<Queue>) {
+        queue.clear();
+        self.effects.spare_queue = Some(queue);
+    }
+
+    /// Unwatches all keys of the session.
+    pub fn unwatch(&mut self) {
+        if let Some(watching) = self.session.watching.take() {
+            self.data.unwatch(*watching);
+        }
+    }
+
+    /// Whether the write log is on: effects that take time to produce are then needed.
+    #[must_use]
+    pub fn logs(&self) -> bool {
+        self.data.logs()
+    }
+
+    /// Records a request that repeats a change of this command, which is logged instead of the command itself
+    /// (see [`Flags::LOG_INSTEAD`](crate::command::Flags::LOG_INSTEAD)).
+    #[inline]
+    pub fn log(&mut self, args: &[EffectArg<'_>]) {
+        if self.logs() {
+            self.data.record_effect(self.session.db, args.iter().copied());
+            self.effects.is_logged = true;
+        }
+    }
+
+    /// [`Self::log`] of the deletion of a key.
+    pub fn log_deletion(&mut self, key: Key<'_>) {
+        self.log(&["DEL".into(), key.bytes.into()]);
+    }
+
+    /// Reports another keyspace event of a change that [`Self::changed`] has counted.
+    #[inline(always)]
+    pub fn announce(&mut self, class: EventClass, event: &'static str, key: Key<'_>) {
+        self.data.announce(class, event, key);
+    }
+
+    /// Whether a key with this new expiry is to be deleted instead. In import mode the source of the import
+    /// deletes keys.
+    #[must_use]
+    pub fn is_over(&self, expiry: i64) -> bool {
+        expiry <= self.now().0 && !self.config.import_mode
+    }
+
+    /// Deletes a key that got an expiry in the past, and reports it as expired. Returns whether it existed.
+    pub fn delete_as_expired(&mut self, key: Key<'_>) -> bool {
+        if self.data.expire_if_due(key) || self.data.remove(key).is_none() {
+            return false;
+        }
+        self.data.counters.expired_keys.add(1);
+        self.changed(EventClass::Expired, "expired", key);
+        let name = if self.config.lazyfree_lazy_expire { "UNLINK" } else { "DEL" };
+        self.log(&[name.into(), key.bytes.into()]);
+        true
+    }
+
+    /// Whether the command may block. Inside a transaction it replies as if it had timed out.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        !self.session.flags.contains(SessionFlags::IN_EXEC)
+    }
+
+    /// Blocks the connection; the handler returns [`Reply::nothing`](crate::reply::Reply::nothing).
+    ///
+    /// With [`BlockReason::Keys`] the session that changes one of the keys runs the whole request again,
+    /// before the change is visible to others, until it no longer blocks. So a handler that finds data under
+    /// its keys must not depend on why it was run. Meanwhile keys whose slots the writer has not latched
+    /// appear not to exist. A key that is only written (the destination of `BLMOVE`) is not named in
+    /// [`KeyWait::keys`](crate::session::KeyWait), and is latched.
+    pub fn block(&mut self, timeout: Option<Duration>, reason: BlockReason) {
+        self.session.blocked = Some(Blocked { timeout, reason });
+    }
+}
+
+impl Effects {
+    /// Records the effects of a request whose handler has run, and ends its unit. `dirty_before` is the number of changes
+    /// before it ran, `db` the database of its session then. Called while the latches are held.
+    #[inline]
+    pub fn log_request(
+        &mut self,
+        data: &mut Latched<'_>,
+        command: &Command,
+        args: Args<'_>,
+        db: DbIndex,
+        dirty_before: u64,
+    ) {
+        if data.logs() {
+            self.log_changes(data, command, args, db, dirty_before);
+        }
+    }
+
+    #[inline(never)]
+    fn log_changes(
+        &mut self,
+        data: &mut Latched<'_>,
+        command: &Command,
+        args: Args<'_>,
+        db: DbIndex,
+        dirty_before: u64,
+    ) {
+        let is_logged = std::mem::take(&mut self.is_logged);
+        let has_changed = self.dirty != dirty_before;
+        if has_changed && !is_logged {
+            debug_assert!(
+                command.flags.contains(Flags::LOG_VERBATIM),
+                "{} records its effects",
+                command.name
+            );
+            data.record_effect(db, args.iter());
+        }
+        data.effects.end_command();
+    }
+}
+
+/// Returns the collection of this type in an entry.
+#[inline]
+fn of_type<T: Collection>(entry: Option<Entry<'_>>) -> Result<Option<&T>, CommandError> {
+    match entry.map(Entry::value) {
+        None => Ok(None),
+        Some(ValueRef::Object(object)) => T::of(object).map(Some).ok_or(CommandError::WRONG_TYPE),
+        Some(_) => Err(CommandError::WRONG_TYPE),
+    }
+}

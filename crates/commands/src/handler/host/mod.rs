@@ -1,0 +1,56 @@
+//! The services that commands need from the server: the only interface from `commands` upwards.
+//!
+//! The server implements the traits, and thereby [`Host`]; tests implement them minimally. No method blocks or
+//! acquires a latch: counters and lists are read from the state that each worker publishes.
+
+mod clients;
+mod criteria;
+mod memory;
+mod monitoring;
+mod process;
+mod pubsub;
+
+pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
+pub use self::criteria::Criteria;
+pub use self::memory::{MemoryReport, MemoryStat};
+pub use self::monitoring::{
+    CommandHistogram, CommandLog, CommandLogs, LatencyEvent, LatencyEvents, LoggedCommand, QueuedCost,
+    ServerReport,
+};
+pub use self::process::{
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, ReplyBufferSetting, Secrets, ShutdownOptions,
+};
+pub use self::pubsub::{CacheInvalidation, PubSub};
+
+/// The server, as seen by commands.
+pub trait Host:
+    Clock
+    + ConfigAdmin
+    + ClientAdmin
+    + ServerReport
+    + CommandLogs
+    + LatencyEvents
+    + MemoryReport
+    + PubSub
+    + CacheInvalidation
+    + Lifecycle
+    + Debugging
+    + Secrets
+{
+}
+
+impl<T> Host for T where
+    T: Clock
+        + ConfigAdmin
+        + ClientAdmin
+        + ServerReport
+        + CommandLogs
+        + LatencyEvents
+        + MemoryReport
+        + PubSub
+        + CacheInvalidation
+        + Lifecycle
+        + Debugging
+        + Secrets
+{
+}

@@ -1,0 +1,88 @@
+//! The process: its clocks and secrets, its configuration, its end, and what `DEBUG` changes in it.
+
+use base::Millis;
+
+use crate::error::CommandError;
+use crate::session::Session;
+
+/// The server's clocks.
+pub trait Clock {
+    /// Returns the current Unix time in microseconds (not the cached time of the batch).
+    fn unix_micros(&self) -> i64;
+    /// Returns nanoseconds of a monotonic clock, for durations.
+    fn uptime_ns(&self) -> u64;
+    /// Returns the Unix time when the server started.
+    fn started_at(&self) -> Millis;
+}
+
+/// Random numbers that cannot be predicted.
+pub trait Secrets {
+    /// Fills `bytes` with cryptographically secure random numbers.
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError>;
+}
+
+/// Reading and changing the configuration.
+pub trait ConfigAdmin {
+    /// `CONFIG GET`: name and value of each directive that matches any pattern.
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)>;
+    /// `CONFIG SET` of several directives, names and values alternating: atomic.
+    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError>;
+    /// `CONFIG REWRITE`; `everything` includes directives at their defaults.
+    fn config_rewrite(&self, everything: bool) -> Result<(), CommandError>;
+}
+
+/// The end of the process.
+pub trait Lifecycle {
+    /// `SHUTDOWN`: `Ok` once it has started.
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError>;
+    /// `SHUTDOWN ABORT`
+    fn shutdown_abort(&self) -> Result<(), CommandError>;
+}
+
+/// What `DEBUG` changes.
+pub trait Debugging {
+    /// Turns the active expiry cycle on or off (`DEBUG SET-ACTIVE-EXPIRE`).
+    fn set_active_expire(&self, enabled: bool);
+    /// Suspends the periodic tasks of all workers (`DEBUG PAUSE-CRON`).
+    fn pause_cron(&self, paused: bool);
+    /// Changes how reply buffers are reported (`DEBUG REPLYBUFFER`, `DEBUG CLIENT-ENFORCE-REPLY-LIST`).
+    fn set_reply_buffers(&self, setting: ReplyBufferSetting);
+    /// Blocks this worker for `micros` microseconds (`DEBUG SLEEP`).
+    fn sleep(&self, micros: u64);
+    /// Writes a line to the log (`DEBUG LOG`).
+    fn log(&self, text: &str);
+    /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG
+    /// SEGFAULT`).
+    fn crash(&self, how: Crash) -> !;
+}
+
+/// Settings of reply buffers, for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyBufferSetting {
+    /// Milliseconds for which the largest reply is remembered; negative: forever. `None`: the default.
+    PeakReset(Option<i64>),
+    /// Whether buffer sizes follow the replies.
+    Resizing(bool),
+    /// Whether each reply counts as a whole output block, however short it is.
+    CountsBlocks(bool),
+}
+
+/// A kind of deliberate crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// A panic.
+    Panic,
+    /// An access to unmapped memory.
+    Segfault,
+}
+
+/// Options of `SHUTDOWN`.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ShutdownOptions {
+    pub save: Option<bool>,
+    pub now: bool,
+    pub force: bool,
+    pub safe: bool,
+    pub failover: bool,
+}

@@ -1,0 +1,40 @@
+//! Subscriptions, messages and invalidations between connections.
+
+use std::sync::Arc;
+
+use wire::reply::ReplyBuffer;
+
+use crate::session::Session;
+use crate::subscriptions::SubscriptionKind;
+use crate::tracking::Redirection;
+
+/// Subscriptions and messages.
+pub trait PubSub {
+    /// Subscribes the session to a name. It must not be subscribed yet.
+    fn listen(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8]);
+    /// Unsubscribes the session from a name. Messages published before and not delivered yet are written to
+    /// `out` first.
+    fn unlisten(&self, session: &mut Session, kind: SubscriptionKind, name: &[u8], out: &mut ReplyBuffer<'_>);
+    /// Writes the messages and invalidations published so far that are not delivered to the session yet to
+    /// `out`.
+    fn catch_up(&self, session: &mut Session, out: &mut ReplyBuffer<'_>);
+    /// Publishes a message to the subscribers of a channel and, unless it is a shard channel, of matching
+    /// patterns. Returns the number of deliveries: a session with several matching subscriptions counts for
+    /// each.
+    fn publish_message(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> u64;
+    /// Returns the names that have subscribers.
+    fn names(&self, kind: SubscriptionKind) -> Vec<Arc<[u8]>>;
+    /// Returns the number of names that have subscribers.
+    fn name_count(&self, kind: SubscriptionKind) -> usize;
+    /// Returns the number of connections subscribed to this name.
+    fn listener_count(&self, kind: SubscriptionKind, name: &[u8]) -> u64;
+}
+
+/// Client-side caching.
+pub trait CacheInvalidation {
+    /// Sets or clears the redirection of a connection's invalidations. A new redirection is set before pending
+    /// invalidations are delivered, and cleared after the session has changed, so that none is lost.
+    fn redirect(&self, session: &Session, redirection: Option<Redirection>);
+    /// Invalidates the client-side caches of all tracking connections.
+    fn invalidate_all(&self);
+}

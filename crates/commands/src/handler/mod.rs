@@ -1,0 +1,22 @@
+//! Everything that a handler is given and gives back: the definition of its command, its context with session and
+//! server, and its reply.
+//!
+//! The lowest layer of the crate: knows no command and no table.
+
+pub mod command;
+pub mod context;
+pub mod doc;
+pub mod error;
+pub mod expiry;
+pub mod found;
+pub mod help;
+pub mod host;
+pub mod identity;
+pub mod reply;
+pub mod reply_buffers;
+pub mod session;
+pub mod subscriptions;
+pub mod timeout;
+pub mod tracking;
+pub mod walk;
+pub mod word;

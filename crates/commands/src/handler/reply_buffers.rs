@@ -1,0 +1,173 @@
+//! Long strings that replies share with the keyspace instead of copying them, and chunks split off long
+//! replies. Both are sent from their own buffers: the output buffer does not grow by copying into ever larger
+//! ones, and each part is freed as soon as it is sent.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use wire::reply::{Deferred, ReplyBuffer};
+
+/// Strings up to this size are always copied.
+pub const COPIED_SIZE_MAX: usize = 1 << 10;
+
+/// Size of a chunk in bytes: as much as a connection passes to the kernel at a time.
+const PORTION_SIZE: usize = 256 << 10;
+
+/// A shared string or a chunk, at its place in a reply.
+pub struct Lent {
+    /// Bytes of output before it.
+    pub at: usize,
+    /// The string, as it was when the command ran.
+    pub text: Arc<Vec<u8>>,
+    /// Whether it is a chunk of the reply, not a value.
+    is_portion: bool,
+}
+
+/// Shared strings and chunks between the bytes of an output, in order.
+#[derive(Default)]
+pub struct LentTexts(Vec<Lent>);
+
+impl LentTexts {
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the total bytes of those after a position in the output.
+    #[must_use]
+    pub fn size_since(&self, mark: usize) -> usize {
+        self.0.iter().filter(|lent| lent.at > mark).map(|lent| lent.text.len()).sum()
+    }
+
+    /// Returns the total bytes of the chunks, which no other owner shares.
+    #[must_use]
+    pub fn portions_size(&self) -> usize {
+        self.0.iter().filter(|lent| lent.is_portion).map(|lent| lent.text.len()).sum()
+    }
+
+    /// Removes those after a position at which the output is truncated.
+    pub fn forget_since(&mut self, mark: usize) {
+        self.0.retain(|lent| lent.at <= mark);
+    }
+
+    /// Moves all of `others` to the end.
+    pub fn append(&mut self, others: &mut Self) {
+        self.0.append(&mut others.0);
+    }
+
+    /// Iterates over all, last one first.
+    pub fn into_iter_from_end(self) -> impl Iterator<Item = Lent> {
+        self.0.into_iter().rev()
+    }
+}
+
+/// The shared strings and chunks of a command's reply.
+#[derive(Default)]
+pub struct SharedReplyBuffers {
+    is_accepted: Cell<bool>,
+    lent: RefCell<LentTexts>,
+}
+
+impl SharedReplyBuffers {
+    /// Sets whether sharing is accepted; initially everything is copied. Returns the previous setting.
+    pub fn accept(&self, is_accepted: bool) -> bool {
+        self.is_accepted.replace(is_accepted)
+    }
+
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.is_accepted.get()
+    }
+
+    pub(crate) fn share(&self, at: usize, text: Arc<Vec<u8>>) {
+        self.lent.borrow_mut().0.push(Lent { at, text, is_portion: false });
+    }
+
+    /// Returns the chunk writer for a reply that begins at the current end of `out`.
+    #[must_use]
+    pub fn chunks(&self, out: &ReplyBuffer<'_>) -> ReplyChunks<'_> {
+        ReplyChunks {
+            shared_replies: self,
+            start: if self.is_accepted() { out.mark().position() } else { usize::MAX },
+        }
+    }
+
+    /// Returns the strings and chunks not taken yet.
+    #[inline]
+    #[must_use]
+    pub fn lent(&mut self) -> &mut LentTexts {
+        self.lent.get_mut()
+    }
+}
+
+/// Splits chunks off one long reply. What is written before its creation stays: that is never empty, or the
+/// first chunk would be taken for a part of the previous reply.
+pub struct ReplyChunks<'a> {
+    shared_replies: &'a SharedReplyBuffers,
+    start: usize,
+}
+
+impl ReplyChunks<'_> {
+    /// Called between two elements: splits off a chunk if enough is written.
+    #[inline]
+    pub fn cut(&self, out: &mut ReplyBuffer<'_>) {
+        if out.mark().position() >= self.start.saturating_add(PORTION_SIZE) {
+            self.put_aside(out);
+        }
+    }
+
+    #[cold]
+    fn put_aside(&self, out: &mut ReplyBuffer<'_>) {
+        let text = Arc::new(out.split_off(self.start));
+        self.shared_replies.lent.borrow_mut().0.push(Lent { at: self.start, text, is_portion: true });
+    }
+
+    /// Called at the end: sets the length of an aggregate whose header was the last thing written before the
+    /// chunks.
+    pub fn set_len(self, out: &mut ReplyBuffer<'_>, deferred: Deferred, len: usize) {
+        let moved = out.set_len(deferred, len);
+        for lent in self.shared_replies.lent.borrow_mut().0.iter_mut().filter(|lent| lent.at >= self.start) {
+            lent.at += moved;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::reply::Protocol;
+
+    /// Returns a reply of `count` numbers with its parts joined, and the size of the part that was not split
+    /// off.
+    fn reply(count: i64, is_accepted: bool) -> (Vec<u8>, usize) {
+        let shared_replies = SharedReplyBuffers::default();
+        shared_replies.accept(is_accepted);
+        let mut bytes = Vec::new();
+        let mut out = ReplyBuffer::new(&mut bytes, Protocol::Resp2);
+        let array = out.deferred_array();
+        let chunks = shared_replies.chunks(&out);
+        for number in 0..count {
+            out.bulk_int(number);
+            chunks.cut(&mut out);
+        }
+        chunks.set_len(&mut out, array, count as usize);
+        let (size, lent) = (bytes.len(), shared_replies.lent.into_inner());
+        assert_eq!(lent.portions_size(), lent.size_since(0));
+        for lent in lent.into_iter_from_end() {
+            bytes.splice(lent.at..lent.at, lent.text.iter().copied());
+        }
+        (bytes, size)
+    }
+
+    #[test]
+    fn portions_and_the_rest_are_the_whole_reply() {
+        for count in [0, 9, 10, 1000, 100_000] {
+            let (whole, size) = reply(count, false);
+            assert_eq!(whole.len(), size);
+            let (joined, rest) = reply(count, true);
+            assert!(joined == whole, "{count}");
+            assert!(rest < PORTION_SIZE + 64, "{rest} bytes are left");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Sessions: the state of a connection that commands read and change. Plain data of one connection, accessed
+//! only by the worker that serves it.
+//!
+//! Never holds a socket, a buffer or a latch: those belong to the server's connection.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use base::{DbIndex, Millis};
+use bitflags::bitflags;
+use collections::Kind;
+use config::Config;
+use keyspace::{Needs, Watching};
+use wire::reply::{Protocol, ReplyBuffer};
+use wire::request::{Args, ArgsBuf};
+
+use crate::context::PlannedKey;
+use crate::error::CommandError;
+use crate::found::{CommandId, Found};
+use crate::subscriptions::Subscriptions;
+use crate::tracking::Tracking;
+
+/// State of one connection.
+pub struct Session {
+    /// Unique since the start of the process, ascending.
+    pub id: u64,
+    /// Database selected by `SELECT`.
+    pub db: DbIndex,
+    /// RESP version.
+    pub protocol: Protocol,
+    /// Active modes.
+    pub flags: SessionFlags,
+    /// Name set by `CLIENT SETNAME`; empty: none.
+    pub name: Vec<u8>,
+    /// Library name set by `CLIENT SETINFO`.
+    pub lib_name: Vec<u8>,
+    /// Library version set by `CLIENT SETINFO`.
+    pub lib_version: Vec<u8>,
+    /// Name of the authenticated user.
+    pub user: String,
+    /// Whether it may run commands that require authentication.
+    pub authenticated: bool,
+    /// Whether it was authenticated before it was reset.
+    pub was_authenticated: bool,
+    /// Peer address as Redis prints it.
+    pub peer: String,
+    /// Local address as Redis prints it.
+    pub local: String,
+    /// File descriptor number, for `CLIENT LIST`.
+    pub fd: i32,
+    /// Whether it is a unix socket connection.
+    pub by_unix_socket: bool,
+    /// Whether it is connected from this machine.
+    pub from_local: bool,
+    /// When it connected.
+    pub connected_at: Millis,
+    /// Whether it follows redirections (`CLIENT CAPA redirect`).
+    pub follows_redirects: bool,
+    /// Whether it imports data from another server (`CLIENT IMPORT-SOURCE`).
+    pub is_import_source: bool,
+    /// The command that ran last, or is running.
+    pub last_command: Option<CommandId>,
+    /// Number of commands run.
+    pub command_count: u64,
+    /// Commands queued since `MULTI`.
+    pub multi: Option<Box<Queue>>,
+    /// Watched keys (`WATCH`).
+    pub watching: Option<Box<Watching>>,
+    /// Subscriptions; `None`: none.
+    pub subscriptions: Option<Box<Subscriptions>>,
+    /// Sequence number of the last message to its worker that was delivered to it ahead of order.
+    pub delivered_seq: u64,
+    /// Client-side caching (`CLIENT TRACKING`); `None`: off.
+    pub tracking: Option<Box<Tracking>>,
+    /// Why and until when it is blocked; set by a handler, cleared by the server.
+    pub blocked: Option<Blocked>,
+    /// What its command has done so far. A handler that sets it writes no reply: the command runs again in
+    /// the next turn, and continues there. `None`: no command is unfinished.
+    pub unfinished: Option<u64>,
+}
+
+bitflags! {
+    /// Modes of a connection. Empty on the fast path.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct SessionFlags: u32 {
+        /// `CLIENT NO-EVICT on`
+        const NO_EVICT = 1 << 0;
+        /// `CLIENT NO-TOUCH on`
+        const NO_TOUCH = 1 << 1;
+        /// `CLIENT REPLY OFF`
+        const REPLY_OFF = 1 << 2;
+        /// `CLIENT REPLY SKIP`: the next reply is not sent.
+        const REPLY_SKIP_NEXT = 1 << 3;
+        /// This reply is not sent.
+        const REPLY_SKIP = 1 << 4;
+        /// Receives every command that the server runs.
+        const MONITOR = 1 << 5;
+        /// The connection is closed after its replies are sent.
+        const CLOSE_AFTER_REPLY = 1 << 6;
+        /// Has subscriptions to channels or patterns: RESP2 then allows few commands.
+        const LISTENING = 1 << 7;
+        /// The transaction must fail: a command was rejected while it was queued.
+        const DIRTY_EXEC = 1 << 8;
+        /// A watched key changed.
+        const DIRTY_CAS = 1 << 9;
+        /// `CLIENT TRACKING ON`
+        const TRACKING = 1 << 10;
+        /// Receives all invalidations (`BCAST`), not only those of keys that it has read.
+        const TRACKING_BCAST = 1 << 12;
+        /// Receives no invalidations for its own changes (`NOLOOP`).
+        const TRACKING_NOLOOP = 1 << 13;
+        /// The connection that its invalidations are redirected to is closed.
+        const BROKEN_REDIRECT = 1 << 14;
+        /// Is running the commands of a transaction.
+        const IN_EXEC = 1 << 11;
+    }
+}
+
+/// Commands queued by `MULTI`, already planned.
+#[derive(Default)]
+pub struct Queue {
+    /// DEL
+    requests: Vec<Entry>,
+    /// The arguments of all requests, in several buffers, so that a long queue is not copied repeatedly.
+    chunks: Vec<ArgsBuf>,
+    /// The keys of all requests.
+    keys: Vec<PlannedKey>,
+    /// Total bytes of memory.
+    size: usize,
+}
+
+/// The positions of the parts of a queued request.
+struct Entry {
+    found: Found,
+    /// The buffer with the arguments; `args` is the range in it.
+    chunk: usize,
+    args: Range<usize>,
+    keys: Range<usize>,
+}
+
+/// A request in a queue.
+#[derive(Clone, Copy)]
+pub struct Queued<'a> {
+    /// The command.
+    pub found: Found,
+    /// The arguments.
+    pub args: Args<'a>,
+    /// The keys.
+    pub keys: &'a [PlannedKey],
+}
+
+/// Bytes of arguments after which a new buffer begins.
+const PORTION_SIZE: usize = 16 << 10;
+
+/// Number of requests, and of keys, for which an empty queue keeps memory.
+const SPARE_COUNT_MAX: usize = 128;
+
+impl Queue {
+    /// Appends a request.
+    pub fn push(&mut self, found: Found, args: Args<'_>, keys: &[PlannedKey]) {
+        let is_full = |chunk: &ArgsBuf| chunk.allocated_size() > PORTION_SIZE;
+        if self.chunks.last().is_none_or(is_full) {
+            self.chunks.push(ArgsBuf::new());
+        }
+        let chunk = self.chunks.len() - 1;
+        let buffer = &mut self.chunks[chunk];
+        let (first_arg, first_key, size) = (buffer.args().len(), self.keys.len(), buffer.allocated_size());
+        buffer.extend(args);
+        self.keys.extend_from_slice(keys);
+        self.size += buffer.allocated_size() - size + size_of::<Entry>() + size_of_val(keys);
+        let (args, keys) = (first_arg..first_arg + args.len(), first_key..self.keys.len());
+        self.requests.push(Entry { found, chunk, args, keys });
+    }
+
+    /// Iterates over the requests, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Queued<'_>> {
+        self.requests.iter().map(|entry| Queued {
+            found: entry.found,
+            args: self.chunks[entry.chunk].args().range(entry.args.clone()),
+            keys: &self.keys[entry.keys.clone()],
+        })
+    }
+
+    /// Returns the number of requests.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether nothing is queued.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Returns the bytes of memory that the requests use.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Removes all requests, and keeps the memory that a short queue needs.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.requests.shrink_to(SPARE_COUNT_MAX);
+        self.keys.clear();
+        self.keys.shrink_to(SPARE_COUNT_MAX);
+        self.chunks.truncate(1);
+        self.chunks.retain_mut(|chunk| {
+            chunk.clear();
+            chunk.allocated_size() <= 2 * PORTION_SIZE
+        });
+        self.size = 0;
+    }
+}
+
+/// Why a connection is blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The maximum duration since it began; `None`: forever. Not a wall clock time, because that clock may be
+    /// set.
+    pub timeout: Option<Duration>,
+    /// What it waits for.
+    pub reason: BlockReason,
+}
+
+impl Blocked {
+    /// Writes the timeout reply; nothing if the request itself is run then.
+    pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
+        match self.reason {
+            BlockReason::Pause
+            | BlockReason::Congestion
+            | BlockReason::Turns
+            | BlockReason::Barrier
+            | BlockReason::Shutdown => {}
+            BlockReason::Keys(_) => reply.null_array(),
+            BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
+            BlockReason::Disk => {
+                reply.array(2);
+                reply.integer(0);
+                reply.integer(0);
+            }
+        }
+    }
+}
+
+/// What a request that is blocked on keys waits for: see [`Ctx::block`](crate::context::Ctx::block).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWait {
+    /// Range of the request's keys, in the order of the table's key specs.
+    pub keys: Range<usize>,
+    /// The condition for running the request again.
+    pub needs: Needs,
+    /// Arguments to replace when the request is run again, by ascending index: the `$` of `XREAD` is resolved
+    /// now.
+    pub replaced: Vec<(usize, Vec<u8>)>,
+}
+
+impl KeyWait {
+    /// Waits for a value of a type under any of these keys.
+    #[must_use]
+    pub fn for_kind(kind: Kind, keys: Range<usize>) -> Self {
+        Self { keys, needs: Needs { kind, or_none: false }, replaced: Vec::new() }
+    }
+}
+
+/// What a connection waits for, which also determines its timeout reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockReason {
+    /// Data under a key: the request is then run again. The timeout reply is a null array.
+    Keys(KeyWait),
+    /// Acknowledgements of replicas (`WAIT`): the timeout reply is the number received.
+    Replicas {
+        /// Number of acknowledgements so far.
+        acknowledged: i64,
+    },
+    /// Syncing to disk, here or on replicas (`WAITAOF`): the timeout reply is the number of syncs.
+    Disk,
+    /// The end of `CLIENT PAUSE`: the request is then run.
+    Pause,
+    /// A worker with too many undelivered messages: the request is then run.
+    Congestion,
+    /// The server's shutdown (`SHUTDOWN` waits for it).
+    Shutdown,
+    /// The turns of the other workers, before a command that reads the state of all connections.
+    Turns,
+    /// The turns of the other workers, after a command that must apply to all of them before its reply is
+    /// sent. The reply is already written.
+    Barrier,
+}
+
+impl Session {
+    /// Creates the session of a new connection.
+    #[must_use]
+    pub fn new(id: u64, peer: String, local: String, connected_at: Millis, needs_password: bool) -> Self {
+        Self {
+            id,
+            db: DbIndex(0),
+            protocol: Protocol::Resp2,
+            flags: SessionFlags::empty(),
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+            user: "default".to_owned(),
+            authenticated: !needs_password,
+            was_authenticated: false,
+            peer,
+            local,
+            fd: -1,
+            by_unix_socket: false,
+            from_local: false,
+            connected_at,
+            follows_redirects: false,
+            is_import_source: false,
+            last_command: None,
+            command_count: 0,
+            multi: None,
+            watching: None,
+            subscriptions: None,
+            delivered_seq: 0,
+            tracking: None,
+            blocked: None,
+            unfinished: None,
+        }
+    }
+
+    /// Resets to the state of a new connection (`RESET`): database 0, RESP2, nothing queued, all modes off.
+    pub fn reset(&mut self, needs_password: bool) {
+        self.db = DbIndex(0);
+        self.protocol = Protocol::Resp2;
+        // A reply that is being skipped is that of `RESET` itself.
+        self.flags &= SessionFlags::REPLY_SKIP;
+        self.name.clear();
+        self.is_import_source = false;
+        self.multi = None;
+        self.watching = None;
+        self.tracking = None;
+        self.user = "default".to_owned();
+        self.was_authenticated |= self.authenticated;
+        self.authenticated = !needs_password;
+    }
+
+    /// Whether the transaction can only fail: a command was rejected, or a watched key is known to have
+    /// changed.
+    #[must_use]
+    pub fn is_doomed(&self) -> bool {
+        self.flags.contains(SessionFlags::DIRTY_EXEC) || self.has_watched_change()
+    }
+
+    /// Whether a watched key is known to have changed.
+    #[must_use]
+    pub fn has_watched_change(&self) -> bool {
+        self.watching.as_ref().is_some_and(|watching| watching.has_changed())
+    }
+
+    /// Rejects `DEBUG` unless `enable-debug-command` allows it.
+    ///
+    /// # Errors
+    /// If it is not allowed.
+    pub fn may_debug(&self, config: &Config) -> Result<(), CommandError> {
+        const NOT_ALLOWED: CommandError = CommandError::new(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+             local connection, otherwise you need to set this option in the configuration file, and then restart the \
+             server.",
+        );
+        let is_local = self.from_local || self.by_unix_socket;
+        if config.enable_debug_command.allows(is_local) { Ok(()) } else { Err(NOT_ALLOWED) }
+    }
+
+    /// Whether a transaction is being queued.
+    #[must_use]
+    pub fn in_multi(&self) -> bool {
+        self.multi.is_some()
+    }
+}

@@ -1,0 +1,213 @@
+//! The keys of a request one after the other, with the memory of those to come prefetched.
+//!
+//! The executor prefetches the first keys of a request before it runs. Of a request with very many keys, what lies
+//! behind them would miss the caches: here the bucket of each is prefetched some keys ahead of the walk, and its entry after that. Where the
+//! entry was seen is noted in the planned key, for this walk and for a second one over the same keys.
+//!
+//! Touches no data: the latches of the keys are held, but a prefetch needs none. Cost: up to [`WARM_COUNT`] keys one comparison a key.
+
+use base::DbIndex;
+use collections::ProbeResult;
+use keyspace::{Key, Latched, PrefetchedKeys, RequestedProbes};
+use wire::request::Args;
+
+use crate::context::{Ctx, PlannedKey};
+
+/// Keys of a request that the executor prefetches.
+pub const WARM_COUNT: usize = 512;
+
+const GROUP_SIZE: usize = keyspace::GROUP_SIZE as usize;
+const ENTRIES_AHEAD: usize = keyspace::ENTRIES_AHEAD as usize;
+const BUCKETS_AHEAD: usize = keyspace::BUCKETS_AHEAD as usize;
+
+/// Keys whose buckets may be remembered: a group, and what lies ahead of it.
+const WINDOW_SIZE: usize = 32;
+const _: () = assert!(WINDOW_SIZE >= GROUP_SIZE + BUCKETS_AHEAD);
+
+/// A walk over the keys of a request, in order. It borrows no data, so that keys can be changed between two steps.
+pub struct Walk<'a> {
+    planned: &'a [PlannedKey],
+    args: Args<'a>,
+    db: DbIndex,
+    /// The key that is next.
+    at: usize,
+    /// The key before which the next group is prefetched.
+    due: usize,
+    /// `None`: nothing was prefetched yet.
+    ahead: Option<Box<Ahead>>,
+}
+
+/// What was prefetched.
+#[derive(Default)]
+struct Ahead {
+    window: PrefetchedKeys<WINDOW_SIZE>,
+    /// Keys whose buckets, and entries, were prefetched.
+    bucket_count: usize,
+    entry_count: usize,
+    /// Keys that were not in the buckets where they are at home; the next bucket was prefetched.
+    displaced: Vec<(u64, RequestedProbes)>,
+}
+
+impl<'a> Ctx<'a> {
+    /// A walk over the request's keys from the `first`-th on, for handlers that may be given very many.
+    #[must_use]
+    #[inline]
+    pub fn walk_from(&self, first: usize) -> Walk<'a> {
+        Walk::new(self.planned, self.args, self.session.db, first)
+    }
+
+    /// A walk over all keys of the request.
+    #[must_use]
+    #[inline]
+    pub fn walk(&self) -> Walk<'a> {
+        self.walk_from(0)
+    }
+
+    /// The same for a handler that only reads.
+    #[inline]
+    pub fn keys_for_reading(&self, first: usize) -> impl Iterator<Item = Key<'a>> {
+        let (data, mut walk) = (&*self.data, self.walk_from(first));
+        std::iter::from_fn(move || walk.next(data))
+    }
+}
+
+impl<'a> Walk<'a> {
+    #[inline]
+    fn new(planned: &'a [PlannedKey], args: Args<'a>, db: DbIndex, first: usize) -> Self {
+        let due = if planned.len() > WARM_COUNT { WARM_COUNT - BUCKETS_AHEAD } else { usize::MAX };
+        Self { planned, args, db, at: first, due, ahead: None }
+    }
+
+    /// The next key.
+    #[inline(always)]
+    pub fn next(&mut self, data: &Latched<'_>) -> Option<Key<'a>> {
+        if self.at >= self.due {
+            // By its parts: the walk itself stays in registers.
+            self.due = prefetch(&mut self.ahead, self.planned, self.db, self.at, data);
+        }
+        let planned = self.planned.get(self.at)?;
+        self.at += 1;
+        Some(planned.key(self.args, self.db))
+    }
+}
+
+/// Prefetches for the group from `at` on. Returns where the next group begins.
+#[inline(never)]
+fn prefetch(
+    ahead: &mut Option<Box<Ahead>>,
+    planned: &[PlannedKey],
+    db: DbIndex,
+    at: usize,
+    data: &Latched<'_>,
+) -> usize {
+    let ahead = ahead.get_or_insert_default();
+    let due = at + GROUP_SIZE;
+    ahead.follow_displaced(data, planned);
+    ahead.entry_count = ahead.entry_count.max(at);
+    ahead.prefetch_entries(data, planned, due + ENTRIES_AHEAD);
+    ahead.bucket_count = ahead.bucket_count.max(at);
+    ahead.prefetch_buckets(data, planned, db, due + BUCKETS_AHEAD);
+    due
+}
+
+impl Ahead {
+    fn prefetch_buckets(&mut self, data: &Latched<'_>, planned: &[PlannedKey], db: DbIndex, goal: usize) {
+        let goal = goal.min(planned.len());
+        if goal <= self.bucket_count {
+            return;
+        }
+        let hashes = planned[self.bucket_count..goal].iter().map(|key| &key.hash);
+        self.window.prefetch_buckets(data.prefetcher(db), self.bucket_count as u64, hashes);
+        self.bucket_count = goal;
+    }
+
+    fn prefetch_entries(&mut self, data: &Latched<'_>, planned: &[PlannedKey], goal: usize) {
+        let numbers = self.entry_count..goal.min(self.bucket_count);
+        if numbers.is_empty() {
+            return;
+        }
+        let displaced = &mut self.displaced;
+        self.window.prefetch_entries(data, numbers.start as u64..numbers.end as u64, |number, probes| {
+            displaced.push((number, probes));
+        });
+        self.entry_count = numbers.end;
+        for number in numbers {
+            planned[number].guess.set(self.window.at(number as u64).guess);
+        }
+    }
+
+    /// Keys that are not at home: one bucket further.
+    fn follow_displaced(&mut self, data: &Latched<'_>, planned: &[PlannedKey]) {
+        let Some(db) = self.displaced.first().map(|(number, _)| self.window.at(*number).db) else { return };
+        let prefetcher = data.prefetcher(db);
+        self.displaced.retain_mut(|(number, probes)| {
+            let result = prefetcher.follow(probes);
+            if let ProbeResult::Found(guess) = result {
+                planned[*number as usize].guess.set(guess);
+            }
+            result == ProbeResult::Displaced
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use collections::{ExpiryChange, Guess, NewValue};
+    use keyspace::{Keyspace, Latching};
+    use sync::Mode;
+    use wire::request::ArgsBuf;
+
+    use super::*;
+
+    const KEY_COUNT: usize = 4 * WARM_COUNT;
+
+    /// Walks over keys of which every second one is there; `step` runs before each step.
+    fn walked(step: impl Fn(&mut Latching<'static>, usize)) -> Vec<PlannedKey> {
+        let db = DbIndex(0);
+        let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(1, [1, 2, 3, 4], |_| {})));
+        let mut latching = Latching::new(keyspace, 0, 1);
+        assert!(latching.join_epochs());
+        let mut args = ArgsBuf::new();
+        let names: Vec<_> = (0..KEY_COUNT).map(|number| format!("key:{number}")).collect();
+        names.iter().for_each(|name| args.push(name.as_bytes()));
+        let planned =
+            |number: usize| PlannedKey::new(keyspace.hasher().hash(names[number].as_bytes()), number as u32);
+        let planned: Vec<_> = (0..KEY_COUNT).map(planned).collect();
+        for name in names.iter().step_by(2) {
+            let key = Key::new(keyspace.hasher(), name.as_bytes(), db);
+            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
+            latching.release();
+        }
+        let mut walk = Walk::new(&planned, args.args(), db, 0);
+        for (number, name) in names.iter().enumerate() {
+            step(&mut latching, number);
+            let key = walk.next(&latching).expect("there are more keys");
+            assert_eq!(key.bytes, name.as_bytes());
+            latching.latch(key.slot, Mode::Read).expect("nobody else is there");
+            assert_eq!(latching.peek(key).is_some(), number % 2 == 0);
+            latching.release();
+        }
+        assert!(walk.next(&latching).is_none());
+        planned
+    }
+
+    fn seen_count(planned: &[PlannedKey]) -> usize {
+        planned.iter().filter(|key| key.guess.get() != Guess::NONE).count()
+    }
+
+    #[test]
+    fn entries_are_seen_beyond_what_the_executor_prefetches() {
+        let planned = walked(|_, _| ());
+        assert_eq!(seen_count(&planned[..WARM_COUNT - BUCKETS_AHEAD]), 0);
+        assert!(planned.iter().skip(1).step_by(2).all(|key| key.guess.get() == Guess::NONE));
+        let there_count = (KEY_COUNT - WARM_COUNT) / 2;
+        assert!(seen_count(&planned) > there_count * 9 / 10, "{} of {there_count}", seen_count(&planned));
+    }
+
+    #[test]
+    fn what_was_prefetched_before_the_thread_was_quiescent_is_not_read() {
+        let planned = walked(|latching, _| latching.quiescent());
+        assert_eq!(seen_count(&planned), 0);
+    }
+}

@@ -1,0 +1,23 @@
+//! Values as bytes, in the format of RDB files.
+//!
+//! The limits that decide how a value is kept are those of its type's commands.
+
+pub mod dump;
+pub mod restore;
+
+use config::Config;
+use rdb::Limits;
+
+use crate::{hash, list, set, sorted_set, stream};
+
+/// Returns the limits for decoding values.
+#[must_use]
+pub fn value_limits(config: &Config) -> Limits {
+    Limits {
+        list: list::limits::limits(config),
+        set: set::limits(config),
+        hash: hash::limits(config),
+        sorted_set: sorted_set::limits_of(config),
+        stream: stream::xadd::node_limits(config),
+    }
+}

@@ -1,0 +1,184 @@
+//! Finds a command by its name, ignoring case. Runs once per request, so it must take only a few nanoseconds.
+//!
+//! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word
+//! alone decides; this is exact because such names consist of letters only (tested).
+
+use super::COMMANDS;
+use crate::command::Command;
+pub use crate::found::{CommandId, Found, PlanKind};
+use crate::word::Word;
+
+/// All commands of the table, indexed by name.
+pub struct Index {
+    places: Box<[Place; PLACE_COUNT]>,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    packed: u64,
+    len: usize,
+    /// Whether the packed form and the length identify the name: it is short and letters only.
+    is_settled: bool,
+    found: Option<Found>,
+}
+
+const PLACE_BITS: u32 = 10;
+const PLACE_COUNT: usize = 1 << PLACE_BITS;
+
+/// Maximum bytes of a packed name.
+const PACKED_SIZE: usize = 8;
+
+impl Index {
+    /// Creates an index of the whole table.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::renamed(std::iter::empty())
+    }
+
+    /// Creates an index with renamed commands, given as pairs of old and new name; an empty new name hides
+    /// the command.
+    #[must_use]
+    pub fn renamed<'a>(names: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let names: Vec<_> = names.collect();
+        let mut index = Self {
+            places: Box::new([Place { packed: 0, len: 0, is_settled: false, found: None }; PLACE_COUNT]),
+        };
+        let mut id = 0;
+        for command in COMMANDS {
+            let new_name = names
+                .iter()
+                .rev()
+                .find(|(old, _)| old.eq_ignore_ascii_case(command.name.as_bytes()))
+                .map(|(_, new)| String::from_utf8_lossy(new).to_ascii_lowercase());
+            match new_name.as_deref() {
+                None => index.insert(command, id),
+                Some("") => {}
+                Some(new) => {
+                    // Lives as long as the process, like the table.
+                    let name: &'static str = Box::leak(new.to_owned().into_boxed_str());
+                    index.insert(Box::leak(Box::new(Command { name, ..**command })), id);
+                }
+            }
+            id += 1 + command.public_subcommands().len() as u16;
+        }
+        index
+    }
+
+    fn insert(&mut self, command: &'static Command, id: u16) {
+        let name = command.name.as_bytes();
+        let packed = pack(name);
+        let mut place = place_of(packed, name.len());
+        while self.places[place].found.is_some() {
+            place = (place + 1) % PLACE_COUNT;
+        }
+        let found = Found { command, id: CommandId(id), shape: PlanKind::of(command) };
+        let is_settled = name.len() <= PACKED_SIZE && name.iter().all(u8::is_ascii_lowercase);
+        self.places[place] = Place { packed, len: name.len(), is_settled, found: Some(found) };
+    }
+
+    /// Returns the command with this name.
+    #[must_use]
+    #[inline(always)]
+    pub fn find(&self, name: &[u8]) -> Option<Found> {
+        let packed = pack(name);
+        let mut at = place_of(packed, name.len());
+        loop {
+            let place = &self.places[at];
+            let found = place.found.as_ref()?;
+            if place.packed == packed
+                && place.len == name.len()
+                && (place.is_settled || is_named(found.command, name))
+            {
+                return Some(*found);
+            }
+            at = (at + 1) % PLACE_COUNT;
+        }
+    }
+
+    /// Returns the subcommand of a container with this name.
+    #[must_use]
+    pub fn find_sub(&self, container: Found, word: &[u8]) -> Option<Found> {
+        let subcommands = container.command.subcommands;
+        let position = subcommands.iter().position(|sub| word.eq_token(sub.name))?;
+        let is_public = !container.command.public_subcommands().is_empty();
+        let id = if is_public { CommandId(container.id.0 + 1 + position as u16) } else { container.id };
+        Some(Found { command: &subcommands[position], id, shape: PlanKind::Other })
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[inline(never)]
+fn is_named(command: &Command, name: &[u8]) -> bool {
+    command.name.as_bytes().eq_ignore_ascii_case(name)
+}
+
+/// Packs the letters of a name in lower case, or the first and last four of a longer one.
+#[inline(always)]
+fn pack(name: &[u8]) -> u64 {
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    if let (Some(head), Some(tail)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        let (head, tail) = (u64::from(u32::from_le_bytes(*head)), u64::from(u32::from_le_bytes(*tail)));
+        return (head | tail << 32) | LOWER;
+    }
+    match *name {
+        [] => 0,
+        [only] => u64::from(only) | LOWER,
+        [first, second] => u64::from(u16::from_le_bytes([first, second])) | LOWER,
+        [first, second, third, ..] => u64::from(u32::from_le_bytes([first, second, third, 0])) | LOWER,
+    }
+}
+
+#[inline]
+fn place_of(packed: u64, len: usize) -> usize {
+    ((packed ^ len as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - PLACE_BITS)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::NUMBERED;
+
+    #[test]
+    fn every_command_is_found_by_its_name() {
+        let index = Index::new();
+        for (number, (full_name, command)) in NUMBERED.iter().enumerate() {
+            let mut words = full_name.split('|');
+            let name = words.next().expect("a split has a first part");
+            let mut found = index.find(name.to_uppercase().as_bytes()).expect("in the table");
+            if let Some(word) = words.next() {
+                found = index.find_sub(found, word.as_bytes()).expect("in its container");
+            }
+            assert!(std::ptr::eq(found.command, *command), "{full_name}");
+            assert_eq!(found.id.0 as usize, number);
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_found() {
+        let index = Index::new();
+        for name in [
+            "",
+            "g",
+            "ge",
+            "gett",
+            "no-such-command",
+            "set\0",
+            "S\u{5}T",
+            "get ",
+            "getgetgetget",
+            "sort\u{7f}ro",
+        ] {
+            assert!(index.find(name.as_bytes()).is_none(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_to_find_a_gap() {
+        assert!(COMMANDS.len() * 3 < PLACE_COUNT, "make PLACE_BITS larger");
+    }
+}

@@ -1,0 +1,33 @@
+//! Keeps the number of keys that are recorded for client-side caching below a limit.
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+
+use crate::latching::Latching;
+
+impl Latching<'_> {
+    /// Notifies and removes readers of random keys until at most `key_count_max` keys are recorded. Visits
+    /// `slot_count` slots that are free now, from a random one on.
+    pub fn limit_remembered(&mut self, key_count_max: usize, slot_count: usize) {
+        let keyspace = self.keyspace();
+        let start = self.random().below(SLOT_COUNT as u64) as usize;
+        for slot in (0..slot_count.min(SLOT_COUNT)).map(|offset| (start + offset) % SLOT_COUNT) {
+            if keyspace.remembered.key_count() <= key_count_max {
+                return;
+            }
+            if self.held_data(Slot::new(slot as u16)).is_some() {
+                continue;
+            }
+            let Some(mut guard) = keyspace.slots().try_write_now(slot) else { continue };
+            if !guard.has_readers() {
+                continue;
+            }
+            let readers = guard.readers_or_new();
+            let excess = keyspace.remembered.key_count().saturating_sub(key_count_max);
+            for key in readers.some_keys(excess) {
+                let clients = readers.take(&key, &keyspace.remembered);
+                self.notify_readers(&key, &clients);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Whole databases: visiting, clearing and swapping them, under all latches, which the planner has acquired.
+
+use std::sync::Arc;
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{Entry, Retired, Table};
+use sync::epoch::Domain;
+
+use crate::latched::Latched;
+use crate::store::counters::Population;
+
+/// Tables taken out of a database, to be dropped later or by another thread.
+pub struct Cleared {
+    tables: Vec<Table>,
+    /// Number of entries in them.
+    pub key_count: u64,
+    /// The epoch in which the last of their hints was replaced.
+    epoch: u64,
+    domain: Arc<Domain<Retired>>,
+}
+
+impl Cleared {
+    /// Frees the entries, and also the segments unless a prefetch may still read them: otherwise workers
+    /// would free the segments while they serve clients. O(number of entries).
+    pub fn free(self) {
+        let mut has_passed = false;
+        for table in self.tables {
+            has_passed = has_passed || self.domain.has_passed(self.epoch);
+            if has_passed {
+                drop(table.into_memory());
+            } else {
+                drop(table);
+            }
+        }
+    }
+}
+
+impl Latched<'_> {
+    /// Visits every live entry of a database. All slots must be held.
+    pub fn for_each(&self, db: DbIndex, mut visit: impl FnMut(Entry<'_>)) {
+        for slot in 0..SLOT_COUNT as u16 {
+            let Some(table) = self.slot_data(Slot::new(slot)).table(db.0 as usize) else { continue };
+            table.iter().filter(|entry| !self.is_expired(*entry)).for_each(&mut visit);
+        }
+    }
+
+    /// Takes all entries out of a database (`None`: of all). All slots must be held for writing.
+    #[must_use]
+    pub fn clear(&mut self, db: Option<DbIndex>) -> Cleared {
+        let keyspace = self.keyspace;
+        // Capacity for all tables: all slots are held meanwhile, and growing would touch several times as
+        // many new pages.
+        let mut tables = Vec::with_capacity(SLOT_COUNT);
+        let dbs = match db {
+            Some(db) => db.0 as usize..db.0 as usize + 1,
+            None => 0..keyspace.db_count(),
+        };
+        let now = self.mode.now.0;
+        let mut ready = std::mem::take(&mut self.deferred.ready);
+        for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
+            let data = self.slot_data_mut(slot);
+            // The caller invalidates the keys of all readers at once.
+            if data.has_readers() {
+                data.readers_or_new().clear(&keyspace.remembered);
+            }
+            let mut has_empty = data.has_further_tables();
+            for db in dbs.clone() {
+                match data.table(db) {
+                    None if !data.has_further_tables() => break,
+                    None => continue,
+                    Some(table) if table.is_empty() => {
+                        has_empty |= table.memory_bytes() > 0;
+                        continue;
+                    }
+                    Some(_) => {}
+                }
+                if data.is_observed() {
+                    data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
+                }
+                let table = data.table_mut(db);
+                tables.push(table.take());
+                keyspace.publish(slot, db, table);
+            }
+            // Taken tables are empty already; a search for others in each slot takes as long as all the
+            // rest.
+            if has_empty {
+                data.drop_empty_tables(|db, table| {
+                    keyspace.publish(slot, db, table);
+                });
+            }
+        }
+        self.deferred.ready = ready;
+        let mut key_count = 0;
+        for db in dbs {
+            let gone = keyspace.counters.population(db);
+            key_count += gone.keys;
+            self.counters.cleared(db, gone);
+        }
+        let domain = Arc::clone(&keyspace.segments);
+        Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
+    }
+
+    /// Exchanges two databases. All slots must be held for writing.
+    pub fn swap(&mut self, one: DbIndex, other: DbIndex) {
+        let (one, other) = (one.0 as usize, other.0 as usize);
+        if one == other {
+            return;
+        }
+        let keyspace = self.keyspace;
+        keyspace.pair_hints([one, other]);
+        let now = self.mode.now.0;
+        let mut ready = std::mem::take(&mut self.deferred.ready);
+        for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
+            let data = self.slot_data_mut(slot);
+            if !data_has(data, one) && !data_has(data, other) {
+                continue;
+            }
+            if data.is_observed() {
+                let (one, other) = (DbIndex(one as u16), DbIndex(other as u16));
+                data.note_replacement(one, Some(other), now, &mut ready);
+                data.note_replacement(other, Some(one), now, &mut ready);
+            }
+            let mut first = data.table_mut(one).take();
+            data.table_mut(other).exchange(&mut first);
+            data.table_mut(one).exchange(&mut first);
+            for db in [one, other] {
+                keyspace.publish(slot, db, data.table_mut(db));
+            }
+        }
+        self.deferred.ready = ready;
+        let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
+        self.counters.cleared(one, difference(of_one, of_other));
+        self.counters.cleared(other, difference(of_other, of_one));
+    }
+}
+
+fn data_has(data: &crate::store::slot_data::SlotData, db: usize) -> bool {
+    data.table(db).is_some_and(|table| !table.is_empty())
+}
+
+fn difference(from: Population, to: Population) -> Population {
+    Population {
+        keys: from.keys.wrapping_sub(to.keys),
+        volatile: from.volatile.wrapping_sub(to.volatile),
+        volatile_members: from.volatile_members.wrapping_sub(to.volatile_members),
+        expiry_sum: from.expiry_sum.wrapping_sub(to.expiry_sum),
+    }
+}

@@ -1,0 +1,117 @@
+//! A thread's participation in the keyspace's epochs: memory that it prefetches is not freed before the
+//! thread is next quiescent.
+//!
+//! A *pass* is the time between two quiescent states. What was prefetched in a pass may be read in this pass
+//! only, as its number shows.
+
+use collections::Retired;
+use sync::atomic::{AtomicU64, Ordering};
+use sync::epoch::Participant;
+
+use crate::store::keyspace::Keyspace;
+
+/// The number that stands for no pass.
+pub(crate) const NO_PASS: u64 = 0;
+
+/// Number of participants in the process so far. Distinguishes their passes: a participant must not read
+/// what another has prefetched.
+static PARTICIPANT_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Bits of a pass's number that count the passes of one participant: enough for years, a turn each 10 us. Above them is the
+/// participant's number.
+const PASS_BITS: u32 = 44;
+
+/// Bytes of segments that one thread replaces before it frees some.
+const RETIRED_SIZE_MAX: usize = 1 << 20;
+
+/// A thread's participation in the epochs.
+pub(crate) struct Epochs<'k> {
+    /// `None`: the thread does not prefetch.
+    participant: Option<Participant<'k, Retired>>,
+    /// The number of the current pass.
+    pass: u64,
+    /// The number of the last pass, also while there is none.
+    last_pass: u64,
+    /// Bytes retired in this pass.
+    retired_size: usize,
+    /// Segments that may be freed.
+    retired: Vec<Retired>,
+}
+
+impl<'k> Epochs<'k> {
+    pub(crate) const fn new() -> Self {
+        Self { participant: None, pass: NO_PASS, last_pass: NO_PASS, retired_size: 0, retired: Vec::new() }
+    }
+
+    /// Registers the thread. `false`: all places are taken.
+    pub(crate) fn join(&mut self, keyspace: &'k Keyspace) -> bool {
+        let number = PARTICIPANT_COUNT.fetch_add(1, Ordering::Relaxed);
+        assert!(number < 1 << (u64::BITS - PASS_BITS), "threads start now and then only");
+        self.participant = keyspace.segments.register();
+        self.last_pass = number << PASS_BITS;
+        self.begin_pass();
+        self.participant.is_some()
+    }
+
+    /// The number of the current pass.
+    #[inline(always)]
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    #[inline]
+    fn begin_pass(&mut self) {
+        if self.participant.is_some() {
+            self.last_pass += 1;
+            self.pass = self.last_pass;
+        }
+    }
+
+    /// Marks the thread quiescent.
+    #[inline]
+    pub(crate) fn quiescent(&mut self) {
+        if self.pass != NO_PASS {
+            self.begin_pass();
+        }
+        if let Some(participant) = &self.participant {
+            participant.quiescent();
+        }
+    }
+
+    /// Marks the thread asleep.
+    pub(crate) fn offline(&mut self) {
+        self.pass = NO_PASS;
+        if let Some(participant) = &self.participant {
+            participant.offline();
+        }
+    }
+
+    /// Marks the thread awake.
+    pub(crate) fn online(&mut self) {
+        if let Some(participant) = &self.participant {
+            participant.online();
+        }
+        self.begin_pass();
+    }
+
+    /// Passes a quiescent state within a command or turn that replaces many segments: otherwise none could
+    /// be freed before its end. What was prefetched earlier must not be read afterwards.
+    #[cold]
+    pub(crate) fn note_retired(&mut self, keyspace: &Keyspace, size: usize) {
+        self.retired_size += size;
+        if self.retired_size < RETIRED_SIZE_MAX {
+            return;
+        }
+        self.retired_size = 0;
+        if self.participant.is_some() {
+            self.quiescent();
+            // Frees all: it is no more than this thread has just retired.
+            loop {
+                keyspace.reclaim(&mut self.retired);
+                if self.retired.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The data of the latched slots, as a command's handler sees it: finding, changing and reporting keys.
+//!
+//! Never latches, parks or releases: that is the other side, [`Latching`](crate::Latching), which owns the
+//! data and lends it to a handler.
+//! Invariants:
+//! 1. Data is accessed only through a held latch: access to a key whose slot is not held is a fault, and
+//!    ends the process.
+//! 2. Every insertion, removal and change of expiry is counted, and the slot's hint follows.
+//!
+//! Reading is in `reading.rs`, writing in `writing.rs`, whole databases in `databases.rs`.
+
+mod databases;
+pub(crate) mod epochs;
+pub(crate) mod events;
+pub(crate) mod held;
+mod readers;
+mod reading;
+mod waiting;
+mod watching;
+mod writing;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::{DbIndex, Millis, Slot};
+use collections::{AllocContext, Entry, Heap, KeyHasher, OwnedEntry, Table};
+
+pub use self::databases::Cleared;
+use self::epochs::Epochs;
+pub use self::events::Events;
+use self::held::HeldSlots;
+pub use self::writing::{Edited, NotOfThisType, WasThere};
+use crate::store::aging::Aging;
+use crate::store::counters::{Counters, Population};
+use crate::store::effects::{EffectArg, EffectSink, deletion_name};
+use crate::store::key::Key;
+use crate::store::keyspace::Keyspace;
+use crate::store::random::Random;
+use crate::store::slot_data::SlotData;
+use crate::store::waiting::OwnedKey;
+use crate::store::watching::Watching;
+
+/// The data of the slots that are held for a command.
+pub struct Latched<'k> {
+    pub(crate) keyspace: &'k Keyspace,
+    /// Number of the thread that uses it.
+    pub(crate) thread: usize,
+    pub(crate) slots: HeldSlots<'k>,
+    /// The counters of this thread.
+    pub counters: &'k Counters,
+    /// How the command accesses the data.
+    pub mode: AccessMode,
+    /// The events that it reports.
+    pub events: Events,
+    /// Its effects, for the write log.
+    pub effects: EffectSink,
+    /// The work that it leaves for later.
+    pub deferred: Deferred,
+    random: Random,
+    pub(crate) epochs: Epochs<'k>,
+}
+
+/// How a command accesses the data.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessMode {
+    /// The time the command runs at.
+    pub now: Millis,
+    /// How accesses are recorded.
+    pub aging: Aging,
+    /// Whether accesses are recorded at all (`CLIENT NO-TOUCH`).
+    pub touch: bool,
+    /// Whether expired keys are visible (for a client that imports keys).
+    pub sees_expired: bool,
+    /// Whether keys whose slots are not held appear absent: for a waiter that is served with one of its
+    /// keys. The other keys hold nothing for it, or their writer would have served it.
+    pub hides_unheld: bool,
+    /// Whether expired entries may be left as garbage (`lazyfree-lazy-expire`).
+    pub lazy_expire: bool,
+    /// Whether evicted entries are freed in the background (`lazyfree-lazy-eviction`).
+    pub lazy_eviction: bool,
+}
+
+/// The work that commands leave for the time after them.
+#[derive(Default)]
+pub struct Deferred {
+    /// Whether a read found an expired key, which is to be deleted under a write latch.
+    pub saw_expired: Cell<bool>,
+    /// Expired keys that a walk found, to be deleted once no latch is held.
+    pub(crate) walked_expired: Vec<(DbIndex, Box<[u8]>)>,
+    /// Entries that are costly to drop, to be freed elsewhere once the latches are released.
+    pub garbage: Vec<OwnedEntry>,
+    /// Changed keys with blocked clients, in the order of the changes.
+    pub(crate) ready: VecDeque<Arc<OwnedKey>>,
+    /// Ended watches, some in slots that were not held.
+    pub(crate) unwatched: Vec<Watching>,
+}
+
+impl Deferred {
+    /// Whether watches have ended in slots that were not held.
+    #[must_use]
+    #[inline]
+    pub fn has_ended_watches(&self) -> bool {
+        !self.unwatched.is_empty()
+    }
+}
+
+impl AccessMode {
+    fn new() -> Self {
+        Self {
+            now: Millis(0),
+            aging: Aging::lru(0),
+            touch: true,
+            sees_expired: false,
+            hides_unheld: false,
+            lazy_expire: true,
+            lazy_eviction: true,
+        }
+    }
+}
+
+impl<'k> Latched<'k> {
+    /// The data of no slots, for one thread. `thread` selects its counters.
+    pub(crate) fn new(keyspace: &'k Keyspace, thread: usize, seed: u64) -> Self {
+        Self {
+            keyspace,
+            thread,
+            slots: HeldSlots::none(),
+            counters: keyspace.counters.thread(thread),
+            mode: AccessMode::new(),
+            events: Events::default(),
+            effects: EffectSink::default(),
+            deferred: Deferred::default(),
+            random: Random::new(seed),
+            epochs: Epochs::new(),
+        }
+    }
+
+    /// Whether no latch is held.
+    #[must_use]
+    #[inline]
+    pub fn holds_nothing(&self) -> bool {
+        self.slots.are_none()
+    }
+
+    /// Number of databases.
+    #[must_use]
+    pub fn db_count(&self) -> usize {
+        self.keyspace.db_count()
+    }
+
+    /// Totals of one database.
+    #[must_use]
+    pub fn population(&self, db: DbIndex) -> Population {
+        self.keyspace.counters.population(db.0 as usize)
+    }
+
+    /// The hasher of keys.
+    #[must_use]
+    pub fn hasher(&self) -> &'k KeyHasher {
+        self.keyspace.hasher()
+    }
+
+    /// The allocation context of a key's collection.
+    #[must_use]
+    #[inline]
+    pub fn alloc_context(&self, key: Key<'_>) -> AllocContext<'k> {
+        AllocContext { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
+    }
+
+    /// Whether effects are recorded. Exact while a latch is held.
+    #[inline]
+    pub fn logs(&self) -> bool {
+        self.keyspace.log.is_on()
+    }
+
+    /// Records an effect of the running command, if the log is on.
+    pub fn record_effect<'a, A: Into<EffectArg<'a>>>(
+        &mut self,
+        db: DbIndex,
+        args: impl ExactSizeIterator<Item = A>,
+    ) {
+        if self.logs() {
+            self.effects.record(db, args);
+        }
+    }
+
+    /// Records that a key was deleted below its command. `lazy`: its value may be freed in the background.
+    #[inline]
+    pub(crate) fn record_deletion(&mut self, key: Key<'_>, lazy: bool) {
+        if self.logs() {
+            self.effects.record(key.db, [deletion_name(lazy), key.bytes].into_iter());
+        }
+    }
+
+    /// Passes the recorded effects to the log, while the latches are still held.
+    pub(crate) fn log_effects(&mut self) {
+        if !self.effects.is_empty() {
+            self.effects.drain(&self.keyspace.log);
+        }
+    }
+
+    /// This thread's random numbers.
+    pub fn random(&self) -> &Random {
+        &self.random
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_data(&self, slot: Slot) -> &SlotData {
+        self.slots.data(slot).unwrap_or_else(|| not_held(slot))
+    }
+
+    /// The data of a slot, if it is held.
+    #[inline(always)]
+    pub(crate) fn held_data(&self, slot: Slot) -> Option<&SlotData> {
+        self.slots.data(slot)
+    }
+
+    /// Whether a slot is held for writing.
+    pub(crate) fn holds_for_writing(&self, slot: Slot) -> bool {
+        self.slots.is_writable(slot)
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot_data_mut(&mut self, slot: Slot) -> &mut SlotData {
+        self.slots.data_mut(slot).unwrap_or_else(|| not_held(slot))
+    }
+
+    #[inline(always)]
+    pub(crate) fn table(&self, key: Key<'_>) -> Option<&Table> {
+        match self.held_data(key.slot) {
+            Some(data) => data.table(key.db.0 as usize),
+            None if self.mode.hides_unheld => None,
+            None => not_held(key.slot),
+        }
+    }
+
+    /// Whether a key appears absent only because its slot is not held.
+    #[must_use]
+    pub fn is_hidden(&self, key: Key<'_>) -> bool {
+        self.mode.hides_unheld && self.held_data(key.slot).is_none()
+    }
+
+    /// Runs `change` on the key's table, then updates the slot's hint.
+    #[inline(always)]
+    pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
+        let keyspace = self.keyspace;
+        let db = key.db.0 as usize;
+        let table = self.slot_data_mut(key.slot).table_mut(db);
+        let result = change(table, keyspace.heap(key.slot));
+        let retired_size = keyspace.publish(key.slot, db, table);
+        if retired_size != 0 {
+            self.epochs.note_retired(keyspace, retired_size);
+        }
+        result
+    }
+
+    /// The number of the current pass: what this thread prefetched in it may still be read. 0 while it may
+    /// not prefetch.
+    #[inline]
+    #[must_use]
+    pub fn pass(&self) -> u64 {
+        self.epochs.pass()
+    }
+
+    /// Whether an entry is expired.
+    #[inline(always)]
+    pub(crate) fn is_expired(&self, entry: Entry<'_>) -> bool {
+        entry.expiry().is_some_and(|at| at <= self.due())
+    }
+
+    /// The Unix time in milliseconds up to which keys and hash fields are expired.
+    #[must_use]
+    #[inline]
+    pub fn due(&self) -> i64 {
+        if self.mode.sees_expired { i64::MIN } else { self.mode.now.0 }
+    }
+
+    /// Records an expired key that a walk found, to be deleted once no latch is held.
+    pub fn note_walked_expired(&mut self, key: Box<[u8]>, db: DbIndex) {
+        self.deferred.saw_expired.set(true);
+        self.deferred.walked_expired.push((db, key));
+    }
+}
+
+#[cold]
+fn not_held(slot: Slot) -> ! {
+    panic!("slot {} is used without its latch", slot.index())
+}

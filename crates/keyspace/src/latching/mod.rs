@@ -1,0 +1,267 @@
+//! The latching side of a command: acquires, parks, resumes and releases its latches, and lends the data
+//! behind them to its handler.
+//!
+//! Owns the [`Latched`] data of one thread. Invariant: latches are waited for in ascending order of slots, so
+//! that no cycle of waits arises; a few that were all free may be held in any order. A command keeps the
+//! latches of lower slots while it waits for one; no thread sleeps meanwhile. A command that needs several
+//! latches first makes attempts: it releases all that it holds and waits for one latch alone, so that no
+//! other command waits for it behind that latch. After [`TRY_COUNT_MAX`] attempts it keeps them.
+
+mod latches;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+use sync::{Claim, Mode, Parked};
+
+pub use self::latches::Latches;
+use crate::latched::Latched;
+use crate::latched::held::Held;
+use crate::store::key::Key;
+use crate::store::keyspace::Keyspace;
+use crate::store::waiting::Waiter;
+use crate::store::watching::Watching;
+
+/// How often a command releases its latches when another one is taken. Then it waits in ascending order,
+/// which ends whatever other commands do.
+pub const TRY_COUNT_MAX: u8 = 8;
+
+/// The progress of a command in latching several slots.
+#[derive(Debug, Default)]
+pub struct Tries {
+    /// How often it has released its latches.
+    count: u8,
+    /// Whether it waits for one latch, or has waited for it, with all others released.
+    is_alone: bool,
+}
+
+/// A slot whose latch is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy(pub Slot);
+
+/// Latches that a command keeps while it waits for another one.
+#[derive(Default)]
+pub struct HeldLatches<'k> {
+    held: Held<'k>,
+}
+
+/// The latches of a thread and the data behind them. Dereferences to the data, as a guard does.
+pub struct Latching<'k> {
+    latches: Latches<'k>,
+    data: Latched<'k>,
+}
+
+impl<'k> Deref for Latching<'k> {
+    type Target = Latched<'k>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Latched<'k> {
+        &self.data
+    }
+}
+
+impl<'k> DerefMut for Latching<'k> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Latched<'k> {
+        &mut self.data
+    }
+}
+
+impl<'k> Latching<'k> {
+    /// The latching side of one thread, without latches. `thread` selects its counters.
+    #[must_use]
+    pub fn new(keyspace: &'k Keyspace, thread: usize, seed: u64) -> Self {
+        Self { latches: Latches::default(), data: Latched::new(keyspace, thread, seed) }
+    }
+
+    /// The keyspace.
+    #[must_use]
+    pub fn keyspace(&self) -> &'k Keyspace {
+        self.data.keyspace
+    }
+
+    /// Lends the data, and the right to change its latches meanwhile.
+    #[inline(always)]
+    pub fn split(&mut self) -> (&mut Latches<'k>, &mut Latched<'k>) {
+        (&mut self.latches, &mut self.data)
+    }
+
+    /// Latches one slot. No latch may be held.
+    #[inline(always)]
+    pub fn latch(&mut self, slot: Slot, mode: Mode) -> Result<(), Busy> {
+        self.latches.latch(&mut self.data, slot, mode)
+    }
+
+    /// Latches several slots (ascending, distinct), continuing after those that are already held.
+    pub fn latch_several(&mut self, wanted: impl Iterator<Item = Slot>, mode: Mode) -> Result<(), Busy> {
+        self.latches.latch_several(&mut self.data, wanted, mode)
+    }
+
+    /// Latches every slot, continuing after those that are already held.
+    pub fn latch_all(&mut self, mode: Mode) -> Result<(), Busy> {
+        self.latches.reserve_all(&mut self.data);
+        self.latch_several((0..SLOT_COUNT as u16).map(Slot::new), mode)
+    }
+
+    /// Releases all latches.
+    #[inline(always)]
+    pub fn release(&mut self) {
+        self.latches.release(&mut self.data);
+    }
+
+    /// Parks in the slot's queue, unless the latch is free now: then returns `true`, and it is held.
+    #[must_use]
+    pub fn park(&mut self, busy: Busy, mode: Mode, token: u64) -> bool {
+        match self.data.keyspace.slots().park(busy.0.index(), mode, token) {
+            Parked::Acquired(guard) => {
+                self.data.slots.hold(busy.0, guard);
+                true
+            }
+            Parked::Waiting => false,
+        }
+    }
+
+    /// Begins to latch the slots of a command, or continues after the latch that it has waited for. A latch
+    /// that was waited for alone is released first: lower ones come before it.
+    #[inline]
+    pub fn begin_latching(&mut self, tries: &mut Tries) {
+        if std::mem::take(&mut tries.is_alone) {
+            self.release();
+        }
+    }
+
+    /// Waits for a latch that was taken: as [`Self::park`], but releases the lower ones as long as there
+    /// are attempts left. Returns `true` if the command need not wait, and continues to latch.
+    #[must_use]
+    pub fn wait_for(&mut self, busy: Busy, mode: Mode, token: u64, tries: &mut Tries) -> bool {
+        let has_others = match &self.data.slots.held {
+            Held::Nothing => false,
+            Held::Several(guards) => !guards.is_empty(),
+            Held::Read(..) | Held::Write(..) => true,
+        };
+        if !has_others || tries.count == TRY_COUNT_MAX {
+            return self.park(busy, mode, token);
+        }
+        tries.count += 1;
+        self.release();
+        let is_held = self.park(busy, mode, token);
+        if is_held {
+            self.release();
+        }
+        tries.is_alone = !is_held;
+        is_held
+    }
+
+    /// Claims the latch for which the session with this token was woken. `false`: it must wait again.
+    #[must_use]
+    pub fn claim(&mut self, busy: Busy, token: u64) -> bool {
+        match self.data.keyspace.slots().claim(busy.0.index(), token) {
+            Claim::Acquired(guard) => {
+                self.data.slots.hold(busy.0, guard);
+                true
+            }
+            Claim::Pending => false,
+            Claim::NotWaiting => {
+                panic!("session {token} claims slot {} without waiting for it", busy.0.index())
+            }
+        }
+    }
+
+    /// Takes the latches out of the data, to be kept while their command waits.
+    #[must_use]
+    pub fn keep(&mut self) -> HeldLatches<'k> {
+        HeldLatches { held: std::mem::take(&mut self.data.slots.held) }
+    }
+
+    /// Puts kept latches back.
+    pub fn restore(&mut self, kept: HeldLatches<'k>) {
+        debug_assert!(matches!(self.data.slots.held, Held::Nothing));
+        self.data.slots.held = kept.held;
+    }
+
+    /// Ends the wait of a closed session for a latch.
+    pub fn cancel(&self, busy: Busy, token: u64) {
+        self.data.keyspace.slots().cancel(busy.0.index(), token);
+    }
+
+    /// Removes a waiter whose wait has ended from the queues whose slots are free now. Returns whether
+    /// these were all.
+    pub fn leave(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let counters = self.data.counters;
+        let mut all = true;
+        for key in waiter.keys() {
+            let slot = key.slot();
+            if self.data.holds_for_writing(slot) {
+                self.data.slot_data_mut(slot).remove_waiter(key.key(), waiter, counters);
+            } else if self.data.held_data(slot).is_none()
+                && let Some(mut guard) = self.data.keyspace.slots().try_write_now(slot.index())
+            {
+                guard.remove_waiter(key.key(), waiter, counters);
+            } else {
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// Deletes the expired keys that walks found, where the slots are free. No latch may be held.
+    pub fn delete_walked_expired(&mut self) {
+        for (db, bytes) in std::mem::take(&mut self.data.deferred.walked_expired) {
+            let key = Key::new(self.data.hasher(), &bytes, db);
+            if self.latch(key.slot, Mode::Write).is_ok() {
+                self.data.expire_if_due(key);
+                self.release();
+            }
+        }
+    }
+
+    /// Discards the record of expired keys that walks found.
+    pub fn discard_walked_expired(&mut self) {
+        self.data.deferred.walked_expired.clear();
+    }
+
+    /// Ends a session's watches, in the slots that are held for writing or free now.
+    pub fn end_watches(&mut self, watching: Watching) {
+        self.data.unwatch(watching);
+        self.remove_ended_watches();
+    }
+
+    /// Removes the ended watches that handlers have left in slots that were not held, where the slots are
+    /// free. The remaining ones are dead, and are dropped when their list is swept.
+    pub fn remove_ended_watches(&mut self) {
+        for watching in std::mem::take(&mut self.data.deferred.unwatched) {
+            for slot in watching.slots() {
+                if self.data.held_data(slot).is_none()
+                    && let Some(mut guard) = self.data.keyspace.slots().try_write_now(slot.index())
+                {
+                    guard.remove_watches(&watching);
+                }
+            }
+        }
+    }
+
+    /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: all places are
+    /// taken.
+    pub fn join_epochs(&mut self) -> bool {
+        self.data.epochs.join(self.data.keyspace)
+    }
+
+    /// Marks the thread quiescent, which releases the segments replaced so far: memory prefetched earlier
+    /// is not read any more.
+    #[inline]
+    pub fn quiescent(&mut self) {
+        self.data.epochs.quiescent();
+    }
+
+    /// Marks the thread asleep: it prefetches nothing until it is [`Self::online`].
+    pub fn offline(&mut self) {
+        self.data.epochs.offline();
+    }
+
+    /// Marks the thread awake.
+    pub fn online(&mut self) {
+        self.data.epochs.online();
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading the hints of a database to prefetch buckets and entries, without latches.
+//!
+//! Invariant: what is prefetched is read in the pass in which it was prefetched, and in no later one.
+
+use base::DbIndex;
+use collections::{HomeBucket, ProbeResult, ProbeSequence};
+
+use crate::latched::Latched;
+use crate::latched::epochs::NO_PASS;
+use crate::store::hints::Hints;
+
+/// The hints of one database, read by the thread whose data is borrowed.
+#[derive(Clone, Copy)]
+pub struct Prefetcher<'v> {
+    hints: Hints<'v>,
+    db: DbIndex,
+    /// What is prefetched now may be read as long as the thread's pass has this number.
+    pass: u64,
+}
+
+/// A bucket that was prefetched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestedBucket {
+    home: HomeBucket,
+    pass: u64,
+}
+
+/// The probe sequence of a displaced key, from a bucket that was prefetched.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestedProbes {
+    probes: ProbeSequence,
+    pass: u64,
+}
+
+impl Latched<'_> {
+    /// The reader of a database's hints; it finds nothing unless the thread takes part in the keyspace's
+    /// epochs.
+    #[inline]
+    #[must_use]
+    pub fn prefetcher(&self, db: DbIndex) -> Prefetcher<'_> {
+        let (hints, pass) = (self.keyspace.hints(db), self.pass());
+        Prefetcher { hints: if pass == NO_PASS { hints.hidden() } else { hints }, db, pass }
+    }
+}
+
+impl Prefetcher<'_> {
+    /// The pass to which it belongs.
+    #[inline(always)]
+    pub(crate) fn pass(&self) -> u64 {
+        self.pass
+    }
+
+    /// The database.
+    #[inline(always)]
+    pub(crate) fn db(&self) -> DbIndex {
+        self.db
+    }
+
+    /// The home bucket of a key, to be read in this pass. In a database other than 0, the table is
+    /// prefetched as well.
+    #[inline(always)]
+    pub(crate) fn home(&self, hash: u64) -> HomeBucket {
+        self.hints.prefetch_home(hash)
+    }
+
+    /// Second pass: prefetches the key's home bucket, which the third pass reads to prefetch the entry.
+    /// Valid until the thread is next quiescent.
+    #[inline(always)]
+    #[must_use]
+    pub fn prefetch_home(&self, hash: u64) -> RequestedBucket {
+        RequestedBucket { home: self.home(hash), pass: self.pass }
+    }
+
+    /// Third pass: prefetches the entry of this hash, for which the bucket was prefetched. A bucket that is
+    /// not valid any more yields nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn prefetch_entry(&self, requested: RequestedBucket, hash: u64) -> ProbeResult {
+        if requested.pass == self.pass { requested.home.prefetch_entry(hash) } else { ProbeResult::Missing }
+    }
+
+    /// For a displaced key: prefetches the next bucket. Each further pass follows the probe sequence, which
+    /// is valid for as long.
+    #[must_use]
+    pub fn probes_beyond_home(&self, hash: u64) -> Option<RequestedProbes> {
+        let probes = self.hints.of(hash)?.probes_beyond_home(hash)?;
+        Some(RequestedProbes { probes, pass: self.pass })
+    }
+
+    /// Prefetches the entry in the bucket that was prefetched last, or the next bucket if the entry is not
+    /// in it.
+    #[must_use]
+    pub fn follow(&self, requested: &mut RequestedProbes) -> ProbeResult {
+        if requested.pass == self.pass { requested.probes.follow() } else { ProbeResult::Missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use collections::{ExpiryChange, Guess, NewValue};
+    use sync::Mode;
+
+    use super::*;
+    use crate::latching::Latching;
+    use crate::prefetching::prefetched_keys::PrefetchedKeys;
+    use crate::store::key::Key;
+    use crate::store::keyspace::Keyspace;
+
+    const KEY_COUNT: usize = 8000;
+
+    fn names() -> Vec<String> {
+        (0..KEY_COUNT).map(|number| format!("key:{number}")).collect()
+    }
+
+    /// For how many of the keys the hints of a database lead to an entry.
+    fn seen_count(latching: &Latched<'_>, db: DbIndex) -> usize {
+        let prefetcher = latching.prefetcher(db);
+        let sees = |name: &String| {
+            let hash = latching.keyspace.hasher().hash(name.as_bytes());
+            let home = prefetcher.prefetch_home(hash);
+            matches!(prefetcher.prefetch_entry(home, hash), ProbeResult::Found(_))
+        };
+        names().iter().filter(|name| sees(name)).count()
+    }
+
+    fn filled(dbs: &[DbIndex]) -> Latching<'static> {
+        let mut latching = Latching::new(Box::leak(Box::new(Keyspace::new(4, [1, 2, 3, 4], |_| {}))), 0, 1);
+        for (db, name) in dbs.iter().flat_map(|db| names().into_iter().map(|name| (*db, name))) {
+            let key = Key::new(latching.keyspace.hasher(), name.as_bytes(), db);
+            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            latching.set(key, NewValue::Bytes(b"value"), ExpiryChange::Clear);
+            latching.release();
+        }
+        assert_eq!(seen_count(&latching, dbs[0]), 0, "it takes no part yet");
+        assert!(latching.join_epochs());
+        latching
+    }
+
+    #[test]
+    fn what_was_requested_before_the_thread_was_quiescent_is_not_looked_at() {
+        let mut latching = filled(&[DbIndex(0)]);
+        let hash_of = |name: &String| latching.keyspace.hasher().hash(name.as_bytes());
+        let prefetcher = latching.prefetcher(DbIndex(0));
+        let at_home = |hash: &u64| {
+            matches!(prefetcher.prefetch_entry(prefetcher.prefetch_home(*hash), *hash), ProbeResult::Found(_))
+        };
+        let hash = names().iter().map(hash_of).find(at_home).expect("most are at home");
+        let (requested, none) = (prefetcher.prefetch_home(hash), RequestedBucket::default());
+        assert_eq!(prefetcher.prefetch_entry(none, hash), ProbeResult::Missing);
+        latching.quiescent();
+        assert_eq!(latching.prefetcher(DbIndex(0)).prefetch_entry(requested, hash), ProbeResult::Missing);
+        let requested = latching.prefetcher(DbIndex(0)).prefetch_home(hash);
+        latching.offline();
+        assert_eq!(latching.prefetcher(DbIndex(0)).prefetch_entry(requested, hash), ProbeResult::Missing);
+        let requested_offline = latching.prefetcher(DbIndex(0)).prefetch_home(hash);
+        latching.online();
+        let prefetcher = latching.prefetcher(DbIndex(0));
+        for requested in [requested, requested_offline] {
+            assert_eq!(prefetcher.prefetch_entry(requested, hash), ProbeResult::Missing);
+        }
+        assert!(matches!(
+            prefetcher.prefetch_entry(prefetcher.prefetch_home(hash), hash),
+            ProbeResult::Found(_)
+        ));
+        let mut keys = PrefetchedKeys::<4>::default();
+        keys.prefetch_buckets(latching.prefetcher(DbIndex(0)), 0, [hash].iter());
+        latching.quiescent();
+        keys.prefetch_entries(&latching, 0..1, |_, _| ());
+        keys.prefetch_buckets(latching.prefetcher(DbIndex(0)), 1, [hash].iter());
+        keys.prefetch_entries(&latching, 0..2, |_, _| ());
+        assert_eq!([0, 1].map(|number| keys.at(number).guess != Guess::NONE), [false, true]);
+    }
+
+    #[test]
+    fn a_large_database_has_hints_and_a_small_one_has_none() {
+        let latching = filled(&[DbIndex(3), DbIndex(1)]);
+        for db in [1, 3].map(DbIndex) {
+            let seen = seen_count(&latching, db);
+            assert!((KEY_COUNT / 2..=KEY_COUNT).contains(&seen), "{seen}");
+        }
+        assert_eq!(seen_count(&latching, DbIndex(2)), 0);
+    }
+
+    #[test]
+    fn hints_follow_whole_databases() {
+        let [zero, one, three] = [0, 1, 3].map(DbIndex);
+        let mut latching = filled(&[one]);
+        let seen = seen_count(&latching, one);
+        latching.latch_all(Mode::Write).expect("nobody else is there");
+        latching.swap(one, three);
+        assert_eq!(seen_count(&latching, one), 0);
+        assert!(seen_count(&latching, three) >= seen);
+        latching.swap(three, zero);
+        assert_eq!((seen_count(&latching, three), seen_count(&latching, one)), (0, 0));
+        assert!(seen_count(&latching, zero) >= seen);
+        latching.swap(zero, three);
+        latching.clear(Some(three)).free();
+        assert_eq!(seen_count(&latching, three), 0);
+        latching.release();
+    }
+
+    #[test]
+    fn hints_know_nothing_of_what_is_removed() {
+        let three = DbIndex(3);
+        let mut latching = filled(&[three]);
+        assert!(seen_count(&latching, three) > 0);
+        for name in names() {
+            let key = Key::new(latching.keyspace.hasher(), name.as_bytes(), three);
+            latching.latch(key.slot, Mode::Write).expect("nobody else is there");
+            drop(latching.remove(key));
+            latching.release();
+        }
+        assert_eq!(seen_count(&latching, three), 0);
+    }
+}

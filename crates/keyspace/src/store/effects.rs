@@ -1,0 +1,287 @@
+//! Effects: the requests that repeat the changes of a command, for the write log.
+//!
+//! A command, or a deletion below commands (expiry, eviction), records its effects while it holds its latches; they are
+//! passed to the [`EffectLog`] before the latches are released, so the log has an order that clients have seen.
+//!
+//! The format is that of the log: requests as RESP arrays, `SELECT` where the database changes, `MULTI` and `EXEC`
+//! around the effects of a unit (a transaction, or one command with several effects).
+//! Invariants:
+//! 1. The sink is empty whenever its thread holds no latch.
+//! 2. While the log is off, nothing is recorded.
+//!
+//! Start reading at [`EffectSink`].
+
+use std::io::Write as _;
+
+use base::DbIndex;
+use sync::OnceLock;
+use sync::atomic::{AtomicBool, Ordering};
+
+/// Receives effects, under the latches of the keys that changed.
+pub trait EffectLog: Send + Sync {
+    /// Appends effects to the log. `requests` begins in database `first` and ends in `last`: the log puts a
+    /// `SELECT` before them if it is in another database.
+    fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]);
+}
+
+/// The log of a keyspace, and whether it is on.
+#[derive(Default)]
+pub struct LogOutlet {
+    is_on: AtomicBool,
+    log: OnceLock<Box<dyn EffectLog>>,
+}
+
+impl LogOutlet {
+    /// Sets the receiver of effects. It can be set once.
+    pub fn connect(&self, log: Box<dyn EffectLog>) {
+        assert!(self.log.set(log).is_ok(), "the log is connected once");
+    }
+
+    /// Turns logging on or off. The caller holds all latches, so that each change is either before or after it.
+    pub fn turn(&self, on: bool) {
+        self.is_on.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether effects are recorded. Exact while a latch is held.
+    #[must_use]
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+}
+
+/// An argument of an effect.
+#[derive(Clone, Copy, Debug)]
+pub enum EffectArg<'a> {
+    /// Bytes as they are.
+    Bytes(&'a [u8]),
+    /// A number, in decimal.
+    Int(i64),
+}
+
+impl<'a> From<&'a [u8]> for EffectArg<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a str> for EffectArg<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Bytes(text.as_bytes())
+    }
+}
+
+impl From<i64> for EffectArg<'_> {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+/// The effects that a thread has recorded under its latches.
+#[derive(Default)]
+pub struct EffectSink {
+    bytes: Vec<u8>,
+    /// The databases of the first and of the last effect.
+    databases: Option<(DbIndex, DbIndex)>,
+    /// Where the current unit begins in `bytes`, behind a `SELECT` of its first effect.
+    unit_at: usize,
+    /// Number of effects in the current unit.
+    unit_len: usize,
+    /// Whether the current unit is a transaction, in which commands are not units of their own.
+    is_transaction: bool,
+}
+
+/// The command that deletes a key. `lazy`: its value may be freed in the background.
+pub(crate) const fn deletion_name(lazy: bool) -> &'static [u8] {
+    if lazy { b"UNLINK" } else { b"DEL" }
+}
+
+/// Capacity that is kept for later effects, in bytes.
+const KEPT_CAPACITY: usize = 64 << 10;
+
+const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+impl EffectSink {
+    /// Whether nothing is recorded.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Records a request.
+    pub fn record<'a, A: Into<EffectArg<'a>>>(
+        &mut self,
+        db: DbIndex,
+        args: impl ExactSizeIterator<Item = A>,
+    ) {
+        self.enter(db);
+        write_header(&mut self.bytes, b'*', args.len());
+        for arg in args {
+            match arg.into() {
+                EffectArg::Bytes(bytes) => write_bulk(&mut self.bytes, bytes),
+                EffectArg::Int(number) => {
+                    let mut digits = [0; 20];
+                    let mut rest = &mut digits[..];
+                    write!(rest, "{number}").expect("a 64-bit number has at most 20 characters");
+                    let unused = rest.len();
+                    write_bulk(&mut self.bytes, &digits[..digits.len() - unused]);
+                }
+            }
+        }
+        self.unit_len += 1;
+    }
+
+    /// Selects the database of the next effect.
+    fn enter(&mut self, db: DbIndex) {
+        let first = match self.databases {
+            None => db,
+            Some((first, last)) => {
+                if last != db {
+                    let number = db.0.to_string();
+                    self.bytes.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
+                    write_bulk(&mut self.bytes, number.as_bytes());
+                }
+                first
+            }
+        };
+        self.databases = Some((first, db));
+        if self.unit_len == 0 {
+            self.unit_at = self.bytes.len();
+        }
+    }
+
+    /// Ends a command: its effects are a unit, unless it belongs to a transaction.
+    #[inline]
+    pub fn end_command(&mut self) {
+        if self.unit_len > 0 && !self.is_transaction {
+            self.end_unit();
+        }
+    }
+
+    /// Begins a transaction: the effects up to [`Self::end_transaction`] are one unit.
+    pub fn begin_transaction(&mut self) {
+        self.end_command();
+        self.is_transaction = true;
+    }
+
+    /// Ends a transaction.
+    pub fn end_transaction(&mut self) {
+        self.is_transaction = false;
+        self.end_command();
+    }
+
+    /// Encloses the unit in `MULTI` and `EXEC` if it has several effects.
+    fn end_unit(&mut self) {
+        if self.unit_len > 1 {
+            let at = self.unit_at;
+            self.bytes.splice(at..at, MULTI.iter().copied());
+            self.bytes.extend_from_slice(EXEC);
+        }
+        self.unit_len = 0;
+    }
+
+    /// Passes the effects to the log.
+    pub(crate) fn drain(&mut self, outlet: &LogOutlet) {
+        debug_assert!(!self.is_transaction, "latches are released after the transaction");
+        self.end_command();
+        if let (Some((first, last)), Some(log)) = (self.databases.take(), outlet.log.get()) {
+            log.append(first, last, &self.bytes);
+        }
+        self.bytes.clear();
+        if self.bytes.capacity() > KEPT_CAPACITY {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+fn write_header(out: &mut Vec<u8>, kind: u8, len: usize) {
+    out.push(kind);
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = len;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_header(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Default, Clone)]
+    struct Appended(Arc<Mutex<Vec<(u16, u16, String)>>>);
+
+    impl EffectLog for Appended {
+        fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]) {
+            let text = String::from_utf8_lossy(requests).replace("\r\n", " ");
+            self.0.lock().expect("no test panics with it").push((first.0, last.0, text));
+        }
+    }
+
+    fn drained(record: impl FnOnce(&mut EffectSink)) -> (u16, u16, String) {
+        let (mut sink, outlet, log) = (EffectSink::default(), LogOutlet::default(), Appended::default());
+        outlet.connect(Box::new(log.clone()));
+        record(&mut sink);
+        sink.drain(&outlet);
+        assert!(sink.is_empty());
+        log.0.lock().expect("no test panics with it").pop().expect("one call")
+    }
+
+    fn request(sink: &mut EffectSink, db: u16, words: &[&str]) {
+        sink.record(DbIndex(db), words.iter().copied());
+    }
+
+    #[test]
+    fn a_command_with_one_effect_is_one_request() {
+        let (first, last, text) = drained(|sink| {
+            sink.record(DbIndex(3), [EffectArg::from("DEL"), EffectArg::from(-12)].into_iter());
+        });
+        assert_eq!((first, last, text.as_str()), (3, 3, "*2 $3 DEL $3 -12 "));
+    }
+
+    #[test]
+    fn a_command_with_several_effects_is_a_transaction() {
+        let (first, last, text) = drained(|sink| {
+            request(sink, 0, &["A"]);
+            sink.end_command();
+            request(sink, 1, &["B"]);
+            request(sink, 0, &["C"]);
+            sink.end_command();
+        });
+        assert_eq!((first, last), (0, 0));
+        assert_eq!(
+            text,
+            "*1 $1 A *2 $6 SELECT $1 1 *1 $5 MULTI *1 $1 B *2 $6 SELECT $1 0 *1 $1 C *1 $4 EXEC "
+        );
+    }
+
+    #[test]
+    fn a_transaction_is_one_unit() {
+        let (_, _, text) = drained(|sink| {
+            sink.begin_transaction();
+            request(sink, 0, &["A"]);
+            sink.end_command();
+            request(sink, 0, &["B"]);
+            sink.end_transaction();
+            request(sink, 0, &["C"]);
+        });
+        assert_eq!(text, "*1 $5 MULTI *1 $1 A *1 $1 B *1 $4 EXEC *1 $1 C ");
+    }
+}

@@ -1,0 +1,198 @@
+//! The keyspace: 16,384 latched slots with a table for each logical database, and the heaps of their
+//! entries.
+//!
+//! Owns all data. Touches `sync` for latches and epochs and `collections` for tables. Has no access to
+//! protocols, sockets or clocks.
+//! Invariants:
+//! 1. A key's entry is in the slot of its hash and nowhere else.
+//! 2. The hint of a slot describes its table of database 0 whenever no writer holds the slot; the hints of
+//!    the other databases are in `hints.rs`.
+//! 3. Latches are acquired in ascending slot order.
+
+use std::sync::Arc;
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+use collections::{Heap, Hint, KeyHasher, Retired};
+use sync::LatchTable;
+use sync::atomic::{AtomicUsize, Ordering};
+use sync::epoch::Domain;
+
+use crate::store::counters::AllCounters;
+use crate::store::effects::LogOutlet;
+use crate::store::events::Observer;
+use crate::store::hints::{FurtherHints, new_hint};
+use crate::store::readers::Remembered;
+use crate::store::slot_data::SlotData;
+
+/// Number of heaps that the slots share if the caller provides none.
+const HEAP_COUNT: usize = 4;
+
+/// Largest number of segments freed in one call: about a tenth of a millisecond.
+const FREED_COUNT_MAX: usize = 1024;
+
+/// Vacant memory that is always kept, in bytes.
+const VACANT_SIZE_MIN: usize = 16 << 20;
+
+/// The slots' latches and data.
+pub(crate) type Slots = LatchTable<Hint, SlotData>;
+
+/// All data of the server.
+pub struct Keyspace {
+    slots: Slots,
+    heaps: Box<[Heap]>,
+    hasher: KeyHasher,
+    db_count: usize,
+    pub(crate) further_hints: FurtherHints,
+    /// Table segments that prefetches may still read.
+    pub(crate) segments: Arc<Domain<Retired>>,
+    /// Bytes of the segments in `segments`.
+    waiting_bytes: AtomicUsize,
+    /// The counters of each thread.
+    pub counters: AllCounters,
+    /// The numbers of keys and readers recorded in all slots.
+    pub remembered: Remembered,
+    /// The write log, and whether it is on.
+    pub log: LogOutlet,
+    /// The receiver of events.
+    observer: Option<Box<dyn Observer>>,
+}
+
+impl Keyspace {
+    /// An empty keyspace of `db_count` databases. `wake` is called with the token of a parked session when
+    /// it may claim its latch, on the thread that released the latch.
+    pub fn new(db_count: usize, seed: [u64; 4], wake: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self::with_heaps(db_count, seed, Heap::family(HEAP_COUNT), wake)
+    }
+
+    /// As [`Self::new`], with heaps that the caller has created, each for a run of neighbouring slots. At
+    /// least one.
+    pub fn with_heaps(
+        db_count: usize,
+        seed: [u64; 4],
+        heaps: Vec<Heap>,
+        wake: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            slots: LatchTable::new(SLOT_COUNT, |_| (new_hint(), SlotData::new()), Box::new(wake)),
+            heaps: heaps.into(),
+            hasher: KeyHasher::new(seed),
+            db_count,
+            further_hints: FurtherHints::new(db_count),
+            segments: Arc::default(),
+            waiting_bytes: AtomicUsize::new(0),
+            counters: AllCounters::new(db_count),
+            remembered: Remembered::default(),
+            log: LogOutlet::default(),
+            observer: None,
+        }
+    }
+
+    /// Adds a receiver of events.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Box<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
+    }
+
+    /// Number of databases.
+    #[must_use]
+    pub fn db_count(&self) -> usize {
+        self.db_count
+    }
+
+    /// Number of entries of all databases.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        (0..self.db_count).map(|db| self.counters.population(db).keys).sum()
+    }
+
+    /// The hasher of keys.
+    #[must_use]
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// The slots' latches.
+    #[must_use]
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// The slots that are latched now: none while no command runs.
+    pub fn latched_slots(&self) -> impl Iterator<Item = Slot> {
+        let slots = (0..SLOT_COUNT as u16).map(Slot::new);
+        slots.filter(|slot| self.slots.try_write_now(slot.index()).is_none())
+    }
+
+    /// The heap of a slot's entries.
+    #[must_use]
+    #[inline]
+    pub fn heap(&self, slot: Slot) -> &Heap {
+        &self.heaps[slot.index() * self.heaps.len() / SLOT_COUNT]
+    }
+
+    /// All heaps, for accounting.
+    #[must_use]
+    pub fn heaps(&self) -> &[Heap] {
+        &self.heaps
+    }
+
+    /// Bytes of entries and table segments.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.heaps.iter().map(|heap| heap.block_bytes() as usize).sum()
+    }
+
+    /// Bytes of the chunks that entries and segments are carved from, whether used or not.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> usize {
+        self.heaps[0].family_mapped_bytes()
+    }
+
+    /// Called about once a second: the reserve for the growth of the data follows the rate of growth.
+    pub fn note_time(&self) {
+        self.heaps[0].note_time();
+    }
+
+    /// Whether much memory is vacant: more than an eighth of the mapped memory, in addition to the reserve
+    /// for growth.
+    #[must_use]
+    pub fn has_surplus(&self) -> bool {
+        let kept = VACANT_SIZE_MIN.max(self.mapped_bytes() / 8) + self.heaps[0].family_reserve_bytes();
+        self.heaps[0].family_vacant_bytes() > kept
+    }
+
+    /// Returns vacant memory to the system. Takes a fraction of a second for a gigabyte.
+    pub fn trim(&self) {
+        self.heaps.iter().for_each(Heap::trim);
+    }
+
+    /// Bytes of retired segments, which are freed once every thread has passed a quiescent state.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        let retired: u64 = self.heaps.iter().map(Heap::retired_bytes).sum();
+        self.waiting_bytes.load(Ordering::Relaxed) + retired as usize
+    }
+
+    /// Passes retired segments to the epoch domain, and frees those that no thread can still read. Each
+    /// thread calls it in its turns: the freed memory serves the growth of tables and entries. Frees a
+    /// bounded number of segments; the others stay in `scratch` for the next call.
+    pub fn reclaim(&self, scratch: &mut Vec<Retired>) {
+        for heap in &self.heaps {
+            let retired = heap.take_retired();
+            if !retired.is_empty() {
+                self.waiting_bytes.fetch_add(retired.iter().map(Retired::size).sum(), Ordering::Relaxed);
+                self.segments.retire_all(retired);
+            }
+        }
+        self.segments.collect(scratch);
+        let kept = scratch.len().saturating_sub(FREED_COUNT_MAX);
+        let freed: usize = scratch.drain(kept..).map(|segment| segment.size()).sum();
+        self.waiting_bytes.fetch_sub(freed, Ordering::Relaxed);
+    }
+}

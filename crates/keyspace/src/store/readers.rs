@@ -1,0 +1,113 @@
+//! Client-side caching: which clients have read which key, recorded in the key's slot beside its watches.
+//!
+//! Owns a list for each slot where a tracking client has read a key, guarded by the slot's latch: recording
+//! requires it for writing. A change of a key notifies its readers in the same step as its watchers,
+//! through the [`Observer`](crate::Observer), and removes them: each read is notified once.
+//!
+//! Keys are recorded without their database, as in Redis, and a client by its number: that a client has
+//! left is detected when it is notified. Clients that track every change are served from
+//! [`Events::changed_keys`](crate::Events::changed_keys).
+//!
+//! Invariant: the numbers in [`Remembered`] are those of the keys and clients in all lists.
+
+use std::collections::BTreeSet;
+
+use sync::HashMap;
+use sync::atomic::{AtomicUsize, Ordering};
+
+/// Which clients have read the keys of a slot.
+#[derive(Default)]
+pub(crate) struct Readers {
+    keys: HashMap<Box<[u8]>, BTreeSet<u64>>,
+}
+
+/// The numbers of keys and readers recorded in all slots.
+#[derive(Default)]
+pub struct Remembered {
+    keys: AtomicUsize,
+    readers: AtomicUsize,
+}
+
+/// A key that changed, and the client that changed it.
+pub struct ChangedKey {
+    /// The key's name.
+    pub key: Box<[u8]>,
+    /// Number of the client; 0 if none.
+    pub by: u64,
+}
+
+impl Remembered {
+    /// Number of keys.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.keys.load(Ordering::Relaxed)
+    }
+
+    /// Number of readers: a client counts once for each key that it has read.
+    #[must_use]
+    pub fn reader_count(&self) -> usize {
+        self.readers.load(Ordering::Relaxed)
+    }
+
+    fn subtract(&self, key_count: usize, reader_count: usize) {
+        self.keys.fetch_sub(key_count, Ordering::Relaxed);
+        self.readers.fetch_sub(reader_count, Ordering::Relaxed);
+    }
+}
+
+impl Readers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, key: &[u8], client: u64, remembered: &Remembered) {
+        if !self.keys.contains_key(key) {
+            self.keys.insert(key.into(), BTreeSet::new());
+            remembered.keys.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.keys.get_mut(key).is_some_and(|clients| clients.insert(client)) {
+            remembered.readers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes and returns the readers of a key.
+    pub(crate) fn take(&mut self, key: &[u8], remembered: &Remembered) -> BTreeSet<u64> {
+        let Some(clients) = self.keys.remove(key) else { return BTreeSet::new() };
+        remembered.subtract(1, clients.len());
+        if self.keys.is_empty() {
+            *self = Self::default();
+        }
+        clients
+    }
+
+    /// Up to `count` of the keys.
+    pub(crate) fn some_keys(&self, count: usize) -> Vec<Box<[u8]>> {
+        self.keys.keys().take(count).cloned().collect()
+    }
+
+    /// Removes all readers without notifying them.
+    pub(crate) fn clear(&mut self, remembered: &Remembered) {
+        remembered.subtract(self.keys.len(), self.keys.values().map(BTreeSet::len).sum());
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_follow() {
+        let (mut readers, remembered) = (Readers::default(), Remembered::default());
+        for (key, client) in [(b"a", 1), (b"a", 2), (b"a", 1), (b"b", 1)] {
+            readers.insert(key, client, &remembered);
+        }
+        assert_eq!((remembered.key_count(), remembered.reader_count()), (2, 3));
+        assert_eq!(readers.take(b"a", &remembered), BTreeSet::from([1, 2]));
+        assert!(readers.take(b"a", &remembered).is_empty());
+        assert_eq!((remembered.key_count(), remembered.reader_count()), (1, 1));
+        readers.clear(&remembered);
+        assert_eq!((remembered.key_count(), remembered.reader_count()), (0, 0));
+        assert!(readers.is_empty());
+    }
+}

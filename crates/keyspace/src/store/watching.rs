@@ -1,0 +1,258 @@
+//! `WATCH`: which sessions watch which keys, recorded in the key's slot.
+//!
+//! Owns a list for each slot with watched keys, guarded by the slot's latch like the data. A writer that
+//! changes a key calls [`Latched::note_change`](crate::Latched::note_change) while the slot is held, which sets the watching sessions'
+//! dirty flags. Without watches, that costs one read of a pointer beside the table.
+//!
+//! A session that ends need not latch anything: its entries are dead, and a list drops dead entries when it
+//! has doubled in length since the last sweep.
+//!
+//! Invariants:
+//! 1. As long as a [`Watching`] exists and its dirty flag is not set, each of its keys is in the list of
+//!    the key's slot.
+//! 2. At most half of a list longer than [`SWEEP_LEN_MIN`] was dead when it was last swept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use base::{DbIndex, Slot};
+use collections::Table;
+use sync::DirtyFlag;
+
+use crate::store::key::{Key, slot_of_hash};
+use crate::store::slot_data::SlotData;
+use crate::store::waiting::OwnedKey;
+
+/// Lists shorter than this are not swept.
+const SWEEP_LEN_MIN: usize = 8;
+
+/// The keys that one session watches.
+#[derive(Default)]
+pub struct Watching {
+    /// The dirty flag: set when any of the keys has changed.
+    mark: Arc<DirtyFlag>,
+    /// Distinct keys.
+    keys: Vec<WatchedKey>,
+    /// Bytes of the keys' names.
+    names_size: usize,
+}
+
+/// A key that a session watches.
+pub(crate) struct WatchedKey {
+    hash: u64,
+    db: DbIndex,
+    bytes: Arc<[u8]>,
+}
+
+impl WatchedKey {
+    pub(crate) fn slot(&self) -> Slot {
+        slot_of_hash(self.hash)
+    }
+}
+
+/// The watches of a slot's keys.
+#[derive(Default)]
+pub(crate) struct Watches {
+    list: Vec<Watch>,
+    /// Length at which dead watches are dropped.
+    sweep_at: usize,
+}
+
+struct Watch {
+    db: DbIndex,
+    hash: u64,
+    bytes: Arc<[u8]>,
+    mark: Weak<DirtyFlag>,
+    /// Whether the key was already expired when the watch began: then its deletion is no change.
+    was_expired: bool,
+}
+
+impl Watching {
+    /// Whether a key is known to have changed.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.mark.is_set()
+    }
+
+    /// Number of keys watched.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether no key is watched.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Bytes of memory used, here and in the slots' lists.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let a_key = size_of::<WatchedKey>() + size_of::<Watch>();
+        size_of::<Self>() + self.keys.len() * a_key + self.names_size
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &WatchedKey> {
+        self.keys.iter()
+    }
+
+    /// The slots of the keys, in no order.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.keys.iter().map(WatchedKey::slot)
+    }
+}
+
+impl Watches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn push(&mut self, watch: Watch) {
+        if self.list.capacity() == 0 {
+            // Usually there is one.
+            self.list.reserve_exact(1);
+        }
+        if self.list.len() >= self.sweep_at.max(SWEEP_LEN_MIN) {
+            self.list.retain(|watch| watch.mark.strong_count() > 0);
+            self.sweep_at = 2 * self.list.len();
+        }
+        self.list.push(watch);
+    }
+
+    /// Calls `judge` for each watch; where it returns that the key has changed, sets the dirty flag and
+    /// removes the watch.
+    fn flag_changed(&mut self, mut judge: impl FnMut(&mut Watch) -> bool) {
+        self.list.retain_mut(|watch| {
+            if !judge(watch) {
+                return true;
+            }
+            if let Some(mark) = watch.mark.upgrade() {
+                mark.set();
+            }
+            false
+        });
+        if self.list.is_empty() {
+            *self = Self::default();
+        }
+    }
+
+    fn remove(&mut self, mark: &Arc<DirtyFlag>) {
+        self.list.retain(|watch| !watch.is_by(mark));
+        if self.list.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Watch {
+    fn is_by(&self, mark: &Arc<DirtyFlag>) -> bool {
+        self.mark.as_ptr() == Arc::as_ptr(mark)
+    }
+
+    fn is_of(&self, key: Key<'_>) -> bool {
+        self.hash == key.hash && self.db == key.db && *self.bytes == *key.bytes
+    }
+
+    /// Whether the key is in a table of its slot, expired or not.
+    fn state_in(&self, table: Option<&Table>, now: i64) -> State {
+        match table.and_then(|table| table.find(self.hash, &self.bytes)) {
+            None => State::Absent,
+            Some(entry) if entry.expiry().is_some_and(|at| at <= now) => State::Expired,
+            Some(_) => State::Live,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Absent,
+    Expired,
+    Live,
+}
+
+impl SlotData {
+    /// Adds a key of this slot to those that a session watches.
+    pub(crate) fn add_watch(&mut self, key: Key<'_>, watching: &mut Watching, was_expired: bool) {
+        // While the dirty flag is not set, each watched key is in its slot's list.
+        let watches = self.watches_or_new();
+        if watches.list.iter().any(|watch| watch.is_by(&watching.mark) && watch.is_of(key)) {
+            return;
+        }
+        watching.names_size += key.bytes.len();
+        let bytes: Arc<[u8]> = key.bytes.into();
+        watching.keys.push(WatchedKey { hash: key.hash, db: key.db, bytes: Arc::clone(&bytes) });
+        let mark = Arc::downgrade(&watching.mark);
+        watches.push(Watch { db: key.db, hash: key.hash, bytes, mark, was_expired });
+    }
+
+    /// Whether a watched key of this slot has expired since its watch began.
+    pub(crate) fn has_expired(&self, key: &WatchedKey, watching: &Watching, due: i64) -> bool {
+        let table = self.table(key.db.0 as usize).filter(|table| table.volatile_len() > 0);
+        let Some((watches, table)) = self.watches().zip(table) else { return false };
+        watches.list.iter().any(|watch| {
+            watch.is_by(&watching.mark)
+                && watch.db == key.db
+                && watch.hash == key.hash
+                && watch.bytes == key.bytes
+                && !watch.was_expired
+                && watch.state_in(Some(table), due) == State::Expired
+        })
+    }
+
+    /// Removes a session's watches of this slot's keys.
+    pub(crate) fn remove_watches(&mut self, watching: &Watching) {
+        if self.watches().is_some_and(|watches| !watches.is_empty()) {
+            self.watches_or_new().remove(&watching.mark);
+            self.note_removal();
+        }
+    }
+
+    /// Handles a change of a key of this slot.
+    #[cold]
+    pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64, ready: &mut VecDeque<Arc<OwnedKey>>) {
+        if let Some(waits) = self.waits_mut() {
+            waits.note_ready(key, ready);
+        }
+        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        watches.flag_changed(|watch| {
+            if !watch.is_of(key) {
+                return false;
+            }
+            let stays_gone = watch.was_expired && watch.state_in(tables.of(key.db), now) == State::Absent;
+            watch.was_expired &= !stays_gone;
+            !stays_gone
+        });
+    }
+
+    /// Handles that the table of a database becomes empty (`None`), or is replaced by that of another
+    /// database.
+    #[cold]
+    pub(crate) fn note_replacement(
+        &mut self,
+        db: DbIndex,
+        by: Option<DbIndex>,
+        now: i64,
+        ready: &mut VecDeque<Arc<OwnedKey>>,
+    ) {
+        if let Some(waits) = self.waits_mut() {
+            waits.note_all_ready(db, ready);
+        }
+        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        watches.flag_changed(|watch| {
+            if watch.db != db {
+                return false;
+            }
+            let before = watch.state_in(tables.of(db), now);
+            let after = by.map_or(State::Absent, |by| watch.state_in(tables.of(by), now));
+            let was_gone = before == State::Absent || watch.was_expired;
+            let is_gone = after != State::Live;
+            watch.was_expired = match after {
+                State::Absent if before != State::Absent => false,
+                State::Expired if was_gone => true,
+                _ => watch.was_expired,
+            };
+            !(was_gone && is_gone)
+        });
+    }
+}

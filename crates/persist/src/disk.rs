@@ -1,0 +1,104 @@
+//! What this crate needs of a file system. Everything else here is logic over these two traits.
+//!
+//! Names and durability are as on Linux: a synced file keeps its contents, a synced directory keeps its names. What
+//! is not synced may survive a crash in part and in any order.
+
+pub mod crashing;
+pub mod system;
+
+use std::io;
+use std::path::Path;
+
+/// A file system.
+pub trait Disk {
+    /// An open file.
+    type File: DiskFile;
+
+    /// Opens a file for reading and appending.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    fn open(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Creates an empty file, or empties an existing one, and opens it.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn create(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Gives a file another name, in place of a file that has it. One step.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Creates a directory, unless it exists.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// The names of the files in a directory.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory.
+    fn list(&self, path: &Path) -> io::Result<Vec<Vec<u8>>>;
+}
+
+/// An open file.
+pub trait DiskFile {
+    /// Writes at the end. After an error, any part of `bytes` may have been written.
+    ///
+    /// # Errors
+    /// `StorageFull` and others.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the contents durable. After an error it is unknown what is durable, and a later success does not
+    /// include what was written before the error.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn sync(&mut self) -> io::Result<()>;
+
+    /// Cuts the file at `size`.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn truncate(&mut self, size: u64) -> io::Result<()>;
+
+    /// The file's size.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads at most `buffer.len()` bytes from `offset` on, and returns their number: 0 only at the end.
+    ///
+    /// # Errors
+    /// Of the file system.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// Reads a whole file, which is known to be small.
+pub(crate) fn read_small(file: &impl DiskFile) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match file.read_at(bytes.len() as u64, &mut buffer)? {
+            0 => return Ok(bytes),
+            size => bytes.extend(&buffer[..size]),
+        }
+    }
+}

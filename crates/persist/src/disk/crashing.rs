@@ -1,0 +1,332 @@
+//! A file system in memory that fails and crashes, for tests.
+//!
+//! Each operation that changes something has a number. One of them can fail, or all from a number on. A crash keeps
+//! what was synced, and of the rest what a seed decides: any subset of the changes of names, in their order; of each
+//! file any subset of its unsynced writes, cut anywhere, with zeros in the gaps.
+//!
+//! Failing operations: `append` writes a part, `sync` of a file drops what is unsynced from what a later sync
+//! covers, `rename` and the others do nothing, or take effect and report an error all the same, as the seed decides.
+
+use super::{Disk, DiskFile};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Which operations fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failing {
+    /// None.
+    #[default]
+    Nothing,
+    /// The operation of this number, from 0.
+    Only(u64),
+    /// All from this number on.
+    From(u64),
+}
+
+/// See the module documentation. Clones share their contents.
+#[derive(Clone, Debug, Default)]
+pub struct CrashingDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// An open file of a [`CrashingDisk`].
+#[derive(Debug)]
+pub struct CrashingFile {
+    disk: CrashingDisk,
+    file: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    names: BTreeMap<PathBuf, Node>,
+    durable_names: BTreeMap<PathBuf, Node>,
+    /// Changes of names since the directories were synced.
+    pending: Vec<NameChange>,
+    files: Vec<Contents>,
+    operation_count: u64,
+    failing: Failing,
+    random: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Directory,
+    File(usize),
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Add(PathBuf, Node),
+    Remove(PathBuf),
+    Rename(PathBuf, PathBuf),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    current: Vec<u8>,
+    durable: Vec<u8>,
+    /// Since the last sync.
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate(usize),
+}
+
+impl CrashingDisk {
+    /// Creates an empty disk.
+    #[must_use]
+    pub fn new(seed: u64, failing: Failing) -> Self {
+        let state = State { failing, random: seed, ..State::default() };
+        CrashingDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The number of operations that changed something or tried to.
+    #[must_use]
+    pub fn operation_count(&self) -> u64 {
+        self.lock().operation_count
+    }
+
+    /// Changes which operations fail.
+    pub fn set_failing(&self, failing: Failing) {
+        self.lock().failing = failing;
+    }
+
+    /// The disk after a crash, on which nothing fails. This one and its files are no longer of use.
+    #[must_use]
+    pub fn crash(&self) -> CrashingDisk {
+        let mut state = self.lock().clone();
+        for change in std::mem::take(&mut state.pending) {
+            if state.flip() {
+                change.apply(&mut state.durable_names);
+            }
+        }
+        state.names.clone_from(&state.durable_names);
+        for index in 0..state.files.len() {
+            let mut contents = std::mem::take(&mut state.files[index]);
+            for change in std::mem::take(&mut contents.changes) {
+                if state.flip() {
+                    let cut = state.next() as usize;
+                    change.apply(&mut contents.durable, cut);
+                }
+            }
+            state.files[index] = Contents { current: contents.durable.clone(), ..contents };
+        }
+        state.failing = Failing::Nothing;
+        CrashingDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an operation on names, and does it.
+    fn change_name(&self, change: NameChange) -> io::Result<()> {
+        let mut state = self.lock();
+        let fails = state.next_fails();
+        if !fails || state.flip() {
+            change.apply(&mut state.names);
+            state.pending.push(change);
+        }
+        if fails { Err(failure()) } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn next_fails(&mut self) -> bool {
+        let number = self.operation_count;
+        self.operation_count += 1;
+        match self.failing {
+            Failing::Nothing => false,
+            Failing::Only(nth) => number == nth,
+            Failing::From(first) => number >= first,
+        }
+    }
+
+    fn flip(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+
+    /// The next random number (xorshift of a Weyl sequence).
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ mixed >> 27) >> 8
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, Node>) {
+        match self {
+            NameChange::Add(path, node) => _ = names.insert(path.clone(), *node),
+            NameChange::Remove(path) => _ = names.remove(path),
+            NameChange::Rename(from, to) => {
+                if let Some(node) = names.remove(from) {
+                    names.insert(to.clone(), node);
+                }
+            }
+        }
+    }
+
+    fn is_in(&self, directory: &Path) -> bool {
+        let is_in = |path: &Path| path.parent() == Some(directory);
+        match self {
+            NameChange::Add(path, _) | NameChange::Remove(path) => is_in(path),
+            NameChange::Rename(from, to) => is_in(from) || is_in(to),
+        }
+    }
+}
+
+impl Change {
+    /// Applies a change of which `cut`, modulo its size, is the part that reached the disk.
+    fn apply(&self, durable: &mut Vec<u8>, cut: usize) {
+        match self {
+            Change::Write { offset, bytes } => {
+                // Half of the writes are whole.
+                let size = if cut & 1 == 0 { bytes.len() } else { (cut >> 1) % (bytes.len() + 1) };
+                if durable.len() < offset + size {
+                    durable.resize(offset + size, 0);
+                }
+                durable[*offset..offset + size].copy_from_slice(&bytes[..size]);
+            }
+            Change::Truncate(size) => durable.truncate(*size),
+        }
+    }
+}
+
+fn failure() -> io::Error {
+    io::Error::from(io::ErrorKind::StorageFull)
+}
+
+fn not_found() -> io::Error {
+    io::Error::from(io::ErrorKind::NotFound)
+}
+
+impl Disk for CrashingDisk {
+    type File = CrashingFile;
+
+    fn open(&self, path: &Path) -> io::Result<CrashingFile> {
+        match self.lock().names.get(path) {
+            Some(Node::File(file)) => Ok(CrashingFile { disk: self.clone(), file: *file }),
+            _ => Err(not_found()),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<CrashingFile> {
+        let existing = self.lock().names.get(path).copied();
+        if let Some(Node::File(file)) = existing {
+            let mut file = CrashingFile { disk: self.clone(), file };
+            file.truncate(0)?;
+            return Ok(file);
+        }
+        let file = {
+            let mut state = self.lock();
+            state.files.push(Contents::default());
+            state.files.len() - 1
+        };
+        self.change_name(NameChange::Add(path.to_owned(), Node::File(file)))?;
+        Ok(CrashingFile { disk: self.clone(), file })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if !self.lock().names.contains_key(from) {
+            return Err(not_found());
+        }
+        self.change_name(NameChange::Rename(from.to_owned(), to.to_owned()))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        if !self.lock().names.contains_key(path) {
+            return Err(not_found());
+        }
+        self.change_name(NameChange::Remove(path.to_owned()))
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        if self.lock().names.contains_key(path) {
+            return Ok(());
+        }
+        self.change_name(NameChange::Add(path.to_owned(), Node::Directory))
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.next_fails() {
+            return Err(failure());
+        }
+        let (synced, pending) =
+            std::mem::take(&mut state.pending).into_iter().partition(|it: &NameChange| it.is_in(path));
+        state.pending = pending;
+        let synced: Vec<NameChange> = synced;
+        synced.iter().for_each(|change| change.apply(&mut state.durable_names));
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Vec<u8>>> {
+        let state = self.lock();
+        if !path.as_os_str().is_empty() && state.names.get(path) != Some(&Node::Directory) {
+            return Err(not_found());
+        }
+        let is_file =
+            |(name, node): &(&PathBuf, &Node)| name.parent() == Some(path) && **node != Node::Directory;
+        let name = |(name, _): (&PathBuf, &Node)| Some(name.file_name()?.as_encoded_bytes().to_vec());
+        Ok(state.names.iter().filter(is_file).filter_map(name).collect())
+    }
+}
+
+impl DiskFile for CrashingFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        let fails = state.next_fails();
+        let size = if fails { state.next() as usize % (bytes.len() + 1) } else { bytes.len() };
+        let contents = &mut state.files[self.file];
+        let offset = contents.current.len();
+        contents.current.extend(&bytes[..size]);
+        contents.changes.push(Change::Write { offset, bytes: bytes[..size].to_vec() });
+        if fails { Err(failure()) } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        let fails = state.next_fails();
+        let contents = &mut state.files[self.file];
+        if fails {
+            // The pages count as clean from now on, and may never reach the disk: unsynced writes are lost to the
+            // durable contents, though they can still be read.
+            contents.changes.clear();
+            return Err(failure());
+        }
+        for change in std::mem::take(&mut contents.changes) {
+            change.apply(&mut contents.durable, 0);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        let fails = state.next_fails();
+        if fails {
+            return Err(failure());
+        }
+        let contents = &mut state.files[self.file];
+        contents.current.truncate(size as usize);
+        contents.changes.push(Change::Truncate(size as usize));
+        Ok(())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.disk.lock().files[self.file].current.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.disk.lock();
+        let rest = state.files[self.file].current.get(offset as usize..).unwrap_or_default();
+        let size = rest.len().min(buffer.len());
+        buffer[..size].copy_from_slice(&rest[..size]);
+        Ok(size)
+    }
+}

@@ -1,0 +1,109 @@
+//! The real file system. The only file of this crate with I/O.
+
+use super::{Disk, DiskFile};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// The process's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    type File = SystemFile;
+
+    fn open(&self, path: &Path) -> io::Result<SystemFile> {
+        // Not the append mode of the system: a file that is checked may be read-only up to its first truncation.
+        let writable = OpenOptions::new().read(true).append(true).open(path);
+        Ok(SystemFile(writable.or_else(|_| File::open(path))?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<SystemFile> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        file.set_len(0)?;
+        Ok(SystemFile(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        File::open(path)?.sync_all()
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Vec<u8>>> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        fs::read_dir(path)?.map(|file| Ok(file?.file_name().into_vec())).collect()
+    }
+}
+
+/// An open file of the system.
+#[derive(Debug)]
+pub struct SystemFile(File);
+
+impl DiskFile for SystemFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.0.set_len(size)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn does_what_the_traits_promise() {
+        let directory = std::env::temp_dir().join(format!("broadloom-disk-{}", std::process::id()));
+        let (first, second) = (directory.join("first"), directory.join("second"));
+        SystemDisk.create_directory(&directory).unwrap();
+        SystemDisk.create_directory(&directory).unwrap();
+        let mut file = SystemDisk.create(&first).unwrap();
+        file.append(b"0123456789").unwrap();
+        file.truncate(4).unwrap();
+        file.append(b"x").unwrap();
+        file.sync().unwrap();
+        assert_eq!(super::super::read_small(&file).unwrap(), b"0123x");
+        SystemDisk.rename(&first, &second).unwrap();
+        SystemDisk.sync_directory(&directory).unwrap();
+        assert_eq!(SystemDisk.list(&directory).unwrap(), [b"second"]);
+        let missing = SystemDisk.open(&first).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let mut again = SystemDisk.open(&second).unwrap();
+        again.append(b"y").unwrap();
+        assert_eq!(again.size().unwrap(), 6);
+        assert_eq!(SystemDisk.create(&second).unwrap().size().unwrap(), 0);
+        SystemDisk.remove(&second).unwrap();
+        fs::remove_dir(&directory).unwrap();
+    }
+}

@@ -1,0 +1,474 @@
+//! The append-only directory as a state machine: Redis 7's multi-part layout.
+//!
+//! | FROM | TO | step |
+//! |---|---|---|
+//! | - | `Closed` | [`AppendOnlyFiles::open`]: reads the manifest, moves an old single file into the directory |
+//! | `Closed` | `Appending` | [`AppendOnlyFiles::resume`]: goes on with the last increment, or creates one |
+//! | `Closed` | `Starting` | [`AppendOnlyFiles::start`]: a new history; nothing counts until its base is complete |
+//! | `Appending` | `Rewriting` | [`AppendOnlyFiles::begin_rewrite`]: a new increment from the cut on |
+//! | `Starting`, `Rewriting` | `Appending` | [`AppendOnlyFiles::finish_rewrite`] |
+//! | `Rewriting` | `Appending` | [`AppendOnlyFiles::abort_rewrite`]: both increments stay |
+//! | `Starting` | `Closed` | [`AppendOnlyFiles::abort_rewrite`] |
+//! | any | `Closed` | [`AppendOnlyFiles::close`] |
+//!
+//! A step takes effect with the rename of the manifest; each file that a manifest lists is in its durable
+//! directory before. A step that fails before the rename changes nothing. If only the sync of the directory after
+//! the rename fails, the step is done, but [`AppendOnlyFiles::sync`] fails until the directory is synced, so that
+//! nothing is acknowledged that an earlier manifest would lose. If the rename itself fails, `sync` first writes the
+//! manifest of before again, since the rename may have taken effect all the same; so does `append`.
+//!
+//! Invariants:
+//! 1. The increment that is appended to is the last of the manifest, or, in `Starting`, not in it.
+//! 2. All increments but the last are synced and end with a whole append: only the last one may have a damaged end.
+//! 3. `synced_size` bytes of the current file are durable if the directory is synced.
+//!
+//! After a failed write or sync no further byte is accepted before [`AppendOnlyFiles::rollback`]: what was not synced
+//! is not trusted, and the caller writes it again.
+
+use crate::disk::{Disk, DiskFile, read_small};
+use crate::manifest::{BaseFormat, Manifest, ManifestError};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where the files are: `dir`, `appenddirname` and `appendfilename`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The working directory; empty for that of the process.
+    pub parent: PathBuf,
+    /// The name of the directory of append-only files.
+    pub directory: PathBuf,
+    /// The start of the names of all files.
+    pub stem: Vec<u8>,
+}
+
+/// Why the directory can't be opened or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The file system refused.
+    #[error("can't {action}: {source}")]
+    Disk {
+        /// What was tried: a verb and a file.
+        action: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The manifest is not valid.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The manifest lists this file, which does not exist.
+    #[error("the AOF manifest lists {0}, which doesn't exist")]
+    Missing(String),
+    /// A write or sync has failed, and [`AppendOnlyFiles::rollback`] has not succeeded since.
+    #[error("an earlier write of the append-only file has failed")]
+    Failed,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct AppendOnlyFiles<D: Disk> {
+    disk: D,
+    layout: Layout,
+    manifest: Manifest,
+    state: State,
+    /// The increment that is appended to; `None` in `Closed`.
+    current: Option<Increment<D::File>>,
+    /// The manifest was renamed, and its directory not synced since.
+    directory_unsynced: bool,
+    /// The rename of another manifest has failed: it is unknown which one is in effect.
+    is_unsettled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Starting,
+    Appending,
+    Rewriting,
+}
+
+#[derive(Debug)]
+struct Increment<F> {
+    file: F,
+    /// The size up to which all appends succeeded.
+    size: u64,
+    synced_size: u64,
+    has_failed: bool,
+}
+
+impl Layout {
+    fn path(&self, name: &[u8]) -> PathBuf {
+        self.directory_path().join(OsStr::from_bytes(name))
+    }
+
+    /// The path of the directory.
+    #[must_use]
+    pub fn directory_path(&self) -> PathBuf {
+        self.parent.join(&self.directory)
+    }
+
+    fn manifest_name(&self) -> Vec<u8> {
+        [&self.stem, b".manifest".as_slice()].concat()
+    }
+
+    fn temporary(&self, suffix: &str) -> Vec<u8> {
+        [b"temp-", self.stem.as_slice(), suffix.as_bytes()].concat()
+    }
+}
+
+impl<D: Disk> AppendOnlyFiles<D> {
+    /// Opens the directory. An old single file of the same name is moved into it. Nothing is created if there is
+    /// neither. Leftovers of an interrupted rewrite are removed.
+    ///
+    /// # Errors
+    /// An invalid manifest, a missing file, or the file system.
+    pub fn open(disk: D, layout: Layout) -> Result<Self, FilesError> {
+        let mut files = AppendOnlyFiles {
+            disk,
+            manifest: Manifest::default(),
+            state: State::Closed,
+            current: None,
+            directory_unsynced: false,
+            is_unsettled: false,
+            layout,
+        };
+        let path = files.layout.path(&files.layout.manifest_name());
+        if let Some(file) = exists(files.disk.open(&path)).map_err(|error| doing("open", &path, error))? {
+            let text = read_small(&file).map_err(|error| doing("read", &path, error))?;
+            files.manifest = Manifest::parse(&text)?;
+        }
+        files.adopt_single_file()?;
+        for file in files.manifest.loaded() {
+            let path = files.layout.path(&file.name);
+            if exists(files.disk.open(&path)).map_err(|error| doing("open", &path, error))?.is_none() {
+                return Err(FilesError::Missing(path.display().to_string()));
+            }
+        }
+        files.remove_temporary();
+        Ok(files)
+    }
+
+    /// The files, with those to load in order.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The path of a file of the manifest.
+    #[must_use]
+    pub fn path(&self, name: &[u8]) -> PathBuf {
+        self.layout.path(name)
+    }
+
+    /// Opens a file of the manifest for reading.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn open_file(&self, name: &[u8]) -> Result<D::File, FilesError> {
+        let path = self.layout.path(name);
+        self.disk.open(&path).map_err(|error| doing("open", &path, error))
+    }
+
+    /// Cuts the damaged end of the last file off, before [`Self::resume`].
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn truncate_last(&mut self, size: u64) -> Result<(), FilesError> {
+        assert_eq!(self.state, State::Closed, "only before appending");
+        let Some(last) = self.manifest.loaded().last() else { return Ok(()) };
+        let path = self.layout.path(&last.name);
+        let mut file = self.disk.open(&path).map_err(|error| doing("open", &path, error))?;
+        file.truncate(size).and_then(|()| file.sync()).map_err(|error| doing("truncate", &path, error))
+    }
+
+    /// Goes on with the last increment. The manifest must not be empty: without data to go on from, see
+    /// [`Self::start`].
+    ///
+    /// # Errors
+    /// Of the file system; then nothing has changed.
+    pub fn resume(&mut self) -> Result<(), FilesError> {
+        assert!(self.state == State::Closed && !self.manifest.is_empty(), "there is nothing to resume");
+        let current = match self.manifest.increments.last() {
+            Some(last) => {
+                let path = self.layout.path(&last.name);
+                let mut file = self.disk.open(&path).map_err(|error| doing("open", &path, error))?;
+                let size = file.size().and_then(|size| file.sync().map(|()| size));
+                let size = size.map_err(|error| doing("sync", &path, error))?;
+                self.sync_directory()?;
+                Increment { file, size, synced_size: size, has_failed: false }
+            }
+            None => self.add_increment()?,
+        };
+        self.current = Some(current);
+        self.state = State::Appending;
+        Ok(())
+    }
+
+    /// Begins a new history, of which nothing is kept before [`Self::finish_rewrite`]: the server starts without data,
+    /// or the append-only file is switched on while it runs. Called at the cut.
+    ///
+    /// # Errors
+    /// Of the file system; then nothing has changed.
+    pub fn start(&mut self) -> Result<(), FilesError> {
+        assert_eq!(self.state, State::Closed, "already appending");
+        let parent = &self.layout.parent;
+        let directory = self.layout.directory_path();
+        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
+        self.disk.sync_directory(parent).map_err(|error| doing("sync", parent, error))?;
+        self.current = Some(self.create_increment(&self.layout.temporary(".incr"))?);
+        self.state = State::Starting;
+        Ok(())
+    }
+
+    /// Appends whole records to the current increment.
+    ///
+    /// # Errors
+    /// Of the file system; then nothing more is accepted before [`Self::rollback`].
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), FilesError> {
+        if self.is_unsettled {
+            // The manifest in effect may list an increment behind this one: invariant 2.
+            self.settle()?;
+        }
+        let current = self.current.as_mut().expect("a file is appended to");
+        if current.has_failed {
+            return Err(FilesError::Failed);
+        }
+        if let Err(source) = current.file.append(bytes) {
+            current.has_failed = true;
+            return Err(FilesError::Disk { action: "write the append-only file".to_owned(), source });
+        }
+        current.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes all appends durable. In `Starting` that is a matter of the file only: they can be recovered once
+    /// [`Self::finish_rewrite`] has succeeded.
+    ///
+    /// # Errors
+    /// Of the file system; then nothing more is accepted before [`Self::rollback`].
+    pub fn sync(&mut self) -> Result<(), FilesError> {
+        self.sync_current()?;
+        self.settle()
+    }
+
+    /// The size of the current increment, and how much of it is durable.
+    #[must_use]
+    pub fn current_size(&self) -> (u64, u64) {
+        self.current.as_ref().map_or((0, 0), |current| (current.size, current.synced_size))
+    }
+
+    /// Cuts the current increment back to what is durable, after a failure, and accepts appends again. Returns how many
+    /// appended bytes were cut off; the caller appends them again, or begins a rewrite if it no longer has them.
+    ///
+    /// # Errors
+    /// Of the file system: the disk has not recovered.
+    pub fn rollback(&mut self) -> Result<u64, FilesError> {
+        let current = self.current.as_mut().expect("a file is appended to");
+        let failed = |source| FilesError::Disk { action: "truncate the append-only file".to_owned(), source };
+        current.file.truncate(current.synced_size).map_err(failed)?;
+        current.file.sync().map_err(failed)?;
+        let lost = current.size - current.synced_size;
+        current.size = current.synced_size;
+        current.has_failed = false;
+        Ok(lost)
+    }
+
+    /// Begins a rewrite at the cut: what is appended from now on belongs to a new increment.
+    ///
+    /// # Errors
+    /// Of the file system; then the former increment goes on, and there is no rewrite.
+    pub fn begin_rewrite(&mut self) -> Result<(), FilesError> {
+        assert_eq!(self.state, State::Appending, "one rewrite at a time");
+        // Invariant 2.
+        self.sync()?;
+        self.current = Some(self.add_increment()?);
+        self.state = State::Rewriting;
+        Ok(())
+    }
+
+    /// Creates the file for the data at the cut, to be written and then passed to [`Self::finish_rewrite`].
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn create_base(&self) -> Result<D::File, FilesError> {
+        self.create_file(&self.layout.temporary(".base"))
+    }
+
+    /// Ends a rewrite: the base is complete. The files before the cut become history, see [`Self::remove_history`].
+    ///
+    /// # Errors
+    /// Of the file system; then the rewrite goes on. The base is lost: another one is written, or the rewrite aborted.
+    pub fn finish_rewrite(&mut self, mut base: D::File, format: BaseFormat) -> Result<(), FilesError> {
+        assert!(matches!(self.state, State::Starting | State::Rewriting), "no rewrite to finish");
+        let temporary = self.layout.path(&self.layout.temporary(".base"));
+        base.sync().map_err(|error| doing("sync", &temporary, error))?;
+        let mut manifest = self.manifest.clone();
+        let base_name = manifest.replace_base(&self.layout.stem, format);
+        if self.state == State::Starting {
+            self.sync_current()?;
+            manifest.retire_increments(0);
+            let name = manifest.push_increment(&self.layout.stem);
+            let (from, to) = (self.layout.path(&self.layout.temporary(".incr")), self.layout.path(&name));
+            match self.disk.rename(&from, &to) {
+                // An earlier attempt has renamed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.disk.open(&to).is_ok() => {}
+                other => other.map_err(|error| doing("rename", &from, error))?,
+            }
+        } else {
+            manifest.retire_increments(1);
+        }
+        let to = self.layout.path(&base_name);
+        self.disk.rename(&temporary, &to).map_err(|error| doing("rename", &temporary, error))?;
+        self.persist(manifest)?;
+        self.state = State::Appending;
+        Ok(())
+    }
+
+    /// Ends a rewrite without a result. After [`Self::begin_rewrite`] nothing is lost: the increments stay. After
+    /// [`Self::start`] the append-only files are as before it.
+    pub fn abort_rewrite(&mut self) {
+        match self.state {
+            State::Starting => self.close(),
+            State::Rewriting => self.state = State::Appending,
+            State::Closed | State::Appending => {}
+        }
+        self.remove_temporary();
+    }
+
+    /// Removes the files of the history, and then their lines.
+    ///
+    /// # Errors
+    /// Of the file system; to be repeated later.
+    pub fn remove_history(&mut self) -> Result<(), FilesError> {
+        if self.manifest.history.is_empty() {
+            return Ok(());
+        }
+        self.settle()?;
+        for file in &self.manifest.history {
+            let path = self.layout.path(&file.name);
+            exists(self.disk.remove(&path)).map_err(|error| doing("remove", &path, error))?;
+        }
+        self.persist(Manifest { history: Vec::new(), ..self.manifest.clone() })
+    }
+
+    /// Stops appending. The caller syncs before, if it wants to keep everything.
+    pub fn close(&mut self) {
+        self.current = None;
+        self.state = State::Closed;
+    }
+
+    /// Adds an increment to the manifest, and returns its file.
+    fn add_increment(&mut self) -> Result<Increment<D::File>, FilesError> {
+        let mut manifest = self.manifest.clone();
+        let increment = self.create_increment(&manifest.push_increment(&self.layout.stem))?;
+        self.persist(manifest)?;
+        Ok(increment)
+    }
+
+    fn create_increment(&self, name: &[u8]) -> Result<Increment<D::File>, FilesError> {
+        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, has_failed: false })
+    }
+
+    fn create_file(&self, name: &[u8]) -> Result<D::File, FilesError> {
+        let path = self.layout.path(name);
+        self.disk.create(&path).map_err(|error| doing("create", &path, error))
+    }
+
+    fn sync_current(&mut self) -> Result<(), FilesError> {
+        let current = self.current.as_mut().expect("a file is appended to");
+        if current.has_failed {
+            return Err(FilesError::Failed);
+        }
+        if current.synced_size < current.size {
+            if let Err(source) = current.file.sync() {
+                current.has_failed = true;
+                return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
+            }
+            current.synced_size = current.size;
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&mut self) -> Result<(), FilesError> {
+        let directory = self.layout.directory_path();
+        self.disk.sync_directory(&directory).map_err(|error| doing("sync", &directory, error))?;
+        self.directory_unsynced = false;
+        Ok(())
+    }
+
+    /// Makes sure that the manifest in memory is in effect, and durable.
+    fn settle(&mut self) -> Result<(), FilesError> {
+        if self.is_unsettled {
+            self.persist(self.manifest.clone())?;
+        }
+        if self.directory_unsynced {
+            self.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    /// Puts a manifest in effect. An error means that the former one is.
+    fn persist(&mut self, manifest: Manifest) -> Result<(), FilesError> {
+        // The new files that the manifest lists.
+        self.sync_directory()?;
+        let temporary = self.layout.path(&self.layout.temporary(".manifest"));
+        let mut file = self.disk.create(&temporary).map_err(|error| doing("create", &temporary, error))?;
+        let written = file.append(&manifest.format()).and_then(|()| file.sync());
+        written.map_err(|error| doing("write", &temporary, error))?;
+        let path = self.layout.path(&self.layout.manifest_name());
+        self.is_unsettled = true;
+        self.disk.rename(&temporary, &path).map_err(|error| doing("rename", &temporary, error))?;
+        self.is_unsettled = false;
+        self.manifest = manifest;
+        self.directory_unsynced = true;
+        // Reported by the next `sync`, if it fails.
+        let _ = self.sync_directory();
+        Ok(())
+    }
+
+    /// Moves the single file of versions before the directory into it, as its base. The manifest is written first:
+    /// after a crash in between, it lists the stem as its only file, which is still outside.
+    fn adopt_single_file(&mut self) -> Result<(), FilesError> {
+        let outside = self.layout.parent.join(OsStr::from_bytes(&self.layout.stem));
+        if exists(self.disk.open(&outside)).map_err(|error| doing("open", &outside, error))?.is_none() {
+            return Ok(());
+        }
+        let inside = self.layout.path(&self.layout.stem);
+        let is_interrupted = self.manifest.increments.is_empty()
+            && self.manifest.base.as_ref().is_some_and(|base| base.name == self.layout.stem)
+            && exists(self.disk.open(&inside)).map_err(|error| doing("open", &inside, error))?.is_none();
+        if !self.manifest.is_empty() && !is_interrupted {
+            return Ok(());
+        }
+        let parent = self.layout.parent.clone();
+        let directory = self.layout.directory_path();
+        self.disk.create_directory(&directory).map_err(|error| doing("create", &directory, error))?;
+        self.disk.sync_directory(&parent).map_err(|error| doing("sync", &parent, error))?;
+        self.persist(Manifest::of_single_file(&self.layout.stem))?;
+        self.sync_directory()?;
+        self.disk.rename(&outside, &inside).map_err(|error| doing("rename", &outside, error))?;
+        self.disk.sync_directory(&parent).map_err(|error| doing("sync", &parent, error))?;
+        self.sync_directory()
+    }
+
+    /// Removes what an interrupted step has left. Failures do not matter: such files are overwritten.
+    fn remove_temporary(&self) {
+        for suffix in [".base", ".incr", ".manifest"] {
+            let _ = self.disk.remove(&self.layout.path(&self.layout.temporary(suffix)));
+        }
+    }
+}
+
+/// `None` if there is no such file.
+fn exists<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn doing(verb: &str, path: &Path, source: io::Error) -> FilesError {
+    FilesError::Disk { action: format!("{verb} {}", path.display()), source }
+}

@@ -1,0 +1,18 @@
+//! Append-only files: the directory, its manifest, reading and checking.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`disk`] | [`Disk`](disk::Disk): a file system as this crate needs it; the real one, and one that fails and crashes |
+//! | [`manifest`] | [`Manifest`](manifest::Manifest): which files make up the data |
+//! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
+//! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
+//! | [`check`] | `broadloom check-aof`: checks and repairs files |
+//!
+//! Never runs a request, starts a thread or reads a clock. No I/O outside `disk/system.rs`.
+//! Start reading at `files.rs`.
+
+pub mod check;
+pub mod disk;
+pub mod files;
+pub mod manifest;
+pub mod reading;

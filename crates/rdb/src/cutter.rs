@@ -1,0 +1,340 @@
+//! A file as a sequence of events: what precedes the keys, then one record a key.
+//!
+//! The cutter does not decode values, it finds where they end; so one thread cuts while others decode. It owns no
+//! bytes: the caller keeps a buffer, passes what it has, and drops what was cut.
+
+use std::borrow::Cow;
+
+use collections::DecimalBuffer;
+
+use crate::checksum::Checksum;
+use crate::error::{Error, Fault};
+use crate::grammar::{Skip, skip_module_field};
+use crate::input::{Input, Text};
+use crate::value_type::ValueType;
+use crate::version::{Family, HEADER_SIZE, Version};
+
+const KEY_METADATA_OR_SLOT_IMPORT: u8 = 243;
+const SLOT_INFO: u8 = 244;
+const FUNCTION: u8 = 245;
+const OLD_FUNCTIONS: u8 = 246;
+const MODULE_AUX: u8 = 247;
+const IDLE: u8 = 248;
+const FREQUENCY: u8 = 249;
+const AUX: u8 = 250;
+const RESIZE: u8 = 251;
+const EXPIRY_MS: u8 = 252;
+const EXPIRY_SECONDS: u8 = 253;
+const SELECT: u8 = 254;
+const END: u8 = 255;
+
+/// The first version with a checksum.
+const CHECKSUM_VERSION: u16 = 5;
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The number of its database.
+    pub db: u64,
+    /// The key.
+    pub key: Cow<'a, [u8]>,
+    /// When it expires, Unix time in milliseconds.
+    pub expiry: Option<i64>,
+    /// Seconds since its last use.
+    pub idle_seconds: Option<u64>,
+    /// Its logarithmic use counter.
+    pub frequency: Option<u8>,
+    /// Whether modules have data about it, which is not read.
+    pub has_module_metadata: bool,
+    /// The type of the value.
+    pub value_type: ValueType,
+    /// The value, for [`crate::decode`].
+    pub value: &'a [u8],
+    /// The offset of the value in the file.
+    pub offset: u64,
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The version.
+    Header(Version),
+    /// A named property of the file or its writer.
+    Aux {
+        /// The name.
+        name: Cow<'a, [u8]>,
+        /// The value.
+        value: Cow<'a, [u8]>,
+    },
+    /// The following keys are in this database.
+    Select(u64),
+    /// A hint: the number of keys in this database, and of those with an expiry.
+    Resize {
+        /// Number of keys.
+        key_count: u64,
+        /// Number of keys with an expiry.
+        volatile_count: u64,
+    },
+    /// A hint about a slot of a cluster, or the state of its import.
+    Slot,
+    /// A library of functions: its source.
+    Function(Cow<'a, [u8]>),
+    /// Data of a module beside its keys, with the module's id.
+    ModuleAux(u64),
+    /// A key and its value.
+    Key(Record<'a>),
+    /// The end.
+    End {
+        /// Whether there was a checksum, which was right.
+        is_checked: bool,
+    },
+}
+
+/// An event and the number of bytes that it took.
+#[derive(Debug)]
+pub struct Cut<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// Bytes to drop from the front of the input.
+    pub size: usize,
+}
+
+/// Cuts a file into events.
+///
+/// | from | to | by |
+/// |---|---|---|
+/// | `Header` | `Body` | the header |
+/// | `Body` | `Value` | a record whose end is not there yet |
+/// | `Value` | `Body` | the end of the record |
+/// | `Body` | `Done` | the end mark and the checksum |
+#[derive(Debug)]
+pub struct Cutter {
+    state: State,
+    version: Version,
+    /// The offset of the next event.
+    offset: u64,
+    db: u64,
+    checksum: Option<Checksum>,
+    skip: Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Header,
+    Body,
+    /// Within a value or the fields of a module; `skip` has the way so far.
+    Value,
+    Done,
+}
+
+/// The attributes of a key that precede its type.
+#[derive(Default)]
+struct Attributes {
+    expiry: Option<i64>,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+    has_module_metadata: bool,
+}
+
+impl Cutter {
+    /// A cutter at the beginning of a file. `is_checked`: the checksum is computed and compared.
+    #[must_use]
+    pub fn new(is_checked: bool) -> Self {
+        Self {
+            state: State::Header,
+            version: Version::V11,
+            offset: 0,
+            db: 0,
+            checksum: is_checked.then(Checksum::new),
+            skip: Skip::default(),
+        }
+    }
+
+    /// The file's version; before the header some version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The offset in the file up to which it is cut.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Cuts the next event off `input`, which continues where the last one ended. Returns `None` if `input` has only
+    /// a part of it: call again with the same bytes and more behind them. Call it no more after the end.
+    ///
+    /// # Errors
+    ///
+    /// The file is malformed, or has a type that is not known; it can't be cut further.
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<Cut<'a>>, Error> {
+        if self.state == State::Done {
+            return Ok(None);
+        }
+        let mut reader = Input::new(input, self.offset);
+        match self.event(input, &mut reader) {
+            Ok(event) => {
+                let size = reader.position();
+                match event {
+                    Event::End { .. } => self.state = State::Done,
+                    _ => {
+                        self.state = State::Body;
+                        self.checksum.iter_mut().for_each(|checksum| checksum.update(&input[..size]));
+                    }
+                }
+                self.offset += size as u64;
+                Ok(Some(Cut { event, size }))
+            }
+            Err(error) if error.fault == Fault::Truncated => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The error for a file that ends here, after `rest` bytes that are not cut.
+    #[must_use]
+    pub fn unexpected_end(&self, rest: usize) -> Error {
+        Error::new(Fault::Truncated, self.offset + rest as u64)
+    }
+
+    fn event<'a>(&mut self, all: &'a [u8], input: &mut Input<'a>) -> Result<Event<'a>, Error> {
+        if self.state == State::Header {
+            let before = *input;
+            let version = Version::of_header(input.array::<HEADER_SIZE>()?);
+            self.version = version.map_err(|fault| before.error(fault))?;
+            return Ok(Event::Header(self.version));
+        }
+        let mut attributes = Attributes::default();
+        loop {
+            let before = *input;
+            match input.byte()? {
+                EXPIRY_MS => attributes.expiry = Some(input.time()?),
+                EXPIRY_SECONDS => {
+                    let seconds = i32::from_le_bytes(input.array()?);
+                    attributes.expiry = Some(i64::from(seconds) * 1000);
+                }
+                IDLE => attributes.idle_seconds = Some(input.len()?),
+                FREQUENCY => attributes.frequency = Some(input.byte()?),
+                AUX => return Ok(Event::Aux { name: bytes(input.text()?), value: bytes(input.text()?) }),
+                SELECT => {
+                    self.db = input.len()?;
+                    return Ok(Event::Select(self.db));
+                }
+                RESIZE => return Ok(Event::Resize { key_count: input.len()?, volatile_count: input.len()? }),
+                SLOT_INFO => {
+                    for _ in 0..3 {
+                        input.len()?;
+                    }
+                    return Ok(Event::Slot);
+                }
+                FUNCTION => return Ok(Event::Function(bytes(input.text()?))),
+                OLD_FUNCTIONS => return Err(before.error(Fault::OldFunctions)),
+                MODULE_AUX => {
+                    let id = input.len()?;
+                    let before_when = *input;
+                    if input.len()? != 2 {
+                        return Err(before_when.error(Fault::Module));
+                    }
+                    input.len()?;
+                    self.skip_value(all, input, Skip::begin_module_fields)?;
+                    return Ok(Event::ModuleAux(id));
+                }
+                KEY_METADATA_OR_SLOT_IMPORT if self.version.family == Family::Valkey => {
+                    return slot_import(input);
+                }
+                KEY_METADATA_OR_SLOT_IMPORT => {
+                    skip_key_metadata(input)?;
+                    attributes.has_module_metadata = true;
+                }
+                END => return self.end(input),
+                type_byte => return self.record(all, input, attributes, before, type_byte),
+            }
+        }
+    }
+
+    fn record<'a>(
+        &mut self,
+        all: &'a [u8],
+        input: &mut Input<'a>,
+        attributes: Attributes,
+        before: Input<'a>,
+        type_byte: u8,
+    ) -> Result<Event<'a>, Error> {
+        let key = bytes(input.text()?);
+        let of_key = |error: Error| if error.fault == Fault::Truncated { error } else { error.of_key(&key) };
+        let value_type = ValueType::of_byte(type_byte, self.version.family);
+        let value_type = value_type.map_err(|fault| of_key(before.error(fault)))?;
+        let offset = self.offset + input.position() as u64;
+        let value = self.skip_value(all, input, |skip| skip.begin(value_type)).map_err(of_key)?;
+        Ok(Event::Key(Record {
+            db: self.db,
+            key,
+            expiry: attributes.expiry,
+            idle_seconds: attributes.idle_seconds,
+            frequency: attributes.frequency,
+            has_module_metadata: attributes.has_module_metadata,
+            value_type,
+            value,
+            offset,
+        }))
+    }
+
+    /// Passes over the value at the input's position, from where the last call stopped.
+    fn skip_value<'a>(
+        &mut self,
+        all: &'a [u8],
+        input: &mut Input<'a>,
+        begin: impl FnOnce(&mut Skip),
+    ) -> Result<&'a [u8], Error> {
+        let start = input.position();
+        if self.state != State::Value {
+            begin(&mut self.skip);
+            self.state = State::Value;
+        }
+        let size = self.skip.advance(&all[start..], self.offset + start as u64)?;
+        input.take(size)
+    }
+
+    fn end<'a>(&mut self, input: &mut Input<'a>) -> Result<Event<'a>, Error> {
+        if self.version.number < CHECKSUM_VERSION {
+            return Ok(Event::End { is_checked: false });
+        }
+        let before = *input;
+        let written = u64::from_le_bytes(input.array()?);
+        let Some(checksum) = self.checksum.as_mut().filter(|_| written != 0) else {
+            return Ok(Event::End { is_checked: false });
+        };
+        checksum.update(&[END]);
+        if checksum.value() != written {
+            return Err(before.error(Fault::Checksum));
+        }
+        Ok(Event::End { is_checked: true })
+    }
+}
+
+fn bytes(text: Text<'_>) -> Cow<'_, [u8]> {
+    match text {
+        Text::Bytes(bytes) => Cow::Borrowed(bytes),
+        Text::Int(value) => Cow::Owned(DecimalBuffer::new().format(value).to_vec()),
+        Text::Unpacked(bytes) => Cow::Owned(bytes),
+    }
+}
+
+/// The name of a migration and its ranges of slots.
+fn slot_import<'a>(input: &mut Input<'a>) -> Result<Event<'a>, Error> {
+    input.skip_text()?;
+    for _ in 0..input.len()? {
+        input.len()?;
+        input.len()?;
+    }
+    Ok(Event::Slot)
+}
+
+/// Passes over classes of metadata, each with its name and tagged fields.
+fn skip_key_metadata(input: &mut Input<'_>) -> Result<(), Error> {
+    for _ in 0..input.len()? {
+        input.take(4)?;
+        while skip_module_field(input)? {}
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! Values become bytes.
+//!
+//! A collection is written in the form in which servers keep it: what clients see as `listpack` or `intset` as that,
+//! others element by element, in pieces, so that the caller need not hold a latch for a whole value.
+
+mod small;
+mod stream;
+
+use collections::{AllocContext, Hash, List, Object, Set, SortedSet, ValueRef};
+
+use crate::listpack::Builder;
+use crate::lzf::Packer;
+use crate::output::{write_int_text, write_len, write_text};
+use crate::version::Version;
+
+/// The version can't hold a hash's field expiries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this version has no field expiries")]
+pub struct FieldExpiriesLost;
+
+/// Writes values in one version of the format.
+#[derive(Debug)]
+pub struct Encoder {
+    version: Version,
+    packer: Option<Packer>,
+    listpack: Builder,
+    ints: Vec<i64>,
+}
+
+/// How far a value is written.
+#[derive(Debug)]
+pub struct Pieces(Stage);
+
+#[derive(Debug)]
+enum Stage {
+    Whole,
+    Members {
+        from: u64,
+    },
+    Fields {
+        from: u64,
+    },
+    /// Elements of a sorted set that are left: from the highest score down.
+    Scores {
+        left: usize,
+    },
+    Done,
+}
+
+/// Elements of a sorted set in a piece.
+const PIECE_LEN: usize = 256;
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    String,
+    PlainList,
+    ListOfListpacks,
+    PlainSet,
+    Intset,
+    SetListpack,
+    PlainSortedSet,
+    SortedSetListpack,
+    PlainHash,
+    HashListpack,
+    HashWithTimes,
+    HashRelative,
+    Stream,
+}
+
+impl Encoder {
+    /// An encoder for a version. `is_packing`: long strings are compressed.
+    #[must_use]
+    pub fn new(version: Version, is_packing: bool) -> Self {
+        let packer = is_packing.then(Packer::new);
+        Self { version, packer, listpack: Builder::new(), ints: Vec::new() }
+    }
+
+    /// The version that is written.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Appends a string, such as a key or a property of the file.
+    pub fn write_string(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        write_text(text, self.packer.as_mut(), out);
+    }
+
+    /// The byte of a value's type, which precedes its key.
+    ///
+    /// # Errors
+    ///
+    /// A hash has field expiries and the version has none.
+    pub fn type_byte(&self, value: ValueRef<'_>) -> Result<u8, FieldExpiriesLost> {
+        Ok(match self.layout(value)? {
+            Layout::String => 0,
+            Layout::PlainList => 1,
+            Layout::ListOfListpacks => 18,
+            Layout::PlainSet => 2,
+            Layout::Intset => 11,
+            Layout::SetListpack => 20,
+            Layout::PlainSortedSet => 5,
+            Layout::SortedSetListpack => 17,
+            Layout::PlainHash => 4,
+            Layout::HashListpack => 16,
+            Layout::HashWithTimes => 22,
+            Layout::HashRelative => 24,
+            Layout::Stream if self.version.number < Version::V11.number => 15,
+            Layout::Stream => 21,
+        })
+    }
+
+    /// Appends a value. Its type byte is not part of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::type_byte`].
+    pub fn write_value(
+        &mut self,
+        home: AllocContext<'_>,
+        value: ValueRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FieldExpiriesLost> {
+        let mut pieces = self.begin(value, out)?;
+        while self.write_piece(home, value, &mut pieces, out) {}
+        Ok(())
+    }
+
+    /// Appends the beginning of a value. [`Self::write_piece`] appends the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::type_byte`].
+    pub fn begin(&mut self, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<Pieces, FieldExpiriesLost> {
+        Ok(Pieces(match (self.layout(value)?, value) {
+            (Layout::PlainSet, ValueRef::Object(Object::Set(set))) => {
+                write_len(set.len() as u64, out);
+                Stage::Members { from: 0 }
+            }
+            (Layout::PlainSortedSet, ValueRef::Object(Object::SortedSet(set))) => {
+                write_len(set.len() as u64, out);
+                Stage::Scores { left: set.len() }
+            }
+            (layout, ValueRef::Object(Object::Hash(hash))) if layout != Layout::HashListpack => {
+                if layout == Layout::HashRelative {
+                    out.extend(earliest(hash).to_le_bytes());
+                }
+                write_len(hash.len() as u64, out);
+                Stage::Fields { from: 0 }
+            }
+            _ => Stage::Whole,
+        }))
+    }
+
+    /// Appends the next piece of a value that has not changed since [`Self::begin`]. Returns whether there are more.
+    pub fn write_piece(
+        &mut self,
+        home: AllocContext<'_>,
+        value: ValueRef<'_>,
+        pieces: &mut Pieces,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        pieces.0 = match (&pieces.0, value) {
+            (Stage::Members { from }, ValueRef::Object(Object::Set(set))) => {
+                self.members(home, set, *from, out)
+            }
+            (Stage::Fields { from }, ValueRef::Object(Object::Hash(hash))) => {
+                self.fields(home, hash, *from, out)
+            }
+            (Stage::Scores { left }, ValueRef::Object(Object::SortedSet(set))) => {
+                self.scores(set, *left, out)
+            }
+            (Stage::Whole, _) => {
+                self.whole(value, out);
+                Stage::Done
+            }
+            _ => Stage::Done,
+        };
+        !matches!(pieces.0, Stage::Done)
+    }
+
+    fn layout(&self, value: ValueRef<'_>) -> Result<Layout, FieldExpiriesLost> {
+        let has_listpacks = self.version.number >= Version::V11.number;
+        Ok(match value {
+            ValueRef::Int(_) | ValueRef::Bytes(_) => Layout::String,
+            ValueRef::Object(Object::List(_)) if has_listpacks => Layout::ListOfListpacks,
+            ValueRef::Object(Object::List(_)) => Layout::PlainList,
+            ValueRef::Object(Object::Set(set)) if set.is_intset() => Layout::Intset,
+            ValueRef::Object(Object::Set(set)) if has_listpacks && set.is_compact() => Layout::SetListpack,
+            ValueRef::Object(Object::Set(_)) => Layout::PlainSet,
+            ValueRef::Object(Object::SortedSet(set)) if has_listpacks && set.is_listpack() => {
+                Layout::SortedSetListpack
+            }
+            ValueRef::Object(Object::SortedSet(_)) => Layout::PlainSortedSet,
+            ValueRef::Object(Object::Hash(hash)) if hash.has_expiries() => {
+                if !self.version.has_field_expiries() {
+                    return Err(FieldExpiriesLost);
+                }
+                let is_valkey = self.version.family == crate::Family::Valkey;
+                if is_valkey { Layout::HashWithTimes } else { Layout::HashRelative }
+            }
+            ValueRef::Object(object @ Object::Hash(_))
+                if has_listpacks && object.encoding_name() == "listpack" =>
+            {
+                Layout::HashListpack
+            }
+            ValueRef::Object(Object::Hash(_)) => Layout::PlainHash,
+            ValueRef::Object(_) => Layout::Stream,
+        })
+    }
+
+    fn members(&mut self, home: AllocContext<'_>, set: &Set, from: u64, out: &mut Vec<u8>) -> Stage {
+        let packer = &mut self.packer;
+        let next = set.scan(home, from, |member| small::write_item(member, packer.as_mut(), out));
+        next.map_or(Stage::Done, |from| Stage::Members { from })
+    }
+
+    fn fields(&mut self, home: AllocContext<'_>, hash: &Hash, from: u64, out: &mut Vec<u8>) -> Stage {
+        let (packer, has_expiries) = (&mut self.packer, hash.has_expiries());
+        let is_valkey = self.version.family == crate::Family::Valkey;
+        let earliest = earliest(hash);
+        let next = hash.scan_with_expiries(home, from, |field, value, expiry| {
+            if has_expiries && !is_valkey {
+                write_len(expiry.map_or(0, |at| at.wrapping_sub(earliest) as u64 + 1), out);
+            }
+            small::write_item(field, packer.as_mut(), out);
+            small::write_item(value, packer.as_mut(), out);
+            if has_expiries && is_valkey {
+                out.extend(expiry.unwrap_or(-1).to_le_bytes());
+            }
+        });
+        next.map_or(Stage::Done, |from| Stage::Fields { from })
+    }
+
+    /// From the highest score down, as servers that insert one by one load that fastest.
+    fn scores(&mut self, set: &SortedSet, left: usize, out: &mut Vec<u8>) -> Stage {
+        let Some(start) = left.checked_sub(1) else { return Stage::Done };
+        for (member, score) in set.range_backward(start, PIECE_LEN) {
+            write_text(member, self.packer.as_mut(), out);
+            out.extend(score.to_le_bytes());
+        }
+        match left.saturating_sub(PIECE_LEN) {
+            0 => Stage::Done,
+            left => Stage::Scores { left },
+        }
+    }
+
+    fn whole(&mut self, value: ValueRef<'_>, out: &mut Vec<u8>) {
+        match value {
+            ValueRef::Int(value) => write_int_text(value, out),
+            ValueRef::Bytes(text) => write_text(text, self.packer.as_mut(), out),
+            ValueRef::Object(Object::List(list)) => self.list(list, out),
+            ValueRef::Object(Object::Set(set)) => self.small_set(set, out),
+            ValueRef::Object(Object::SortedSet(set)) => self.small_sorted_set(set, out),
+            ValueRef::Object(Object::Hash(hash)) => self.small_hash(hash, out),
+            ValueRef::Object(Object::Stream(stream)) => self.stream(stream, out),
+            ValueRef::Object(_) => {}
+        }
+    }
+
+    fn list(&mut self, list: &List, out: &mut Vec<u8>) {
+        if self.version.number >= Version::V11.number {
+            return self.list_of_listpacks(list, out);
+        }
+        write_len(list.len() as u64, out);
+        list.walk(0, |_, item| {
+            small::write_item(item, self.packer.as_mut(), out);
+            true
+        });
+    }
+}
+
+/// The time to which relative expiries refer.
+fn earliest(hash: &Hash) -> i64 {
+    hash.earliest_expiry().unwrap_or(0)
+}

@@ -1,0 +1,5 @@
+//! Payloads and files that real servers made, in `fixtures`; `fixtures/generate` makes them again.
+
+mod files;
+mod payloads;
+mod support;

@@ -1,0 +1,11 @@
+//! The server as its administrators and commands see it: [`host::WorkerHost`] carries out what handlers request of
+//! the server; the other files hold `INFO`, `CLIENT`, `CONFIG SET`, `MEMORY` and `SHUTDOWN`.
+//!
+//! Touches the shared state, and workers by mail only.
+
+pub mod clients;
+pub mod host;
+pub mod info;
+pub mod memory;
+pub mod settings;
+pub mod shutdown;

@@ -1,0 +1,29 @@
+//! Memory of the server.
+
+use commands::host::{MemoryReport, MemoryStat};
+
+use super::WorkerHost;
+use crate::mail::Mail;
+
+impl MemoryReport for WorkerHost {
+    fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
+        self.shared.memory_stats()
+    }
+
+    fn used_memory(&self) -> usize {
+        self.shared.used_memory()
+    }
+
+    fn allocator_report(&self) -> String {
+        self.shared.allocator_report()
+    }
+
+    fn memory_purge(&self) {
+        self.shared.give_memory_back();
+        self.shared.workers.post_all(|| Mail::ReleaseFreeMemory);
+    }
+
+    fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>) {
+        self.shared.memory.background.free(key_count, free);
+    }
+}

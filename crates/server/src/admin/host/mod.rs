@@ -1,0 +1,39 @@
+//! The server as commands see it: [`Host`](commands::host::Host), implemented on the shared state, on behalf of
+//! one worker. Each file implements the traits of its namesake in `commands/src/host`.
+
+mod clients;
+mod memory;
+mod monitoring;
+mod process;
+mod pubsub;
+
+use std::rc::Rc;
+
+use commands::host::ServerReport;
+use commands::session::{Session, SessionFlags};
+
+use crate::pubsub::LocalSubscriptions;
+use crate::shared::Shared;
+
+/// The host for the commands of one worker.
+pub struct WorkerHost {
+    shared: &'static Shared,
+    thread: usize,
+    /// The subscriptions of the worker.
+    pub subscriptions: Rc<LocalSubscriptions>,
+}
+
+impl WorkerHost {
+    /// Returns the host for a worker.
+    #[must_use]
+    pub fn new(shared: &'static Shared, thread: usize, subscriptions: Rc<LocalSubscriptions>) -> Self {
+        Self { shared, thread, subscriptions }
+    }
+
+    /// Removes the state of a connection that is gone.
+    pub fn remove(&self, session: &Session) {
+        if session.flags.contains(SessionFlags::MONITOR) {
+            self.monitor(session, false);
+        }
+    }
+}

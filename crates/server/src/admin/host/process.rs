@@ -1,0 +1,96 @@
+//! The process: its clocks and secrets, its configuration, its end, and what `DEBUG` changes in it.
+
+use std::time::Duration;
+
+use base::Millis;
+use commands::error::CommandError;
+use commands::host::{
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, ReplyBufferSetting, Secrets, ShutdownOptions,
+};
+use commands::session::Session;
+use os::clock::Ticks;
+use os::{clock, process};
+use sync::atomic::Ordering;
+
+use super::WorkerHost;
+use crate::admin::shutdown::Cause;
+
+impl Clock for WorkerHost {
+    fn unix_micros(&self) -> i64 {
+        clock::unix_micros()
+    }
+
+    fn uptime_ns(&self) -> u64 {
+        Ticks::now().uptime_ns()
+    }
+
+    fn started_at(&self) -> Millis {
+        Millis(self.shared.identity.started_at)
+    }
+}
+
+impl Secrets for WorkerHost {
+    fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
+        process::fill_with_secrets(bytes)
+            .map_err(|error| CommandError::owned(format!("ERR No random numbers from the system: {error}")))
+    }
+}
+
+impl ConfigAdmin for WorkerHost {
+    fn config_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
+        let config = self.shared.config.load();
+        config.matching(patterns).into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
+    }
+
+    fn config_set(&self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+        self.shared.set_config(arguments, own)
+    }
+
+    fn config_rewrite(&self, everything: bool) -> Result<(), CommandError> {
+        self.shared.rewrite_config(everything)
+    }
+}
+
+impl Lifecycle for WorkerHost {
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError> {
+        self.shared.shut_down(Cause::Command(options))
+    }
+
+    fn shutdown_abort(&self) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR No shutdown in progress."))
+    }
+}
+
+impl Debugging for WorkerHost {
+    fn set_active_expire(&self, enabled: bool) {
+        self.shared.modes.active_expire.store(enabled, Ordering::Relaxed);
+    }
+
+    fn pause_cron(&self, paused: bool) {
+        self.shared.modes.cron_paused.store(paused, Ordering::Relaxed);
+    }
+
+    fn set_reply_buffers(&self, setting: ReplyBufferSetting) {
+        let rules = &self.shared.connections.reply_buffers;
+        match setting {
+            ReplyBufferSetting::PeakReset(milliseconds) => rules.set_peak_reset_ms(milliseconds),
+            ReplyBufferSetting::Resizing(enabled) => rules.set_resizing(enabled),
+            ReplyBufferSetting::CountsBlocks(enabled) => rules.set_counts_blocks(enabled),
+        }
+    }
+
+    fn sleep(&self, micros: u64) {
+        sync::thread::sleep(Duration::from_micros(micros));
+    }
+
+    fn log(&self, text: &str) {
+        log::warn!("{text}");
+    }
+
+    fn crash(&self, how: Crash) -> ! {
+        match how {
+            Crash::Panic => panic!("crash by request of a client"),
+            Crash::Segfault => os::fault::provoke(),
+        }
+    }
+}

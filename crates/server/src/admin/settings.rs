@@ -1,0 +1,239 @@
+//! `CONFIG SET`, `CONFIG REWRITE`: the effects of directives when they change.
+//!
+//! A change is made completely or not at all: each directive's hook runs with the new configuration, and if one
+//! fails, those that ran before it run again with the old one. Then the new configuration is published.
+
+use commands::error::CommandError;
+use commands::session::Session;
+use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
+use os::process;
+use sync::Mutex;
+
+use crate::connection::listeners::RelistenError;
+use crate::logging;
+use crate::mail::Mail;
+use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+
+/// Why a hook failed, as text for the reply.
+type Refusal = String;
+
+/// The `user` lines of a rewritten file: the default user is what `requirepass` makes it.
+const NO_USERS: Option<&[String]> = Some(&[]);
+
+impl Shared {
+    /// `CONFIG SET`
+    pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
+        let _setting = self.config.lock_changes();
+        let current = self.config.load_full();
+        let caller = SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: false };
+        let error = |error: SetError| CommandError::owned(format!("ERR {error}"));
+        let mut change = current.with_changes(arguments, caller).map_err(error)?;
+        change.config.io_threads.resolve(process::cpu_count());
+        for (index, id) in change.changed.iter().enumerate() {
+            if let Err(reason) = self.apply(*id, &mut change.config) {
+                let mut old = Config::clone(&current);
+                for id in change.changed[..index].iter().rev() {
+                    if let Err(reason) = self.apply(*id, &mut old) {
+                        log::warn!("'{}' can't be set back: {reason}", id.name());
+                    }
+                }
+                return Err(error(SetError::refused(*id, reason)));
+            }
+        }
+        self.publish_config(change.config);
+        Ok(())
+    }
+
+    fn publish_config(&self, config: Config) {
+        self.guard_writes(&config);
+        self.config.publish(config);
+        self.workers.post_all(|| Mail::ConfigChanged);
+    }
+
+    /// Refuses writes if they require replicas: there are none.
+    pub fn guard_writes(&self, config: &Config) {
+        let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
+        self.modes.flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
+    }
+
+    /// Makes all workers update their flags before their next command: the first connection in broadcast mode
+    /// may have begun, or the last one ended.
+    pub fn follow_prefixes(&self) {
+        self.config.begin_generation();
+        self.workers.post_all(|| Mail::ConfigChanged);
+    }
+
+    /// Applies the new value of a directive, where it has effects besides being read.
+    fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
+        match id {
+            Id::port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
+                (Id::port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
+                (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
+            }),
+            Id::io_threads => self.change_thread_count(config),
+            Id::loglevel => {
+                logging::set_level(config.loglevel);
+                Ok(())
+            }
+            Id::log_format | Id::log_timestamp_format => {
+                logging::set_format(config);
+                Ok(())
+            }
+            Id::watchdog_period => {
+                self.set_watchdog(config.watchdog_period);
+                Ok(())
+            }
+            Id::dir => enter_directory(config),
+            Id::maxclients => raise_descriptor_limit(config),
+            Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
+            Id::proc_title_template => {
+                set_title(config, self);
+                Ok(())
+            }
+            Id::save => {
+                if let Some(warning) = config.save_points_warning() {
+                    log::warn!("{warning}");
+                }
+                Ok(())
+            }
+            Id::locale_collate if !process::is_locale(&config.locale_collate) => {
+                Err("Invalid locale name".to_owned())
+            }
+            Id::rdma_bind | Id::rdma_port => Err("No RDMA building support.".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Listens on the configured addresses, or on the previous ones after an error.
+    fn relisten(&self, config: &Config) -> Result<(), RelistenError> {
+        let (change, result) = self.connections.listen_sockets.relisten(config);
+        self.workers.post(0, Mail::Relisten(change));
+        result
+    }
+
+    fn change_thread_count(&'static self, config: &Config) -> Result<(), Refusal> {
+        let count = config.io_threads.count();
+        if count > self.config.load().io_threads.count() {
+            let missing = missing_descriptors(config)?;
+            if missing > 0 {
+                return Err(format!(
+                    "{missing} open files more than the operating system allows would be needed for {count} threads and \
+                     {} clients: lower maxclients or raise 'ulimit -n'",
+                    config.maxclients
+                ));
+            }
+        }
+        self.set_thread_count(count).map_err(|error| error.to_string())
+    }
+
+    /// `CONFIG REWRITE`
+    pub fn rewrite_config(&self, everything: bool) -> Result<(), CommandError> {
+        let _setting = self.config.lock_changes();
+        let Some(path) = &self.identity.config_file else {
+            return Err(CommandError::new("ERR The server is running without a config file"));
+        };
+        let config = self.config.load();
+        let written = match std::fs::read(path) {
+            Ok(old) => Ok(old),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+        .map(|old| match everything {
+            true => config::rewrite_everything(&old, &config, NO_USERS),
+            false => config::rewrite(&old, &config, NO_USERS),
+        })
+        .and_then(|text| config::disk::replace_file(path, &text));
+        match written {
+            Ok(()) => {
+                log::info!("CONFIG REWRITE executed with success.");
+                Ok(())
+            }
+            Err(error) => {
+                log::warn!("CONFIG REWRITE failed: {error}");
+                Err(CommandError::owned(format!("ERR Rewriting config file: {error}")))
+            }
+        }
+    }
+}
+
+fn enter_directory(config: &mut Config) -> Result<(), Refusal> {
+    std::env::set_current_dir(&config.dir).map_err(|error| error.to_string())?;
+    if let Ok(path) = std::env::current_dir() {
+        config.dir = path.to_string_lossy().into_owned();
+    }
+    Ok(())
+}
+
+fn raise_descriptor_limit(config: &Config) -> Result<(), Refusal> {
+    match missing_descriptors(config)? {
+        0 => Ok(()),
+        missing => Err(format!(
+            "The operating system is not able to handle the specified number of clients, try with {}",
+            u64::from(config.maxclients).saturating_sub(missing)
+        )),
+    }
+}
+
+/// Raises the limit of open files for all clients and threads. Returns how many descriptors are missing.
+fn missing_descriptors(config: &Config) -> Result<u64, Refusal> {
+    let wanted = u64::from(config.maxclients) + crate::process::limits::own_descriptors(config);
+    let limit = process::raise_open_file_limit(wanted).map_err(|error| error.to_string())?;
+    Ok(wanted.saturating_sub(limit.soft))
+}
+
+/// Sets the process's out-of-memory score as configured: that of a primary.
+pub fn adjust_oom_score(config: &Config) -> Result<(), Refusal> {
+    // The score before the server set it; `None` while the server does not set it.
+    static BEFORE: Mutex<Option<i32>> = Mutex::new(None);
+    let mut before = BEFORE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let failed = |error| {
+        log::warn!("Unable to set oom_score_adj: {error}");
+        "Failed to set current oom_score_adj. Check server logs.".to_owned()
+    };
+    let value = config.oom_score_adj_values.0[0];
+    let (score, base) = match (config.oom_score_adj, *before) {
+        (OomScoreAdj::No, None) => return Ok(()),
+        (OomScoreAdj::No, Some(base)) => (base, None),
+        (wanted, base) => {
+            let base = base.map_or_else(process::oom_score_adjustment, Ok).map_err(failed)?;
+            let score = if wanted == OomScoreAdj::Relative { base + value } else { value };
+            (score, Some(base))
+        }
+    };
+    process::set_oom_score_adjustment(score.clamp(-1000, 1000)).map_err(failed)?;
+    *before = base;
+    Ok(())
+}
+
+/// Sets the title that `ps` shows.
+pub fn set_title(config: &Config, shared: &Shared) {
+    if !config.set_proc_title {
+        return;
+    }
+    let address = match (config.port, config.bind.0.first()) {
+        (0, _) | (_, None) => config.unixsocket.clone(),
+        (port, Some(address)) => format!("{}:{port}", address.trim_start_matches('-')),
+    };
+    let value_of = |variable: &str| {
+        Some(match variable {
+            "title" => shared.identity.executable.clone(),
+            "listen-addr" => address.clone(),
+            "server-mode" => String::new(),
+            "port" => config.port.to_string(),
+            "tls-port" => config.tls_port.to_string(),
+            "unixsocket" => config.unixsocket.clone(),
+            "config-file" => shared
+                .identity
+                .config_file
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+            _ => return None,
+        })
+    };
+    let Some(title) = config::expand_title(&config.proc_title_template, value_of) else { return };
+    if let Err(error) = os::title::set_title(&title) {
+        log::debug!("The process's title can't be set: {error}");
+    }
+}

@@ -1,0 +1,46 @@
+//! Invalidations for client-side caching on their way to other workers.
+
+use std::sync::Arc;
+
+use crate::connection::Token;
+
+/// The fixed size that an invalidation on its way counts, in bytes.
+const OVERHEAD: usize = 256;
+
+/// Changed keys, on their way to one connection.
+pub struct Invalidation {
+    /// The last known token of the connection.
+    pub to: Token,
+    /// The client id of the connection.
+    pub client: u64,
+    /// The keys as an array; `None`: all keys.
+    pub keys: Option<Arc<[u8]>>,
+    /// Whether another connection has read them and redirects its invalidations here.
+    pub is_redirected: bool,
+    /// Whether the connection changed the keys itself.
+    pub is_own_change: bool,
+}
+
+/// Keys with a prefix that changed in one turn of a worker.
+pub struct Broadcast {
+    /// The common prefix.
+    pub prefix: Arc<[u8]>,
+    /// The keys, each with the client that changed it last.
+    pub changed: Vec<(Arc<[u8]>, u64)>,
+    /// All keys as an array.
+    pub keys: Vec<u8>,
+}
+
+impl Invalidation {
+    /// The bytes that it counts while it is on its way.
+    pub fn size(&self) -> u64 {
+        (self.keys.as_ref().map_or(0, |keys| keys.len()) + OVERHEAD) as u64
+    }
+}
+
+impl Broadcast {
+    /// The bytes that it counts while it is on its way.
+    pub fn size(&self) -> u64 {
+        (self.keys.len() + OVERHEAD) as u64
+    }
+}

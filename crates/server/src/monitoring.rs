@@ -1,0 +1,41 @@
+//! Records of what the server does: counters, rates, latency events, command logs and the lines of `MONITOR`.
+//!
+//! Each worker writes its own counters; readers add them up. Never touches a connection, a worker or the keyspace.
+
+pub mod command_log;
+pub mod error_statistics;
+pub mod latency;
+pub mod metrics;
+pub mod monitor;
+pub mod secrets;
+pub mod statistics;
+
+use command_log::CommandLogs;
+use error_statistics::ErrorStatistics;
+use latency::LatencyMonitor;
+use metrics::Metrics;
+use statistics::Statistics;
+
+/// The records of what the server does.
+#[derive(Default)]
+pub struct Monitoring {
+    /// The workers' counters.
+    pub statistics: Statistics,
+    /// Error replies, by code.
+    pub errors: ErrorStatistics,
+    /// Slow and large commands.
+    pub command_logs: CommandLogs,
+    /// Latency events.
+    pub latency: LatencyMonitor,
+    /// Rates.
+    pub metrics: Metrics,
+}
+
+impl Monitoring {
+    /// Resets the counters and rates.
+    pub fn reset(&self) {
+        self.statistics.reset();
+        self.errors.reset();
+        self.metrics.reset();
+    }
+}

@@ -1,0 +1,341 @@
+//! Each thread's counters of connections and commands; summed for `INFO` without stopping any thread.
+
+use base::limits::THREAD_COUNT_MAX;
+use commands::table::{CommandId, NUMBERED};
+use sync::OnceLock;
+use sync::atomic::{AtomicUsize, Ordering};
+use sync::{Padded, ThreadCounter};
+
+/// Sub-buckets of a doubling in a latency histogram: quantiles are within 1/16.
+const SUB_BITS: u32 = 4;
+/// Buckets of a latency histogram: up to 2^40 nanoseconds.
+pub const BUCKET_COUNT: usize = ((40 - SUB_BITS as usize) + 2) << SUB_BITS;
+
+/// One thread's counters.
+pub struct WorkerStatistics {
+    /// Connections accepted here.
+    pub connections_received: ThreadCounter,
+    /// Commands executed.
+    pub commands_processed: ThreadCounter,
+    /// Number of receive operations.
+    pub reads: ThreadCounter,
+    /// Buffers sent.
+    pub writes: ThreadCounter,
+    /// Bytes received.
+    pub received_bytes: ThreadCounter,
+    /// Bytes sent.
+    pub sent_bytes: ThreadCounter,
+    /// Bytes of the buffers that hold the output of this turn.
+    pub unsent_bytes: ThreadCounter,
+    /// Bytes of the buffer for the replies of the current connection, if memory is limited and the buffer is not kept.
+    pub in_hand_bytes: ThreadCounter,
+    /// Bytes of memory of connections that are being closed. Only the sum over all threads is meaningful; it wraps.
+    pub leaving_bytes: ThreadCounter,
+    /// The recent maximum of waiting input of one connection, in bytes.
+    pub input_buffer_max: RecentMax,
+    /// The recent maximum of output of one connection, in bytes.
+    pub output_buffer_max: RecentMax,
+    /// Turns of the event loop.
+    pub turns: ThreadCounter,
+    /// Bytes of memory of connections, as counted here. Only the sum over all threads is meaningful; it wraps.
+    pub client_memory: ThreadCounter,
+    /// Time spent on periodic work, in nanoseconds.
+    pub cron_ns: ThreadCounter,
+    /// Time spent outside of waiting, in nanoseconds.
+    pub busy_ns: ThreadCounter,
+    /// Time spent in the expiry cycle, in nanoseconds.
+    pub expire_ns: ThreadCounter,
+    /// How often the expiry cycle ran out of time.
+    pub expire_cut_short: ThreadCounter,
+    /// Entries that defragmentation moved.
+    pub defrag_moved: ThreadCounter,
+    /// Entries that defragmentation examined.
+    pub defrag_seen: ThreadCounter,
+    /// Time spent on defragmentation, in nanoseconds.
+    pub defrag_ns: ThreadCounter,
+    /// The part of the thread's time that it may use at present, in percent.
+    pub defrag_percent: ThreadCounter,
+    /// The millisecond of the monotonic clock at which it began; 0: it does not run.
+    pub defrag_since_ms: ThreadCounter,
+    /// Error replies.
+    pub errors: ThreadCounter,
+    /// Number of the command that runs or ran last, plus one; 0: none yet.
+    pub current_command: ThreadCounter,
+    /// The id of the connection for which it runs or ran.
+    pub current_client: ThreadCounter,
+    /// The millisecond of the monotonic clock at which the current turn began; 0: the thread waits.
+    pub turn_since_ms: ThreadCounter,
+    /// The I/O backend.
+    pub backend: OnceLock<&'static str>,
+    /// Sessions that were parked.
+    pub parked: ThreadCounter,
+    /// User CPU time of the thread, in microseconds, at its last tick.
+    pub cpu_user_us: ThreadCounter,
+    /// System CPU time, likewise.
+    pub cpu_system_us: ThreadCounter,
+    /// Whether durations are recorded; 0: they are not.
+    pub tracks_latency: ThreadCounter,
+    commands: Box<[OnceLock<Box<CommandStatistics>>]>,
+}
+
+/// The maximum of the numbers that a thread has recorded since the last period began. Written by that thread only.
+#[derive(Default)]
+pub struct RecentMax {
+    now: ThreadCounter,
+    before: ThreadCounter,
+}
+
+impl RecentMax {
+    /// Records a number.
+    #[inline]
+    pub fn note(&self, number: u64) {
+        if number > self.now.value() {
+            self.now.set(number);
+        }
+    }
+
+    /// Ends a period. Lasting conditions were recorded in it, and are recorded again in the next one.
+    pub fn end_period(&self) {
+        self.before.set(self.now.value());
+        self.now.set(0);
+    }
+
+    /// The maximum of this period and the last one.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.now.value().max(self.before.value())
+    }
+}
+
+/// One thread's counters of one command.
+pub struct CommandStatistics {
+    /// Executions.
+    pub calls: ThreadCounter,
+    /// Time of all executions, in nanoseconds.
+    pub ns: ThreadCounter,
+    /// Refused before execution.
+    pub rejected: ThreadCounter,
+    /// Failed in execution.
+    pub failed: ThreadCounter,
+    /// Executions by duration while `latency-tracking` is on; see [`bucket_of`].
+    pub histogram: OnceLock<Box<[ThreadCounter]>>,
+}
+
+impl CommandStatistics {
+    fn new() -> Self {
+        Self {
+            calls: ThreadCounter::new(),
+            ns: ThreadCounter::new(),
+            rejected: ThreadCounter::new(),
+            failed: ThreadCounter::new(),
+            histogram: OnceLock::new(),
+        }
+    }
+
+    fn reset(&self) {
+        let counters = [&self.calls, &self.ns, &self.rejected, &self.failed];
+        counters
+            .into_iter()
+            .chain(self.histogram.get().into_iter().flatten())
+            .for_each(|counter| counter.set(0));
+    }
+
+    #[inline]
+    fn note_durations(&self, calls: u64, ns: u64) {
+        let buckets =
+            self.histogram.get_or_init(|| (0..BUCKET_COUNT).map(|_| ThreadCounter::new()).collect());
+        buckets[bucket_of(ns / calls.max(1))].add(calls);
+    }
+}
+
+/// The bucket of a duration: exact below 2^SUB_BITS ns, then 16 buckets a doubling.
+#[must_use]
+#[inline]
+pub fn bucket_of(ns: u64) -> usize {
+    if ns < 1 << SUB_BITS {
+        return ns as usize;
+    }
+    let exponent = 63 - ns.leading_zeros();
+    let sub = (ns >> (exponent - SUB_BITS)) as usize & ((1 << SUB_BITS) - 1);
+    ((((exponent - SUB_BITS + 1) as usize) << SUB_BITS) + sub).min(BUCKET_COUNT - 1)
+}
+
+/// The largest duration of a bucket, in nanoseconds.
+#[must_use]
+pub fn bucket_max_ns(bucket: usize) -> u64 {
+    if bucket < 1 << SUB_BITS {
+        return bucket as u64;
+    }
+    let exponent = (bucket >> SUB_BITS) as u32 + SUB_BITS - 1;
+    let sub = (bucket & ((1 << SUB_BITS) - 1)) as u64;
+    (((1 << SUB_BITS) + sub + 1) << (exponent - SUB_BITS)) - 1
+}
+
+impl WorkerStatistics {
+    fn new() -> Self {
+        Self {
+            connections_received: ThreadCounter::new(),
+            commands_processed: ThreadCounter::new(),
+            reads: ThreadCounter::new(),
+            writes: ThreadCounter::new(),
+            received_bytes: ThreadCounter::new(),
+            sent_bytes: ThreadCounter::new(),
+            unsent_bytes: ThreadCounter::new(),
+            in_hand_bytes: ThreadCounter::new(),
+            leaving_bytes: ThreadCounter::new(),
+            input_buffer_max: RecentMax::default(),
+            output_buffer_max: RecentMax::default(),
+            turns: ThreadCounter::new(),
+            client_memory: ThreadCounter::new(),
+            cron_ns: ThreadCounter::new(),
+            busy_ns: ThreadCounter::new(),
+            expire_ns: ThreadCounter::new(),
+            expire_cut_short: ThreadCounter::new(),
+            defrag_moved: ThreadCounter::new(),
+            defrag_seen: ThreadCounter::new(),
+            defrag_ns: ThreadCounter::new(),
+            defrag_percent: ThreadCounter::new(),
+            defrag_since_ms: ThreadCounter::new(),
+            errors: ThreadCounter::new(),
+            current_command: ThreadCounter::new(),
+            current_client: ThreadCounter::new(),
+            turn_since_ms: ThreadCounter::new(),
+            backend: OnceLock::new(),
+            parked: ThreadCounter::new(),
+            cpu_user_us: ThreadCounter::new(),
+            cpu_system_us: ThreadCounter::new(),
+            tracks_latency: ThreadCounter::new(),
+            commands: NUMBERED.iter().map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The counters of a command on this thread; made at its first use.
+    #[inline]
+    pub fn command(&self, id: CommandId) -> &CommandStatistics {
+        self.commands[id.0 as usize].get_or_init(|| Box::new(CommandStatistics::new()))
+    }
+
+    /// The counters of a command, if it was ever used on this thread.
+    #[must_use]
+    pub fn command_if_used(&self, id: CommandId) -> Option<&CommandStatistics> {
+        self.commands[id.0 as usize].get().map(|statistics| &**statistics)
+    }
+
+    /// Time of all executions on this thread, in nanoseconds.
+    #[must_use]
+    pub fn command_ns(&self) -> u64 {
+        self.commands.iter().filter_map(|command| Some(command.get()?.ns.value())).sum()
+    }
+
+    /// Counts `calls` executions of a command that took `ns` nanoseconds together.
+    #[inline]
+    pub fn ran(&self, id: CommandId, calls: u64, ns: u64) {
+        let command = self.command(id);
+        command.calls.add(calls);
+        command.ns.add(ns);
+        if self.tracks_latency.value() != 0 {
+            command.note_durations(calls, ns);
+        }
+    }
+}
+
+/// The counters of all possible threads; a thread's are made when it first runs.
+pub struct Statistics {
+    threads: Box<[OnceLock<Padded<WorkerStatistics>>]>,
+    /// One more than the highest number of a thread that ever ran: the bound of all sums.
+    seen: AtomicUsize,
+}
+
+impl Statistics {
+    /// All zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect(), seen: AtomicUsize::new(0) }
+    }
+
+    /// The counters of a thread.
+    pub fn thread(&self, index: usize) -> &WorkerStatistics {
+        let make = || {
+            self.seen.fetch_max(index + 1, Ordering::Release);
+            Padded(WorkerStatistics::new())
+        };
+        &self.threads[index].get_or_init(make).0
+    }
+
+    /// The counters of all threads that ever ran, with each thread's number.
+    pub fn threads(&self) -> impl Iterator<Item = (usize, &WorkerStatistics)> {
+        let seen = &self.threads[..self.seen.load(Ordering::Acquire)];
+        seen.iter().enumerate().filter_map(|(index, thread)| Some((index, &thread.get()?.0)))
+    }
+
+    /// Resets the counters, except processor times; an increment at the same instant may survive.
+    pub fn reset(&self) {
+        for (_, thread) in self.threads() {
+            for counter in [
+                &thread.connections_received,
+                &thread.commands_processed,
+                &thread.reads,
+                &thread.writes,
+                &thread.received_bytes,
+                &thread.sent_bytes,
+                &thread.turns,
+                &thread.errors,
+                &thread.defrag_moved,
+                &thread.defrag_seen,
+                &thread.defrag_ns,
+                &thread.expire_ns,
+                &thread.expire_cut_short,
+                &thread.parked,
+            ] {
+                counter.set(0);
+            }
+            for command in thread.commands.iter().filter_map(|command| command.get()) {
+                command.reset();
+            }
+        }
+    }
+
+    /// The sum of one counter.
+    #[must_use]
+    pub fn sum(&self, of: impl Fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
+        self.threads().map(|(_, thread)| of(thread).value()).fold(0, u64::wrapping_add)
+    }
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recent_maximum_lasts_for_a_period_and_the_rest_of_its_own() {
+        let recent = RecentMax::default();
+        recent.note(7);
+        recent.note(5);
+        assert_eq!(recent.value(), 7);
+        recent.end_period();
+        recent.note(3);
+        assert_eq!(recent.value(), 7);
+        recent.end_period();
+        assert_eq!(recent.value(), 3);
+    }
+
+    #[test]
+    fn buckets_are_ordered_and_hold_what_they_say() {
+        let mut last = 0;
+        for ns in (0..200_000).chain([1 << 30, 1 << 41, u64::MAX]) {
+            let bucket = bucket_of(ns);
+            assert!(bucket >= last);
+            last = bucket;
+            if bucket < BUCKET_COUNT - 1 {
+                assert!(ns <= bucket_max_ns(bucket));
+                assert!(bucket == 0 || ns > bucket_max_ns(bucket - 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The memory of the process: its use, its limit, and the threads that free it and return it to the system.
+
+use std::sync::Arc;
+
+use collections::{ChunkKeeper, Heap, PageHooks};
+use config::Config;
+use os::clock::{Ticks, Uptime};
+use os::process::ResidentSize;
+use os::{pages, process};
+use sync::ThreadCounter;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::Shared;
+use super::background::Background;
+use crate::monitoring::statistics::WorkerStatistics;
+
+/// More heaps would not reduce contention.
+const HEAP_COUNT_MAX: usize = 64;
+
+/// The memory of the process.
+pub struct Memory {
+    /// Whether memory use was over its limit at the last check: then buffers are not kept for reuse.
+    pub is_over_limit: AtomicBool,
+    /// How long memory use was over its limit.
+    pub exceeded_time: ExceededTime,
+    /// Bytes used when the server was ready.
+    pub startup: AtomicU64,
+    /// Highest use seen, in bytes.
+    pub peak: AtomicU64,
+    /// Measures the resident bytes.
+    pub resident: ResidentSize,
+    /// Frees memory in the background.
+    pub background: Background,
+    /// Prepares memory and returns it to the system.
+    pub pages: Arc<Background>,
+}
+
+impl Memory {
+    /// Returns the state at the start of a server, whose background threads run on the configured CPUs.
+    pub(super) fn new(config: &Config) -> Self {
+        let cpus = config::parse_cpu_list(&config.bio_cpulist).unwrap_or_default();
+        Self {
+            is_over_limit: AtomicBool::new(false),
+            exceeded_time: ExceededTime::default(),
+            startup: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            resident: ResidentSize::default(),
+            pages: Arc::new(Background::on_cpus("pages", cpus.clone())),
+            background: Background::on_cpus("background", cpus),
+        }
+    }
+
+    /// Returns the heaps for the keyspace; the `pages` thread prepares their memory.
+    pub(super) fn heaps(&self, config: &Config) -> Vec<Heap> {
+        Heap::family_with(heap_count(config.io_threads.count() as usize), page_hooks(config, &self.pages))
+    }
+}
+
+impl Shared {
+    /// Bytes of memory that all connections use.
+    #[must_use]
+    pub fn client_memory(&self) -> u64 {
+        self.wrapping_sum(|thread| &thread.client_memory)
+    }
+
+    /// Bytes of memory of connections that are being closed.
+    #[must_use]
+    pub fn leaving_client_memory(&self) -> u64 {
+        self.wrapping_sum(|thread| &thread.leaving_bytes)
+    }
+
+    fn wrapping_sum(&self, of: fn(&WorkerStatistics) -> &ThreadCounter) -> u64 {
+        // Single counters may be negative, and so may the sum for a moment: one thread counts a
+        // connection that another closes.
+        let sum = self.monitoring.statistics.sum(of);
+        if sum > i64::MAX as u64 { 0 } else { sum }
+    }
+
+    /// Bytes of memory that data and buffers use, as `used_memory` counts them: all allocations, except
+    /// that of the entries' heaps only blocks in use count.
+    #[must_use]
+    pub fn used_memory(&self) -> usize {
+        let data = self.keyspace.used_bytes();
+        if sync::simulation::is_simulated() {
+            // The process holds more than this server, and its threads free memory at any time.
+            return (data + self.client_memory() as usize).saturating_sub(self.keyspace.waiting_bytes());
+        }
+        // A chunk that is mapped or unmapped between the readings counts as unused.
+        let mapped_before = self.keyspace.mapped_bytes();
+        let allocated = sync::allocator::allocated_bytes();
+        let mapped = self.keyspace.mapped_bytes().max(mapped_before);
+        (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
+    }
+
+    /// Returns vacant memory of the heaps to the system in the background, if it is much.
+    pub fn trim(&'static self) {
+        self.keyspace.note_time();
+        if self.keyspace.has_surplus() {
+            self.give_memory_back();
+        }
+    }
+
+    /// Returns vacant memory of the heaps to the system in the background.
+    pub fn give_memory_back(&'static self) {
+        self.memory.pages.free(0, Box::new(|| self.keyspace.trim()));
+    }
+
+    /// Returns the allocator's free memory to the system in the background.
+    pub fn purge(&self) {
+        self.memory.pages.free(0, Box::new(pages::purge_free_memory));
+    }
+
+    /// Samples the rates and peaks.
+    pub fn sample(&self, now: Uptime) {
+        self.monitoring.metrics.sample(&self.monitoring.statistics, now.to_raw());
+        self.memory.peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
+    }
+}
+
+/// How long memory use has been over its limit because eviction did not keep up.
+#[derive(Default)]
+pub struct ExceededTime {
+    /// The microsecond of the monotonic clock at which memory use exceeded the limit; 0: it does not exceed it.
+    since_us: AtomicU64,
+    total_us: AtomicU64,
+}
+
+impl ExceededTime {
+    /// Records whether memory use is over its limit now.
+    pub fn note(&self, is_exceeded: bool) {
+        let since = self.since_us.load(Ordering::Relaxed);
+        if is_exceeded == (since != 0) {
+            return;
+        }
+        let now = Ticks::now().uptime_us().max(1) as u64;
+        // If several threads get here at once, one changes it.
+        let next = if is_exceeded { now } else { 0 };
+        let changed =
+            self.since_us.compare_exchange(since, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if changed && !is_exceeded {
+            self.total_us.fetch_add(now.saturating_sub(since), Ordering::Relaxed);
+        }
+    }
+
+    /// How long it has been over the limit now, and in total, in milliseconds.
+    pub fn millis(&self) -> (u64, u64) {
+        let since = self.since_us.load(Ordering::Relaxed);
+        let current = if since == 0 { 0 } else { (Ticks::now().uptime_us() as u64).saturating_sub(since) };
+        (current / 1000, (self.total_us.load(Ordering::Relaxed) + current) / 1000)
+    }
+
+    /// Restarts from zero.
+    pub fn reset(&self) {
+        self.total_us.store(0, Ordering::Relaxed);
+        self.since_us.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The number of heaps that the keyspace's slots share: more than the threads that may run at a time, so
+/// that two threads seldom use the same one. Not more than necessary, as each heap leaves a partly used
+/// span of every size.
+fn heap_count(thread_count: usize) -> usize {
+    (4 * thread_count.max(process::cpu_count())).next_power_of_two().min(HEAP_COUNT_MAX)
+}
+
+/// Returns how the heaps request huge pages, and return memory.
+fn page_hooks(config: &Config, pages: &Arc<Background>) -> PageHooks {
+    if sync::simulation::is_simulated() {
+        // The kind of pages affects no behaviour, and their addresses differ from run to run.
+        return PageHooks::default();
+    }
+    let pages = Arc::clone(pages);
+    let keep = move |keeper: ChunkKeeper| pages.free(0, Box::new(move || keeper.prepare()));
+    PageHooks {
+        prepare: (!config.disable_thp).then_some(pages::populate_huge_pages),
+        keep: Some(Arc::new(keep)),
+        purge: Some(pages::discard_pages),
+    }
+}

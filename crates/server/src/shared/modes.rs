@@ -1,0 +1,120 @@
+//! The modes of the whole server that change how requests or the periodic work are handled.
+
+use os::clock::Uptime;
+use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::Shared;
+use super::pause::Pause;
+use crate::mail::Mail;
+
+/// The modes of the whole server.
+pub struct Modes {
+    /// The modes that are tested before every request; all clear on the fast path.
+    pub flags: GlobalFlags,
+    /// `CLIENT PAUSE`.
+    pub pause: Pause,
+    /// Connections in `MONITOR` mode.
+    monitor_count: AtomicU64,
+    /// Whether the active expiry cycle runs.
+    pub active_expire: AtomicBool,
+    /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
+    pub cron_paused: AtomicBool,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self {
+            flags: GlobalFlags::default(),
+            pause: Pause::default(),
+            monitor_count: AtomicU64::new(0),
+            active_expire: AtomicBool::new(true),
+            cron_paused: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Modes {
+    /// Counts a connection that enters or leaves `MONITOR` mode.
+    pub fn count_monitor(&self, enters: bool) {
+        if enters {
+            self.monitor_count.fetch_add(1, Ordering::AcqRel);
+            self.flags.set(GlobalFlags::MONITORED, true);
+        } else if self.monitor_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.flags.set(GlobalFlags::MONITORED, false);
+        }
+    }
+}
+
+/// Flags that change how every request is handled; one load shows that none is set.
+#[derive(Default)]
+pub struct GlobalFlags(AtomicU32);
+
+impl GlobalFlags {
+    /// Clients are paused.
+    pub const PAUSED: u32 = 1 << 0;
+    /// Only writes are paused.
+    pub const PAUSED_WRITES: u32 = 1 << 1;
+    /// Either of the pauses.
+    pub const ANY_PAUSE: u32 = Self::PAUSED | Self::PAUSED_WRITES;
+    /// Some connection is in `MONITOR` mode.
+    pub const MONITORED: u32 = 1 << 2;
+    /// The server is shutting down.
+    pub const STOPPING: u32 = 1 << 3;
+    /// Writes require more replicas than there are.
+    pub const NO_REPLICAS: u32 = 1 << 4;
+
+    /// All flags.
+    #[must_use]
+    #[inline]
+    pub fn load(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn is_set(&self, flag: u32) -> bool {
+        self.load() & flag != 0
+    }
+
+    /// Sets or clears flags.
+    pub fn set(&self, flags: u32, on: bool) {
+        if on {
+            self.0.fetch_or(flags, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(!flags, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Shared {
+    /// Ends the server: every worker sends its remaining output, and ends.
+    pub fn stop(&self) {
+        self.modes.flags.set(GlobalFlags::STOPPING, true);
+        self.workers.post_all(|| Mail::Stop);
+    }
+
+    /// Whether the server is ending.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.modes.flags.is_set(GlobalFlags::STOPPING)
+    }
+
+    /// Ends `CLIENT PAUSE`.
+    pub fn end_pause(&self) {
+        self.modes.pause.end(&self.modes.flags);
+        self.workers.post_all(|| Mail::PauseChanged);
+    }
+
+    /// Ends `CLIENT PAUSE` if its end has passed.
+    pub fn end_pause_if_over(&self, now: Uptime) {
+        if self.modes.pause.end_if_over(&self.modes.flags, now) {
+            self.workers.post_all(|| Mail::PauseChanged);
+        }
+    }
+
+    /// Whether writes are paused, alone or with all requests.
+    #[must_use]
+    pub fn pauses_writes(&self) -> bool {
+        self.modes.flags.is_set(GlobalFlags::ANY_PAUSE) && Uptime::now() < self.modes.pause.until()
+    }
+}

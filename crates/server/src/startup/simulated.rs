@@ -1,0 +1,142 @@
+//! A whole server within a simulation, without the parts of the process (signals, pid file, log, supervisor, title).
+//!
+//! Its threads are simulated threads, its clocks and random numbers are the simulation's, and its sockets are
+//! those that the reactor gives to simulated threads. Several servers may run in one simulation, each with its
+//! own data and threads.
+//!
+//! The shared state is leaked, here as in the process, because threads refer to it without counting. A server
+//! that has ended has freed its connections, and its keys after a `FLUSHALL`, but not its tables: some
+//! megabytes. So a process should run some dozens of simulations and then be replaced by a new one; that also
+//! removes the threads that a failed simulation leaves behind.
+
+use std::sync::Arc;
+
+use base::DbIndex;
+use keyspace::Key;
+use os::process;
+use sync::{Condvar, Mutex, simulation};
+
+use crate::admin::shutdown::Cause;
+use crate::connection::listeners::ListenSockets;
+use crate::process::identity::Identity;
+use crate::shared::Shared;
+use crate::startup::users;
+use crate::worker;
+
+/// A server that runs in the caller's simulation.
+pub struct Server {
+    shared: &'static Shared,
+    ended: Arc<Ended>,
+}
+
+/// Whether the server's threads have ended.
+#[derive(Default)]
+struct Ended {
+    has_ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Server {
+    /// Starts a server with the text of a configuration file. It accepts connections when this returns.
+    ///
+    /// # Errors
+    /// The configuration is wrong, its address is taken, or a thread can't be started.
+    ///
+    /// # Panics
+    /// The caller belongs to no simulation.
+    pub fn start(config: &str) -> Result<Self, String> {
+        assert!(simulation::is_simulated(), "the caller belongs to no simulation");
+        let loaded = config::load_text(config.as_bytes(), &mut config::disk::Disk);
+        let mut loaded = loaded.map_err(|error| error.to_string())?;
+        loaded.config.io_threads.resolve(process::cpu_count());
+        users::honour(&mut loaded).map_err(|error| error.to_string())?;
+        let listen_sockets = ListenSockets::default();
+        let listeners = listen_sockets.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
+        let identity = Identity::new(None, "broadloom".to_owned(), None);
+        let shared = Shared::leak(loaded.config, &loaded.renames, identity, listen_sockets, worker::start);
+        let ended = Arc::new(Ended::default());
+        let theirs = Arc::clone(&ended);
+        shared.pool.at_end(move || theirs.notify());
+        shared.guard_writes(&shared.config.load());
+        shared.start_workers(listeners).map_err(|()| "a thread can't be started".to_owned())?;
+        shared.set_watchdog(shared.config.load().watchdog_period);
+        Ok(Self { shared, ended })
+    }
+
+    /// Begins to end the server, as `SIGTERM` does.
+    ///
+    /// # Errors
+    /// The configuration forbids it.
+    pub fn stop(&self) -> Result<(), String> {
+        let flags = self.shared.config.load().shutdown_on_sigterm;
+        self.shared.shut_down(Cause::Signal(flags)).map_err(|error| format!("{error:?}"))
+    }
+
+    /// Blocks until all of its threads have ended, after [`Self::stop`] or `SHUTDOWN`.
+    pub fn wait(&self) {
+        self.ended.wait();
+        self.shared.memory.background.end();
+        self.shared.memory.pages.end();
+        self.shared.pool.watchdog.end();
+    }
+
+    /// The state that should not remain when no client is connected: a line for each item. For a server that
+    /// runs or has ended.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<String> {
+        let shared = self.shared;
+        let mut leftovers = Vec::new();
+        let latched = shared.keyspace.latched_slots();
+        leftovers.extend(latched.map(|slot| format!("slot {} is latched", slot.index())));
+        if shared.clients.len() > 0 {
+            leftovers.push(format!("{} connections are registered", shared.clients.len()));
+        }
+        if shared.hub.underway_bytes() > 0 {
+            leftovers.push(format!("{} bytes are on their way to listeners", shared.hub.underway_bytes()));
+        }
+        leftovers
+    }
+
+    /// Bytes used by its keys and values.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.shared.keyspace.used_bytes()
+    }
+
+    /// The first `count` keys of the form `mate:NUMBER` in the slot of `mate:0`. They depend on the seed.
+    #[must_use]
+    pub fn slot_mates(&self, count: usize) -> Vec<String> {
+        let hasher = self.shared.keyspace.hasher();
+        let slot = |name: &String| Key::new(hasher, name.as_bytes(), DbIndex(0)).slot;
+        let mut names = (0_u64..).map(|number| format!("mate:{number}"));
+        let first = names.next().expect("there is a first number");
+        let wanted = slot(&first);
+        std::iter::once(first).chain(names.filter(|name| slot(name) == wanted)).take(count).collect()
+    }
+
+    /// Number of keys in all databases.
+    #[must_use]
+    pub fn key_count(&self) -> u64 {
+        self.shared.keyspace.key_count()
+    }
+
+    /// Number of threads that have not ended.
+    #[must_use]
+    pub fn thread_count(&self) -> u32 {
+        self.shared.pool.running()
+    }
+}
+
+impl Ended {
+    fn notify(&self) {
+        *self.has_ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut has_ended = self.has_ended.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while !*has_ended {
+            has_ended = self.changed.wait(has_ended).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}

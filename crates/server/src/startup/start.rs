@@ -1,0 +1,290 @@
+//! Start-up: from the command line to running threads, and back to an exit code.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use config::{CommandLine, Config, Invocation, Loaded, UsageError};
+use os::{clock, pages, process};
+
+use crate::admin::shutdown;
+use crate::connection::listeners::{ListenSockets, Listeners};
+use crate::logging;
+use crate::process::identity::{Identity, build_number};
+use crate::process::limits::own_descriptors;
+use crate::process::supervisor;
+use crate::shared::Shared;
+use crate::startup::signals::Waiter;
+use crate::startup::{crash, users};
+use crate::worker;
+
+/// The pid file of a background process in Redis, if none is configured.
+const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
+/// Runs the server by the command line. Returns when it has ended.
+pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
+    let program = if arguments.is_empty() { OsString::new() } else { arguments.remove(0) };
+    if program.as_encoded_bytes().ends_with(b"-sentinel") {
+        return fail(&UsageError::NotOffered("--sentinel".to_owned()));
+    }
+    let command_line = match CommandLine::parse(arguments) {
+        Ok(Invocation::Serve(command_line)) => command_line,
+        Ok(Invocation::Version) => {
+            return say(&version(&program));
+        }
+        Ok(Invocation::Help) => {
+            return say(&format!(
+                "{}\nTools:\n       broadloom bench [options]      the load generator; see broadloom bench --help\n       \
+                 broadloom check-rdb FILE       validates an RDB file\n       \
+                 broadloom check-aof FILE       checks and repairs append-only files; also as redis-check-aof",
+                config::usage()
+            ));
+        }
+        Ok(Invocation::CheckSystem) => {
+            let (report, is_fine) = crate::startup::check_system::report();
+            let said = say(report.trim_end());
+            return if is_fine { said } else { ExitCode::FAILURE };
+        }
+        Err(error) => return fail(&error),
+    };
+    let mut loaded = match config::load(&command_line, &mut config::disk::Disk) {
+        Ok(loaded) => loaded,
+        Err(error) => return fail(&error),
+    };
+    loaded.config.io_threads.resolve(process::cpu_count());
+    if let Err(error) = users::honour(&mut loaded).and_then(|()| check_renames(&loaded)) {
+        return fail(&error);
+    }
+    if command_line.only_checks {
+        println!("The configuration is valid.");
+        return ExitCode::SUCCESS;
+    }
+    let config_file = command_line.config_path.as_deref().and_then(|path| std::path::absolute(path).ok());
+    let ended = run(loaded, config_file, &program);
+    logging::flush();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Fatal) => ExitCode::FAILURE,
+    }
+}
+
+/// Prints a text. An error is ignored: the reader may have closed the pipe.
+fn say(text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stdout(), "{text}");
+    ExitCode::SUCCESS
+}
+
+/// The start-up failed; the reason is logged.
+struct Fatal;
+
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+/// The line for `--version`, in the form of the program whose name was used to start this one.
+fn version(program: &std::ffi::OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let details = format!(
+        "sha={}:0 malloc=mimalloc bits={} build={:x}",
+        env!("BROADLOOM_COMMIT"),
+        usize::BITS,
+        build_number()
+    );
+    let own = env!("CARGO_PKG_VERSION");
+    if name.ends_with("redis-server") {
+        format!("Redis server v={} {details} (Broadloom {own})", commands::identity::REDIS_VERSION)
+    } else if name.ends_with("valkey-server") {
+        format!("Valkey server v={} {details} (Broadloom {own})", commands::identity::VALKEY_VERSION)
+    } else {
+        format!("Broadloom server v={own} {details}")
+    }
+}
+
+fn check_renames(loaded: &Loaded) -> Result<(), config::LoadError> {
+    for rename in &loaded.renames {
+        let is_known = commands::table::find_by_full_name(&rename.from).is_some();
+        if !is_known {
+            return Err(config::LoadError::at(rename.place.clone(), "No such command in rename-command"));
+        }
+    }
+    Ok(())
+}
+
+fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) -> Result<(), Fatal> {
+    let mut config = loaded.config.clone();
+    let is_supervised = supervisor::find(&config);
+    let goes_to_background = config.daemonize && !is_supervised;
+    if goes_to_background && let Err(error) = process::daemonize_alone() {
+        eprintln!("Can't run in the background: {error}");
+        return Err(Fatal);
+    }
+    let has_room = os::title::make_room();
+    if let Err(error) = logging::start(&config) {
+        eprintln!("Can't open the log file: {error}");
+        return Err(Fatal);
+    }
+    crash::install();
+    supervisor::starting();
+    if let Err(error) = has_room {
+        log::debug!("The process's title can't be longer than its arguments: {error}");
+    }
+    announce(&config, config_file.as_deref());
+    if let Some(notice) = loaded.inert_notice() {
+        log::info!("{notice}");
+    }
+    enter_directory(&mut config)?;
+    warn_about_durability(&config);
+    raise_descriptor_limit(&mut config);
+    if let Err(reason) = crate::admin::settings::adjust_oom_score(&config) {
+        log::warn!("Unable to set the OOM score: {reason}");
+    }
+    let refuse = if config.disable_thp { pages::refuse_huge_pages } else { pages::refuse_unasked_huge_pages };
+    if let Err(error) = refuse() {
+        log::debug!("Huge pages can't be turned off where they are not wanted: {error}");
+    }
+    pages::defer_purges();
+    clock::calibrate();
+    let executable = absolute_program(program);
+    let pid_file = write_pid_file(&config, goes_to_background);
+    let waiter =
+        Waiter::new().map_err(|error| log::error!("Can't wait for signals: {error}")).map_err(|()| Fatal)?;
+    let listen_sockets = ListenSockets::default();
+    let listeners = listen(&listen_sockets, &config)?;
+    let identity = Identity::new(config_file, executable, pid_file);
+    let shared = Shared::leak(config, &loaded.renames, identity, listen_sockets, worker::start);
+    crash::know(shared);
+    crate::admin::settings::set_title(&shared.config.load(), shared);
+    let handle = waiter.handle();
+    shared.pool.at_end(move || handle.close());
+    shared.memory.startup.store(shared.used_memory() as u64, sync::atomic::Ordering::Relaxed);
+    shared.guard_writes(&shared.config.load());
+    log::info!("Server initialized");
+    let ready = listeners.ready_texts();
+    if shared.start_workers(listeners).is_err() {
+        return Err(Fatal);
+    }
+    for text in ready {
+        log::info!("Ready to accept connections {text}");
+    }
+    shared.set_watchdog(shared.config.load().watchdog_period);
+    supervisor::ready();
+    waiter.wait(shared);
+    shutdown::clean_up(shared);
+    Ok(())
+}
+
+const LOGO: &str = r"
+    | | | | | | |
+   -+-|-+-|-+-|-+-    Broadloom
+   -|-+-|-+-|-+-|-
+   -+-|-+-|-+-|-+-    Port: PORT
+   -|-+-|-+-|-+-|-    PID: NUMBER
+    | | | | | | |
+";
+
+fn announce(config: &Config, config_file: Option<&Path>) {
+    let pid = std::process::id();
+    log::info!("Broadloom is starting");
+    log::info!(
+        "Broadloom version={}, bits={}, commit={}, pid={pid}, just started",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS,
+        env!("BROADLOOM_COMMIT"),
+    );
+    match config_file {
+        Some(path) => log::info!("Configuration loaded from {}", path.display()),
+        None => log::info!("No configuration file given, using the defaults and the command line"),
+    }
+    if config.always_show_logo || (config.logfile.is_empty() && process::is_tty()) {
+        let logo = LOGO.replace("PORT", &config.port.to_string()).replace("NUMBER", &pid.to_string());
+        logging::write_raw(&format!("{logo}\n"));
+    }
+    log::info!("Running mode=standalone, port={}, PID: {pid}", config.port);
+}
+
+/// Changes to the configured directory, and stores its absolute path.
+fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
+    if !config.dir.is_empty()
+        && let Err(error) = std::env::set_current_dir(&config.dir)
+    {
+        log::error!("Can't chdir to '{}': {error}", config.dir);
+        return Err(Fatal);
+    }
+    if let Ok(path) = std::env::current_dir() {
+        config.dir = path.to_string_lossy().into_owned();
+    }
+    Ok(())
+}
+
+/// Warns if Redis with this configuration would keep its data on disk, or load it from there.
+fn warn_about_durability(config: &Config) {
+    if let Some(warning) = config.save_points_warning() {
+        log::warn!("{warning}");
+    }
+    for path in config.data_paths().iter().filter(|path| Path::new(path).exists()) {
+        log::warn!(
+            "{}/{path} exists, but this version of Broadloom does not load it. The server starts empty and leaves the file unchanged.",
+            config.dir.trim_end_matches('/')
+        );
+    }
+}
+
+/// Raises the limit of open files for `maxclients`, or lowers `maxclients` to the limit.
+fn raise_descriptor_limit(config: &mut Config) {
+    let wanted = u64::from(config.maxclients) + own_descriptors(config);
+    let limit = match process::raise_open_file_limit(wanted) {
+        Ok(limit) if limit.soft >= wanted => return,
+        Ok(limit) => limit.soft,
+        Err(error) => {
+            log::warn!("Unable to raise the limit of open files: {error}");
+            return;
+        }
+    };
+    let possible = u32::try_from(limit.saturating_sub(own_descriptors(config)).max(1)).unwrap_or(u32::MAX);
+    log::warn!(
+        "maxclients of {} needs {wanted} open files, but the system allows {limit}: maxclients is {possible}. \
+         Raise 'ulimit -n' for more.",
+        config.maxclients
+    );
+    config.maxclients = possible;
+}
+
+fn absolute_program(program: &std::ffi::OsStr) -> String {
+    let path = if Path::new(program).components().count() > 1 {
+        std::path::absolute(program).ok()
+    } else {
+        std::env::current_exe().ok()
+    };
+    path.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn write_pid_file(config: &Config, goes_to_background: bool) -> Option<PathBuf> {
+    let path = match (config.pidfile.as_str(), goes_to_background) {
+        ("", false) => return None,
+        ("", true) => PID_FILE_DEFAULT,
+        (path, _) => path,
+    };
+    match std::fs::write(path, format!("{}\n", std::process::id())) {
+        Ok(()) => std::path::absolute(path).ok(),
+        Err(error) => {
+            log::warn!("Failed to write PID file: {error}");
+            None
+        }
+    }
+}
+
+fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, Fatal> {
+    match listen_sockets.bind(config) {
+        Ok(listeners) if listeners.len() == 0 => {
+            log::error!("Configured to not listen anywhere, exiting.");
+            Err(Fatal)
+        }
+        Ok(listeners) => Ok(listeners),
+        Err(error) => {
+            log::warn!("Could not listen on {}: {}", error.address, error.source);
+            log::error!("Failed listening on port {} (tcp), aborting.", config.port);
+            Err(Fatal)
+        }
+    }
+}

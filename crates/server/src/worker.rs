@@ -1,0 +1,567 @@
+//! A worker: a server thread with an event loop and its connections. All workers are equal, except that
+//! the first one listens.
+//!
+//! Owns its reactor, its connections and its timers. Touches shared state, and other workers by mail
+//! only.
+//! Invariants:
+//! 1. A worker blocks only in its reactor's wait.
+//! 2. A connection is in exactly one worker's table, or on its way between two in a [`MovedConnection`].
+//!
+//! Start reading at [`Worker::run`].
+
+mod caching;
+mod connection_table;
+mod cron;
+mod defragment;
+mod ending;
+mod events;
+mod memory;
+mod moving;
+mod output;
+mod ready;
+mod starting;
+mod waits;
+
+pub use starting::start;
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Millis;
+use commands::reply_buffers::LentTexts;
+use commands::session::Session;
+use config::MaxmemoryPolicy;
+use keyspace::{Aging, Tries};
+use os::clock::{self, Ticks, Uptime};
+use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
+use sync::atomic::Ordering;
+use sync::simulation::{Fault, planted};
+use wire::request::Parser;
+
+use crate::admin::host::WorkerHost;
+use crate::connection::UnblockReply;
+use crate::connection::listeners::{Listeners, Origin};
+use crate::connection::query_buffer::QueryBuffer;
+use crate::connection::registry::ClientRecord;
+use crate::connection::reply_buffers::ReplyBufferSize;
+use crate::connection::{Connection, Token, Turns};
+use crate::executor::{Executor, Planned, Processed};
+use crate::mail::{Mail, WorkerHandle};
+use crate::monitoring::statistics::WorkerStatistics;
+use crate::pubsub::LocalSubscriptions;
+use crate::shared::Shared;
+use connection_table::ConnectionTable;
+use cron::Cron;
+use ending::Ending;
+use events::Events;
+use output::Output;
+use waits::Waits;
+
+/// Maximum wait without checking the timers, in microseconds.
+const WAIT_US_MAX: u64 = 1_000_000;
+
+/// A worker.
+pub struct Worker {
+    index: usize,
+    shared: &'static Shared,
+    statistics: &'static WorkerStatistics,
+    events: Events,
+    executor: Executor,
+    host: WorkerHost,
+    connections: ConnectionTable,
+    arrivals: Arrivals,
+    waits: Waits,
+    output: Output,
+    clock: Clock,
+    cron: Cron,
+    ending: Ending,
+}
+
+/// The connections that arrive.
+struct Arrivals {
+    listeners: Listeners,
+    /// Connections that were accepted and wait for their turn, see `max-new-connections-per-cycle`.
+    waiting: VecDeque<(Socket, Origin)>,
+}
+
+/// The time as of the beginning of the turn.
+#[derive(Default)]
+struct Clock {
+    /// Unix time.
+    now: Millis,
+    /// Monotonic time, used by all timers.
+    uptime: Uptime,
+    next_tick: Uptime,
+}
+
+impl Worker {
+    /// Returns a worker in its handle, ready to run on the calling thread.
+    pub fn new(index: usize, shared: &'static Shared, reactor: Reactor, listeners: Listeners) -> Self {
+        let handle = shared.workers.handle(index);
+        let subscriptions = Rc::new(LocalSubscriptions::new(index, shared.hub, handle));
+        let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
+        let mut executor = Executor::new(shared, index, seed, Rc::clone(&subscriptions));
+        assert!(executor.latching.join_epochs(), "a handle for each thread");
+        Self {
+            index,
+            shared,
+            statistics: shared.monitoring.statistics.thread(index),
+            events: Events::new(reactor),
+            executor,
+            host: WorkerHost::new(shared, index, subscriptions),
+            connections: ConnectionTable::new(index, handle),
+            arrivals: Arrivals { listeners, waiting: VecDeque::new() },
+            waits: Waits::default(),
+            output: Output::default(),
+            clock: Clock {
+                now: Millis(clock::unix_millis()),
+                uptime: Uptime::now(),
+                next_tick: Uptime::default(),
+            },
+            cron: Cron::new(index),
+            ending: Ending::default(),
+        }
+    }
+
+    fn own_handle(&self) -> &'static WorkerHandle {
+        self.shared.workers.handle(self.index)
+    }
+
+    /// Serves until the worker is to retire or stop, and no output remains.
+    pub fn run(mut self) {
+        self.arrivals.listeners.listen(&mut self.events.reactor);
+        self.tell_time(Ticks::now());
+        // The server began to stop before this handle was occupied.
+        if self.shared.is_stopping() {
+            self.stop();
+        }
+        while self.turn().is_continue() {}
+    }
+
+    /// Waits for events and handles them. Breaks if nothing is left to do here.
+    fn turn(&mut self) -> ControlFlow<()> {
+        if self.may_end() {
+            return ControlFlow::Break(());
+        }
+        self.statistics.turn_since_ms.set(0);
+        self.wait();
+        let started = Ticks::now();
+        self.tell_time(started);
+        self.statistics.turn_since_ms.set(self.clock.uptime.to_raw() as u64);
+        self.executor.begin_turn();
+        self.read_mail();
+        // Later barrier requests are about events that this turn has not seen.
+        let asker_count = self.waits.barrier_requests.len();
+        while let Some((event, planned)) = self.next_event() {
+            // Messages published before these bytes were sent precede their replies.
+            self.read_mail();
+            self.handle(event, planned);
+        }
+        self.accept_arrivals();
+        self.executor.go_on_evicting();
+        if self.cron.defragmenter.has_time() {
+            self.defragment();
+        }
+        self.run_ready();
+        self.end_waits();
+        if self.clock.uptime > self.cron.reclaimed_at {
+            self.cron.reclaimed_at = self.clock.uptime;
+            self.shared.keyspace.reclaim(&mut self.cron.retired);
+        }
+        if self.clock.uptime >= self.clock.next_tick {
+            self.clock.next_tick = self.clock.uptime.plus_ms(self.tick_ms());
+            let before = Ticks::now();
+            self.tick();
+            self.statistics.cron_ns.add(Ticks::now().ns_since(before));
+        }
+        if self.executor.has_errands() {
+            self.run_deferred();
+        }
+        // Waiters served by this worker are answered in the same turn.
+        self.broadcast();
+        self.flush_dirty();
+        for (token, question) in self.waits.barrier_requests.drain(..asker_count) {
+            self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));
+        }
+        self.statistics.turns.add(1);
+        self.statistics.busy_ns.add(Ticks::now().ns_since(started));
+        self.executor.latching.quiescent();
+        ControlFlow::Continue(())
+    }
+
+    /// Waits for events, mail or the next timer.
+    fn wait(&mut self) {
+        let mut timeout = Some(Duration::ZERO);
+        let sleeps = self.waits.ready.is_empty()
+            && self.waits.barrier_requests.is_empty()
+            && self.arrivals.waiting.is_empty()
+            && !self.output.delivery.is_due()
+            && !self.executor.is_evicting()
+            && !self.cron.defragmenter.has_time()
+            && !self.host.subscriptions.has_mail()
+            && !self.executor.has_errands()
+            && self.own_handle().mailbox().prepare_sleep();
+        if sleeps {
+            let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));
+            let next = deadline.map_or(self.clock.next_tick, |at| at.min(self.clock.next_tick));
+            let left_us = next.us_since(Ticks::now());
+            timeout = Some(Duration::from_micros(left_us.min(WAIT_US_MAX)));
+            self.executor.latching.offline();
+        }
+        let waited = self.events.reactor.wait(timeout);
+        if sleeps {
+            self.executor.latching.online();
+            self.own_handle().mailbox().awake();
+        }
+        if let Err(error) = waited {
+            panic!("the event loop of thread {} can't go on: {error}", self.index);
+        }
+    }
+
+    fn tell_time(&mut self, started: Ticks) {
+        self.clock.now = Millis(clock::unix_millis());
+        self.clock.uptime = if planted(Fault::WallClockTimers) {
+            Uptime::from_raw(self.clock.now.0)
+        } else {
+            started.uptime()
+        };
+        let config = &self.executor.settings.config;
+        let latching = &mut self.executor.latching;
+        latching.mode.now = self.clock.now;
+        latching.mode.aging = if matches!(
+            config.maxmemory_policy,
+            MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu
+        ) {
+            Aging::lfu(self.clock.now.0, config.lfu_log_factor, config.lfu_decay_time)
+        } else {
+            Aging::lru(self.clock.now.0)
+        };
+    }
+
+    fn read_mail(&mut self) {
+        if !self.host.subscriptions.has_mail() {
+            return;
+        }
+        self.host.subscriptions.fetch();
+        while let Some((number, mail)) = self.host.subscriptions.next() {
+            self.handle_mail(number, mail);
+        }
+        if !self.output.after_reply.is_empty() {
+            self.invalidate_after_replies();
+        }
+    }
+
+    fn handle_mail(&mut self, number: u64, mail: Mail) {
+        match mail {
+            Mail::Accepted(socket, origin) => {
+                self.own_handle().connection_arrived();
+                self.welcome(socket, origin);
+            }
+            Mail::Moved(moved) => self.take_over(*moved, number),
+            Mail::Resume(token) => self.resume(token),
+            Mail::Kill(token, id) => self.kill(token, id),
+            Mail::Evict(token, id, weight) => self.evict(token, id, weight),
+            Mail::Relisten(change) => self.arrivals.listeners.change(change, &mut self.events.reactor),
+            Mail::BarrierRequest(token, question) => self.waits.barrier_requests.push((token, question)),
+            Mail::BarrierAck(token, question, thread) => self.barrier_acknowledged(token, question, thread),
+            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
+            Mail::PauseChanged => self.end_pause(),
+            Mail::ConfigChanged => self.take_config_over(),
+            Mail::ReleaseFreeMemory => self.release_free_memory(),
+            Mail::Monitor(line) => self.send_to_monitors(&line),
+            Mail::Published(message) => self.deliver(number, &message),
+            Mail::Invalidated(invalidation) => self.invalidate(*invalidation),
+            Mail::Broadcast(broadcast) => self.deliver_broadcast(number, &broadcast),
+            Mail::InvalidatedAll => self.invalidate_all(number),
+            Mail::Nothing => {}
+            Mail::ThreadCountChanged => self.take_thread_count_over(),
+            Mail::Stop => self.stop(),
+        }
+    }
+
+    fn handle(&mut self, event: Event, planned: Option<Box<Planned>>) {
+        match event {
+            Event::Accepted { listener, socket, peer } => {
+                self.arrivals.waiting.push_back((socket, self.arrivals.listeners.origin(listener, peer)));
+            }
+            // A listener shut down by another worker, about to be closed.
+            Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
+            Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
+            Event::Received { token, data, .. } => {
+                self.received(Token(token), &data, planned);
+                self.events.reactor.recycle(data);
+            }
+            Event::Eof { token, .. } => self.reached_end(Token(token)),
+            Event::Sent { token, buffer, .. } => self.sent(Token(token), buffer),
+            Event::Closed { token, .. } => self.remove(Token(token)),
+            Event::Detached { token, socket, unsent, unread, .. } => {
+                self.hand_over(Token(token), socket, unsent, unread);
+            }
+            Event::Woken => {}
+        }
+    }
+
+    /// Accepts as many new connections as a turn may; the others are accepted in the next turns.
+    fn accept_arrivals(&mut self) {
+        for _ in 0..self.executor.settings.config.max_new_connections_per_cycle {
+            let Some((socket, origin)) = self.arrivals.waiting.pop_front() else { return };
+            self.accept(socket, origin);
+        }
+    }
+
+    /// Gives a new connection to the worker with the fewest.
+    fn accept(&mut self, socket: Socket, origin: Origin) {
+        self.statistics.connections_received.add(1);
+        let thread = self.least_loaded();
+        if thread == self.index {
+            self.welcome(socket, origin);
+        } else {
+            let thread = self.shared.workers.expect_connection(thread);
+            self.shared.workers.post(thread, Mail::Accepted(socket, origin));
+        }
+    }
+
+    /// Begins to serve a new connection, or refuses it.
+    fn welcome(&mut self, socket: Socket, origin: Origin) {
+        let config = &self.executor.settings.config;
+        if let Some(refusal) = self.shared.refusal(config, &origin) {
+            self.shared.connections.rejected.fetch_add(1, Ordering::Relaxed);
+            let id = self.events.reactor.adopt(socket, u64::MAX);
+            self.events.reactor.send(id, refusal.to_vec());
+            self.events.reactor.close(id, CloseMode::AfterSends);
+            return;
+        }
+        if self.ending.is_stopping {
+            return;
+        }
+        if !origin.is_unix() {
+            // A socket without these options is served, too.
+            let _ = socket.set_nodelay();
+            let _ = socket.set_keepalive(config.tcp_keepalive);
+        }
+        let id = self.shared.clients.next_id();
+        let (peer, local) = origin.addresses(&socket);
+        let mut session = Session::new(
+            id,
+            peer.clone(),
+            local.clone(),
+            self.clock.now,
+            config.requirepass.reveal().is_some(),
+        );
+        session.fd = socket.number();
+        session.by_unix_socket = origin.is_unix();
+        session.from_local = origin.is_local();
+        let mut record = ClientRecord::new(id, peer, local, session.fd, self.clock.now.0);
+        record.is_unix = origin.is_unix();
+        let record = Arc::new(record);
+        self.shared.clients.insert(&record);
+        let now = self.clock.uptime.to_raw();
+        self.place(socket, |token, reactor_id| Connection {
+            token,
+            id: reactor_id,
+            session,
+            parser: Parser::new(),
+            query: QueryBuffer::default(),
+            query_peak: 0,
+            is_quiet: false,
+            out: Vec::new(),
+            lent: LentTexts::default(),
+            reply_buffer: ReplyBufferSize::new(now),
+            pending: 0,
+            parked: None,
+            tries: Tries::default(),
+            waiter: None,
+            end_asked: None,
+            deadline: None,
+            waited_ns: 0,
+            parts_ns: 0,
+            is_muted: false,
+            latches_for_writing: false,
+            record,
+            soft_limit_since: None,
+            recent_commands: 0,
+            subscribed_since: 0,
+            overran: None,
+            turns: Turns::default(),
+            at_eof: false,
+            closing: false,
+            moving_to: None,
+            receive_paused: false,
+            leaving: 0,
+            has_more: false,
+        });
+    }
+
+    /// Puts a connection into the table and its socket into the reactor.
+    fn place(&mut self, socket: Socket, make: impl FnOnce(Token, ConnectionId) -> Connection) -> Token {
+        let reactor = &mut self.events.reactor;
+        let token = self.connections.insert(|token| make(token, reactor.adopt(socket, token.0)));
+        self.take_note(token);
+        token
+    }
+
+    /// Handles received bytes: executes complete requests, keeps the rest.
+    fn received(&mut self, token: Token, data: &[u8], planned: Option<Box<Planned>>) {
+        self.statistics.reads.add(1);
+        self.statistics.received_bytes.add(data.len() as u64);
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        connection.record.received_bytes.add(data.len() as u64);
+        // Connections that have yielded wait for their turn.
+        if connection.receive_paused || connection.has_more {
+            connection.keep_input(data);
+            connection.has_more = true;
+            self.check_query_size(token);
+            return;
+        }
+        if connection.is_waiting() || !connection.query.is_empty() {
+            connection.keep_input(data);
+            self.run_query(token);
+            return;
+        }
+        let (done, processed) = self.executor.process(connection, data, planned, &self.host);
+        if done < data.len() {
+            connection.keep_input(&data[done..]);
+        }
+        self.after_input(token, processed);
+    }
+
+    /// Executes the complete requests in the connection's own input.
+    fn run_query(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        if connection.is_waiting() {
+            self.check_query_size(token);
+            return;
+        }
+        let query = std::mem::take(&mut connection.query);
+        let (done, processed) = self.executor.process(connection, &query, None, &self.host);
+        connection.take_query_back(query, done);
+        self.after_input(token, processed);
+    }
+
+    /// Follows the execution: registers the connection's wait, and its output for sending.
+    fn after_input(&mut self, token: Token, processed: Processed) {
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        connection.record.active_at.store(self.clock.uptime.to_raw(), Ordering::Relaxed);
+        self.statistics.unsent_bytes.add(connection.passing_output_bytes());
+        self.statistics.in_hand_bytes.set(0);
+        connection.has_more = processed == Processed::Yielded;
+        match processed {
+            Processed::Everything => {
+                if connection.at_eof {
+                    connection.closing = true;
+                }
+                if !connection.query.is_empty() || connection.session.multi.is_some() {
+                    self.check_query_size(token);
+                }
+            }
+            Processed::Closing => connection.closing = true,
+            Processed::Yielded if connection.receive_paused => {}
+            Processed::Yielded => self.waits.ready.push(token),
+            Processed::Waiting => self.start_waiting(token),
+        }
+        self.take_note(token);
+        self.output.dirty.push(token);
+    }
+
+    /// Resumes a session, which may claim the latch it waits for.
+    fn resume(&mut self, token: Token) {
+        if let Some(number) = token.errand_number() {
+            return self.resume_errand(number);
+        }
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        let Some(parked) = connection.parked.take() else { return };
+        let latching = &mut self.executor.latching;
+        latching.restore(parked.kept);
+        if latching.claim(parked.busy, token.0) {
+            self.run_query(token);
+            // A connection that is being closed runs nothing any more.
+            self.executor.latching.release();
+        } else {
+            connection.parked =
+                Some(crate::connection::ParkedCommand { kept: latching.keep(), busy: parked.busy });
+        }
+    }
+
+    /// Records that a worker has answered the barrier request of a connection here.
+    fn barrier_acknowledged(&mut self, token: Token, question: u64, thread: usize) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if !connection.awaits_turns() || connection.turns.asked != question {
+            return;
+        }
+        connection.turns.awaited.retain(|awaited| *awaited != thread);
+        if connection.turns.awaited.is_empty() {
+            self.end_wait(token, UnblockReply::Timeout);
+        }
+    }
+
+    /// Handles the end of input: requests sent before are executed and answered, then the connection is closed.
+    fn reached_end(&mut self, token: Token) {
+        // A connection on its way to another worker gets this event again there.
+        let Some(connection) =
+            self.connections.find_mut(token).filter(|connection| connection.moving_to.is_none())
+        else {
+            return;
+        };
+        connection.at_eof = true;
+        // Requests sent before are executed first: these waits end soon.
+        if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
+            return;
+        }
+        self.cancel_wait(token);
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        connection.closing = true;
+        self.output.dirty.push(token);
+    }
+
+    /// Removes a closed connection with all its state.
+    fn remove(&mut self, token: Token) {
+        if self.connections.find_mut(token).is_none() {
+            return;
+        }
+        self.cancel_wait(token);
+        self.deregister(token);
+        let Some(mut connection) = self.connections.remove(token) else { return };
+        if let Some(parked) = connection.parked.take() {
+            self.executor.latching.cancel(parked.busy, token.0);
+        }
+        self.host.remove(&connection.session);
+        self.statistics.client_memory.subtract(connection.release());
+        self.statistics.leaving_bytes.subtract(connection.leaving);
+    }
+
+    /// Deregisters a connection that is about to be closed: other workers find it no more, and no count includes it.
+    fn deregister(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        self.shared.clients.remove(connection.session.id);
+        if connection.session.redirects() {
+            self.shared.hub.set_redirection(connection.session.id, None);
+        }
+        if let Some(watching) = connection.session.watching.take() {
+            self.executor.latching.end_watches(*watching);
+        }
+        if let Some(subscriptions) = connection.session.subscriptions.take() {
+            self.host.subscriptions.remove(token, &subscriptions);
+            if connection.session.broadcasts() {
+                self.shared.follow_prefixes();
+            }
+        }
+    }
+
+    fn take_config_over(&mut self) {
+        self.executor.take_config_over();
+        self.tell_time(Ticks::now());
+    }
+}

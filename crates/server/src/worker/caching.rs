@@ -1,0 +1,93 @@
+//! Invalidations for this worker's connections.
+
+use commands::session::{Session, SessionFlags};
+
+use super::Worker;
+use crate::connection::Token;
+use crate::mail::invalidation::{Broadcast, Invalidation};
+use crate::pubsub::give_all;
+
+impl Worker {
+    /// Sends the changes of this turn to the connections in broadcast mode, here before the replies are sent.
+    pub(super) fn broadcast(&mut self) {
+        loop {
+            let changed = &mut self.executor.latching.events.changed_keys;
+            if !changed.is_empty() {
+                self.shared.hub.broadcast(changed);
+            }
+            self.read_mail();
+            if self.executor.latching.events.changed_keys.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Delivers an invalidation to its connection.
+    pub(super) fn invalidate(&mut self, invalidation: Invalidation) {
+        let (to, client) = (invalidation.to, invalidation.client);
+        let connection = self.connections.find_mut(to).filter(|connection| connection.session.id == client);
+        let is_here = connection.is_some();
+        // A change by the request that it is being served with: the invalidation follows the reply, which is on
+        // its way.
+        let is_served = connection
+            .filter(|_| invalidation.is_own_change)
+            .and_then(|connection| connection.waiter.as_ref())
+            .is_some_and(|waiter| !waiter.wait.is_waiting());
+        if is_served {
+            return self.output.after_reply.push(invalidation);
+        }
+        if let Some(invalidation) = self.host.subscriptions.invalidation_came(invalidation, is_here) {
+            let hub = self.shared.hub;
+            self.write_to(to, |session, out| invalidation.give(hub, session, out));
+        }
+    }
+
+    /// Sends the invalidations held back for connections that were being served, if their replies have arrived.
+    pub(super) fn invalidate_after_replies(&mut self) {
+        for invalidation in std::mem::take(&mut self.output.after_reply) {
+            self.invalidate(invalidation);
+        }
+    }
+
+    /// Delivers changed keys to connections in broadcast mode.
+    pub(super) fn deliver_broadcast(&mut self, number: u64, broadcast: &Broadcast) {
+        let hub = self.shared.hub;
+        for token in self.host.subscriptions.broadcast_listeners(number, broadcast) {
+            self.write_to(token, |session, out| {
+                if session.delivered_seq < number {
+                    broadcast.give(hub, session, out);
+                }
+            });
+        }
+    }
+
+    /// Invalidates all cached keys of all tracking connections.
+    pub(super) fn invalidate_all(&mut self, number: u64) {
+        let caches = |session: &Session| {
+            session.flags.contains(SessionFlags::TRACKING) && session.delivered_seq < number
+        };
+        let all = self.connections.iter().filter(|connection| caches(&connection.session));
+        let tokens: Vec<Token> = all.map(|connection| connection.token).collect();
+        let hub = self.shared.hub;
+        for token in tokens {
+            self.write_to(token, |session, out| give_all(hub, session, out));
+        }
+    }
+
+    /// Lets `write` append to a connection's output, unless it is being closed.
+    fn write_to(&mut self, token: Token, write: impl FnOnce(&mut Session, &mut Vec<u8>)) {
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        else {
+            return;
+        };
+        let (was_empty, size_before) = (connection.out.is_empty(), connection.out.capacity());
+        write(&mut connection.session, &mut connection.out);
+        let becomes_dirty = was_empty && !connection.out.is_empty();
+        // About to be freed: invalidations of evicted keys must not evict further keys.
+        let added = (connection.out.capacity() - size_before) as u64;
+        self.statistics.unsent_bytes.add(added);
+        if becomes_dirty {
+            self.output.dirty.push(token);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The tick of a worker, `hz` times a second: expiry, a share of its clients, statistics, trimming.
+
+use collections::Retired;
+use os::clock::{Ticks, Uptime};
+use os::pages;
+use os::process::{self, UsageOf};
+use reactor::CloseMode;
+use sync::atomic::Ordering;
+
+use super::Worker;
+use super::defragment::Defragmenter;
+use crate::admin::memory;
+use crate::connection::Token;
+use crate::shared::modes::GlobalFlags;
+
+/// How long a server that ends waits for its clients to read their output, in milliseconds.
+const STOP_MS: i64 = 1000;
+
+/// The interval in milliseconds at which vacant memory is trimmed and workers even out their load.
+const TRIM_MS: i64 = 1000;
+/// The minimum of resident, unallocated bytes for which workers trim.
+const RELEASED_SIZE_MIN: usize = 8 << 20;
+/// The growth of resident, unallocated bytes for which the allocator's free memory is returned to the system.
+const PURGED_SIZE_MIN: usize = 4 << 20;
+const EVEN_OUT_MS: i64 = 100;
+/// Maximum of connections to check in a tick: above, `dynamic-hz` makes ticks more frequent.
+const CLIENTS_A_TICK_MAX: usize = 200;
+/// Minimum of connections to check in a tick, if there are so many.
+const CLIENTS_A_TICK_MIN: usize = 5;
+/// Maximum of ticks a second.
+const HZ_MAX: u32 = 500;
+
+/// A worker's periodic work.
+pub struct Cron {
+    /// When retired memory was last freed: once a millisecond, as growing structures reuse it, and a little each time.
+    pub(super) reclaimed_at: Uptime,
+    pub(super) retired: Vec<Retired>,
+    /// When each of these is due next.
+    next_trim: Uptime,
+    next_even_out: Uptime,
+    /// The minimum of resident, unallocated bytes since this worker last trimmed.
+    unused_min: usize,
+    /// The same since free memory was last purged; of worker 0.
+    purged_min: usize,
+    /// The connection to continue with.
+    client: usize,
+    published_at: Ticks,
+    busy_ns_before: u64,
+    expiry: keyspace::ExpiryCycle,
+    field_expiry: keyspace::FieldExpiryCycle,
+    pub(super) defragmenter: Defragmenter,
+}
+
+impl Cron {
+    pub(super) fn new(thread: usize) -> Self {
+        let published_at = Ticks::now();
+        Self {
+            reclaimed_at: Uptime::default(),
+            retired: Vec::new(),
+            next_trim: Uptime::default(),
+            next_even_out: Uptime::default(),
+            unused_min: usize::MAX,
+            purged_min: usize::MAX,
+            client: 0,
+            published_at,
+            busy_ns_before: 0,
+            expiry: keyspace::ExpiryCycle::new(thread),
+            field_expiry: keyspace::FieldExpiryCycle::new(thread),
+            defragmenter: Defragmenter::new(thread),
+        }
+    }
+}
+
+impl Worker {
+    /// One tick.
+    pub(super) fn tick(&mut self) {
+        self.executor.latching.events.client = 0;
+        if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
+            self.expire();
+        }
+        self.plan_defragmentation();
+        self.let_lingering_go();
+        self.invalidate_after_replies();
+        if self.ending.is_retiring {
+            self.move_all_away();
+        } else if self.clock.uptime >= self.cron.next_even_out {
+            self.cron.next_even_out = self.clock.uptime.plus_ms(EVEN_OUT_MS);
+            self.publish_load();
+            self.even_out();
+        }
+        if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
+            if self.clock.uptime >= self.cron.next_trim {
+                self.cron.next_trim = self.clock.uptime.plus_ms(TRIM_MS);
+                self.trim();
+            }
+            self.check_clients();
+        }
+        if self.index == 0 {
+            self.executor.limit_tracking();
+            self.shared.end_pause_if_over(self.clock.uptime);
+            if self.executor.settings.config.maxmemory > 0 {
+                // Buffers grow without a write, and the limit may have been lowered.
+                self.executor.make_room(0);
+            } else {
+                self.shared.memory.is_over_limit.store(false, Ordering::Relaxed);
+            }
+            self.shared.sample(self.clock.uptime);
+        }
+        if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {
+            self.drop_spare_buffers();
+        }
+        if self.ending.is_stopping && self.clock.uptime >= self.ending.stop_at {
+            self.close_slow_readers();
+        }
+        if self.executor.settings.client_memory_max < u64::MAX {
+            self.evict_clients();
+        }
+    }
+
+    /// Trims: has vacant memory returned to the system, and hands free memory of this worker to the allocator
+    /// if it has become more than is in use. The latter costs time in proportion to the memory in use.
+    fn trim(&mut self) {
+        let unused = memory::unused_bytes();
+        if self.index == 0 {
+            self.shared.trim();
+            self.cron.purged_min = self.cron.purged_min.min(unused);
+            if unused - self.cron.purged_min > PURGED_SIZE_MIN {
+                self.cron.purged_min = usize::MAX;
+                self.shared.purge();
+            }
+        }
+        self.cron.unused_min = self.cron.unused_min.min(unused);
+        if unused - self.cron.unused_min > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
+            self.release_free_memory();
+        }
+    }
+
+    /// Returns the memory that the allocator keeps free for this worker.
+    pub(super) fn release_free_memory(&mut self) {
+        pages::release_free_memory();
+        self.shared.purge();
+        self.cron.unused_min = memory::unused_bytes();
+    }
+
+    /// Deletes expired keys and hash fields in this worker's share of the slots, for a part of the tick.
+    fn expire(&mut self) {
+        self.executor.follow_config();
+        let is_importing = self.executor.settings.config.import_mode;
+        if is_importing
+            || !self.shared.modes.active_expire.load(Ordering::Relaxed)
+            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE)
+        {
+            return;
+        }
+        self.executor.latching.mode.sees_expired = false;
+        let threads = self.shared.pool.wanted();
+        // Two hundredths of the time between ticks, and one more for each step of effort.
+        let permille = 10 * u64::from(self.executor.settings.config.active_expire_effort + 1);
+        let budget_ns = permille * 1000 * self.tick_ms() as u64;
+        let started = Ticks::now();
+        let mut cut_short = false;
+        let within_budget = || {
+            cut_short = Ticks::now().ns_since(started) >= budget_ns;
+            !cut_short
+        };
+        let (background, lazily) =
+            (&self.shared.memory.background, self.executor.settings.config.lazyfree_lazy_expire);
+        let free = |expired: keyspace::Expired| {
+            if lazily && expired.removed.is_costly_to_drop() {
+                background.free(1, Box::new(move || drop(expired)));
+            }
+        };
+        let within_half = || Ticks::now().ns_since(started) < budget_ns / 2;
+        self.cron
+            .field_expiry
+            .run(&mut self.executor.latching, threads, within_half, |expired| drop(expired));
+        self.cron.expiry.run(&mut self.executor.latching, threads, within_budget, free);
+        self.statistics.expire_ns.add(Ticks::now().ns_since(started));
+        self.statistics.expire_cut_short.add(u64::from(cut_short));
+        self.executor
+            .latency_end(Some(started).filter(|_| self.executor.latency_start().is_some()), "expire-cycle");
+    }
+
+    /// The time between two ticks: by `hz`, or so short that no tick has too many connections to check.
+    pub(super) fn tick_ms(&self) -> i64 {
+        let config = &self.executor.settings.config;
+        let mut hz = config.hz;
+        while config.dynamic_hz && hz < HZ_MAX && self.connections.len() > CLIENTS_A_TICK_MAX * hz as usize {
+            hz = (hz * 2).min(HZ_MAX);
+        }
+        (1000 / i64::from(hz)).max(1)
+    }
+
+    fn publish_load(&mut self) {
+        let busy_ns = self.statistics.busy_ns.value();
+        let spent = busy_ns.wrapping_sub(std::mem::replace(&mut self.cron.busy_ns_before, busy_ns));
+        let now = Ticks::now();
+        let passed_ns = now.ns_since(std::mem::replace(&mut self.cron.published_at, now));
+        self.own_handle().set_busy_permille(spent * 1000 / passed_ns.max(1));
+        let usage = process::usage(UsageOf::Thread);
+        self.statistics.cpu_user_us.set(usage.user.as_micros() as u64);
+        self.statistics.cpu_system_us.set(usage.system.as_micros() as u64);
+    }
+
+    /// Closes the listeners, sends the remaining output, and ends.
+    pub(super) fn stop(&mut self) {
+        self.ending.is_stopping = true;
+        self.ending.stop_at = self.clock.uptime.plus_ms(STOP_MS);
+        self.arrivals.listeners.close(&mut self.events.reactor);
+        self.arrivals.waiting.clear();
+        let tokens: Vec<Token> = self.connections.tokens();
+        for token in tokens {
+            if let Some(connection) = self.connections.find_mut(token) {
+                connection.closing = true;
+                self.output.dirty.push(token);
+            }
+        }
+    }
+
+    /// Closes the remaining connections at the end of the server; their unsent output is lost.
+    fn close_slow_readers(&mut self) {
+        for connection in self.connections.iter() {
+            self.events.reactor.close(connection.id, CloseMode::Now);
+        }
+    }
+
+    /// Closes idle connections, checks output limits over time, and frees unused buffers: for a share of the
+    /// connections, all of them in a second.
+    fn check_clients(&mut self) {
+        let config = std::sync::Arc::clone(&self.executor.settings.config);
+        let now = self.clock.uptime.to_raw();
+        let mut all = Vec::with_capacity(self.connections.len());
+        let mut idle: Vec<Token> = Vec::new();
+        let mut behind: Vec<(Token, usize)> = Vec::new();
+        let share = self.connections.len() as i64 * self.tick_ms() / 1000;
+        let first = std::mem::take(&mut self.cron.client);
+        let mut left = (share as usize).max(CLIENTS_A_TICK_MIN);
+        for place in first..self.connections.index_end() {
+            let Some(connection) = self.connections.at_mut(place) else { continue };
+            if left == 0 {
+                self.cron.client = place;
+                break;
+            }
+            left -= 1;
+            connection.recent_commands = 0;
+            connection.reply_buffer.adapt(now, &self.shared.connections.reply_buffers);
+            let quiet_ms = now - connection.record.active_at.load(Ordering::Relaxed);
+            if config.timeout > 0 && quiet_ms > i64::from(config.timeout) * 1000 && connection.may_time_out()
+            {
+                idle.push(connection.token);
+            }
+            let pending = self.events.reactor.pending_send_bytes(connection.id);
+            if pending > 0 {
+                behind.push((connection.token, pending));
+            }
+            if quiet_ms > 2000 {
+                connection.shrink();
+            } else {
+                connection.trim_query();
+            }
+            all.push(connection.token);
+        }
+        for token in all {
+            self.take_note(token);
+        }
+        if self.cron.client == 0 {
+            self.statistics.input_buffer_max.end_period();
+            self.statistics.output_buffer_max.end_period();
+        }
+        for (token, pending) in behind {
+            self.check_output_size(token, pending);
+        }
+        for token in idle {
+            log::debug!("Closing idle client");
+            self.close_now(token);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `maxmemory-clients`: when all connections together use more than that, the largest are closed, in any
+//! worker, until the others are within the limit.
+//!
+//! A connection's memory charge is updated after each batch, when its output has been passed on or sent, and
+//! ten times a second. Its client record is published after that: no client sees a connection that exceeds the
+//! limit and must be closed.
+//!
+//! Connections that may not be closed count like all others; if they alone exceed the limit, none is closed.
+//! Valkey would then close all others, each at its next command, without effect on the limit.
+//!
+//! Invariants: the sum of the workers' `client_memory` is the sum of the memory charges of all connections. The
+//! sum of their `leaving_bytes` is the charges of the connections that are being closed at once.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use commands::reply_buffers::LentTexts;
+use reactor::CloseMode;
+use sync::atomic::Ordering;
+
+use super::Worker;
+use crate::connection::Token;
+use crate::connection::query_buffer::QueryBuffer;
+use crate::connection::registry::ClientRecord;
+use crate::mail::Mail;
+
+impl Worker {
+    /// Updates a connection's memory charge and publishes its client record, unless it has to be closed.
+    pub(super) fn take_note(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        // First, as this decides whether the connection may be closed to free memory.
+        connection.publish_session();
+        self.statistics.client_memory.add(connection.weigh());
+        if self.executor.settings.client_memory_max == u64::MAX {
+            connection.publish_buffers(self.statistics);
+            return;
+        }
+        self.evict_clients();
+        let statistics = self.statistics;
+        if let Some(connection) = self.connections.find_mut(token) {
+            connection.publish_buffers(statistics);
+        }
+    }
+
+    /// Records how many bytes of a connection's output are in the reactor.
+    pub(super) fn note_output(&mut self, token: Token, pending: usize) {
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        if std::mem::replace(&mut connection.pending, pending) == pending {
+            return;
+        }
+        let grown = connection.weigh();
+        if grown == 0 {
+            return;
+        }
+        self.statistics.client_memory.add(grown);
+        if self.executor.settings.client_memory_max == u64::MAX {
+            connection.publish_output(self.statistics);
+            return;
+        }
+        self.evict_clients();
+        let statistics = self.statistics;
+        if let Some(connection) = self.connections.find_mut(token) {
+            connection.publish_output(statistics);
+        }
+    }
+
+    /// Closes the largest connections while all together exceed the limit. Those of this worker are closed at
+    /// once; other workers are notified, and the memory of their connections counts as freed.
+    pub(super) fn evict_clients(&mut self) {
+        if self.shared.client_memory() > self.executor.settings.client_memory_max {
+            self.evict_largest();
+        }
+    }
+
+    #[cold]
+    fn evict_largest(&mut self) {
+        let shared = self.shared;
+        let _only_this_thread =
+            shared.connections.evicting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut records = shared.clients.all();
+        let kept = |record: &&Arc<ClientRecord>| !record.is_evictable();
+        let kept_size: u64 = records.iter().filter(kept).map(|record| record.memory_charge.value()).sum();
+        // Closing all others would not help.
+        if kept_size > self.executor.settings.client_memory_max {
+            return;
+        }
+        records.retain(|record| record.is_evictable());
+        records.sort_by_cached_key(|record| Reverse(record.memory_charge.value()));
+        for record in records {
+            if shared.client_memory() <= self.executor.settings.client_memory_max {
+                return;
+            }
+            // The thread that removes it from the registry closes it.
+            if !shared.clients.remove(record.id) {
+                continue;
+            }
+            let freed = record.memory_charge.release();
+            self.statistics.leaving_bytes.add(freed);
+            self.statistics.client_memory.subtract(freed);
+            log::info!("Evicting client: id={} addr={} tot-mem={freed}", record.id, record.peer);
+            shared.connections.evicted.fetch_add(1, Ordering::Relaxed);
+            match record.token_on(self.index) {
+                Some(token) => self.evict(token, record.id, freed),
+                None => {
+                    let token = record.place();
+                    shared.workers.post(token.thread(), Mail::Evict(token, record.id, freed));
+                }
+            }
+        }
+    }
+
+    /// Closes a connection to free its memory, at once. Its charge counts as leaving already.
+    pub(super) fn evict(&mut self, token: Token, id: u64, charge: u64) {
+        let Some(connection) =
+            self.connections.find_mut(token).filter(|connection| connection.session.id == id)
+        else {
+            self.statistics.leaving_bytes.subtract(charge);
+            return;
+        };
+        connection.leaving += charge;
+        connection.query = QueryBuffer::default();
+        connection.out = Vec::new();
+        connection.lent = LentTexts::default();
+        self.close_now(token);
+    }
+
+    /// Closes a connection without sending more. Other workers no longer find it.
+    pub(super) fn close_now(&mut self, token: Token) {
+        self.cancel_wait(token);
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        connection.closing = true;
+        let charge = connection.release();
+        connection.leaving += charge;
+        self.statistics.leaving_bytes.add(charge);
+        self.statistics.client_memory.subtract(charge);
+        self.events.reactor.close(connection.id, CloseMode::Now);
+        self.deregister(token);
+    }
+}

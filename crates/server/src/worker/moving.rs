@@ -1,0 +1,149 @@
+//! Moving connections between workers: to even out load, and when the number of workers changes. Nothing is
+//! lost: unread input and unsent output move along.
+
+use reactor::Socket;
+
+use super::Worker;
+use crate::connection::Token;
+use crate::mail::{Mail, MovedConnection};
+
+/// The minimum difference of load from which on a worker hands connections to another, in thousandths of its time.
+const UNEVEN_PERMILLE: u64 = 200;
+
+impl Worker {
+    /// The running worker with the fewest connections; this one if none has fewer.
+    pub(super) fn least_loaded(&self) -> usize {
+        let count = |thread: usize| self.shared.workers.handle(thread).load();
+        let threads = self.shared.pool.wanted();
+        let least = (0..threads).min_by_key(|thread| count(*thread)).unwrap_or(0);
+        if self.index < threads && count(self.index) <= count(least) { self.index } else { least }
+    }
+
+    /// Begins to move a connection to another worker. The move continues when the reactor has detached the socket.
+    pub(super) fn start_moving(&mut self, token: Token, to: usize) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if connection.parked.is_some()
+            || connection.closing
+            || connection.moving_to.is_some()
+            || connection.awaits_turns()
+        {
+            return;
+        }
+        let id = connection.id;
+        self.flush_now(token);
+        // From here on its output moves with it.
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        else {
+            return;
+        };
+        connection.moving_to = Some(to);
+        self.events.reactor.detach(id);
+    }
+
+    fn flush_now(&mut self, token: Token) {
+        self.output.dirty.retain(|dirty| *dirty != token);
+        self.output.dirty.push(token);
+        self.flush_dirty();
+    }
+
+    /// The reactor has detached a socket: sends its connection to the new worker.
+    pub(super) fn hand_over(&mut self, token: Token, socket: Socket, unsent: Vec<Vec<u8>>, unread: Vec<u8>) {
+        if self.connections.find_mut(token).is_none() {
+            return;
+        }
+        if self.shared.is_stopping() {
+            // The target worker may have ended.
+            return self.remove(token);
+        }
+        self.leave_deadlines(token);
+        let Some(mut connection) = self.connections.remove(token) else { return };
+        let to = self.shared.workers.expect_connection(connection.moving_to.take().unwrap_or(0));
+        // From now on its mail goes to the new worker, and waits there.
+        connection.record.token.set(Token::underway(to).0);
+        if let Some(waiter) = &connection.waiter {
+            waiter.set_address(Token::underway(to).0);
+        }
+        let workers = self.shared.workers;
+        self.host.subscriptions.let_go(connection, to, |connection| {
+            workers.post(to, Mail::Moved(Box::new(MovedConnection { connection, socket, unsent, unread })));
+        });
+    }
+
+    /// Adopts a connection from another worker, which continues where it was.
+    pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
+        let MovedConnection { mut connection, socket, unsent, unread } = moved;
+        self.own_handle().connection_arrived();
+        connection.query.push(&unread);
+        let token = self.place(socket, |token, id| {
+            connection.token = token;
+            connection.id = id;
+            connection.receive_paused = false;
+            *connection
+        });
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        self.host.subscriptions.welcome(token, &mut connection.session, connection.subscribed_since, number);
+        let (id, client) = (connection.id, connection.session.id);
+        if self.shared.clients.find(client).is_none() {
+            // It was killed or evicted during the move: the mail went to its old worker.
+            self.close_now(token);
+            self.read_early_mail();
+            return;
+        }
+        for buffer in unsent {
+            self.events.reactor.send(id, buffer);
+        }
+        self.output.dirty.push(token);
+        self.wait_on(token);
+        self.read_early_mail();
+        if self.ending.is_stopping {
+            if let Some(connection) = self.connections.find_mut(token) {
+                connection.closing = true;
+            }
+        } else if self.ending.is_retiring {
+            self.start_moving(token, self.least_loaded());
+        } else {
+            self.run_query(token);
+        }
+    }
+
+    /// Handles a change of the number of workers. If this one is to end, its connections move to others as soon
+    /// as each can.
+    pub(super) fn take_thread_count_over(&mut self) {
+        self.shared.schedule_thread();
+        self.ending.is_retiring = self.index >= self.shared.pool.wanted();
+        if self.ending.is_retiring {
+            self.move_all_away();
+        }
+    }
+
+    /// Moves every connection except those that wait for a latch; called again each tick until all are moved.
+    pub(super) fn move_all_away(&mut self) {
+        let tokens: Vec<Token> = self.connections.tokens();
+        for token in tokens {
+            let to = self.least_loaded();
+            if to == self.index {
+                return;
+            }
+            self.start_moving(token, to);
+        }
+    }
+
+    /// Moves a connection away if this worker is busy and another is not: the busiest worker moves one per tick.
+    pub(super) fn even_out(&mut self) {
+        let threads = self.shared.pool.wanted();
+        if threads < 2 || self.connections.len() < 2 {
+            return;
+        }
+        let load = |thread: usize| self.shared.workers.handle(thread).busy_permille();
+        let least = (0..threads).min_by_key(|thread| load(*thread)).unwrap_or(0);
+        let uneven_count = self.connections.len() as u64 > self.shared.workers.handle(least).load() + 1;
+        let uneven_load = load(self.index) > load(least) + UNEVEN_PERMILLE;
+        if least == self.index || !uneven_load || !uneven_count {
+            return;
+        }
+        let busiest = self.connections.iter().max_by_key(|connection| connection.recent_commands);
+        if let Some(token) = busiest.map(|connection| connection.token) {
+            self.start_moving(token, least);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after it.
+
+use commands::session::SessionFlags;
+use config::{ClientClass, Config};
+use os::clock::{Ticks, Uptime};
+use reactor::CloseMode;
+use sync::atomic::Ordering;
+
+use super::Worker;
+use crate::connection::query_buffer::QueryBuffer;
+use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
+use crate::mail::invalidation::Invalidation;
+use crate::mail::message::Message;
+
+/// Buffers kept for reuse.
+const SPARE_BUFFER_COUNT_MAX: usize = 64;
+
+/// The pending output of a slow reader from which on no more of its requests are read, in bytes. Large, because
+/// a client may write a whole pipeline before it reads the first reply. It is less where all connections
+/// together use more than a part of the memory.
+const OUTPUT_PAUSE_SIZE: usize = 256 << 20;
+const OUTPUT_PAUSE_SIZE_MIN: usize = 1 << 20;
+
+/// The denominator of that part.
+const CLIENT_MEMORY_SHARE: u64 = 8;
+
+/// How long messages wait to be sent together, in nanoseconds, and the bytes of output from which on they do not wait.
+const DELIVERY_WAIT_NS_MAX: u64 = 500_000;
+const DELIVERY_SIZE_MAX: usize = 1 << 20;
+
+/// The number of connections with messages from which on these wait at all.
+const DELIVERY_LISTENER_COUNT_MIN: usize = 8;
+
+/// The maximum unused part of a buffer that waits for others to be sent before it, and the size from which on
+/// it waits for its own beginning, in bytes.
+const UNUSED_SIZE_MAX: usize = 4 << 10;
+const PASSING_SIZE_MAX: usize = 256 << 10;
+
+/// The maximum pending output of an unauthenticated client, in bytes: the size of Valkey's first reply buffer.
+/// Valkey closes a client that needs a second one.
+const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
+
+/// Messages in connections' output that are not passed to the reactor yet.
+#[derive(Default)]
+pub(super) struct Delivery {
+    /// The connections that had no output before.
+    listeners: Vec<Token>,
+    /// Bytes of all of these messages.
+    size: usize,
+    /// The bytes at the end of the last turn.
+    size_before: usize,
+    /// When its first turn ended.
+    since: Option<Ticks>,
+    /// Bytes of all output sent at the end of the last turn, as far as they were counted as unsent.
+    leaving: u64,
+}
+
+/// The output of a worker's connections.
+#[derive(Default)]
+pub(super) struct Output {
+    /// Connections with output from this turn.
+    pub(super) dirty: Vec<Token>,
+    /// Messages that are to be sent.
+    pub(super) delivery: Delivery,
+    /// Invalidations for connections that are being served, to be sent after their replies.
+    pub(super) after_reply: Vec<Invalidation>,
+    /// Buffers kept for later replies.
+    spare_buffers: Vec<Vec<u8>>,
+}
+
+impl Delivery {
+    /// Whether there are messages.
+    pub(super) fn is_due(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    /// Decides at the end of a turn whether the messages wait for the next one. A send to a connection costs
+    /// much more than its contents. So while messages keep arriving, those of several turns are sent together.
+    /// Replies to publishers are sent at once, and if they lead to more messages, these are sent with the rest.
+    fn waits(&mut self) -> bool {
+        let has_grown = self.size > self.size_before;
+        self.size_before = self.size;
+        let now = Ticks::now();
+        has_grown
+            && self.listeners.len() >= DELIVERY_LISTENER_COUNT_MIN
+            && self.size < DELIVERY_SIZE_MAX
+            && now.ns_since(*self.since.get_or_insert(now)) < DELIVERY_WAIT_NS_MAX
+    }
+}
+
+impl Worker {
+    /// Sends the output of every connection that has some: replies first, so that their clients can continue meanwhile.
+    pub(super) fn flush_dirty(&mut self) {
+        let dirty = std::mem::take(&mut self.output.dirty);
+        self.output.dirty = self.flush_each(dirty);
+        if self.output.delivery.is_due() {
+            if self.output.delivery.waits() {
+                return;
+            }
+            let leaving = self.output.delivery.leaving;
+            let listeners = std::mem::take(&mut self.output.delivery).listeners;
+            let listeners = self.flush_each(listeners);
+            self.output.delivery = Delivery { listeners, leaving, ..Delivery::default() };
+        }
+        // Output just sent may remain in the reactor until the next turn's events are in.
+        let unsent = &self.statistics.unsent_bytes;
+        unsent.subtract(std::mem::take(&mut self.output.delivery.leaving));
+        self.output.delivery.leaving = unsent.value();
+    }
+
+    /// Frees the buffers that are kept for later replies.
+    pub(super) fn drop_spare_buffers(&mut self) {
+        self.output.spare_buffers = Vec::new();
+        for connection in self.connections.iter_mut() {
+            if connection.out.is_empty() {
+                connection.out = Vec::new();
+            }
+        }
+    }
+
+    /// Sends the output of these connections. Returns the list, empty.
+    fn flush_each(&mut self, mut tokens: Vec<Token>) -> Vec<Token> {
+        for token in tokens.drain(..) {
+            self.flush(token);
+        }
+        tokens
+    }
+
+    fn flush(&mut self, token: Token) {
+        let spare = self.output.spare_buffers.pop();
+        let Some(connection) = self.connections.find_mut(token) else {
+            self.output.spare_buffers.extend(spare);
+            return;
+        };
+        if connection.moving_to.is_some() || (connection.holds_output() && !connection.closing) {
+            // Its output moves along, or is sent when its wait ends.
+            self.output.spare_buffers.extend(spare);
+            return;
+        }
+        let id = connection.id;
+        if connection.closing {
+            // Before its last reply is sent: a client that has read that reply finds no trace of the connection.
+            self.deregister(token);
+        }
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if connection.out.is_empty() {
+            self.output.spare_buffers.extend(spare);
+        } else if self.shared.connections.reply_buffers.counts_blocks()
+            && is_unauthenticated(connection, &self.executor.settings.config)
+        {
+            self.output.spare_buffers.extend(spare);
+            self.end_for_output(token);
+            return;
+        } else {
+            // Output that can't be sent at once counts by its length.
+            let (room, len) = (connection.out.capacity(), connection.out.len());
+            if room - len > UNUSED_SIZE_MAX
+                && (len > PASSING_SIZE_MAX || self.events.reactor.pending_send_bytes(id) > 0)
+            {
+                connection.out.shrink_to_fit();
+            }
+            let size = connection.output_size() as u64;
+            self.statistics.writes.add(1);
+            self.statistics.sent_bytes.add(size);
+            connection.record.sent_bytes.add(size);
+            connection.reply_buffer.note(size as usize);
+            // Buffers that are kept count as memory in use, and would evict keys.
+            let spare = spare.filter(|_| !self.shared.memory.is_over_limit.load(Ordering::Relaxed));
+            let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
+            let lent = std::mem::take(&mut connection.lent);
+            // From the end, so that no byte is moved twice.
+            let parts: Vec<_> =
+                lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
+            self.events.reactor.send(id, out);
+            for (text, behind) in parts.into_iter().rev() {
+                self.events.reactor.send_shared(id, text);
+                self.events.reactor.send(id, behind);
+            }
+        }
+        if connection.closing {
+            self.statistics.client_memory.subtract(connection.release());
+            self.events.reactor.close(id, CloseMode::AfterSends);
+            return;
+        }
+        let pending = self.events.reactor.pending_send_bytes(id);
+        // A connection that is closed for its own output must not evict others for their memory.
+        if pending > 0 && !self.check_output_size(token, pending) {
+            return;
+        }
+        self.note_output(token, pending);
+    }
+
+    /// Handles a buffer that is completely sent.
+    pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
+        if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
+            && self.output.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
+            && !self.shared.memory.is_over_limit.load(Ordering::Relaxed)
+        {
+            self.output.spare_buffers.push(buffer);
+        }
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        let pending = self.events.reactor.pending_send_bytes(connection.id);
+        if pending == 0 {
+            connection.soft_limit_since = None;
+        }
+        let is_paused = connection.receive_paused;
+        if is_paused && pending <= self.output_pause_size(pending) / 2 {
+            let Some(connection) = self.connections.find_mut(token) else { return };
+            connection.receive_paused = false;
+            self.events.reactor.resume_receive(connection.id);
+            if connection.has_more {
+                self.waits.ready.push(token);
+            }
+        }
+        self.note_output(token, pending);
+    }
+
+    /// Closes a connection whose output exceeds its class's limits; pauses receiving from one that is far
+    /// behind. Returns whether the connection remains.
+    pub(super) fn check_output_size(&mut self, token: Token, pending: usize) -> bool {
+        let now = self.clock.uptime;
+        let config = std::sync::Arc::clone(&self.executor.settings.config);
+        let Some(connection) = self.connections.find_mut(token) else { return false };
+        let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
+        let limit = config.client_output_buffer_limit.of(class);
+        let hard = (is_unauthenticated(connection, &config) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
+            || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
+        if hard || is_over_soft_limit(connection, pending as u64, limit.soft_size, limit.soft_seconds, now) {
+            self.end_for_output(token);
+            return false;
+        }
+        if pending > self.output_pause_size(pending) {
+            self.pause_requests(token);
+        }
+        true
+    }
+
+    /// The pending output from which on a connection's requests wait; `pending` bytes are pending now.
+    fn output_pause_size(&self, pending: usize) -> usize {
+        if pending <= OUTPUT_PAUSE_SIZE_MIN {
+            return OUTPUT_PAUSE_SIZE;
+        }
+        let memory = match self.executor.settings.config.maxmemory {
+            0 => self.shared.identity.system_memory,
+            limit => limit,
+        };
+        let is_much = self.shared.client_memory() > memory / CLIENT_MEMORY_SHARE;
+        if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
+    }
+
+    fn pause_requests(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if !connection.receive_paused {
+            connection.receive_paused = true;
+            let id = connection.id;
+            self.events.reactor.pause_receive(id);
+        }
+    }
+
+    /// Closes a connection whose output exceeds a limit.
+    fn end_for_output(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let session = &connection.session;
+        log::warn!(
+            "Client id={} addr={} closed for overcoming of output buffer limits.",
+            session.id,
+            session.peer
+        );
+        self.shared.connections.over_output_limit.fetch_add(1, Ordering::Relaxed);
+        self.close_now(token);
+    }
+
+    /// Closes a connection whose unexecuted input exceeds `client-query-buffer-limit`. As in Valkey, this
+    /// counts what a transaction has queued, and of an incomplete request only the incomplete argument:
+    /// complete ones have left the buffer. Earlier requests are answered first, unless the client does not read.
+    pub(super) fn check_query_size(&mut self, token: Token) {
+        let (limit, shared) = (self.executor.settings.config.client_query_buffer_limit as usize, self.shared);
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let queue_size = connection.session.multi.as_ref().map_or(0, |queue| queue.size());
+        let input_size = connection.query.len().saturating_sub(connection.parser.read_size());
+        if input_size + queue_size <= limit {
+            return;
+        }
+        log::warn!(
+            "Closing client that reached max query buffer length: id={} addr={} qbuf={input_size} multi-mem={queue_size}",
+            connection.session.id,
+            connection.session.peer
+        );
+        shared.connections.over_query_limit.fetch_add(1, Ordering::Relaxed);
+        if connection.is_waiting() || connection.receive_paused {
+            self.close_now(token);
+            return;
+        }
+        // Earlier requests are answered.
+        connection.query = QueryBuffer::default();
+        connection.session.multi = None;
+        connection.closing = true;
+        self.output.dirty.push(token);
+    }
+
+    /// Delivers a message to its subscribers in this worker.
+    pub(super) fn deliver(&mut self, number: u64, message: &Message) {
+        let Self { host, connections, output, statistics, .. } = self;
+        let delivery = &mut output.delivery;
+        host.subscriptions.deliver(message, |token, form| {
+            let Some(connection) = connections.find_mut(token) else {
+                return;
+            };
+            let session = &connection.session;
+            if session.delivered_seq >= number || connection.closing {
+                return;
+            }
+            if connection.out.is_empty() {
+                delivery.listeners.push(token);
+            }
+            let (before, size) = (connection.out.capacity(), connection.out.len());
+            form.write(&mut connection.out, session.protocol);
+            delivery.size += connection.out.len() - size;
+            statistics.unsent_bytes.add((connection.out.capacity() - before) as u64);
+        });
+    }
+
+    /// Sends a line to the connections in `MONITOR` mode.
+    pub(super) fn send_to_monitors(&mut self, line: &[u8]) {
+        self.shared.hub.delivered(self.index, line.len() as u64);
+        for connection in self.connections.iter_mut() {
+            if connection.session.flags.contains(SessionFlags::MONITOR) {
+                connection.out.extend_from_slice(line);
+                self.output.dirty.push(connection.token);
+            }
+        }
+    }
+}
+
+/// Whether the connection has to authenticate and never has.
+fn is_unauthenticated(connection: &Connection, config: &Config) -> bool {
+    let session = &connection.session;
+    !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()
+}
+
+fn is_over_soft_limit(
+    connection: &mut Connection,
+    pending: u64,
+    soft: u64,
+    seconds: u64,
+    now: Uptime,
+) -> bool {
+    if soft == 0 || pending < soft {
+        connection.soft_limit_since = None;
+        return false;
+    }
+    let since = *connection.soft_limit_since.get_or_insert(now);
+    now.ms_since(since) > seconds as i64 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(listener_count: usize, size: usize) -> Delivery {
+        Delivery { listeners: vec![Token(0); listener_count], size, ..Delivery::default() }
+    }
+
+    #[test]
+    fn messages_to_many_wait_while_more_come() {
+        let mut many = delivery(DELIVERY_LISTENER_COUNT_MIN, 1000);
+        assert!(many.waits());
+        many.size += 1000;
+        many.since = many.since.map(|_| Ticks::now());
+        assert!(many.waits());
+        assert!(!many.waits(), "nothing came");
+        many.size += 1000;
+        many.since = Some(Ticks::from_raw(0));
+        assert!(!many.waits(), "it has waited long enough");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN, DELIVERY_SIZE_MAX).waits(), "it is much");
+        assert!(!delivery(DELIVERY_LISTENER_COUNT_MIN - 1, 1000).waits(), "they are few");
+    }
+}

@@ -1,0 +1,302 @@
+//! Waiting connections: their deadlines, and the ends of their waits.
+//!
+//! A wait that a write, `CLIENT UNBLOCK` or `CLIENT KILL` on any worker can end has a
+//! [`Waiter`](keyspace::Waiter), which determines the thread that ends it. Other workers end it there and
+//! notify this one by mail. This worker ends it at its deadline or when the connection is closed. While another
+//! thread is serving it, the end is only requested: mail brings either the reply, or the notice that it was
+//! served in vain.
+//!
+//! Invariant: a connection whose `session.blocked` is set is in `deadlines` if the wait has an end, and in `paused` if
+//! it waits for the end of a pause.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use commands::session::BlockReason;
+use keyspace::Waiter;
+use os::clock::Uptime;
+use slab::Slab;
+use sync::End;
+use wire::reply::ReplyBuffer;
+
+use super::Worker;
+use crate::connection::{Connection, Token, UnblockReply};
+use crate::executor::{DeferredServe, DeferredStep, TURNS_TIME_MAX};
+use crate::mail::Mail;
+
+/// The waits of a worker's connections and deferred serves.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// Connections that wait with a time limit, in the order of its end.
+    pub(super) deadlines: BTreeSet<(Uptime, Token)>,
+    /// Connections that yielded: they have requests left to run.
+    pub(super) ready: Vec<Token>,
+    /// Connections that wait for the end of a pause.
+    paused: Vec<Token>,
+    /// Waits that are over, but could not leave all queues yet.
+    pub(super) lingering: Vec<Arc<Waiter>>,
+    /// Mail for connections that are on their way here.
+    pub(super) early: Vec<Mail>,
+    /// Connections of other workers that wait for the end of this turn, each with the number of its request.
+    pub(super) barrier_requests: Vec<(Token, u64)>,
+    /// The deferred serves that wait for latches.
+    pub(super) deferred_serves: Slab<DeferredServe>,
+    /// Deferred serves that wait for the end of a pause, without latches.
+    pub(super) paused_serves: Vec<DeferredServe>,
+}
+
+impl Worker {
+    /// Begins the wait of a connection.
+    pub(super) fn start_waiting(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        if connection.at_eof && connection.session.blocked.is_some() && !connection.holds_output() {
+            // The peer is gone.
+            connection.closing = true;
+            self.cancel_wait(token);
+        } else {
+            self.wait_on(token);
+        }
+    }
+
+    /// Registers a waiting connection in this worker.
+    pub(super) fn wait_on(&mut self, token: Token) {
+        let uptime = self.clock.uptime;
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let Some(blocked) = &connection.session.blocked else { return };
+        let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
+        if connection.deadline.is_none() {
+            connection.deadline = timeout.map(|timeout| uptime.plus(timeout));
+        }
+        let deadline = connection.deadline;
+        if let Some(waiter) = &connection.waiter {
+            waiter.set_address(token.0);
+        }
+        if is_paused {
+            self.waits.paused.push(token);
+        }
+        if let Some(deadline) = deadline {
+            self.waits.deadlines.insert((deadline, token));
+        }
+    }
+
+    /// Removes a connection from the deadlines of this worker.
+    pub(super) fn leave_deadlines(&mut self, token: Token) {
+        if let Some(deadline) = self.connections.find_mut(token).and_then(|connection| connection.deadline) {
+            self.waits.deadlines.remove(&(deadline, token));
+        }
+    }
+
+    fn remove_deadline(&mut self, token: Token) {
+        self.leave_deadlines(token);
+        if let Some(connection) = self.connections.find_mut(token) {
+            connection.deadline = None;
+        }
+    }
+
+    /// Ends the waits past their deadline: one millisecond later, so that none ends early.
+    pub(super) fn end_waits(&mut self) {
+        while let Some((deadline, token)) =
+            self.waits.deadlines.first().copied().filter(|(deadline, _)| *deadline < self.clock.uptime)
+        {
+            self.waits.deadlines.remove(&(deadline, token));
+            if !self.awaits_barrier(token) {
+                self.end_wait(token, UnblockReply::Timeout);
+            }
+        }
+    }
+
+    /// Whether a connection must continue to wait for turns of workers that still exist. Those that have ended
+    /// run nothing any more, and do not answer.
+    fn awaits_barrier(&mut self, token: Token) -> bool {
+        let (workers, deadline) = (self.shared.workers, self.clock.uptime.plus(TURNS_TIME_MAX));
+        let Some(connection) = self.connections.find_mut(token) else { return false };
+        let blocked = connection.session.blocked.as_ref();
+        if blocked.is_none_or(|blocked| blocked.reason != BlockReason::Barrier) {
+            return false;
+        }
+        connection.turns.awaited.retain(|thread| workers.occupied().any(|occupied| occupied == *thread));
+        if connection.turns.awaited.is_empty() {
+            return false;
+        }
+        connection.deadline = Some(deadline);
+        self.waits.deadlines.insert((deadline, token));
+        true
+    }
+
+    /// Ends a connection's wait, unless another thread does.
+    pub(super) fn end_wait(&mut self, token: Token, how: UnblockReply) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        match connection.waiter.as_ref().map(|waiter| waiter.wait.end_or_ask()) {
+            None | Some(End::Ended) => self.finish_wait(token, how),
+            Some(End::Asked) => connection.end_asked = Some(how),
+            // Mail brings the result.
+            Some(End::WasOver) => {}
+        }
+    }
+
+    /// Answers a connection whose wait was ended, and continues with its later requests.
+    fn finish_wait(&mut self, token: Token, how: UnblockReply) {
+        let waiter = self.connections.find_mut(token).and_then(|connection| connection.waiter.clone());
+        self.leave_queues(token);
+        let Some(connection) = self.connections.find_mut(token) else {
+            return;
+        };
+        let Some(blocked) = connection.session.blocked.take() else { return };
+        if blocked.reason == BlockReason::Turns {
+            connection.turns.are_over = true;
+        }
+        // Requests with another reason run when their wait is over.
+        if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk = blocked.reason {
+            let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
+            self.executor.count_waited(connection, waiter.as_deref(), error);
+        }
+        if !std::mem::take(&mut connection.is_muted) {
+            let mut reply = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+            match how {
+                UnblockReply::Timeout => blocked.write_timeout(&mut reply),
+                UnblockReply::Error => reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            }
+        }
+        self.go_on(token);
+    }
+
+    /// Sends the reply to a connection that was served.
+    fn finish_served(&mut self, token: Token, reply: &[u8]) {
+        self.leave_queues(token);
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        connection.session.blocked = None;
+        connection.session.command_count += 1;
+        if !std::mem::take(&mut connection.is_muted) {
+            connection.out.extend_from_slice(reply);
+        }
+        self.go_on(token);
+    }
+
+    fn go_on(&mut self, token: Token) {
+        self.output.dirty.push(token);
+        self.take_note(token);
+        self.run_query(token);
+    }
+
+    /// Ends the wait of a connection that is being closed.
+    pub(super) fn cancel_wait(&mut self, token: Token) {
+        if let Some(waiter) =
+            self.connections.find_mut(token).and_then(|connection| connection.waiter.as_ref())
+        {
+            // A thread that is serving it is too late or finds it ended.
+            let _ = waiter.wait.end_or_ask();
+        }
+        self.leave_queues(token);
+        if let Some(connection) = self.connections.find_mut(token) {
+            connection.session.blocked = None;
+        }
+    }
+
+    /// Removes a connection whose wait is over from the deadlines and the queues of its keys.
+    fn leave_queues(&mut self, token: Token) {
+        self.remove_deadline(token);
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        connection.end_asked = None;
+        let Some(waiter) = connection.waiter.take() else { return };
+        connection.record.set_waiter(None);
+        // The writer that served it removed it from the queue of that key.
+        if !self.executor.latching.leave(&waiter) {
+            self.waits.lingering.push(waiter);
+        }
+    }
+
+    /// Removes ended waits from queues whose slots were latched before.
+    pub(super) fn let_lingering_go(&mut self) {
+        let latching = &mut self.executor.latching;
+        self.waits.lingering.retain(|waiter| !latching.leave(waiter));
+    }
+
+    /// Handles a change of `CLIENT PAUSE`: requests that wait for its end try again, and wait again if they must.
+    pub(super) fn end_pause(&mut self) {
+        for token in std::mem::take(&mut self.waits.paused) {
+            let is_paused = |connection: &&mut Connection| {
+                connection
+                    .session
+                    .blocked
+                    .as_ref()
+                    .is_some_and(|blocked| blocked.reason == BlockReason::Pause)
+            };
+            if self.connections.find_mut(token).filter(is_paused).is_some() {
+                self.end_wait(token, UnblockReply::Timeout);
+            }
+        }
+        self.shared.end_pause_if_over(self.clock.uptime);
+        for deferred in std::mem::take(&mut self.waits.paused_serves) {
+            let number = self.waits.deferred_serves.insert(deferred);
+            self.resume_errand(number);
+        }
+    }
+
+    /// Handles mail about the end of a wait, which follows a moved connection.
+    pub(super) fn handle_end_of_wait(&mut self, mail: Mail) {
+        let (Mail::Served(token, id, _) | Mail::Missed(token, id) | Mail::Unblock(token, id, _)) = &mail
+        else {
+            return;
+        };
+        let (token, id) = (*token, *id);
+        if self.connections.find_mut(token).is_some_and(|connection| connection.session.id == id) {
+            return self.end_as_told(token, mail);
+        }
+        // The connection is gone, is being moved, or was moved.
+        let Some(place) = self.shared.clients.find(id).map(|record| record.place()) else { return };
+        if place.thread() != self.index {
+            self.shared.workers.post(place.thread(), mail);
+        } else if self.connections.find_mut(place).is_some_and(|connection| connection.session.id == id) {
+            self.end_as_told(place, mail);
+        } else if place == Token::underway(self.index) {
+            self.waits.early.push(mail);
+        }
+    }
+
+    fn end_as_told(&mut self, token: Token, mail: Mail) {
+        // A connection that is being closed has no wait any more.
+        let Some(connection) =
+            self.connections.find_mut(token).filter(|connection| connection.waiter.is_some())
+        else {
+            return;
+        };
+        match mail {
+            Mail::Served(_, _, reply) => self.finish_served(token, &reply),
+            Mail::Unblock(_, _, how) => self.finish_wait(token, how),
+            _ => {
+                if let Some(how) = connection.end_asked {
+                    self.finish_wait(token, how);
+                }
+            }
+        }
+    }
+
+    /// Handles mail that arrived before its connection did.
+    pub(super) fn read_early_mail(&mut self) {
+        for mail in std::mem::take(&mut self.waits.early) {
+            self.handle_end_of_wait(mail);
+        }
+    }
+
+    /// Runs the deferred serves.
+    pub(super) fn run_deferred(&mut self) {
+        for deferred in self.executor.take_deferred() {
+            let number = self.waits.deferred_serves.insert(deferred);
+            self.resume_errand(number);
+        }
+    }
+
+    /// Begins a deferred serve, or continues it when the latch it waits for may be claimed.
+    pub(super) fn resume_errand(&mut self, number: usize) {
+        let token = Token::deferred(self.index, number);
+        let Some(deferred) = self.waits.deferred_serves.get_mut(number) else { return };
+        match self.executor.run_deferred(deferred, token, &self.host) {
+            DeferredStep::Done => drop(self.waits.deferred_serves.remove(number)),
+            DeferredStep::Parked => {}
+            DeferredStep::Paused => {
+                let deferred = self.waits.deferred_serves.remove(number);
+                self.waits.paused_serves.push(deferred);
+            }
+        }
+    }
+}

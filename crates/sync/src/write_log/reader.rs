@@ -1,0 +1,155 @@
+//! Reading: complete ranges in order, at each reader's own pace.
+
+use super::{Fault, WriteLog};
+use crate::shim::{Ordering, fence, lock};
+use base::Lsn;
+use std::fmt;
+use std::sync::Arc;
+
+/// A position in the log. The log keeps everything from it on.
+pub struct LogReader {
+    log: Arc<WriteLog>,
+    index: usize,
+    lsn: u64,
+    /// Everything below is copied. Not below `lsn`.
+    complete: u64,
+    /// The record outside the ring that was found last, and its LSN.
+    spilled: Option<(u64, Arc<[u8]>)>,
+}
+
+/// Contiguous bytes of the stream, in one or two pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'r> {
+    /// The LSN of the first byte.
+    pub start: Lsn,
+    /// The pieces. The second may be empty; both are if there is nothing to read.
+    pub pieces: [&'r [u8]; 2],
+}
+
+impl Chunk<'_> {
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces[0].len() + self.pieces[1].len()
+    }
+
+    /// Whether there is nothing to read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces[0].is_empty()
+    }
+}
+
+impl LogReader {
+    pub(super) fn new(log: Arc<WriteLog>, index: usize, lsn: u64) -> Self {
+        LogReader { log, index, lsn, complete: lsn, spilled: None }
+    }
+
+    /// The LSN of the next byte to read.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        Lsn(self.lsn)
+    }
+
+    /// The LSN up to which everything can be read: the first gap. It is between two records, and never decreases.
+    pub fn complete_end(&mut self) -> Lsn {
+        self.complete = self.complete.max(self.log.complete_from(self.lsn));
+        Lsn(self.complete)
+    }
+
+    /// Bytes to read, from the reader's LSN up to `limit` at most. Empty only if there is nothing to read below
+    /// `limit`; there may be more behind them. A chunk that does not end at `limit` ends between two records.
+    pub fn bytes(&mut self, limit: Lsn) -> Chunk<'_> {
+        let start = self.lsn;
+        let mut end = self.complete_end().0.min(limit.0).max(start);
+        // The lock is needed only for records outside the ring. The count was stored before the writer's lane became
+        // idle, so a record below `end` is counted.
+        if self.log.spilled_count.load(Ordering::Relaxed) != 0 || self.spilled.is_some() {
+            self.find_spilled(end);
+        }
+        if let Some((at, bytes)) = &self.spilled {
+            if *at <= start {
+                let rest = &bytes[(start - at) as usize..];
+                let piece = &rest[..rest.len().min((end - start) as usize)];
+                return Chunk { start: Lsn(start), pieces: [piece, &[]] };
+            }
+            end = end.min(*at);
+        }
+        let ring = self.log.ring.get().expect("the ring exists since the log was switched on");
+        // SAFETY: (1) all records below `end` are copied, and none is outside the ring. Nothing is written over them
+        // before this reader advances, which needs `&mut self`. (2) Records in the ring end at most a
+        // capacity above the tail, which is at most `start`.
+        let (first, second) = unsafe { ring.slices(start, end) };
+        Chunk { start: Lsn(start), pieces: [first, second] }
+    }
+
+    /// Moves past `size` bytes, which have been read.
+    pub fn advance(&mut self, size: usize) {
+        if size == 0 {
+            return;
+        }
+        let lsn = self.lsn + size as u64;
+        assert!(lsn <= self.complete, "a reader can't pass a gap");
+        let is_in_ring = self.spilled.as_ref().is_none_or(|(at, _)| lsn <= *at);
+        if let (true, Some(ring)) = (is_in_ring, self.log.ring.get()) {
+            ring.note_read(self.lsn, lsn);
+        }
+        self.lsn = lsn;
+        if self.spilled.as_ref().is_some_and(|(at, bytes)| at + bytes.len() as u64 <= lsn) {
+            self.spilled = None;
+        }
+        self.log.move_reader(self.index, Some(lsn));
+    }
+
+    /// Marks this reader as asleep and returns true. If there is something to read, returns false.
+    ///
+    /// The next [`LogWriter::notify`](super::LogWriter::notify) wakes it, once. A wake-up may come without anything
+    /// to read: an earlier record is not copied yet, and its writer will notify too.
+    #[must_use = "false: there is something to read, and no wake-up may follow"]
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.log.sleepers.fetch_or(self.bit(), Ordering::Relaxed);
+        // Pairs with the fence in `notify`.
+        fence(Ordering::SeqCst);
+        let is_idle = self.complete_end().0 == self.lsn || self.log.is_planted(Fault::SleepUnchecked);
+        if !is_idle {
+            self.awake();
+        }
+        is_idle
+    }
+
+    /// Marks this reader as awake. It calls this after a sleep, whatever the reason for waking.
+    pub fn awake(&mut self) {
+        self.log.sleepers.fetch_and(!self.bit(), Ordering::Relaxed);
+    }
+
+    fn bit(&self) -> u64 {
+        1 << self.index
+    }
+
+    /// Finds the first record outside the ring at or above the position and below `end`.
+    fn find_spilled(&mut self, end: u64) {
+        if self.spilled.is_some() {
+            return;
+        }
+        let state = lock(&self.log.state);
+        let covering = state.spilled.range(..=self.lsn).next_back();
+        let is_here = |(at, bytes): &(&u64, &Arc<[u8]>)| **at + bytes.len() as u64 > self.lsn;
+        let next = || state.spilled.range(self.lsn..end).next();
+        let found = covering.filter(is_here).or_else(next);
+        self.spilled = found.map(|(at, bytes)| (*at, Arc::clone(bytes)));
+    }
+}
+
+impl Drop for LogReader {
+    /// Detaches the reader. Without readers the log is off.
+    fn drop(&mut self) {
+        self.awake();
+        self.log.move_reader(self.index, None);
+    }
+}
+
+impl fmt::Debug for LogReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogReader {{ lsn: {} }}", self.lsn)
+    }
+}

@@ -1,0 +1,237 @@
+//! The log on one thread: order, databases, wrap-around, the limits of the ring, tokens.
+
+#![allow(clippy::unwrap_used)]
+
+use super::{Appended, LogReader, LogWake, LogWriter, Record, Room, WriteLog};
+use base::{DbIndex, Lsn};
+use std::sync::{Arc, Mutex};
+
+const CAPACITY: usize = 64;
+const ALL: Lsn = Lsn(u64::MAX);
+
+struct Model {
+    log: Arc<WriteLog>,
+    woken: Arc<Mutex<Vec<LogWake>>>,
+}
+
+impl Model {
+    fn starting_at(start: u64) -> Self {
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let calls = Arc::clone(&woken);
+        let wake = move |woken| calls.lock().unwrap().push(woken);
+        Model { log: Arc::new(WriteLog::new(Lsn(start), CAPACITY, 2, wake)), woken }
+    }
+
+    fn woken(&self) -> Vec<LogWake> {
+        std::mem::take(&mut self.woken.lock().unwrap())
+    }
+}
+
+fn append(writer: &mut LogWriter, database: Option<u16>, bytes: &[u8]) -> Option<(u64, u64)> {
+    let database = database.map(DbIndex);
+    let record = Record { database, leaves: None, select: b"<db>", parts: &[bytes] };
+    writer.append(&record).map(|Appended { start, end }| (start.0, end.0))
+}
+
+fn read(reader: &mut LogReader) -> Vec<u8> {
+    read_to(reader, ALL)
+}
+
+fn read_to(reader: &mut LogReader, limit: Lsn) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let chunk = reader.bytes(limit);
+        let size = chunk.len();
+        if chunk.is_empty() {
+            return all;
+        }
+        all.extend(chunk.pieces.concat());
+        reader.advance(size);
+    }
+}
+
+#[test]
+fn selects_a_database_only_where_it_changes() {
+    let model = Model::starting_at(100);
+    let mut writer = model.log.writer(0);
+    assert_eq!(append(&mut writer, Some(0), b"lost"), None, "the log is off");
+    assert_eq!((model.log.end(), model.log.is_on()), (Lsn(100), false));
+    let mut reader = model.log.attach(1).unwrap();
+    assert_eq!(append(&mut writer, Some(0), b"a"), Some((100, 105)));
+    assert_eq!(append(&mut writer, Some(0), b"b"), Some((105, 106)));
+    assert_eq!(append(&mut writer, None, b"c"), Some((106, 107)));
+    assert_eq!(append(&mut writer, Some(0), b"d"), Some((107, 108)));
+    assert_eq!(append(&mut writer, Some(7), b"e"), Some((108, 113)));
+    let across = Record {
+        database: Some(DbIndex(7)),
+        leaves: Some(DbIndex(0)),
+        select: b"<db>",
+        parts: &[b"f", b"", b"g"],
+    };
+    assert!(writer.append(&across).is_some());
+    assert_eq!(append(&mut writer, Some(0), b"h"), Some((115, 116)));
+    model.log.forget_database();
+    assert_eq!(append(&mut writer, None, b"i"), Some((116, 117)));
+    assert_eq!(append(&mut writer, Some(0), b"j"), Some((117, 122)));
+    assert_eq!(read(&mut reader), b"<db>abcd<db>efghi<db>j");
+    assert_eq!((reader.lsn(), model.log.end(), model.log.complete_end()), (Lsn(122), Lsn(122), Lsn(122)));
+}
+
+#[test]
+fn wraps_around_the_ring_and_the_word() {
+    // The 48 bits of the word overflow soon after the start.
+    for start in [0, (1 << 48) - 100, (5 << 48) - 1] {
+        let model = Model::starting_at(start);
+        let mut writer = model.log.writer(1);
+        let mut reader = model.log.attach(1).unwrap();
+        let mut lsn = start;
+        for round in 0..if cfg!(miri) { 20 } else { 200_u64 } {
+            let bytes: Vec<u8> = (0..round % 37).map(|byte| (byte + round) as u8).collect();
+            assert_eq!(append(&mut writer, None, &bytes), Some((lsn, lsn + bytes.len() as u64)));
+            lsn += bytes.len() as u64;
+            assert_eq!(read(&mut reader), bytes);
+            assert_eq!(reader.lsn(), Lsn(lsn));
+        }
+    }
+}
+
+#[test]
+fn keeps_what_does_not_fit_in_order() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let mut reader = model.log.attach(1).unwrap();
+    let mut expected = Vec::new();
+    // Nothing is read meanwhile. 200 bytes are more than the ring.
+    for size in [40, 20, 200, 4, 1, 64, 65, 3] {
+        let bytes: Vec<u8> = (0..size).map(|byte| byte ^ size).collect();
+        append(&mut writer, None, &bytes);
+        expected.extend(bytes);
+    }
+    assert!(!model.log.has_room(0));
+    for limit in [1, 41, 60, 61, 259, 260, 263, 300] {
+        let from = reader.lsn().0 as usize;
+        assert_eq!(read_to(&mut reader, Lsn(limit)), expected[from..limit as usize], "up to {limit}");
+    }
+    let from = reader.lsn().0 as usize;
+    assert_eq!(read(&mut reader), expected[from..]);
+    assert!(model.log.has_room(CAPACITY / 2) && model.log.has_room(usize::MAX >> 1));
+    append(&mut writer, None, b"back in the ring");
+    assert_eq!(read(&mut reader), b"back in the ring");
+}
+
+#[test]
+fn keeps_bytes_for_the_slowest_reader() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let mut fast = model.log.attach(1).unwrap();
+    append(&mut writer, None, &[1; 50]);
+    assert_eq!(read(&mut fast).len(), 50);
+    let mut slow = model.log.attach(2).unwrap();
+    append(&mut writer, None, &[2; 40]);
+    assert_eq!(read(&mut fast), [2; 40]);
+    assert!(!model.log.has_room(25) && model.log.has_room(24));
+    assert!(model.log.attach_at(Lsn(49), 3).is_none(), "no longer there");
+    assert!(model.log.attach_at(Lsn(91), 3).is_none(), "not written yet");
+    let mut again = model.log.attach_at(Lsn(80), 3).unwrap();
+    append(&mut writer, None, &[3; 30]);
+    assert_eq!(read(&mut slow), [[2; 40].as_slice(), &[3; 30]].concat());
+    assert_eq!(read(&mut again), [[2; 10].as_slice(), &[3; 30]].concat());
+    drop((fast, again, slow));
+    assert!(!model.log.is_on() && model.log.has_room(1000));
+    let mut later = model.log.attach(4).unwrap();
+    assert_eq!(append(&mut writer, Some(3), b"x"), Some((120, 125)), "the database is selected again");
+    assert_eq!(read(&mut later), b"<db>x");
+}
+
+#[test]
+fn waiting_writers_are_woken_once_half_is_free() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    assert_eq!(model.log.wait_for_room(1000, 7), Room::Now, "the log is off");
+    let mut reader = model.log.attach(1).unwrap();
+    append(&mut writer, None, &[0; 60]);
+    assert_eq!(model.log.wait_for_room(4, 7), Room::Now);
+    assert_eq!(model.log.wait_for_room(5, 7), Room::Waiting);
+    assert_eq!(model.log.wait_for_room(500, 8), Room::Waiting);
+    assert_eq!(model.log.wait_for_room(50, 9), Room::Waiting);
+    assert!(model.log.cancel_wait(8) && !model.log.cancel_wait(8));
+    let _ = reader.bytes(ALL);
+    reader.advance(27);
+    assert_eq!(model.woken(), []);
+    reader.advance(1);
+    assert_eq!(model.woken(), [LogWake::Writer(7), LogWake::Writer(9)]);
+    append(&mut writer, None, &[0; 30]);
+    assert_eq!(model.log.wait_for_room(50, 9), Room::Waiting);
+    drop(reader);
+    assert_eq!(model.woken(), [LogWake::Writer(9)], "the log is off");
+}
+
+#[test]
+fn a_sleeping_reader_is_woken_once() {
+    let model = Model::starting_at(0);
+    let mut writer = model.log.writer(0);
+    let mut reader = model.log.attach(5).unwrap();
+    let other = model.log.attach(6).unwrap();
+    assert!(reader.prepare_sleep());
+    writer.notify();
+    assert_eq!(model.woken(), [], "nothing was appended");
+    append(&mut writer, None, b"a");
+    append(&mut writer, None, b"b");
+    writer.notify();
+    append(&mut writer, None, b"c");
+    writer.notify();
+    assert_eq!(model.woken(), [LogWake::Reader(5)]);
+    reader.awake();
+    assert!(!reader.prepare_sleep(), "there is something to read");
+    append(&mut writer, None, b"d");
+    writer.notify();
+    assert_eq!(model.woken(), []);
+    assert_eq!((read(&mut reader), other.lsn()), (b"abcd".to_vec(), Lsn(0)));
+}
+
+#[test]
+fn a_reader_stops_at_the_first_gap() {
+    use super::{BUSY, IDLE};
+    use crate::atomic::Ordering;
+    let model = Model::starting_at(1000);
+    let mut writer = model.log.writer(0);
+    let _unused = model.log.writer(1);
+    let mut reader = model.log.attach(1).unwrap();
+    append(&mut writer, None, b"first");
+    // The second lane plays a descheduled writer.
+    let lane = &model.log.lanes[1].reserving;
+    lane.store(BUSY | 1005, Ordering::Release);
+    append(&mut writer, None, b"second");
+    assert_eq!((read(&mut reader), model.log.complete_end()), (b"first".to_vec(), Lsn(1005)));
+    assert!(reader.prepare_sleep(), "nothing can be read yet");
+    lane.store(BUSY | 1002, Ordering::Release);
+    assert_eq!(read(&mut reader), b"second", "an attempt below the position fails");
+    lane.store(IDLE, Ordering::Release);
+    assert_eq!(model.log.complete_end(), Lsn(1011));
+}
+
+#[test]
+#[should_panic(expected = "lane 1 of the log has a writer already")]
+fn a_lane_has_one_writer() {
+    let model = Model::starting_at(0);
+    drop(model.log.writer(1));
+    let _first = model.log.writer(1);
+    let _second = model.log.writer(1);
+}
+
+#[test]
+#[should_panic(expected = "can't pass a gap")]
+fn a_reader_passes_only_what_is_there() {
+    let model = Model::starting_at(0);
+    model.log.attach(1).unwrap().advance(1);
+}
+
+#[test]
+fn there_is_a_limit_of_readers() {
+    let model = Model::starting_at(0);
+    let readers: Vec<_> = (0..super::READER_COUNT_MAX).map(|token| model.log.attach(token as u64)).collect();
+    assert!(readers.iter().all(Option::is_some));
+    assert!(model.log.attach(99).is_none() && model.log.attach_at(Lsn(0), 99).is_none());
+    drop(readers);
+    assert!(model.log.attach(99).is_some());
+}
