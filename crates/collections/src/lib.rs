@@ -25,6 +25,7 @@ mod number;
 mod packed;
 mod sampling;
 mod segment;
+mod snapshot;
 mod values;
 mod walk;
 

@@ -173,9 +173,11 @@ impl<'a> EntryMut<'a> {
         replaced.expect("the update has run")
     }
 
-    /// Moves the entry to another block of the same size.
+    /// Moves the entry to another block of the same size. It stays preserved if it was.
     pub(crate) fn relocate(mut self) {
+        let is_preserved = self.place.item.is_preserved();
         self.update(OwnedEntry::relocated);
+        self.place.bucket.store(self.place.index, self.place.item.with_preserved(is_preserved));
     }
 
     fn require_string(&self) -> Result<(), NotAString> {

@@ -3,7 +3,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::OwnedEntry;
+use collections::{AllocContext, OwnedEntry, Table};
 
 use crate::latching::Latching;
 use crate::store::effects::deletion_name;
@@ -99,7 +99,14 @@ impl ExpiryCycle {
         let mut watched: Vec<Box<[u8]>> = Vec::new();
         let (logs, name) = (latching.logs(), deletion_name(latching.mode.lazy_expire));
         let mut effects = std::mem::take(&mut latching.effects);
-        let table = guard.table_mut(db);
+        let table: &mut Table = guard.table_mut(db);
+        if keyspace.snapshot.is_on() {
+            let (thread, home) = (latching.thread, AllocContext { heap, hasher: keyspace.hasher() });
+            table.expire_walk(self.position, STEP_BUCKET_COUNT, now, |entry| {
+                let hash = keyspace.hasher().hash(entry.key());
+                keyspace.snapshot.preserve(thread, slot, DbIndex(db as u16), Some(table), hash, home);
+            });
+        }
         let walk = table.remove_expired(heap, self.position, STEP_BUCKET_COUNT, now, |removed| {
             counters.population(db, -1, removed.entry());
             counters.expired_keys.add(1);

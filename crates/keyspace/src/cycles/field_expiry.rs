@@ -6,7 +6,7 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{Collection, Hash, Object, OwnedEntry, Table, ValueRef};
+use collections::{AllocContext, Collection, Hash, Object, OwnedEntry, Table, ValueRef};
 
 use crate::latching::Latching;
 use crate::store::events::EventClass;
@@ -119,6 +119,11 @@ impl FieldExpiryCycle {
         let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
         let heap = keyspace.heap(Slot::new(self.slot as u16));
         let table: &mut Table = guard.table_mut(self.db);
+        if keyspace.snapshot.is_on() {
+            // The entry stays where it is, or is removed: it keeps its mark.
+            let home = AllocContext { heap, hasher: keyspace.hasher() };
+            keyspace.snapshot.preserve(latching.thread, key.slot, key.db, Some(table), key.hash, home);
+        }
         let Some(mut entry) = table.find_mut(heap, key.hash, key.bytes) else { return true };
         let had_volatile_members = entry.has_volatile_members();
         let Some(hash) = entry.object_mut().and_then(Hash::of_mut) else { return true };

@@ -79,8 +79,9 @@ impl Latched<'_> {
                     data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
                 }
                 let table = data.table_mut(db);
-                tables.push(table.take());
+                let taken = table.take();
                 keyspace.publish(slot, db, table);
+                tables.extend(keyspace.snapshot.take_over(slot, DbIndex(db as u16), taken));
             }
             // Taken tables are empty already; a search for others in each slot takes as long as all the
             // rest.
@@ -93,6 +94,7 @@ impl Latched<'_> {
         self.deferred.ready = ready;
         let mut key_count = 0;
         for db in dbs {
+            keyspace.snapshot.forget_database(DbIndex(db as u16));
             let gone = keyspace.counters.population(db);
             key_count += gone.keys;
             self.counters.cleared(db, gone);
@@ -128,6 +130,7 @@ impl Latched<'_> {
                 keyspace.publish(slot, db, data.table_mut(db));
             }
         }
+        keyspace.snapshot.swap_databases(DbIndex(one as u16), DbIndex(other as u16));
         self.deferred.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
         self.counters.cleared(one, difference(of_one, of_other));

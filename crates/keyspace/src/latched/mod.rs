@@ -246,13 +246,29 @@ impl<'k> Latched<'k> {
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
         let keyspace = self.keyspace;
         let db = key.db.0 as usize;
+        let is_saving = keyspace.snapshot.is_on();
+        if is_saving {
+            self.preserve(key);
+        }
         let table = self.slot_data_mut(key.slot).table_mut(db);
         let result = change(table, keyspace.heap(key.slot));
+        if is_saving {
+            keyspace.snapshot.note_preserved(key.slot, key.db, table, key.hash);
+        }
         let retired_size = keyspace.publish(key.slot, db, table);
         if retired_size != 0 {
             self.epochs.note_retired(keyspace, retired_size);
         }
         result
+    }
+
+    /// Passes a key that is about to change to the running snapshot, if that needs it.
+    #[cold]
+    #[inline(never)]
+    fn preserve(&self, key: Key<'_>) {
+        let table = self.slot_data(key.slot).table(key.db.0 as usize);
+        let home = self.alloc_context(key);
+        self.keyspace.snapshot.preserve(self.thread, key.slot, key.db, table, key.hash, home);
     }
 
     /// The number of the current pass: what this thread prefetched in it may still be read. 0 while it may

@@ -24,6 +24,7 @@ use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
 use crate::store::readers::Remembered;
 use crate::store::slot_data::SlotData;
+use crate::store::snapshot::SnapshotState;
 
 /// Number of heaps that the slots share if the caller provides none.
 const HEAP_COUNT: usize = 4;
@@ -54,6 +55,8 @@ pub struct Keyspace {
     pub remembered: Remembered,
     /// The write log, and whether it is on.
     pub log: LogOutlet,
+    /// The snapshot that is being taken, if any.
+    pub snapshot: SnapshotState,
     /// The receiver of events.
     observer: Option<Box<dyn Observer>>,
 }
@@ -84,6 +87,7 @@ impl Keyspace {
             counters: AllCounters::new(db_count),
             remembered: Remembered::default(),
             log: LogOutlet::default(),
+            snapshot: SnapshotState::new(db_count),
             observer: None,
         }
     }

@@ -12,5 +12,6 @@ pub(crate) mod keyspace;
 pub(crate) mod random;
 pub(crate) mod readers;
 pub(crate) mod slot_data;
+pub(crate) mod snapshot;
 pub(crate) mod waiting;
 pub(crate) mod watching;

@@ -1,0 +1,162 @@
+//! Taking a snapshot: the cut under all latches, and the walk through the slots.
+//!
+//! A thread that does so is no worker: it waits for latches through a [`Waiting`], and may sleep. See
+//! `store/snapshot.rs` for what changes do meanwhile.
+
+use base::limits::SLOT_COUNT;
+use base::{DbIndex, Slot};
+use collections::{AllocContext, Entry};
+use sync::{Claim, Guard, Mode, Parked};
+
+use crate::latched::Latched;
+use crate::latched::held::SlotGuard;
+use crate::latching::TRY_COUNT_MAX;
+use crate::store::keyspace::Keyspace;
+use crate::store::snapshot::{CutDatabase, Progress, TakenTable};
+
+/// How a thread that is no worker waits for a latch.
+pub struct Waiting<'a> {
+    /// The token with which it waits, which no other thread uses.
+    pub token: u64,
+    /// Returns after the keyspace's `wake` was called with the token, or earlier.
+    pub wait: &'a dyn Fn(),
+}
+
+/// The latches of all slots, held for writing.
+pub struct AllSlots<'k> {
+    keyspace: &'k Keyspace,
+    guards: Vec<SlotGuard<'k>>,
+}
+
+/// An entry of the cut.
+#[derive(Clone, Copy)]
+pub struct CutEntry<'a> {
+    /// The database it was in.
+    pub db: DbIndex,
+    /// The entry.
+    pub entry: Entry<'a>,
+    /// The memory of its value.
+    pub home: AllocContext<'a>,
+}
+
+impl Keyspace {
+    /// Latches every slot for writing. While one is taken, the others are released a few times, as by commands.
+    pub fn latch_all_slots(&self, waiting: &Waiting<'_>) -> AllSlots<'_> {
+        let mut guards: Vec<SlotGuard<'_>> = Vec::with_capacity(SLOT_COUNT);
+        let mut tries = 0;
+        while guards.len() < SLOT_COUNT {
+            let slot = guards.len();
+            if let Some(guard) = self.slots().try_write(slot) {
+                guards.push(Guard::Write(guard));
+            } else if tries < TRY_COUNT_MAX {
+                tries += 1;
+                guards.clear();
+                drop(self.latch_waiting(slot, Mode::Write, waiting));
+            } else {
+                guards.push(self.latch_waiting(slot, Mode::Write, waiting));
+            }
+        }
+        AllSlots { keyspace: self, guards }
+    }
+
+    fn latch_waiting(&self, slot: usize, mode: Mode, waiting: &Waiting<'_>) -> SlotGuard<'_> {
+        if let Some(guard) = self.slots().try_latch(slot, mode) {
+            return guard;
+        }
+        if let Parked::Acquired(guard) = self.slots().park(slot, mode, waiting.token) {
+            return guard;
+        }
+        loop {
+            (waiting.wait)();
+            match self.slots().claim(slot, waiting.token) {
+                Claim::Acquired(guard) => return guard,
+                Claim::Pending => {}
+                Claim::NotWaiting => panic!("slot {slot} is claimed without waiting for it"),
+            }
+        }
+    }
+
+    /// The databases that a snapshot at this instant has. Exact under all latches.
+    fn cut_databases(&self) -> Vec<CutDatabase> {
+        let all = (0..self.db_count())
+            .map(|db| CutDatabase { db: DbIndex(db as u16), population: self.counters.population(db) });
+        all.filter(|database| database.population.keys > 0).collect()
+    }
+
+    /// Walks a slot of a snapshot, from where the last call has stopped, until `enough` (called after each bucket) or
+    /// its end. Returns whether it is done. One thread at a time may walk a slot. `visit` runs under a read latch.
+    pub fn snapshot_slot(
+        &self,
+        slot: Slot,
+        databases: &[CutDatabase],
+        waiting: &Waiting<'_>,
+        mut visit: impl FnMut(CutEntry<'_>),
+        mut enough: impl FnMut() -> bool,
+    ) -> bool {
+        let state = &self.snapshot;
+        let guard = self.latch_waiting(slot.index(), Mode::Read, waiting);
+        let home = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
+        let progress = state.progress(slot);
+        for db in databases.iter().map(|database| database.db).filter(|db| !progress.is_past(*db)) {
+            // Flushed tables are walked later.
+            let Some(table) = state.current_db(db).and_then(|db| guard.table(usize::from(db.0))) else {
+                continue;
+            };
+            let mut from = progress.position_in(db);
+            while let Some(next) = table.snapshot_walk(from, |entry| visit(CutEntry { db, entry, home })) {
+                from = next;
+                if enough() {
+                    state.set_progress(slot, Progress::new(db, from));
+                    return false;
+                }
+            }
+            state.set_progress(slot, Progress::past(db));
+            if enough() {
+                return false;
+            }
+        }
+        state.set_progress(slot, Progress::DONE);
+        true
+    }
+
+    /// Walks a part of the tables that were flushed during the snapshot, until `enough` or their end. Returns whether
+    /// none is left. Called when all slots are done.
+    pub fn snapshot_flushed(
+        &self,
+        mut visit: impl FnMut(CutEntry<'_>),
+        mut enough: impl FnMut() -> bool,
+    ) -> bool {
+        while let Some(TakenTable { slot, cut_db: db, from, table }) = self.snapshot.next_taken() {
+            let home = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
+            let mut next = Some(from);
+            while let Some(from) = next {
+                next = table.snapshot_walk(from, |entry| visit(CutEntry { db, entry, home }));
+            }
+            if enough() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl AllSlots<'_> {
+    /// Begins a snapshot of this instant. Returns its databases. There must be no other one.
+    pub fn begin_snapshot(&mut self) -> Vec<CutDatabase> {
+        let databases = self.keyspace.cut_databases();
+        debug_assert_eq!(self.guards.len(), SLOT_COUNT);
+        self.keyspace.snapshot.begin(&databases);
+        databases
+    }
+}
+
+impl Latched<'_> {
+    /// Begins a snapshot of this instant, as [`AllSlots::begin_snapshot`]. All slots must be held for writing.
+    pub fn begin_snapshot(&mut self) -> Vec<CutDatabase> {
+        let is_held = (0..SLOT_COUNT as u16).all(|slot| self.holds_for_writing(Slot::new(slot)));
+        assert!(is_held, "a snapshot begins under all latches");
+        let databases = self.keyspace.cut_databases();
+        self.keyspace.snapshot.begin(&databases);
+        databases
+    }
+}
