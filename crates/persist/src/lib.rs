@@ -1,4 +1,4 @@
-//! Append-only files: the directory, its manifest, reading and checking.
+//! Files: append-only files with their directory and manifest, reading and checking; the files of snapshots.
 //!
 //! | module | contents |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | [`manifest`] | [`Manifest`](manifest::Manifest): which files make up the data |
 //! | [`files`] | [`AppendOnlyFiles`](files::AppendOnlyFiles): appending, syncing and rewriting, recoverable at any point |
 //! | [`reading`] | [`Reader`](reading::Reader): requests and annotations in the bytes of a file; where a damaged file is still valid |
+//! | [`snapshot`] | [`SnapshotFile`](snapshot::SnapshotFile): written under a temporary name, then renamed |
 //! | [`check`] | `broadloom check-aof`: checks and repairs files |
 //!
 //! Never runs a request, starts a thread or reads a clock. No I/O outside `disk/system.rs`.
@@ -16,3 +17,4 @@ pub mod disk;
 pub mod files;
 pub mod manifest;
 pub mod reading;
+pub mod snapshot;

@@ -16,17 +16,17 @@ use crate::version::{Family, HEADER_SIZE, Version};
 
 const KEY_METADATA_OR_SLOT_IMPORT: u8 = 243;
 const SLOT_INFO: u8 = 244;
-const FUNCTION: u8 = 245;
+pub(crate) const FUNCTION: u8 = 245;
 const OLD_FUNCTIONS: u8 = 246;
 const MODULE_AUX: u8 = 247;
-const IDLE: u8 = 248;
-const FREQUENCY: u8 = 249;
-const AUX: u8 = 250;
-const RESIZE: u8 = 251;
-const EXPIRY_MS: u8 = 252;
+pub(crate) const IDLE: u8 = 248;
+pub(crate) const FREQUENCY: u8 = 249;
+pub(crate) const AUX: u8 = 250;
+pub(crate) const RESIZE: u8 = 251;
+pub(crate) const EXPIRY_MS: u8 = 252;
 const EXPIRY_SECONDS: u8 = 253;
-const SELECT: u8 = 254;
-const END: u8 = 255;
+pub(crate) const SELECT: u8 = 254;
+pub(crate) const END: u8 = 255;
 
 /// The first version with a checksum.
 const CHECKSUM_VERSION: u16 = 5;
