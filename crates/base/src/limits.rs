@@ -11,6 +11,15 @@ pub const SLOT_BITS: u32 = 14;
 /// Largest number of workers.
 pub const THREAD_COUNT_MAX: usize = 256;
 
+/// The number of the thread that replays an append-only file. It follows those of the workers.
+pub const REPLAY_THREAD: usize = THREAD_COUNT_MAX;
+
+/// Largest number of threads that decode an RDB file. Their numbers follow [`REPLAY_THREAD`].
+pub const DECODER_COUNT_MAX: usize = 16;
+
+/// Number of threads that may change data: the workers, the replay and the decoders.
+pub const WRITER_COUNT_MAX: usize = REPLAY_THREAD + 1 + DECODER_COUNT_MAX;
+
 /// Largest number of requests planned, prefetched and executed as one batch.
 pub const BATCH_REQUEST_COUNT_MAX: usize = 128;
 

@@ -19,10 +19,4 @@ impl Config {
             points.join(" ")
         ))
     }
-
-    /// The file and the directory from which Redis would load data at start, relative to the working directory.
-    #[must_use]
-    pub fn data_paths(&self) -> [&str; 2] {
-        [&self.dbfilename, &self.appenddirname]
-    }
 }

@@ -178,6 +178,8 @@ directives! {
         daemonize: bool = false, ANY, [immutable];
         /// Number of logical databases.
         databases: u32 = 16, int(1, DATABASE_COUNT_MAX), [immutable];
+        /// The name of the RDB file, in `dir`.
+        dbfilename: String = "dump.rdb".into(), checked_text(check_dump_file_name), [protected];
         /// A text to be included in crash reports.
         debug_context: String = String::new(), text(), [hidden];
         /// The working directory.
@@ -211,6 +213,8 @@ directives! {
         /// Number of workers; 0: one for each core.
         io_threads: ThreadCount = ThreadCount::default(), int(0, THREAD_COUNT_MAX),
             alias "server-threads" "threads" "proactor_threads";
+        /// Microseconds to wait after each key or request that is loaded, for tests; negative: one microsecond after so many.
+        key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         /// Milliseconds from which the latency monitor records an event; 0: off.
         latency_monitor_threshold: u64 = 0, milliseconds(0, LONG_MAX);
         /// Whether latencies are recorded in a histogram for each command.
@@ -280,6 +284,8 @@ directives! {
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
         /// Whether payloads of versions that are not known are refused.
         rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
+        /// Whether the checksums of RDB files are compared.
+        rdbchecksum: bool = true, ANY, [immutable];
         /// Whether long strings are compressed in files and in the payload of `DUMP`.
         rdbcompression: bool = true, ANY;
         /// The password of the default user.
@@ -374,13 +380,10 @@ directives! {
         auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
-        dbfilename: String = "dump.rdb".into(), checked_text(check_dump_file_name), [protected];
-        key_load_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
         no_appendfsync_on_rewrite: bool = false, ANY;
         rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
         rdb_save_incremental_fsync: bool = true, ANY;
-        rdbchecksum: bool = true, ANY, [immutable];
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
         save: SavePoints = SavePoints::default(), ANY;
         stop_writes_on_bgsave_error: bool = true, ANY;

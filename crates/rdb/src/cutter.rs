@@ -28,9 +28,6 @@ const EXPIRY_SECONDS: u8 = 253;
 pub(crate) const SELECT: u8 = 254;
 pub(crate) const END: u8 = 255;
 
-/// The first version with a checksum.
-const CHECKSUM_VERSION: u16 = 5;
-
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -296,7 +293,7 @@ impl Cutter {
     }
 
     fn end<'a>(&mut self, input: &mut Input<'a>) -> Result<Event<'a>, Error> {
-        if self.version.number < CHECKSUM_VERSION {
+        if !self.version.has_checksum() {
             return Ok(Event::End { is_checked: false });
         }
         let before = *input;

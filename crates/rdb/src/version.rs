@@ -22,6 +22,8 @@ pub struct Version {
     pub number: u16,
 }
 
+/// The first version with a checksum.
+const CHECKSUM_VERSION: u16 = 5;
 /// The newest version of Redis that is read.
 const REDIS_MAX: u16 = 15;
 /// The versions of Valkey that are read.
@@ -91,6 +93,12 @@ impl Version {
             Family::Redis => format!("REDIS{:04}", self.number).into_bytes(),
             Family::Valkey => format!("VALKEY{:03}", self.number).into_bytes(),
         }
+    }
+
+    /// Whether a file ends with a checksum, which may be 0 for none.
+    #[must_use]
+    pub fn has_checksum(self) -> bool {
+        self.number >= CHECKSUM_VERSION
     }
 
     /// Whether fields of hashes can have an expiry.

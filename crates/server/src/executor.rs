@@ -376,7 +376,7 @@ impl Executor {
                 return step;
             }
         } else if self.shared.modes.flags.load() != 0
-            && let Some(step) = self.attend_to_pause(connection, found)
+            && let Some(step) = self.attend_to_changes(connection, found)
         {
             return step;
         }

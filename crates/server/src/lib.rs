@@ -8,6 +8,7 @@
 //! | `worker` | a worker: the event loop, its connections, timers and output |
 //! | `executor` | from input bytes to reply bytes |
 //! | `admin` | the server as commands see it: `INFO`, `CLIENT`, `CONFIG`, `MEMORY`, `SHUTDOWN` |
+//! | `persistence` | files become data |
 //! | `shared` | the state that all workers share |
 //! | `pubsub` | published messages, keyspace events and invalidations |
 //! | `mail` | messages between workers, and their addresses |
@@ -23,6 +24,7 @@ mod executor;
 mod logging;
 mod mail;
 mod monitoring;
+mod persistence;
 mod process;
 mod pubsub;
 mod shared;

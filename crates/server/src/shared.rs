@@ -5,6 +5,7 @@
 pub mod background;
 pub mod connections;
 pub mod current_config;
+pub mod loading;
 pub mod memory;
 pub mod modes;
 pub mod pause;
@@ -25,6 +26,7 @@ use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
 use connections::Connections;
 use current_config::CurrentConfig;
+use loading::Loading;
 use memory::Memory;
 use modes::Modes;
 use worker_pool::{StartWorker, WorkerPool};
@@ -53,6 +55,8 @@ pub struct Shared {
     pub monitoring: Monitoring,
     /// The memory of the process.
     pub memory: Memory,
+    /// The state of loading.
+    pub loading: Loading,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -85,6 +89,7 @@ impl Shared {
             hub,
             monitoring: Monitoring::default(),
             memory,
+            loading: Loading::default(),
             identity,
             config: CurrentConfig::new(config),
         }));

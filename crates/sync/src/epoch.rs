@@ -56,11 +56,11 @@ struct Batch<G> {
 }
 
 impl<G: Send> Domain<G> {
-    /// Creates a domain without garbage, for at most [`THREAD_COUNT_MAX`](base::limits::THREAD_COUNT_MAX)
+    /// Creates a domain without garbage, for at most [`WRITER_COUNT_MAX`](base::limits::WRITER_COUNT_MAX)
     /// participants.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_seats(base::limits::THREAD_COUNT_MAX)
+        Self::with_seats(base::limits::WRITER_COUNT_MAX)
     }
 
     /// Creates a domain without garbage, for at most `seat_count` participants.

@@ -42,10 +42,19 @@ impl CommandError {
     pub const OUT_OF_MEMORY: Self = Self::new("OOM command not allowed when used memory > 'maxmemory'.");
     /// Too few good replicas are connected.
     pub const NO_REPLICAS: Self = Self::new("NOREPLICAS Not enough good replicas to write.");
+    /// Files are being loaded.
+    const LOADING: Self = Self::new("LOADING Valkey is loading the dataset in memory");
+    const LOADING_AS_REDIS: Self = Self::new("LOADING Redis is loading the dataset in memory");
     #[allow(missing_docs)]
     pub const NO_AUTH: Self = Self::new("NOAUTH Authentication required.");
     /// The database index is not below the number of databases.
     pub const DB_OUT_OF_RANGE: Self = Self::new("ERR DB index is out of range");
+
+    /// Files are being loaded. `as_redis`: in the words of Redis (`extended-redis-compatibility`), not of Valkey.
+    #[must_use]
+    pub const fn loading(as_redis: bool) -> Self {
+        if as_redis { Self::LOADING_AS_REDIS } else { Self::LOADING }
+    }
 
     /// Creates an error with static text; `text` begins with the error code.
     #[must_use]

@@ -4,7 +4,7 @@
 //! Invariant: the sum over all threads of `keys[db]` is the number of entries of that database. One
 //! thread's share may be negative, as it may delete what another thread inserted.
 
-use base::limits::THREAD_COUNT_MAX;
+use base::limits::WRITER_COUNT_MAX;
 use collections::Entry;
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
@@ -117,7 +117,7 @@ impl Counters {
 impl AllCounters {
     pub(crate) fn new(db_count: usize) -> Self {
         Self {
-            threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect(),
+            threads: (0..WRITER_COUNT_MAX).map(|_| OnceLock::new()).collect(),
             seen: AtomicUsize::new(0),
             db_count,
         }

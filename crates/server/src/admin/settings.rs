@@ -26,7 +26,8 @@ impl Shared {
     pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
         let _setting = self.config.lock_changes();
         let current = self.config.load_full();
-        let caller = SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: false };
+        let caller =
+            SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: self.is_loading() };
         let error = |error: SetError| CommandError::owned(format!("ERR {error}"));
         let mut change = current.with_changes(arguments, caller).map_err(error)?;
         change.config.io_threads.resolve(process::cpu_count());

@@ -25,7 +25,9 @@ impl Shared {
             Cause::Command(options) => (options.save == Some(true), options.force),
         };
         log::warn!("User requested shutdown...");
-        if must_save && !force {
+        if self.is_loading() {
+            log::warn!("Received shutdown during loading, exiting now.");
+        } else if must_save && !force {
             log::warn!(
                 "Error trying to save the DB, can't exit: nothing is written to disk by this version."
             );

@@ -11,6 +11,7 @@ use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{Found, NUMBERED};
+use keyspace::Tries;
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
@@ -57,6 +58,9 @@ impl Executor {
         }
         if global_flags & GlobalFlags::NO_REPLICAS != 0 && writes(connection, found) {
             self.reject(connection, found, &CommandError::NO_REPLICAS);
+            return Some(Step::Done);
+        }
+        if global_flags & GlobalFlags::LOADING != 0 && self.refuses_while_loading(connection, found) {
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, global_flags) {
@@ -123,10 +127,29 @@ impl Executor {
         Step::Again
     }
 
+    /// While files are loaded: refuses a command that may not run meanwhile. Returns whether it did.
+    fn refuses_while_loading(&mut self, connection: &mut Connection, found: Found) -> bool {
+        let is_allowed = |command: &Command| command.flags.contains(Flags::LOADING);
+        let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
+        let is_refused = !is_allowed(found.command)
+            || queue.is_some_and(|queue| queue.iter().any(|queued| !is_allowed(queued.found.command)));
+        if is_refused {
+            let is_redis = self.settings.config.extended_redis_compatibility;
+            self.reject(connection, found, &CommandError::loading(is_redis));
+        }
+        is_refused
+    }
+
     /// Checks a request that waited for a latch: if a pause has begun meanwhile, it releases its latches
-    /// and waits for the end of the pause.
+    /// and waits for the end of the pause. If a load has begun, it is refused.
     #[cold]
-    pub(super) fn attend_to_pause(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
+    pub(super) fn attend_to_changes(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
+        if self.shared.is_loading() && self.refuses_while_loading(connection, found) {
+            self.latching.release();
+            connection.latches_for_writing = false;
+            connection.tries = Tries::default();
+            return Some(Step::Done);
+        }
         if !self.is_paused(connection, found, self.shared.modes.flags.load()) {
             return None;
         }
@@ -225,11 +248,13 @@ impl Executor {
     }
 
     /// Deletes keys that a read found expired, if their slots are free now; the expiry cycle deletes the
-    /// others. Nothing is deleted in import mode or while writes are paused.
+    /// others. Nothing is deleted in import mode, during a load, or while writes are paused.
     #[cold]
     pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
         self.latching.deferred.saw_expired.set(false);
-        if self.settings.config.import_mode || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE) {
+        if self.settings.config.import_mode
+            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
+        {
             self.latching.discard_walked_expired();
             self.latching.report_late_misses();
             return;

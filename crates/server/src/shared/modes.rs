@@ -62,6 +62,8 @@ impl GlobalFlags {
     pub const STOPPING: u32 = 1 << 3;
     /// Writes require more replicas than there are.
     pub const NO_REPLICAS: u32 = 1 << 4;
+    /// Files are being loaded.
+    pub const LOADING: u32 = 1 << 5;
 
     /// All flags.
     #[must_use]

@@ -11,6 +11,7 @@ use os::{clock, pages, process};
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenSockets, Listeners};
 use crate::logging;
+use crate::persistence::loading::{self, LoadFailed};
 use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
@@ -161,17 +162,42 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     shared.guard_writes(&shared.config.load());
     log::info!("Server initialized");
     let ready = listeners.ready_texts();
+    // Until everything is loaded, clients get errors that say so.
+    shared.begin_loading(0);
     if shared.start_workers(listeners).is_err() {
         return Err(Fatal);
     }
-    for text in ready {
-        log::info!("Ready to accept connections {text}");
-    }
     shared.set_watchdog(shared.config.load().watchdog_period);
-    supervisor::ready();
+    let loader = load(shared, ready)?;
     waiter.wait(shared);
+    // It ends soon after the workers have: at the next stretch of its file.
+    let _ = loader.join();
+    if shared.loading.has_failed() {
+        return Err(Fatal);
+    }
     shutdown::clean_up(shared);
     Ok(())
+}
+
+/// Starts the thread that loads the data, after which the server is ready.
+fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::thread::JoinHandle<()>, Fatal> {
+    let body = move || {
+        let _handler_stack = os::fault::prepare_thread();
+        match loading::load_at_start(shared) {
+            Ok(()) => {}
+            Err(_) if shared.is_stopping() => return,
+            Err(LoadFailed) => return shared.give_loading_up(),
+        }
+        shared.end_loading();
+        for text in ready {
+            log::info!("Ready to accept connections {text}");
+        }
+        supervisor::ready();
+    };
+    sync::thread::Builder::new().name("broadloom-load".to_owned()).spawn(body).map_err(|error| {
+        log::error!("Can't start a thread: {error}");
+        Fatal
+    })
 }
 
 const LOGO: &str = r"
@@ -217,16 +243,10 @@ fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
     Ok(())
 }
 
-/// Warns if Redis with this configuration would keep its data on disk, or load it from there.
+/// Warns if Redis with this configuration would keep its data on disk.
 fn warn_about_durability(config: &Config) {
     if let Some(warning) = config.save_points_warning() {
         log::warn!("{warning}");
-    }
-    for path in config.data_paths().iter().filter(|path| Path::new(path).exists()) {
-        log::warn!(
-            "{}/{path} exists, but this version of Broadloom does not load it. The server starts empty and leaves the file unchanged.",
-            config.dir.trim_end_matches('/')
-        );
     }
 }
 

@@ -148,7 +148,7 @@ impl Worker {
         let is_importing = self.executor.settings.config.import_mode;
         if is_importing
             || !self.shared.modes.active_expire.load(Ordering::Relaxed)
-            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE)
+            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
         {
             return;
         }

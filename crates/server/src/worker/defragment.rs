@@ -68,7 +68,8 @@ impl Worker {
     fn defragmentation_percent(&self) -> u64 {
         let config = &self.executor.settings.config;
         let rests = self.clock.uptime < self.cron.defragmenter.rests_until;
-        if !config.activedefrag || rests || self.shared.modes.cron_paused.load(Ordering::Relaxed) {
+        let is_suspended = self.shared.modes.cron_paused.load(Ordering::Relaxed) || self.shared.is_loading();
+        if !config.activedefrag || rests || is_suspended {
             return 0;
         }
         let (wasted, waste_percent) = self.shared.waste();

@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Not every test uses all of it.
 
+pub mod directory;
+pub mod rdb_file;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -48,8 +51,22 @@ impl Server {
         Self::start_program(env!("CARGO_BIN_EXE_broadloom"), environment, options)
     }
 
+    /// Starts a server with these options, waits until it accepts connections, and not until it is ready.
+    pub fn start_loading(options: &[&str]) -> Self {
+        Self::start_until("Server initialized", env!("CARGO_BIN_EXE_broadloom"), &[], options)
+    }
+
     /// Starts a server from a program of this name.
     pub fn start_program(program: &str, environment: &[(&str, &str)], options: &[&str]) -> Self {
+        Self::start_until("Ready to accept connections", program, environment, options)
+    }
+
+    fn start_until(
+        awaited: &'static str,
+        program: &str,
+        environment: &[(&str, &str)],
+        options: &[&str],
+    ) -> Self {
         // Another process may take the port in the meantime: then another one is tried.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -67,7 +84,7 @@ impl Server {
             let (tell, told) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
-                    let is_ready = line.contains("Ready to accept connections");
+                    let is_ready = line.contains(awaited);
                     seen.lock().unwrap().push(line);
                     if is_ready {
                         // The receiver is gone from the second such line on.
@@ -103,6 +120,11 @@ impl Server {
     pub fn log_line(&self, text: &str) -> String {
         let find = || self.log.lock().unwrap().iter().find(|line| line.contains(text)).cloned();
         wait_for(find)
+    }
+
+    /// Whether the log contains this text by now.
+    pub fn has_logged(&self, text: &str) -> bool {
+        self.log.lock().unwrap().iter().any(|line| line.contains(text))
     }
 
     /// The value of a field of `INFO`.
@@ -245,6 +267,13 @@ impl Client {
         self.send(words);
         let reply = self.receive().expect("the server stays");
         shown(&reply)
+    }
+
+    /// Sends a request and returns the bytes of its reply.
+    pub fn bytes(&mut self, words: &[&str]) -> Vec<u8> {
+        self.send(words);
+        let reply = self.receive().expect("the server stays");
+        reply.text().unwrap().to_vec()
     }
 
     /// Sets the number of threads, and waits until exactly these serve.

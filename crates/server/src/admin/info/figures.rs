@@ -12,9 +12,10 @@ use crate::monitoring::statistics::{BUCKET_COUNT, CommandStatistics, bucket_max_
 use crate::shared::Shared;
 
 pub(super) fn persistence(text: &mut Text, shared: &Shared) {
+    let loading = &shared.loading;
     text.section("Persistence");
     text.lines(&[
-        ("loading", &0),
+        ("loading", &u8::from(shared.is_loading())),
         ("async_loading", &0),
         ("current_cow_peak", &0),
         ("current_cow_size", &0),
@@ -30,8 +31,8 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("rdb_current_bgsave_time_sec", &-1),
         ("rdb_saves", &0),
         ("rdb_last_cow_size", &0),
-        ("rdb_last_load_keys_expired", &0),
-        ("rdb_last_load_keys_loaded", &0),
+        ("rdb_last_load_keys_expired", &loading.expired_key_count.load(Ordering::Relaxed)),
+        ("rdb_last_load_keys_loaded", &loading.loaded_key_count.load(Ordering::Relaxed)),
         ("aof_enabled", &0),
         ("aof_rewrite_in_progress", &0),
         ("aof_rewrite_scheduled", &0),
@@ -46,6 +47,17 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("module_fork_last_cow_size", &0),
         ("slot_migration_fork_in_progress", &0),
     ]);
+    if shared.is_loading() {
+        let progress = loading.progress(clock::unix_millis() / 1000);
+        text.lines(&[
+            ("loading_start_time", &progress.started_at),
+            ("loading_total_bytes", &progress.total_bytes),
+            ("loading_rdb_used_mem", &loading.written_memory.load(Ordering::Relaxed)),
+            ("loading_loaded_bytes", &progress.loaded_bytes),
+            ("loading_loaded_perc", &Hundredths(progress.percent)),
+            ("loading_eta_seconds", &progress.left_seconds),
+        ]);
+    }
 }
 
 /// A line for each worker, in the form of Redis 8.

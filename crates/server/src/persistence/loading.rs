@@ -1,0 +1,140 @@
+//! Loading: RDB files and append-only files become data.
+//!
+//! | function | loads |
+//! |---|---|
+//! | [`load_rdb`] | an RDB file |
+//! | [`load_at_start`] | what the configuration names: the append-only directory, or the dump file |
+//!
+//! They run on a thread that is no worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
+//! calls, the workers serve only commands with the flag `LOADING`; nothing is expired or evicted. What is loaded is not logged,
+//! sends no events and does not count as a change. The functions log what they do, and why they fail.
+//!
+//! Owns no data. Touches the keyspace through latchings of its own, with thread numbers behind those of the workers.
+//! Start reading at [`load_at_start`], then `loading/rdb_file.rs`.
+
+mod delay;
+mod insert;
+mod progress;
+mod queue;
+mod rdb_file;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use config::{Config, MaxmemoryPolicy};
+use keyspace::Aging;
+use os::clock::{self, Ticks};
+use sync::atomic::Ordering;
+
+use crate::shared::Shared;
+pub use rdb_file::{RdbError, RdbFault, RdbOptions};
+
+/// The time until a busy latch is tried again.
+const BUSY_WAIT: Duration = Duration::from_micros(50);
+
+/// Files can't be loaded. The reason is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadFailed;
+
+/// Loads what the configuration names, at the start of the server.
+///
+/// # Errors
+/// The files are not valid or can't be read; the server must not serve.
+pub fn load_at_start(shared: &'static Shared) -> Result<(), LoadFailed> {
+    let config = shared.config.load_full();
+    let started = Ticks::now();
+    match load_rdb(shared, Path::new(&config.dbfilename), RdbOptions::default()) {
+        Ok(true) => {
+            log::info!("DB loaded from disk: {:.3} seconds", seconds_since(started));
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(_) if shared.is_stopping() => Err(LoadFailed),
+        Err(LoadFailed) => {
+            log::error!("Fatal error loading the DB, check server logs. Exiting.");
+            Err(LoadFailed)
+        }
+    }
+}
+
+/// Loads an RDB file. Returns whether there is one.
+///
+/// # Errors
+/// The file is not valid or can't be read. Some of its keys may be loaded.
+pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Result<bool, LoadFailed> {
+    let name = path.display();
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => {
+            log::error!("Fatal error: can't open the RDB file {name} for reading: {error}");
+            return Err(LoadFailed);
+        }
+    };
+    shared.begin_loading(file.metadata().map_or(0, |metadata| metadata.len()));
+    match rdb_file::load(shared, &file, options) {
+        Ok(_) => {
+            log_loaded(shared);
+            Ok(true)
+        }
+        Err(error) => {
+            log_rdb_error(&name.to_string(), &error);
+            Err(LoadFailed)
+        }
+    }
+}
+
+fn log_loaded(shared: &Shared) {
+    let count = |counter: &sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let loading = &shared.loading;
+    let empty = match count(&loading.empty_key_count) {
+        0 => String::new(),
+        count => format!(", empty keys skipped: {count}"),
+    };
+    log::info!(
+        "Done loading RDB, keys loaded: {}, keys expired: {}{empty}.",
+        count(&loading.loaded_key_count),
+        count(&loading.expired_key_count)
+    );
+}
+
+/// Logs why an RDB file can't be loaded, in the words that operators of Redis know where there are some.
+fn log_rdb_error(name: &str, error: &RdbError) {
+    let RdbError { fault, offset, key } = error;
+    let of_key = key.as_ref().map(|key| format!(", key \"{}\"", key.escape_ascii())).unwrap_or_default();
+    let reason = match fault {
+        RdbFault::Stopped => return,
+        RdbFault::Format(rdb::Fault::Checksum) => "RDB CRC error".to_owned(),
+        RdbFault::Format(rdb::Fault::Truncated) => {
+            log::error!("Short read or OOM loading DB. Unrecoverable error, aborting now.");
+            "Unexpected EOF reading RDB file".to_owned()
+        }
+        RdbFault::Format(rdb::Fault::Magic) => "Wrong signature trying to load DB from file".to_owned(),
+        RdbFault::Format(rdb::Fault::Version(number)) => format!("Can't handle RDB format version {number}"),
+        RdbFault::Format(rdb::Fault::Module) => "The RDB file contains module data I can't load".to_owned(),
+        other => other.to_string(),
+    };
+    log::error!("Internal error in RDB reading offset {offset} of {name}{of_key} -> {reason}");
+}
+
+fn seconds_since(started: Ticks) -> f64 {
+    Ticks::now().ns_since(started) as f64 / 1e9
+}
+
+/// How accesses are recorded now, by the eviction policy.
+fn aging(config: &Config) -> Aging {
+    let now = clock::unix_millis();
+    match config.maxmemory_policy {
+        MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => {
+            Aging::lfu(now, config.lfu_log_factor, config.lfu_decay_time)
+        }
+        _ => Aging::lru(now),
+    }
+}
+
+/// Waits for a latch that another thread holds: for a worker's command, or for another decoder.
+fn wait_a_moment() {
+    sync::thread::sleep(BUSY_WAIT);
+}

@@ -1,0 +1,191 @@
+//! Records of an RDB file become entries: decoded in the heap of their slot, and inserted under its latch.
+//!
+//! Each thread that does so has an [`Inserter`]. Records are taken in jobs, a stretch of the file each, so that the keys of
+//! a job are prefetched ahead of their insertion.
+//! Invariants: nothing is logged, no event is sent, no change is counted. A key is inserted once, unless keys may be replaced.
+
+use std::ops::Range;
+
+use base::limits::{DECODER_COUNT_MAX, REPLAY_THREAD};
+use base::{DbIndex, Millis};
+use collections::{AllocContext, ExpiryChange, NewValue};
+use keyspace::{Key, Latching};
+use os::clock;
+use rdb::{DecodeContext, Limits, Record, Value, ValueType};
+use sync::Mode;
+use sync::atomic::Ordering;
+
+use super::rdb_file::{RdbError, RdbFault, RdbOptions};
+use crate::shared::Shared;
+
+/// Keys whose slots, and whose buckets, are prefetched ahead of the inserted one.
+const SLOTS_AHEAD: usize = 16;
+const BUCKETS_AHEAD: usize = 8;
+
+/// Empty keys that are named in the log.
+const NAMED_EMPTY_COUNT_MAX: u64 = 10;
+
+/// A stretch of a file with whole records.
+pub(super) struct Job {
+    bytes: Vec<u8>,
+    records: Vec<Place>,
+}
+
+/// A record in a job.
+struct Place {
+    db: DbIndex,
+    key: KeyPlace,
+    value: Range<usize>,
+    value_type: ValueType,
+    expiry: Option<i64>,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+    /// The offset of the value in the file.
+    offset: u64,
+}
+
+enum KeyPlace {
+    At(Range<usize>),
+    /// It is compressed or a number in the file.
+    Own(Box<[u8]>),
+}
+
+/// Inserts records, on one thread.
+pub(super) struct Inserter {
+    shared: &'static Shared,
+    latching: Latching<'static>,
+    options: RdbOptions,
+    limits: Limits,
+    hashes: Vec<u64>,
+    retired: Vec<collections::Retired>,
+}
+
+impl Job {
+    /// A job for records in these bytes.
+    pub(super) fn new(bytes: Vec<u8>, records: Vec<PendingRecord>) -> Self {
+        Self { bytes, records: records.into_iter().map(|record| record.0).collect() }
+    }
+}
+
+/// A record of a job that is being filled.
+pub(super) struct PendingRecord(Place);
+
+impl PendingRecord {
+    /// The record, which lies in `bytes`.
+    pub(super) fn new(record: Record<'_>, db: DbIndex, bytes: &[u8]) -> Self {
+        let range = |part: &[u8]| {
+            let start = part.as_ptr() as usize - bytes.as_ptr() as usize;
+            start..start + part.len()
+        };
+        let key = match record.key {
+            std::borrow::Cow::Borrowed(key) => KeyPlace::At(range(key)),
+            std::borrow::Cow::Owned(key) => KeyPlace::Own(key.into()),
+        };
+        Self(Place {
+            db,
+            key,
+            value: range(record.value),
+            value_type: record.value_type,
+            expiry: record.expiry,
+            idle_seconds: record.idle_seconds,
+            frequency: record.frequency,
+            offset: record.offset,
+        })
+    }
+}
+
+impl Place {
+    fn key<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        match &self.key {
+            KeyPlace::At(range) => &bytes[range.clone()],
+            KeyPlace::Own(key) => key,
+        }
+    }
+}
+
+impl Inserter {
+    /// The inserter of a thread; `number` is below [`DECODER_COUNT_MAX`], and no other thread has it at the time.
+    pub(super) fn new(shared: &'static Shared, number: usize, options: RdbOptions) -> Self {
+        assert!(number < DECODER_COUNT_MAX, "a number for each decoder");
+        let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD + 1 + number, number as u64);
+        // Without a place it prefetches nothing.
+        let _ = latching.join_epochs();
+        latching.mode.sees_expired = true;
+        latching.mode.touch = false;
+        let config = shared.config.load();
+        latching.mode.aging = super::aging(&config);
+        let limits = commands::value_limits(&config);
+        Self { shared, latching, options, limits, hashes: Vec::new(), retired: Vec::new() }
+    }
+
+    /// Inserts all records of a job.
+    pub(super) fn run(&mut self, job: &Job) -> Result<(), RdbError> {
+        self.latching.mode.now = Millis(clock::unix_millis());
+        let hasher = self.shared.keyspace.hasher();
+        let Job { bytes, records } = job;
+        self.hashes.clear();
+        self.hashes.extend(records.iter().map(|place| hasher.hash(place.key(bytes))));
+        let mut loaded_count = 0;
+        for (index, place) in records.iter().enumerate() {
+            if let Some(hash) = self.hashes.get(index + SLOTS_AHEAD) {
+                self.shared.keyspace.hints(records[index + SLOTS_AHEAD].db).prefetch_slot(*hash);
+            }
+            if let Some(hash) = self.hashes.get(index + BUCKETS_AHEAD) {
+                let db = records[index + BUCKETS_AHEAD].db;
+                let _ = self.latching.prefetcher(db).prefetch_home(*hash);
+            }
+            loaded_count += u64::from(self.insert(place, self.hashes[index], bytes)?);
+        }
+        self.shared.loading.loaded_key_count.fetch_add(loaded_count, Ordering::Relaxed);
+        self.latching.quiescent();
+        self.shared.keyspace.reclaim(&mut self.retired);
+        Ok(())
+    }
+
+    /// Returns whether the record became an entry.
+    fn insert(&mut self, place: &Place, hash: u64, bytes: &[u8]) -> Result<bool, RdbError> {
+        let name = place.key(bytes);
+        let key = Key::with_hash(name, hash, place.db);
+        let keyspace = &self.shared.keyspace;
+        let context = DecodeContext {
+            home: AllocContext { heap: keyspace.heap(key.slot), hasher: keyspace.hasher() },
+            limits: self.limits,
+            drop_fields_before: (!self.options.keeps_expired).then_some(self.latching.mode.now.0),
+        };
+        let value = rdb::decode(place.value_type, &bytes[place.value.clone()], place.offset, context)
+            .map_err(|error| RdbError::from(error).of_key(name))?;
+        let value = match value {
+            Value::Bytes(ref bytes) => NewValue::Auto(bytes),
+            Value::Int(value) => NewValue::Int(value),
+            Value::Object(object) => NewValue::Object(Box::new(object)),
+            Value::Empty => {
+                self.note_empty(name);
+                return Ok(false);
+            }
+        };
+        while self.latching.latch(key.slot, Mode::Write).is_err() {
+            super::wait_a_moment();
+        }
+        let expiry = place.expiry.map_or(ExpiryChange::Clear, ExpiryChange::At);
+        let was_there = self.latching.set(key, value, expiry).0;
+        let aging = self.latching.mode.aging;
+        let idle = place.idle_seconds.and_then(|seconds| aging.of_idle_seconds(seconds));
+        let access = idle.or_else(|| aging.of_frequency(place.frequency?));
+        if let (Some(access), Some(entry)) = (access, self.latching.peek(key)) {
+            entry.set_access(access);
+        }
+        self.latching.release();
+        self.latching.deferred.garbage.clear();
+        if was_there && !self.options.replaces {
+            let fault = RdbFault::DuplicateKey { db: place.db };
+            return Err(RdbError { fault, offset: place.offset, key: Some(name.into()) });
+        }
+        Ok(true)
+    }
+
+    fn note_empty(&self, key: &[u8]) {
+        if self.shared.loading.empty_key_count.fetch_add(1, Ordering::Relaxed) < NAMED_EMPTY_COUNT_MAX {
+            log::info!("Loading skips the key \"{}\", which has no elements", key.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! An RDB file becomes data: one thread reads and cuts it, others decode and insert.
+//!
+//! The reader passes stretches of the file to the decoders through a bounded queue, so the memory in use is some stretches of
+//! [`STRETCH_SIZE`], or of the largest values. Short files are decoded by the reader itself.
+//! The first error ends the load: what was inserted before stays, and the caller ends the server or replies with an error.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Arc, PoisonError};
+
+use base::DbIndex;
+use base::limits::DECODER_COUNT_MAX;
+use os::{clock, process};
+use rdb::{Cut, Cutter, Error, Event, Fault, Record};
+use sync::Mutex;
+use sync::atomic::{AtomicBool, Ordering};
+
+use super::delay::Delay;
+use super::insert::{Inserter, Job, PendingRecord};
+use super::progress::ProgressLog;
+use super::queue::Queue;
+use crate::shared::Shared;
+
+/// Bytes of a file that are decoded together.
+const STRETCH_SIZE: usize = 256 << 10;
+/// The same for loads that are slowed down for tests, so that they advance visibly.
+const DELAYED_STRETCH_SIZE: usize = 4 << 10;
+/// Shorter files are not worth a thread.
+const SHORT_FILE_SIZE: u64 = 1 << 20;
+/// Stretches that wait for each decoder.
+const STRETCHES_A_DECODER: usize = 2;
+
+/// How a file is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RdbOptions {
+    /// Keys that exist already are replaced; otherwise they are an error.
+    pub replaces: bool,
+    /// Expired keys and fields are kept: the file is the base of a log, which is about exactly these data.
+    pub keeps_expired: bool,
+}
+
+/// Why an RDB file can't be loaded.
+#[derive(Debug)]
+pub struct RdbError {
+    /// What is wrong.
+    pub fault: RdbFault,
+    /// Where, in bytes from the beginning of the file.
+    pub offset: u64,
+    /// The key that it is about.
+    pub key: Option<Box<[u8]>>,
+}
+
+/// What is wrong with an RDB file, or with loading it.
+#[derive(Debug, thiserror::Error)]
+pub enum RdbFault {
+    /// The file is not valid.
+    #[error("{0}")]
+    Format(Fault),
+    /// The file can't be read.
+    #[error("{0}")]
+    Disk(#[from] io::Error),
+    /// A database beyond `databases`.
+    #[error("a key in database {db}, but `databases` is {count}")]
+    Database {
+        /// The file's.
+        db: u64,
+        /// The configured number.
+        count: usize,
+    },
+    /// A key that exists already.
+    #[error("Duplicated key found in RDB file, DB {}", db.0)]
+    DuplicateKey {
+        /// Its database.
+        db: DbIndex,
+    },
+    /// The server is ending.
+    #[error("the server is shutting down")]
+    Stopped,
+}
+
+impl From<Error> for RdbError {
+    fn from(error: Error) -> Self {
+        Self { fault: RdbFault::Format(error.fault), offset: error.offset, key: error.key }
+    }
+}
+
+impl RdbError {
+    /// The same error, of this key.
+    pub(super) fn of_key(self, key: &[u8]) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+}
+
+/// The failures of decoders, of which the first in the file is reported.
+#[derive(Default)]
+struct Failures {
+    first: Mutex<Option<RdbError>>,
+    are_any: AtomicBool,
+}
+
+impl Failures {
+    fn add(&self, error: RdbError) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|first| error.offset < first.offset) {
+            *first = Some(error);
+        }
+        self.are_any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<RdbError> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The threads that decode, or the reader's own inserter.
+enum Decoders {
+    Inline(Box<Inserter>),
+    Threads { queue: Arc<Queue<Job>>, failures: Arc<Failures>, threads: Vec<sync::thread::JoinHandle<()>> },
+}
+
+/// Loads the data of an RDB file, which is open and at its beginning. Returns where the data end: behind them may be
+/// requests, if the file is an append-only file.
+///
+/// # Errors
+/// The file is not valid or can't be read, or the server is ending.
+pub(super) fn load(shared: &'static Shared, file: &File, options: RdbOptions) -> Result<u64, RdbError> {
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut decoders = Decoders::start(shared, size, options);
+    let read = Reading { shared, options, cutter: Cutter::new(shared.config.load().rdbchecksum) }
+        .read(file, &mut decoders);
+    let is_stopped = matches!(read, Err(RdbError { fault: RdbFault::Stopped, .. }));
+    let failure = decoders.end(is_stopped);
+    match (read, failure) {
+        // A decoder's error is earlier in the file than the reader's, which may be its consequence.
+        (_, Some(error)) => Err(error),
+        (read, None) => read,
+    }
+}
+
+impl Decoders {
+    fn start(shared: &'static Shared, file_size: u64, options: RdbOptions) -> Self {
+        let wanted = process::cpu_count().clamp(1, DECODER_COUNT_MAX);
+        let inline = || Self::Inline(Box::new(Inserter::new(shared, 0, options)));
+        if file_size < SHORT_FILE_SIZE {
+            return inline();
+        }
+        let queue = Arc::new(Queue::new(wanted * STRETCHES_A_DECODER));
+        let failures = Arc::new(Failures::default());
+        let start = |number| {
+            let (queue, failures) = (Arc::clone(&queue), Arc::clone(&failures));
+            let body = move || decode(shared, number, options, &queue, &failures);
+            sync::thread::Builder::new().name(format!("broadloom-load-{number}")).spawn(body)
+        };
+        let threads: Vec<_> = (0..wanted).map_while(|number| start(number).ok()).collect();
+        if threads.is_empty() { inline() } else { Self::Threads { queue, failures, threads } }
+    }
+
+    /// Passes a stretch on. `false`: a decoder has failed.
+    fn take(&mut self, job: Job) -> Result<bool, RdbError> {
+        match self {
+            Self::Inline(inserter) => inserter.run(&job).map(|()| true),
+            Self::Threads { queue, .. } => Ok(queue.push(job)),
+        }
+    }
+
+    fn have_failed(&self) -> bool {
+        match self {
+            Self::Inline(_) => false,
+            Self::Threads { failures, .. } => failures.are_any.load(Ordering::Acquire),
+        }
+    }
+
+    /// Waits for the end of all threads; `abandons`: without what they have not begun. Returns their first failure.
+    fn end(self, abandons: bool) -> Option<RdbError> {
+        let Self::Threads { queue, failures, threads } = self else { return None };
+        if abandons {
+            queue.abandon();
+        } else {
+            queue.close();
+        }
+        for thread in threads {
+            if let Err(payload) = thread.join() {
+                std::panic::resume_unwind(payload);
+            }
+        }
+        failures.take()
+    }
+}
+
+/// The body of a decoder.
+fn decode(
+    shared: &'static Shared,
+    number: usize,
+    options: RdbOptions,
+    queue: &Queue<Job>,
+    failures: &Failures,
+) {
+    let _handler_stack = os::fault::prepare_thread();
+    let mut inserter = Inserter::new(shared, number, options);
+    while let Some(job) = queue.pop() {
+        if let Err(error) = inserter.run(&job) {
+            failures.add(error);
+            queue.close();
+            // Stretches before this one may be with other decoders; those behind it do not matter.
+            return;
+        }
+    }
+}
+
+struct Reading {
+    shared: &'static Shared,
+    options: RdbOptions,
+    cutter: Cutter,
+}
+
+impl Reading {
+    fn read(mut self, mut file: &File, decoders: &mut Decoders) -> Result<u64, RdbError> {
+        let now = clock::unix_millis();
+        let mut delay = Delay::new(self.shared);
+        let mut progress = ProgressLog::new(self.shared);
+        let mut bytes = Vec::new();
+        loop {
+            let stretch_size = if delay.is_on() { DELAYED_STRETCH_SIZE } else { STRETCH_SIZE };
+            let wanted = stretch_size.max(bytes.len()) as u64;
+            bytes.reserve_exact(wanted as usize);
+            let read = file.by_ref().take(wanted).read_to_end(&mut bytes);
+            let is_at_end = read.map_err(|error| self.error(error.into()))? == 0;
+            let mut records = Vec::new();
+            let mut start = 0;
+            let mut end_at = None;
+            while let Some(Cut { event, size }) = self.cutter.next(&bytes[start..])? {
+                start += size;
+                match event {
+                    Event::Key(record) => {
+                        delay.after_key();
+                        if let Some(record) = self.pending(record, now, &bytes)? {
+                            records.push(record);
+                        }
+                    }
+                    Event::End { is_checked } => {
+                        self.note_end(is_checked);
+                        end_at = Some(self.cutter.offset());
+                        break;
+                    }
+                    other => self.note(&other)?,
+                }
+                if delay.is_stopped() {
+                    return Err(self.error(RdbFault::Stopped));
+                }
+            }
+            if start > 0 {
+                let rest = bytes[start..].to_vec();
+                let stretch = std::mem::replace(&mut bytes, rest);
+                if !records.is_empty() && !decoders.take(Job::new(stretch, records))? {
+                    return Err(self.error(RdbFault::Stopped));
+                }
+            }
+            self.shared.loading.note_read(start as u64);
+            progress.note();
+            if let Some(end) = end_at {
+                return Ok(end);
+            }
+            if is_at_end {
+                return Err(self.cutter.unexpected_end(bytes.len()).into());
+            }
+            if self.shared.is_stopping() || decoders.have_failed() {
+                return Err(self.error(RdbFault::Stopped));
+            }
+        }
+    }
+
+    /// The record, if it is to be loaded.
+    fn pending(&self, record: Record<'_>, now: i64, bytes: &[u8]) -> Result<Option<PendingRecord>, RdbError> {
+        let count = self.shared.keyspace.db_count();
+        let Some(db) = u16::try_from(record.db).ok().filter(|db| usize::from(*db) < count) else {
+            let error = self.error(RdbFault::Database { db: record.db, count });
+            return Err(error.of_key(&record.key));
+        };
+        // As in Redis, which reads to the millisecond: a key that expires now is loaded.
+        if !self.options.keeps_expired && record.expiry.is_some_and(|at| at < now) {
+            self.shared.loading.expired_key_count.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        Ok(Some(PendingRecord::new(record, DbIndex(db), bytes)))
+    }
+
+    /// Notes what the file has beside its keys.
+    fn note(&self, event: &Event<'_>) -> Result<(), RdbError> {
+        match event {
+            Event::Aux { name, value } => self.note_property(name, &String::from_utf8_lossy(value)),
+            Event::Select(db) if *db >= self.shared.keyspace.db_count() as u64 => {
+                let count = self.shared.keyspace.db_count();
+                log::warn!(
+                    "FATAL: Data file was created with a server configured to handle more than {count} databases. Exiting"
+                );
+                return Err(self.error(RdbFault::Database { db: *db, count }));
+            }
+            Event::Function(source) => {
+                let first_line = source.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                log::warn!(
+                    "The RDB file has a library of functions, which this version can't load; it is skipped: {}",
+                    first_line.escape_ascii()
+                );
+            }
+            Event::ModuleAux(id) => {
+                log::warn!(
+                    "The RDB file has data of the module '{}' beside its keys; they are skipped",
+                    module_name(*id)
+                );
+            }
+            Event::Header(_)
+            | Event::Select(_)
+            | Event::Resize { .. }
+            | Event::Slot
+            | Event::Key(_)
+            | Event::End { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn note_property(&self, name: &[u8], value: &str) {
+        let number = || value.parse::<i64>().unwrap_or(0);
+        match name.to_ascii_lowercase().as_slice() {
+            [b'%', ..] => log::info!("RDB '{}': {value}", name.escape_ascii()),
+            b"redis-ver" => log::info!("Loading RDB produced by Redis version {value}"),
+            b"valkey-ver" => log::info!("Loading RDB produced by Valkey version {value}"),
+            b"broadloom-ver" => log::info!("Loading RDB produced by Broadloom version {value}"),
+            b"ctime" => {
+                let age = (clock::unix_millis() / 1000 - number()).max(0);
+                log::info!("RDB age {age} seconds");
+            }
+            b"used-mem" => {
+                let size = number();
+                log::info!("RDB memory usage when created {:.2} Mb", size as f64 / f64::from(1 << 20));
+                self.shared.loading.written_memory.store(size.max(0) as u64, Ordering::Relaxed);
+            }
+            b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
+            b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
+            b"aof-preamble" | b"aof-base" | b"redis-bits" | b"lua" | b"slot-info" => {}
+            // The place in a stream of replication, which this version does not continue.
+            b"repl-stream-db" | b"repl-id" | b"repl-offset" => {}
+            _ => log::debug!("Unrecognized RDB AUX field: '{}'", name.escape_ascii()),
+        }
+    }
+
+    fn note_end(&self, is_checked: bool) {
+        if !is_checked && self.shared.config.load().rdbchecksum && self.cutter.version().has_checksum() {
+            log::info!("RDB file was saved with checksum disabled: no check performed.");
+        }
+    }
+
+    fn error(&self, fault: RdbFault) -> RdbError {
+        RdbError { fault, offset: self.cutter.offset(), key: None }
+    }
+}
+
+/// The name of a module in its id: nine characters of six bits, above ten bits of a version.
+fn module_name(id: u64) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..9).map(|place| char::from(ALPHABET[(id >> (58 - 6 * place) & 63) as usize])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_have_names() {
+        // "ReJSON-RL", version 3.
+        let digits = b"ReJSON-RL".iter().map(|byte| {
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+                .iter()
+                .position(|other| other == byte)
+                .unwrap() as u64
+        });
+        let id = digits.fold(0, |id, digit| id << 6 | digit) << 10 | 3;
+        assert_eq!(module_name(id), "ReJSON-RL");
+    }
+}

@@ -1,0 +1,138 @@
+//! The state of loading: how far it is, and what the last load has brought.
+//!
+//! Written by the thread that loads, read by all. Whether a load is under way is [`GlobalFlags::LOADING`], which is
+//! tested before every request: commands without the flag `LOADING` are refused meanwhile, and nothing is expired, evicted
+//! or moved.
+
+use os::clock;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use super::Shared;
+use super::modes::GlobalFlags;
+
+/// The progress of the load under way, and the results of the last one.
+#[derive(Default)]
+pub struct Loading {
+    /// When it began, Unix time in seconds.
+    started_at: AtomicI64,
+    /// The size of all its files, in bytes.
+    total_bytes: AtomicU64,
+    /// The bytes that are read.
+    loaded_bytes: AtomicU64,
+    /// The memory that the writer of the file used, if the file has it.
+    pub written_memory: AtomicU64,
+    /// Keys of RDB files that were loaded.
+    pub loaded_key_count: AtomicU64,
+    /// Keys of RDB files that were expired already, and skipped.
+    pub expired_key_count: AtomicU64,
+    /// Keys of RDB files without elements, which were skipped.
+    pub empty_key_count: AtomicU64,
+    /// Whether the load at the start has failed.
+    has_failed: AtomicBool,
+}
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// When it began, Unix time in seconds.
+    pub started_at: i64,
+    /// The size of all its files, in bytes.
+    pub total_bytes: u64,
+    /// The bytes that are read.
+    pub loaded_bytes: u64,
+    /// The part that is read, in hundredths.
+    pub percent: f64,
+    /// The expected time to its end, in seconds.
+    pub left_seconds: i64,
+}
+
+impl Loading {
+    /// Adds to the bytes that are read.
+    pub fn note_read(&self, size: u64) {
+        self.loaded_bytes.fetch_add(size, Ordering::Relaxed);
+    }
+
+    /// The bytes that are read.
+    #[must_use]
+    pub fn loaded_bytes(&self) -> u64 {
+        self.loaded_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How far the load is at a Unix time in seconds.
+    #[must_use]
+    pub fn progress(&self, now: i64) -> Progress {
+        let started_at = self.started_at.load(Ordering::Relaxed);
+        let total_bytes = self.total_bytes.load(Ordering::Relaxed);
+        let loaded_bytes = self.loaded_bytes();
+        let percent = if total_bytes == 0 { 0.0 } else { loaded_bytes as f64 / total_bytes as f64 * 100.0 };
+        let passed = (now - started_at).max(0);
+        // As in Redis: a second, if nothing can be said yet.
+        let left_seconds = match passed {
+            0 => 1,
+            _ => {
+                (passed as f64 * total_bytes.saturating_sub(loaded_bytes) as f64 / (loaded_bytes + 1) as f64)
+                    as i64
+            }
+        };
+        Progress { started_at, total_bytes, loaded_bytes, percent, left_seconds }
+    }
+
+    /// Whether the load at the start has failed, so that the process ends with an error.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+}
+
+impl Shared {
+    /// Whether files are being loaded.
+    #[must_use]
+    pub fn is_loading(&self) -> bool {
+        self.modes.flags.is_set(GlobalFlags::LOADING)
+    }
+
+    /// Begins a load of files of this size.
+    pub fn begin_loading(&self, total_bytes: u64) {
+        let loading = &self.loading;
+        loading.started_at.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        loading.total_bytes.store(total_bytes, Ordering::Relaxed);
+        for counter in [
+            &loading.loaded_bytes,
+            &loading.written_memory,
+            &loading.loaded_key_count,
+            &loading.expired_key_count,
+            &loading.empty_key_count,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.modes.flags.set(GlobalFlags::LOADING, true);
+    }
+
+    /// Ends a load: all commands are served again.
+    pub fn end_loading(&self) {
+        self.modes.flags.set(GlobalFlags::LOADING, false);
+    }
+
+    /// Ends the server because its data can't be loaded.
+    pub fn give_loading_up(&self) {
+        self.loading.has_failed.store(true, Ordering::Release);
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_time_passed() {
+        let loading = Loading::default();
+        loading.started_at.store(100, Ordering::Relaxed);
+        loading.total_bytes.store(1000, Ordering::Relaxed);
+        assert_eq!(loading.progress(100).left_seconds, 1);
+        loading.note_read(249);
+        let progress = loading.progress(110);
+        assert_eq!((progress.loaded_bytes, progress.total_bytes, progress.left_seconds), (249, 1000, 30));
+        assert!((progress.percent - 24.9).abs() < 1e-9);
+    }
+}
