@@ -55,6 +55,28 @@ choices! {
         Nothing = "nothing",
     }
 
+    /// The version of RDB files that are written.
+    RdbVersion {
+        /// The oldest that holds the data: 11, or 80 if a hash has field expiries.
+        Auto = "auto",
+        /// Redis from 5.0 on, and Valkey.
+        V9 = "9",
+        /// Redis from 7.2 on, and Valkey.
+        V11 = "11",
+        /// Redis from 7.4 on. Holds field expiries.
+        V12 = "12",
+        /// Valkey from 9.0 on. Holds field expiries.
+        V80 = "80",
+    }
+
+    /// How `BGSAVE` saves by default.
+    SaveMethod {
+        /// By a child process.
+        Fork = "fork",
+        /// By a thread.
+        Forkless = "forkless",
+    }
+
     /// The keys that are evicted when `maxmemory` is reached.
     MaxmemoryPolicy {
         /// Of the keys with a TTL, the least recently used.

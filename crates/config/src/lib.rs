@@ -12,7 +12,6 @@ mod checks;
 mod choices;
 mod command_line;
 pub mod disk;
-mod durability;
 mod get;
 mod load;
 mod quote;

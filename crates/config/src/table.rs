@@ -28,8 +28,8 @@ use crate::checks::{
 use crate::choices::{
     AclPubsubDefault, Appendfsync, ClusterConfigSaveBehavior, ClusterPreferredEndpointType, IoBackend,
     LogFormat, LogLevel, LogTimestampFormat, MaxmemoryPolicy, OomScoreAdj, PropagationErrorBehavior,
-    ProtectedAction, RdbVersionCheck, ReplDisklessLoad, SanitizeDumpPayload, Supervised, SyslogFacility,
-    TlsAuthClients, TlsAuthClientsUser,
+    ProtectedAction, RdbVersion, RdbVersionCheck, ReplDisklessLoad, SanitizeDumpPayload, SaveMethod,
+    Supervised, SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use crate::rule::{
     INT_MAX, LONG_MAX, Rule, bytes, checked_text, checked_text_or_unset, int, memory, microseconds,
@@ -156,6 +156,8 @@ directives! {
         always_show_logo: bool = false, ANY, [immutable];
         /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
+        /// The CPUs that threads which save may use.
+        bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
         /// Addresses to listen on.
         bind: BindAddresses = BindAddresses::default(), ANY;
         /// The CPUs that the background thread may use.
@@ -282,14 +284,22 @@ directives! {
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
         proto_max_bulk_len: u64 = 512 << 20, memory(1 << 20, LONG_MAX);
+        /// Microseconds for which saving pauses after a key; negative: keys for each microsecond.
+        rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
+        /// Whether a file is synced while it is written.
+        rdb_save_incremental_fsync: bool = true, ANY;
+        /// The version of RDB files.
+        rdb_version: RdbVersion = RdbVersion::Auto, ANY;
         /// Whether payloads of versions that are not known are refused.
         rdb_version_check: RdbVersionCheck = RdbVersionCheck::Strict, ANY;
-        /// Whether the checksums of RDB files are compared.
+        /// Whether RDB files end with a checksum, and whether it is compared when they are loaded.
         rdbchecksum: bool = true, ANY, [immutable];
         /// Whether long strings are compressed in files and in the payload of `DUMP`.
         rdbcompression: bool = true, ANY;
         /// The password of the default user.
         requirepass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        /// When the data is saved: after this time, if so many changes were made.
+        save: SavePoints = SavePoints::default(), ANY;
         /// The CPUs that workers may use.
         server_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable],
             alias "server_cpulist";
@@ -315,8 +325,14 @@ directives! {
         slowlog_log_slower_than: i64 = 10_000, microseconds(-1, LONG_MAX), alias "commandlog-execution-slower-than";
         /// Maximum number of entries in the slow log.
         slowlog_max_len: u64 = 128, int(0, LONG_MAX), alias "commandlog-slow-execution-max-len";
+        /// The part of its time for which a thread that saves may use a CPU, in hundredths.
+        snapshot_cpu_percent: u32 = 50, int(1, 100);
+        /// Number of threads that save.
+        snapshot_threads: u16 = 1, int(1, 64);
         /// The mark of packets sent on the server's sockets; 0: none.
         socket_mark_id: u32 = 0, int(0, UINT_MAX), [immutable];
+        /// Whether writes are refused after the data could not be saved.
+        stop_writes_on_bgsave_error: bool = true, ANY;
         /// Maximum bytes of entries in a node of a stream; 0: no limit.
         stream_node_max_bytes: u64 = 4096, memory(0, LONG_MAX);
         /// Maximum number of entries in a node of a stream; 0: no limit.
@@ -379,14 +395,14 @@ directives! {
             refused "All data would be lost when the process ends.";
         auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
         auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
-        bgsave_cpulist: String = String::new(), text_or_unset(), [immutable], alias "bgsave_cpulist";
         loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
         no_appendfsync_on_rewrite: bool = false, ANY;
-        rdb_key_save_delay: i32 = 0, int(INT_MIN, INT_MAX), [hidden];
-        rdb_save_incremental_fsync: bool = true, ANY;
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
-        save: SavePoints = SavePoints::default(), ANY;
-        stop_writes_on_bgsave_error: bool = true, ANY;
+    }
+
+    inert "no snapshot forks" {
+        bgsave_default_method: SaveMethod = SaveMethod::Fork, ANY;
+        forkless_infrastructure_enabled: bool = false, ANY;
     }
 
     inert "there is no replication yet" {

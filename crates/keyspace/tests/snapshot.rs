@@ -201,7 +201,7 @@ impl<'k> Trial<'k> {
         let keyspace = self.latching.keyspace();
         let expected = self.state();
         let waiting = Waiting { token: 1, wait: &|| panic!("no other thread holds a latch") };
-        let databases = keyspace.latch_all_slots(&waiting).begin_snapshot();
+        let databases = keyspace.latch_all_slots(&waiting).begin_snapshot(|_| ());
         let mut slots: Vec<u16> = (0..CROWDED_SLOT_COUNT as u16).collect();
         let mut portion = 0;
         while !slots.is_empty() {

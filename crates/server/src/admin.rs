@@ -1,5 +1,5 @@
 //! The server as its administrators and commands see it: [`host::WorkerHost`] carries out what handlers request of
-//! the server; the other files hold `INFO`, `CLIENT`, `CONFIG SET`, `MEMORY` and `SHUTDOWN`.
+//! the server; the other files hold `INFO`, `CLIENT`, `CONFIG SET`, `MEMORY`, `SAVE` and `SHUTDOWN`.
 //!
 //! Touches the shared state, and workers by mail only.
 
@@ -7,5 +7,6 @@ pub mod clients;
 pub mod host;
 pub mod info;
 pub mod memory;
+pub mod saving;
 pub mod settings;
 pub mod shutdown;

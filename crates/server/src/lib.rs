@@ -14,6 +14,8 @@
 //! | `mail` | messages between workers, and their addresses |
 //! | `connection` | a connection, its buffers, its client record, and the listeners |
 //! | `monitoring` | counters, latency events, command logs, `MONITOR` |
+//! | `persistence` | the data on disk |
+//! | `snapshot` | snapshots: the data of one instant becomes a file, while clients go on |
 //! | `process`, `logging` | the process, and its log |
 //!
 //! Start reading at `startup/start.rs`, then `worker.rs`, then `executor.rs`.
@@ -28,6 +30,7 @@ mod persistence;
 mod process;
 mod pubsub;
 mod shared;
+mod snapshot;
 mod startup;
 mod worker;
 

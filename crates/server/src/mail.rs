@@ -47,6 +47,8 @@ pub enum Mail {
     BarrierRequest(Token, u64),
     /// The answer to a barrier request, from this worker.
     BarrierAck(Token, u64, usize),
+    /// This client waits for the end of a save or of the server: this is its reply.
+    Answered(Token, u64, &'static [u8]),
     /// `CLIENT PAUSE` ended or changed.
     PauseChanged,
     /// The configuration changed.

@@ -9,6 +9,7 @@ pub mod loading;
 pub mod memory;
 pub mod modes;
 pub mod pause;
+pub mod pending_shutdown;
 pub mod watchdog;
 pub mod worker_pool;
 
@@ -24,6 +25,7 @@ use crate::mail::{Mail, Workers};
 use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
+use crate::snapshot::{LatchWakes, Snapshots};
 use connections::Connections;
 use current_config::CurrentConfig;
 use loading::Loading;
@@ -57,6 +59,8 @@ pub struct Shared {
     pub memory: Memory,
     /// The state of loading.
     pub loading: Loading,
+    /// Saving the data.
+    pub snapshots: Snapshots,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -71,7 +75,12 @@ impl Shared {
         start_worker: StartWorker,
     ) -> &'static Self {
         let workers: &'static Workers = Box::leak(Box::default());
-        let wake = |token| workers.post(Token(token).thread(), Mail::Resume(Token(token)));
+        let latch_wakes: &'static LatchWakes = Box::leak(Box::default());
+        let wake = |token| {
+            if !latch_wakes.wake(token) {
+                workers.post(Token(token).thread(), Mail::Resume(Token(token)));
+            }
+        };
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let memory = Memory::new(&config);
@@ -90,10 +99,12 @@ impl Shared {
             monitoring: Monitoring::default(),
             memory,
             loading: Loading::default(),
+            snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
             identity,
             config: CurrentConfig::new(config),
         }));
         hub.introduce(&shared.clients);
+        shared.snapshots.connect(&shared.keyspace);
         shared
     }
 

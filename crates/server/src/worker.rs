@@ -267,7 +267,9 @@ impl Worker {
             Mail::Relisten(change) => self.arrivals.listeners.change(change, &mut self.events.reactor),
             Mail::BarrierRequest(token, question) => self.waits.barrier_requests.push((token, question)),
             Mail::BarrierAck(token, question, thread) => self.barrier_acknowledged(token, question, thread),
-            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) => self.handle_end_of_wait(mail),
+            Mail::Served(..) | Mail::Missed(..) | Mail::Unblock(..) | Mail::Answered(..) => {
+                self.handle_end_of_wait(mail)
+            }
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
             Mail::ReleaseFreeMemory => self.release_free_memory(),

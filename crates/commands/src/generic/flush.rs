@@ -60,6 +60,9 @@ fn flush(
     };
     let cleared = ctx.data.clear(db);
     ctx.host.invalidate_all();
+    if db.is_none() {
+        ctx.host.flushed_all();
+    }
     ctx.effects.dirty += cleared.key_count;
     // Also if the database was empty, as in Redis.
     let arguments: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();

@@ -81,6 +81,18 @@ impl CommandError {
         Self(Cow::Owned(text))
     }
 
+    /// Writes are refused because the data could not be saved.
+    #[must_use]
+    pub fn unsaved(as_redis: bool) -> Self {
+        let name = if as_redis { "Redis" } else { "Valkey" };
+        Self::owned(format!(
+            "MISCONF {name} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands \
+             that may modify the data set are disabled, because this instance is configured to report errors during \
+             writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {name} logs for \
+             details about the RDB error."
+        ))
+    }
+
     /// Too few or too many arguments for `name` (a subcommand as `container|word`).
     #[must_use]
     pub fn wrong_arity(name: &str) -> Self {

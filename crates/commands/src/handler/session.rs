@@ -232,7 +232,8 @@ impl Blocked {
             | BlockReason::Congestion
             | BlockReason::Turns
             | BlockReason::Barrier
-            | BlockReason::Shutdown => {}
+            | BlockReason::Shutdown
+            | BlockReason::Save => {}
             BlockReason::Keys(_) => reply.null_array(),
             BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
             BlockReason::Disk => {
@@ -282,6 +283,8 @@ pub enum BlockReason {
     Congestion,
     /// The server's shutdown (`SHUTDOWN` waits for it).
     Shutdown,
+    /// The end of a save (`SAVE`).
+    Save,
     /// The turns of the other workers, before a command that reads the state of all connections.
     Turns,
     /// The turns of the other workers, after a command that must apply to all of them before its reply is

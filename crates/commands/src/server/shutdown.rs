@@ -8,6 +8,7 @@ use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::host::ShutdownOptions;
 use crate::reply::{Replied, Reply};
+use crate::session::BlockReason;
 
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] | ABORT`
 pub const COMMAND: Command = Command::keyless(
@@ -66,6 +67,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     if options.failover {
         return Err(CommandError::new("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
-    ctx.host.shutdown(options)?;
+    if ctx.host.shutdown(options, ctx.session)? {
+        ctx.block(None, BlockReason::Shutdown);
+    }
     Ok(reply.nothing())
 }

@@ -10,12 +10,13 @@ use commands::error::CommandError;
 use commands::host::{
     CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
     ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand, MemoryReport, MemoryStat,
-    PubSub, QueuedCost, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
+    Persistence, PubSub, QueuedCost, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
 use commands::tracking::Redirection;
 use config::{Config, SetCaller};
+use keyspace::Latched;
 use wire::reply::ReplyBuffer;
 
 /// A host with a clock and a configuration, and no other state.
@@ -187,13 +188,38 @@ impl CacheInvalidation for TestHost {
 }
 
 impl Lifecycle for TestHost {
-    fn shutdown(&self, _: ShutdownOptions) -> Result<(), CommandError> {
+    fn shutdown(&self, _: ShutdownOptions, _: &Session) -> Result<bool, CommandError> {
         Err(CommandError::new("ERR Errors trying to SHUTDOWN. Check logs."))
     }
 
     fn shutdown_abort(&self) -> Result<(), CommandError> {
         Err(CommandError::new("ERR No shutdown in progress."))
     }
+}
+
+impl Persistence for TestHost {
+    fn last_save(&self) -> i64 {
+        self.started_at().0 / 1000
+    }
+
+    fn save(&self, _: &mut Latched<'_>, _: &Session) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR"))
+    }
+
+    fn save_in_background(
+        &self,
+        _: &mut Latched<'_>,
+        _: &Session,
+        _: bool,
+    ) -> Result<&'static str, CommandError> {
+        Ok("Background saving started")
+    }
+
+    fn cancel_saving(&self) -> Result<&'static str, CommandError> {
+        Err(CommandError::new("ERR Background saving is currently not in progress or scheduled"))
+    }
+
+    fn flushed_all(&self) {}
 }
 
 impl Debugging for TestHost {

@@ -22,7 +22,7 @@ pub struct Waiting<'a> {
     pub wait: &'a dyn Fn(),
 }
 
-/// The latches of all slots, held for writing.
+/// The latches of all slots, held for reading: no writer runs.
 pub struct AllSlots<'k> {
     keyspace: &'k Keyspace,
     guards: Vec<SlotGuard<'k>>,
@@ -40,20 +40,20 @@ pub struct CutEntry<'a> {
 }
 
 impl Keyspace {
-    /// Latches every slot for writing. While one is taken, the others are released a few times, as by commands.
+    /// Latches every slot for reading. While one is taken, the others are released a few times, as by commands.
     pub fn latch_all_slots(&self, waiting: &Waiting<'_>) -> AllSlots<'_> {
         let mut guards: Vec<SlotGuard<'_>> = Vec::with_capacity(SLOT_COUNT);
         let mut tries = 0;
         while guards.len() < SLOT_COUNT {
             let slot = guards.len();
-            if let Some(guard) = self.slots().try_write(slot) {
-                guards.push(Guard::Write(guard));
+            if let Some(guard) = self.slots().try_read(slot) {
+                guards.push(Guard::Read(guard));
             } else if tries < TRY_COUNT_MAX {
                 tries += 1;
                 guards.clear();
-                drop(self.latch_waiting(slot, Mode::Write, waiting));
+                drop(self.latch_waiting(slot, Mode::Read, waiting));
             } else {
-                guards.push(self.latch_waiting(slot, Mode::Write, waiting));
+                guards.push(self.latch_waiting(slot, Mode::Read, waiting));
             }
         }
         AllSlots { keyspace: self, guards }
@@ -76,11 +76,14 @@ impl Keyspace {
         }
     }
 
-    /// The databases that a snapshot at this instant has. Exact under all latches.
-    fn cut_databases(&self) -> Vec<CutDatabase> {
+    /// Under all latches.
+    fn begin_snapshot(&self, at_cut: impl FnOnce(&[CutDatabase])) -> Vec<CutDatabase> {
         let all = (0..self.db_count())
             .map(|db| CutDatabase { db: DbIndex(db as u16), population: self.counters.population(db) });
-        all.filter(|database| database.population.keys > 0).collect()
+        let databases: Vec<_> = all.filter(|database| database.population.keys > 0).collect();
+        at_cut(&databases);
+        self.snapshot.begin(&databases);
+        databases
     }
 
     /// Walks a slot of a snapshot, from where the last call has stopped, until `enough` (called after each bucket) or
@@ -141,22 +144,19 @@ impl Keyspace {
 }
 
 impl AllSlots<'_> {
-    /// Begins a snapshot of this instant. Returns its databases. There must be no other one.
-    pub fn begin_snapshot(&mut self) -> Vec<CutDatabase> {
-        let databases = self.keyspace.cut_databases();
+    /// Begins a snapshot of this instant, and runs `at_cut` with its databases, which it returns. There must be no
+    /// other one.
+    pub fn begin_snapshot(&self, at_cut: impl FnOnce(&[CutDatabase])) -> Vec<CutDatabase> {
         debug_assert_eq!(self.guards.len(), SLOT_COUNT);
-        self.keyspace.snapshot.begin(&databases);
-        databases
+        self.keyspace.begin_snapshot(at_cut)
     }
 }
 
 impl Latched<'_> {
-    /// Begins a snapshot of this instant, as [`AllSlots::begin_snapshot`]. All slots must be held for writing.
-    pub fn begin_snapshot(&mut self) -> Vec<CutDatabase> {
-        let is_held = (0..SLOT_COUNT as u16).all(|slot| self.holds_for_writing(Slot::new(slot)));
+    /// Begins a snapshot of this instant, as [`AllSlots::begin_snapshot`]. All slots must be held.
+    pub fn begin_snapshot(&self, at_cut: impl FnOnce(&[CutDatabase])) -> Vec<CutDatabase> {
+        let is_held = (0..SLOT_COUNT as u16).all(|slot| self.held_data(Slot::new(slot)).is_some());
         assert!(is_held, "a snapshot begins under all latches");
-        let databases = self.keyspace.cut_databases();
-        self.keyspace.snapshot.begin(&databases);
-        databases
+        self.keyspace.begin_snapshot(at_cut)
     }
 }

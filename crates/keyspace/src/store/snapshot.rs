@@ -118,7 +118,7 @@ impl SnapshotState {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Begins a snapshot of these databases. The caller holds all latches for writing.
+    /// Begins a snapshot of these databases. The caller holds all latches.
     pub(crate) fn begin(&self, databases: &[CutDatabase]) {
         assert!(self.sink.get().is_some(), "the sink is connected at the start");
         for numbers in [&self.cut_dbs, &self.current_dbs] {

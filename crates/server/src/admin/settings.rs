@@ -52,10 +52,11 @@ impl Shared {
         self.workers.post_all(|| Mail::ConfigChanged);
     }
 
-    /// Refuses writes if they require replicas: there are none.
+    /// Refuses writes if they require replicas, as there are none, or if the data could not be saved.
     pub fn guard_writes(&self, config: &Config) {
         let wants_replicas = config.min_replicas_to_write > 0 && config.min_replicas_max_lag > 0;
         self.modes.flags.set(GlobalFlags::NO_REPLICAS, wants_replicas);
+        self.guard_saved(config);
     }
 
     /// Makes all workers update their flags before their next command: the first connection in broadcast mode
@@ -90,12 +91,6 @@ impl Shared {
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
             Id::proc_title_template => {
                 set_title(config, self);
-                Ok(())
-            }
-            Id::save => {
-                if let Some(warning) = config.save_points_warning() {
-                    log::warn!("{warning}");
-                }
                 Ok(())
             }
             Id::locale_collate if !process::is_locale(&config.locale_collate) => {

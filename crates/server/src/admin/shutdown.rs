@@ -1,49 +1,127 @@
-//! The end of the server: on a signal or by `SHUTDOWN`, every worker sends its output, closes its connections
+//! The end of the server: on a signal or by `SHUTDOWN`, after the data was saved if that is demanded, every worker sends its output, closes its connections
 //! and ends. The last one wakes the process's first thread, which cleans up.
+
+use std::time::Duration;
 
 use commands::error::CommandError;
 use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
+use os::clock::Uptime;
 
 use crate::shared::Shared;
+use crate::shared::pending_shutdown::Origin;
 
 /// The origin of a shutdown.
 pub enum Cause {
     /// A signal, with the flags of its directive.
     Signal(ShutdownFlags),
-    /// `SHUTDOWN`.
-    Command(ShutdownOptions),
+    /// `SHUTDOWN` of the client with this id.
+    Command(ShutdownOptions, u64),
 }
 
 const CANNOT: CommandError = CommandError::new("ERR Errors trying to SHUTDOWN. Check logs.");
+const NONE_IN_PROGRESS: CommandError = CommandError::new("ERR No shutdown in progress.");
+
+/// For how long writes are paused while the data is saved. The end of the save ends the pause earlier.
+const PAUSE_MS: i64 = i64::MAX / 4;
+
+/// How long the end of the process waits for a snapshot that was cancelled, so that its file is removed.
+const CANCELLED_MS: i64 = 10_000;
 
 impl Shared {
-    /// Begins to end the server, unless the request requires what is not possible.
-    pub fn shut_down(&self, cause: Cause) -> Result<(), CommandError> {
-        let (must_save, force) = match &cause {
-            Cause::Signal(flags) => (flags.save, flags.force),
-            Cause::Command(options) => (options.save == Some(true), options.force),
+    /// Begins to end the server: at once, or after the data was saved. Returns whether the client, if any, is answered
+    /// if that fails.
+    pub fn shut_down(&'static self, cause: Cause) -> Result<bool, CommandError> {
+        let (save, force, client) = match &cause {
+            Cause::Signal(flags) if flags.save => (Some(true), flags.force, None),
+            Cause::Signal(flags) if flags.nosave => (Some(false), flags.force, None),
+            Cause::Signal(flags) => (None, flags.force, None),
+            Cause::Command(options, client) => (options.save, options.force, Some(*client)),
         };
         log::warn!("User requested shutdown...");
         if self.is_loading() {
             log::warn!("Received shutdown during loading, exiting now.");
-        } else if must_save && !force {
-            log::warn!(
-                "Error trying to save the DB, can't exit: nothing is written to disk by this version."
-            );
+            self.end();
+            return Ok(false);
+        }
+        if !save.unwrap_or_else(|| !self.config.load().save.0.is_empty()) {
+            self.end();
+            return Ok(false);
+        }
+        if !self.modes.shutdown.begin(Origin { client, force }) {
             return Err(CANNOT);
         }
-        if self.keyspace.key_count() > 0 {
-            log::info!("The data is in memory only, and is lost with the process.");
+        log::warn!("Saving the final RDB snapshot before exiting.");
+        let now = Uptime::now();
+        self.modes.pause.begin(&self.modes.flags, now, now.plus_ms(PAUSE_MS), true);
+        self.continue_shutdown();
+        Ok(true)
+    }
+
+    /// Whether a shutdown is pending.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        self.modes.shutdown.is_pending()
+    }
+
+    /// Begins to save for a pending shutdown, when no other snapshot is being taken. Called every tick.
+    pub fn continue_shutdown(&'static self) {
+        if !self.is_shutting_down() || !self.modes.shutdown.begin_saving() {
+            return;
         }
+        if self.snapshots.is_busy() {
+            self.snapshots.cancel();
+            return self.modes.shutdown.save_again();
+        }
+        let then = |is_ok| self.end_shutdown(is_ok);
+        if self.begin_save(None, Box::new(then)).is_err() {
+            self.modes.shutdown.save_again();
+        }
+    }
+
+    /// Called when the data was saved for a shutdown, or could not be.
+    fn end_shutdown(&self, is_saved: bool) {
+        if is_saved && self.unsaved_changes() > 0 {
+            // A request that was being handled when the pause began.
+            return self.modes.shutdown.save_again();
+        }
+        let Some(origin) = self.modes.shutdown.take() else { return };
+        if is_saved || origin.force {
+            return self.end();
+        }
+        log::warn!("Error trying to save the DB, can't exit.");
+        self.give_shutdown_up(origin);
+    }
+
+    /// `SHUTDOWN ABORT`
+    pub fn abort_shutdown(&self) -> Result<(), CommandError> {
+        let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
+        self.snapshots.cancel();
+        self.give_shutdown_up(origin);
+        Ok(())
+    }
+
+    fn give_shutdown_up(&self, origin: Origin) {
+        self.end_pause();
+        if let Some(client) = origin.client {
+            self.answer_waiting(client, b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        }
+    }
+
+    fn end(&self) {
+        self.snapshots.cancel();
         crate::process::supervisor::stopping();
         self.stop();
-        Ok(())
     }
 }
 
 /// Removes the files that the process has created.
 pub fn clean_up(shared: &Shared) {
+    let give_up_at = Uptime::now().plus_ms(CANCELLED_MS);
+    while shared.snapshots.is_busy() && Uptime::now() < give_up_at {
+        shared.snapshots.cancel();
+        sync::thread::sleep(Duration::from_millis(1));
+    }
     let config = shared.config.load();
     if let Some(path) = &shared.identity.pid_file {
         log::info!("Removing the pid file.");

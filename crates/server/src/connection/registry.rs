@@ -339,7 +339,7 @@ fn blocked_number(blocked: &Blocked) -> u64 {
         BlockReason::Congestion | BlockReason::Turns | BlockReason::Barrier => return 0,
         BlockReason::Pause => BLOCKED_BY_PAUSE,
         BlockReason::Replicas { .. } | BlockReason::Disk => BLOCKED_FOR_REPLICAS,
-        BlockReason::Shutdown => BLOCKED_BY_SHUTDOWN,
+        BlockReason::Shutdown | BlockReason::Save => BLOCKED_BY_SHUTDOWN,
         BlockReason::Keys(_) => BLOCKED_FOR_KEYS,
     };
     let has_end = blocked.timeout.is_some() && blocked.reason != BlockReason::Pause;

@@ -121,8 +121,11 @@ impl Executor {
                 | BlockReason::Congestion
                 | BlockReason::Turns
                 | BlockReason::Barrier
-                | BlockReason::Shutdown,
+                | BlockReason::Shutdown
+                | BlockReason::Save,
             ) => {
+                let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
+                connection.is_muted = connection.session.flags.intersects(unheard);
                 return BeginWait::Begun;
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk) => Waiter::without_keys(id, address),

@@ -63,6 +63,13 @@ impl Executor {
         if global_flags & GlobalFlags::LOADING != 0 && self.refuses_while_loading(connection, found) {
             return Some(Step::Done);
         }
+        if global_flags & GlobalFlags::UNSAVED != 0
+            && (writes(connection, found) || NUMBERED[found.id.0 as usize].0 == "ping")
+        {
+            let text = CommandError::unsaved(self.settings.config.extended_redis_compatibility);
+            self.reject(connection, found, &text);
+            return Some(Step::Done);
+        }
         if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, global_flags) {
             return Some(self.wait_for_end_of_pause(connection));
         }

@@ -5,6 +5,7 @@ use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::Shared;
 use super::pause::Pause;
+use super::pending_shutdown::PendingShutdown;
 use crate::mail::Mail;
 
 /// The modes of the whole server.
@@ -13,6 +14,8 @@ pub struct Modes {
     pub flags: GlobalFlags,
     /// `CLIENT PAUSE`.
     pub pause: Pause,
+    /// A shutdown that saves first.
+    pub shutdown: PendingShutdown,
     /// Connections in `MONITOR` mode.
     monitor_count: AtomicU64,
     /// Whether the active expiry cycle runs.
@@ -26,6 +29,7 @@ impl Default for Modes {
         Self {
             flags: GlobalFlags::default(),
             pause: Pause::default(),
+            shutdown: PendingShutdown::default(),
             monitor_count: AtomicU64::new(0),
             active_expire: AtomicBool::new(true),
             cron_paused: AtomicBool::new(false),
@@ -64,6 +68,8 @@ impl GlobalFlags {
     pub const NO_REPLICAS: u32 = 1 << 4;
     /// Files are being loaded.
     pub const LOADING: u32 = 1 << 5;
+    /// Writes are refused because the data could not be saved.
+    pub const UNSAVED: u32 = 1 << 8;
 
     /// All flags.
     #[must_use]

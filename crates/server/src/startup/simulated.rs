@@ -69,7 +69,7 @@ impl Server {
     /// The configuration forbids it.
     pub fn stop(&self) -> Result<(), String> {
         let flags = self.shared.config.load().shutdown_on_sigterm;
-        self.shared.shut_down(Cause::Signal(flags)).map_err(|error| format!("{error:?}"))
+        self.shared.shut_down(Cause::Signal(flags)).map(drop).map_err(|error| format!("{error:?}"))
     }
 
     /// Blocks until all of its threads have ended, after [`Self::stop`] or `SHUTDOWN`.
@@ -78,6 +78,7 @@ impl Server {
         self.shared.memory.background.end();
         self.shared.memory.pages.end();
         self.shared.pool.watchdog.end();
+        self.shared.snapshots.end();
     }
 
     /// The state that should not remain when no client is connected: a line for each item. For a server that

@@ -135,7 +135,6 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
         log::info!("{notice}");
     }
     enter_directory(&mut config)?;
-    warn_about_durability(&config);
     raise_descriptor_limit(&mut config);
     if let Err(reason) = crate::admin::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
@@ -241,13 +240,6 @@ fn enter_directory(config: &mut Config) -> Result<(), Fatal> {
         config.dir = path.to_string_lossy().into_owned();
     }
     Ok(())
-}
-
-/// Warns if Redis with this configuration would keep its data on disk.
-fn warn_about_durability(config: &Config) {
-    if let Some(warning) = config.save_points_warning() {
-        log::warn!("{warning}");
-    }
 }
 
 /// Raises the limit of open files for `maxclients`, or lowers `maxclients` to the limit.

@@ -104,6 +104,10 @@ impl Worker {
             } else {
                 self.shared.memory.is_over_limit.store(false, Ordering::Relaxed);
             }
+            self.shared.continue_shutdown();
+            if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
+                self.shared.save_if_due();
+            }
             self.shared.sample(self.clock.uptime);
         }
         if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {

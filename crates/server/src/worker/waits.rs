@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use commands::session::BlockReason;
+use commands::session::{BlockReason, Blocked};
 use keyspace::Waiter;
 use os::clock::Uptime;
 use slab::Slab;
@@ -172,6 +172,19 @@ impl Worker {
         self.go_on(token);
     }
 
+    /// Sends the reply to a connection that waits for the end of a save or of the server.
+    fn finish_answered(&mut self, token: Token, reply: &[u8]) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let waits = |blocked: &Blocked| matches!(blocked.reason, BlockReason::Save | BlockReason::Shutdown);
+        if connection.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
+            return;
+        }
+        if !std::mem::take(&mut connection.is_muted) {
+            connection.out.extend_from_slice(reply);
+        }
+        self.go_on(token);
+    }
+
     fn go_on(&mut self, token: Token) {
         self.output.dirty.push(token);
         self.take_note(token);
@@ -234,7 +247,10 @@ impl Worker {
 
     /// Handles mail about the end of a wait, which follows a moved connection.
     pub(super) fn handle_end_of_wait(&mut self, mail: Mail) {
-        let (Mail::Served(token, id, _) | Mail::Missed(token, id) | Mail::Unblock(token, id, _)) = &mail
+        let (Mail::Served(token, id, _)
+        | Mail::Missed(token, id)
+        | Mail::Unblock(token, id, _)
+        | Mail::Answered(token, id, _)) = &mail
         else {
             return;
         };
@@ -254,6 +270,9 @@ impl Worker {
     }
 
     fn end_as_told(&mut self, token: Token, mail: Mail) {
+        if let Mail::Answered(_, _, reply) = mail {
+            return self.finish_answered(token, reply);
+        }
         // A connection that is being closed has no wait any more.
         let Some(connection) =
             self.connections.find_mut(token).filter(|connection| connection.waiter.is_some())

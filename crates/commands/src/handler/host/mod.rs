@@ -7,6 +7,7 @@ mod clients;
 mod criteria;
 mod memory;
 mod monitoring;
+mod persistence;
 mod process;
 mod pubsub;
 
@@ -17,6 +18,7 @@ pub use self::monitoring::{
     CommandHistogram, CommandLog, CommandLogs, LatencyEvent, LatencyEvents, LoggedCommand, QueuedCost,
     ServerReport,
 };
+pub use self::persistence::Persistence;
 pub use self::process::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
@@ -34,6 +36,7 @@ pub trait Host:
     + PubSub
     + CacheInvalidation
     + Lifecycle
+    + Persistence
     + Debugging
     + Secrets
 {
@@ -50,6 +53,7 @@ impl<T> Host for T where
         + PubSub
         + CacheInvalidation
         + Lifecycle
+        + Persistence
         + Debugging
         + Secrets
 {

@@ -33,8 +33,8 @@ pub trait ConfigAdmin {
 
 /// The end of the process.
 pub trait Lifecycle {
-    /// `SHUTDOWN`: `Ok` once it has started.
-    fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError>;
+    /// `SHUTDOWN`: `Ok` once it has started. Returns whether the session is answered if that fails later.
+    fn shutdown(&self, options: ShutdownOptions, session: &Session) -> Result<bool, CommandError>;
     /// `SHUTDOWN ABORT`
     fn shutdown_abort(&self) -> Result<(), CommandError>;
 }

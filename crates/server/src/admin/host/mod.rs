@@ -4,6 +4,7 @@
 mod clients;
 mod memory;
 mod monitoring;
+mod persistence;
 mod process;
 mod pubsub;
 

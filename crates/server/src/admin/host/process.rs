@@ -52,12 +52,12 @@ impl ConfigAdmin for WorkerHost {
 }
 
 impl Lifecycle for WorkerHost {
-    fn shutdown(&self, options: ShutdownOptions) -> Result<(), CommandError> {
-        self.shared.shut_down(Cause::Command(options))
+    fn shutdown(&self, options: ShutdownOptions, session: &Session) -> Result<bool, CommandError> {
+        self.shared.shut_down(Cause::Command(options, session.id))
     }
 
     fn shutdown_abort(&self) -> Result<(), CommandError> {
-        Err(CommandError::new("ERR No shutdown in progress."))
+        self.shared.abort_shutdown()
     }
 }
 

@@ -14,22 +14,24 @@ use crate::shared::Shared;
 pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let loading = &shared.loading;
     text.section("Persistence");
+    let saves = shared.snapshots.status.figures();
+    let status = |is_ok: bool| if is_ok { "ok" } else { "err" };
     text.lines(&[
         ("loading", &u8::from(shared.is_loading())),
         ("async_loading", &0),
         ("current_cow_peak", &0),
-        ("current_cow_size", &0),
+        ("current_cow_size", &shared.snapshots.preserved_bytes()),
         ("current_cow_size_age", &0),
         ("current_fork_perc", &"0.00"),
-        ("current_save_keys_processed", &0),
-        ("current_save_keys_total", &0),
-        ("rdb_changes_since_last_save", &shared.keyspace.counters.sum(|counters| &counters.dirty)),
-        ("rdb_bgsave_in_progress", &0),
-        ("rdb_last_save_time", &(shared.identity.started_at / 1000)),
-        ("rdb_last_bgsave_status", &"ok"),
-        ("rdb_last_bgsave_time_sec", &-1),
-        ("rdb_current_bgsave_time_sec", &-1),
-        ("rdb_saves", &0),
+        ("current_save_keys_processed", &saves.keys_processed),
+        ("current_save_keys_total", &saves.keys_total),
+        ("rdb_changes_since_last_save", &shared.unsaved_changes()),
+        ("rdb_bgsave_in_progress", &u8::from(saves.is_saving)),
+        ("rdb_last_save_time", &saves.last_save),
+        ("rdb_last_bgsave_status", &status(saves.last_ok)),
+        ("rdb_last_bgsave_time_sec", &saves.last_seconds),
+        ("rdb_current_bgsave_time_sec", &saves.current_seconds),
+        ("rdb_saves", &saves.save_count),
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &loading.expired_key_count.load(Ordering::Relaxed)),
         ("rdb_last_load_keys_loaded", &loading.loaded_key_count.load(Ordering::Relaxed)),

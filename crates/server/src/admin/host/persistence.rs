@@ -1,0 +1,35 @@
+//! Saving the data.
+
+use commands::error::CommandError;
+use commands::host::Persistence;
+use commands::session::Session;
+use keyspace::Latched;
+
+use super::WorkerHost;
+
+impl Persistence for WorkerHost {
+    fn last_save(&self) -> i64 {
+        self.shared.snapshots.status.figures().last_save
+    }
+
+    fn save(&self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError> {
+        self.shared.save(data, session)
+    }
+
+    fn save_in_background(
+        &self,
+        data: &mut Latched<'_>,
+        session: &Session,
+        may_wait: bool,
+    ) -> Result<&'static str, CommandError> {
+        self.shared.save_in_background(data, session, may_wait)
+    }
+
+    fn cancel_saving(&self) -> Result<&'static str, CommandError> {
+        self.shared.cancel_saving()
+    }
+
+    fn flushed_all(&self) {
+        self.shared.flushed_all();
+    }
+}

@@ -1,0 +1,183 @@
+//! `SAVE`, `BGSAVE`, save points, and the refusal of writes when saving fails.
+//!
+//! What a snapshot is and how it is taken is in `snapshot.rs`.
+
+use std::path::PathBuf;
+
+use commands::error::CommandError;
+use commands::session::{Session, SessionFlags};
+use config::{Config, SavePoint};
+use keyspace::Latched;
+use os::clock;
+
+use crate::mail::Mail;
+use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+use crate::snapshot::{Busy, Request, SaveError, Saved, Settings, Target};
+
+/// Seconds after a failed save before save points are tried again.
+const RETRY_SECONDS: i64 = 5;
+
+const IN_PROGRESS: CommandError = CommandError::new("ERR Background save already in progress");
+const OTHER_IN_PROGRESS: CommandError = CommandError::new(
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a \
+     BGSAVE whenever possible.",
+);
+const NOTHING_TO_CANCEL: CommandError =
+    CommandError::new("ERR Background saving is currently not in progress or scheduled");
+
+/// What is done with the result of a save.
+type Then = Box<dyn FnOnce(bool) + Send>;
+
+impl Shared {
+    /// The settings of a snapshot that begins now.
+    #[must_use]
+    pub fn snapshot_settings(&self) -> Settings {
+        Settings::of(&self.config.load(), clock::unix_millis(), self.used_memory())
+    }
+
+    /// Begins to save to the file of the configuration: the state under all latches if they are held (`data`), or that
+    /// of the next moment. `then` is called at the end, with whether it succeeded.
+    pub fn begin_save(&'static self, data: Option<&mut Latched<'_>>, then: Then) -> Result<(), Busy> {
+        let config = self.config.load();
+        let target = Target::Dump { directory: PathBuf::from(&config.dir), name: config.dbfilename.clone() };
+        let done = move |result| {
+            self.note_saved(&result);
+            then(result.is_ok());
+        };
+        let request = Request {
+            target,
+            settings: self.snapshot_settings(),
+            at_cut: Box::new(|| ()),
+            done: Box::new(done),
+        };
+        match data {
+            Some(data) => self.snapshots.begin_now(data, request),
+            None => self.snapshots.begin(request),
+        }?;
+        log::info!("Background saving started by pid {}", std::process::id());
+        Ok(())
+    }
+
+    fn note_saved(&self, result: &Result<Saved, SaveError>) {
+        match result {
+            Ok(saved) => {
+                log::info!("DB saved on disk: {} keys, {} bytes", saved.key_count, saved.size);
+                log::info!("Background saving terminated with success");
+            }
+            Err(SaveError::Cancelled) => log::warn!("Background saving cancelled"),
+            Err(error) => {
+                log::warn!("Error saving DB on disk: {error}");
+                log::warn!("Background saving error");
+            }
+        }
+        self.guard_writes(&self.config.load());
+    }
+
+    /// Whether writes are to be refused because the data could not be saved.
+    pub fn refuses_unsaved(&self, config: &Config) -> bool {
+        config.stop_writes_on_bgsave_error && !config.save.0.is_empty() && self.snapshots.status.has_failed()
+    }
+
+    /// Changes since the data was last saved.
+    #[must_use]
+    pub fn unsaved_changes(&self) -> u64 {
+        let dirty = self.keyspace.counters.sum(|counters| &counters.dirty);
+        self.snapshots.status.changes_since(dirty)
+    }
+
+    /// Begins a scheduled save, or one that a save point demands. Called every tick.
+    pub fn save_if_due(&'static self) {
+        let status = &self.snapshots.status;
+        if self.snapshots.is_busy() || self.is_stopping() || self.is_shutting_down() || self.is_loading() {
+            return;
+        }
+        if status.take_scheduled() {
+            // A snapshot that began just now goes first.
+            if self.begin_save(None, Box::new(|_| ())).is_err() {
+                status.schedule(true);
+            }
+            return;
+        }
+        let now = clock::unix_millis() / 1000;
+        let may_try = !status.has_failed() || now - status.last_try() > RETRY_SECONDS;
+        let (changes, age) = (self.unsaved_changes(), now - status.figures().last_save);
+        let config = self.config.load();
+        let is_due = |point: &&SavePoint| {
+            changes >= point.changes && age > i64::try_from(point.seconds).unwrap_or(i64::MAX)
+        };
+        if let Some(point) = config.save.0.iter().find(is_due).filter(|_| may_try && changes > 0) {
+            log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            // Otherwise the next tick tries again.
+            let _ = self.begin_save(None, Box::new(|_| ()));
+        }
+    }
+
+    /// Answers a connection that waits for the end of a save or of the server.
+    pub fn answer_waiting(&self, client: u64, reply: &'static [u8]) {
+        if let Some(record) = self.clients.find(client) {
+            let place = record.place();
+            self.workers.post(place.thread(), Mail::Answered(place, client, reply));
+        }
+    }
+
+    /// `SAVE`
+    pub(super) fn save(&'static self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError> {
+        let client = session.id;
+        let then = move |is_ok| self.answer_waiting(client, if is_ok { b"+OK\r\n" } else { b"-ERR\r\n" });
+        self.begin_save(Some(data), Box::new(then)).map_err(|_| IN_PROGRESS)
+    }
+
+    /// `BGSAVE`
+    pub(super) fn save_in_background(
+        &'static self,
+        data: &mut Latched<'_>,
+        session: &Session,
+        may_wait: bool,
+    ) -> Result<&'static str, CommandError> {
+        let status = &self.snapshots.status;
+        if status.is_saving() {
+            return Err(IN_PROGRESS);
+        }
+        let is_queued = session.flags.contains(SessionFlags::IN_EXEC);
+        if !is_queued && self.begin_save(Some(data), Box::new(|_| ())).is_ok() {
+            return Ok("Background saving started");
+        }
+        if !may_wait && !is_queued {
+            return Err(OTHER_IN_PROGRESS);
+        }
+        status.schedule(true);
+        Ok("Background saving scheduled")
+    }
+
+    /// `BGSAVE CANCEL`
+    pub(super) fn cancel_saving(&self) -> Result<&'static str, CommandError> {
+        let status = &self.snapshots.status;
+        if status.is_saving() {
+            log::info!("Background saving will be aborted due to user request");
+            self.snapshots.cancel();
+            return Ok("Background saving cancelled");
+        }
+        if status.take_scheduled() {
+            log::info!("Scheduled background saving will be cancelled due to user request");
+            return Ok("Scheduled background saving cancelled");
+        }
+        Err(NOTHING_TO_CANCEL)
+    }
+
+    /// After `FLUSHALL`: a save of what was deleted is of no use, and the file is replaced by that of no data.
+    pub(super) fn flushed_all(&self) {
+        let status = &self.snapshots.status;
+        if status.is_saving() {
+            self.snapshots.cancel();
+        }
+        if !self.config.load().save.0.is_empty() {
+            status.schedule(true);
+        }
+    }
+
+    /// Sets whether the writes are refused for want of a file.
+    pub(super) fn guard_saved(&self, config: &Config) {
+        self.modes.flags.set(GlobalFlags::UNSAVED, self.refuses_unsaved(config));
+    }
+}

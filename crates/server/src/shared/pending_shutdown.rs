@@ -1,0 +1,80 @@
+//! A shutdown that saves the data first.
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | none | pending | [`PendingShutdown::begin`]: writes are paused |
+//! | pending | saving | [`PendingShutdown::begin_saving`], once no other snapshot is being taken |
+//! | saving | pending | [`PendingShutdown::save_again`]: a write came in between |
+//! | pending, saving | none | [`PendingShutdown::take`]: the server ends, or the shutdown failed or was aborted |
+
+use std::sync::PoisonError;
+
+use sync::atomic::{AtomicBool, Ordering};
+use sync::{Mutex, MutexGuard};
+
+/// See the module documentation.
+#[derive(Default)]
+pub struct PendingShutdown {
+    is_pending: AtomicBool,
+    state: Mutex<Option<State>>,
+}
+
+/// A shutdown that is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    origin: Origin,
+    is_saving: bool,
+}
+
+/// Where a shutdown comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The client to be answered if it fails; `None`: a signal.
+    pub client: Option<u64>,
+    /// Whether the server ends even if the data can't be saved.
+    pub force: bool,
+}
+
+impl PendingShutdown {
+    /// Whether a shutdown is pending.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
+    /// Begins. `false`: one is pending already.
+    #[must_use]
+    pub fn begin(&self, origin: Origin) -> bool {
+        let mut state = self.lock();
+        if state.is_some() {
+            return false;
+        }
+        *state = Some(State { origin, is_saving: false });
+        self.is_pending.store(true, Ordering::Release);
+        true
+    }
+
+    /// Whether saving is to begin now.
+    #[must_use]
+    pub fn begin_saving(&self) -> bool {
+        self.lock().as_mut().is_some_and(|state| !std::mem::replace(&mut state.is_saving, true))
+    }
+
+    /// Saving has not begun, or must be repeated.
+    pub fn save_again(&self) {
+        if let Some(state) = &mut *self.lock() {
+            state.is_saving = false;
+        }
+    }
+
+    /// Ends it.
+    pub fn take(&self) -> Option<Origin> {
+        let state = self.lock().take();
+        self.is_pending.store(false, Ordering::Release);
+        state.map(|state| state.origin)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

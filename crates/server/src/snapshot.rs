@@ -1,0 +1,223 @@
+//! Snapshots: at most one at a time, taken by threads of their own while clients go on.
+//!
+//! [`Snapshots::begin`] accepts a [`Request`] and returns. Then, on a thread `broadloom-save`:
+//!
+//! 1. the *cut*: under all latches the state to be saved is fixed, and `request.at_cut` runs. A command that holds all
+//!    latches can make the cut itself, see [`Snapshots::begin_now`];
+//! 2. walkers encode what is in the slots, and what changes have preserved before it, and write it to the file;
+//! 3. `request.done` runs with the result: the file is complete and synced, or removed.
+//!
+//! For the rewrite of the append-only file:
+//!
+//! ```ignore
+//! let request = Request {
+//!     target: Target::Base { path },                       // the file is left there, complete and synced
+//!     settings: shared.snapshot_settings(),
+//!     at_cut: Box::new(|| ...),                            // under all latches: no writer runs
+//!     done: Box::new(|result: Result<Saved, SaveError>| ...),  // on the thread `broadloom-save`, or that of `begin`
+//! };
+//! shared.snapshots.begin(request)?;                        // `Err(Busy)`: another snapshot runs
+//! ```
+//!
+//! Owns the threads, the buffer of preserved entries and the state for `INFO`. Waits for latches by parking, as sessions
+//! do, with tokens that no connection has ([`LatchWakes`]).
+//!
+//! | state | to | by |
+//! |---|---|---|
+//! | idle | busy | [`Snapshots::begin`] |
+//! | busy | busy, cancelled | [`Snapshots::cancel`], or an error: the walk goes on, to remove its marks |
+//! | either | idle | the end of the walk; then `done` runs |
+
+mod preserved;
+mod run;
+mod settings;
+mod status;
+mod wakes;
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use keyspace::{CutDatabase, Keyspace, Latched};
+use os::clock::Uptime;
+use sync::atomic::{AtomicBool, Ordering};
+use sync::mpsc::{self, Sender};
+use sync::{Mutex, OnceLock};
+
+use self::preserved::{Preserved, PreservedSink};
+pub use self::run::{SaveError, Saved};
+pub use self::settings::Settings;
+pub use self::status::Status;
+pub use self::wakes::LatchWakes;
+
+/// What a snapshot is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A dump: written under a temporary name in this directory, then renamed.
+    Dump {
+        /// The directory, `dir`.
+        directory: PathBuf,
+        /// The name, `dbfilename`.
+        name: String,
+    },
+    /// The base of an append-only file: written here, and left here.
+    #[allow(dead_code, reason = "for the rewrite of the append-only file")]
+    Base {
+        /// The path of the file.
+        path: PathBuf,
+    },
+}
+
+/// An order for a snapshot.
+pub struct Request {
+    /// The file.
+    pub target: Target,
+    /// How it is written.
+    pub settings: Settings,
+    /// Runs at the cut, under all latches.
+    pub at_cut: Box<dyn FnOnce() + Send>,
+    /// Runs at the end, when the next snapshot may begin.
+    pub done: Box<dyn FnOnce(Result<Saved, SaveError>) + Send>,
+}
+
+/// Another snapshot is being taken; the request was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// A request that was accepted, with its cut if that was made already.
+struct Job {
+    request: Box<Request>,
+    databases: Option<Vec<CutDatabase>>,
+}
+
+/// See the module documentation.
+pub struct Snapshots {
+    keyspace: OnceLock<&'static Keyspace>,
+    preserved: Arc<Preserved>,
+    wakes: &'static LatchWakes,
+    sender: Mutex<Option<Sender<Job>>>,
+    is_busy: AtomicBool,
+    is_cancelled: AtomicBool,
+    /// What `INFO` shows.
+    pub status: Status,
+}
+
+impl Snapshots {
+    /// Returns the snapshots of a keyspace that is still to be created.
+    #[must_use]
+    pub fn new(wakes: &'static LatchWakes, started_at_seconds: i64) -> Self {
+        Self {
+            keyspace: OnceLock::new(),
+            preserved: Arc::default(),
+            wakes,
+            sender: Mutex::default(),
+            is_busy: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
+            status: Status::new(started_at_seconds),
+        }
+    }
+
+    /// Sets the keyspace. Called once.
+    pub fn connect(&self, keyspace: &'static Keyspace) {
+        self.keyspace.get_or_init(|| keyspace);
+        keyspace.snapshot.connect(Box::new(PreservedSink(Arc::clone(&self.preserved))));
+    }
+
+    /// Whether a snapshot is being taken.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Acquire)
+    }
+
+    /// Bytes of preserved entries that are not written yet.
+    #[must_use]
+    pub fn preserved_bytes(&self) -> usize {
+        self.preserved.size()
+    }
+
+    /// Begins a snapshot, whose cut follows in a moment.
+    ///
+    /// # Errors
+    /// Another one is being taken.
+    pub fn begin(&'static self, request: Request) -> Result<(), Busy> {
+        let request = self.accept(request)?;
+        self.send(Job { request, databases: None });
+        Ok(())
+    }
+
+    /// Begins a snapshot of this instant. All slots must be held.
+    ///
+    /// # Errors
+    /// Another one is being taken.
+    pub fn begin_now(&'static self, data: &mut Latched<'_>, request: Request) -> Result<(), Busy> {
+        let mut request = self.accept(request)?;
+        let databases = data.begin_snapshot(|databases| self.at_cut(databases, &mut request));
+        self.send(Job { request, databases: Some(databases) });
+        Ok(())
+    }
+
+    /// Ends the snapshot that is being taken, without a result: `done` gets [`SaveError::Cancelled`].
+    pub fn cancel(&self) {
+        if self.is_busy() {
+            self.is_cancelled.store(true, Ordering::Release);
+        }
+    }
+
+    /// Ends the threads when they are idle.
+    pub fn end(&self) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(sender);
+    }
+
+    fn accept(&self, request: Request) -> Result<Box<Request>, Busy> {
+        if self.is_busy.swap(true, Ordering::AcqRel) {
+            return Err(Busy);
+        }
+        self.is_cancelled.store(false, Ordering::Release);
+        self.status.begin(matches!(request.target, Target::Dump { .. }), Uptime::now());
+        Ok(Box::new(request))
+    }
+
+    /// What is to be done at the cut besides the keyspace's part: no entry may be preserved before.
+    fn at_cut(&self, databases: &[CutDatabase], request: &mut Request) {
+        let has_volatile_members = databases.iter().any(|database| database.population.volatile_members > 0);
+        request.settings.decide_version(has_volatile_members);
+        self.preserved.begin(request.settings.encoding());
+        let keyspace = self.keyspace();
+        self.status.cut(keyspace.counters.sum(|counters| &counters.dirty), databases);
+        std::mem::replace(&mut request.at_cut, Box::new(|| ()))();
+    }
+
+    fn keyspace(&self) -> &'static Keyspace {
+        self.keyspace.get().expect("connected at the start")
+    }
+
+    /// Passes a job to the thread, which is started if necessary.
+    fn send(&'static self, job: Job) {
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.is_none() {
+            *sender = self.start();
+        }
+        let unsent = match &*sender {
+            Some(sender) => sender.send(job).err().map(|unsent| unsent.0),
+            None => Some(job),
+        };
+        drop(sender);
+        if let Some(job) = unsent {
+            // Without a thread the marks of a cut that was made would stay: this one removes them.
+            self.cancel();
+            self.run(job);
+        }
+    }
+
+    fn start(&'static self) -> Option<Sender<Job>> {
+        let (sender, receiver) = mpsc::channel::<Job>();
+        let run = move || receiver.iter().for_each(|job| self.run(job));
+        match sync::thread::Builder::new().name("broadloom-save".to_owned()).spawn(run) {
+            Ok(_) => Some(sender),
+            Err(error) => {
+                log::warn!("Can't start the thread that saves: {error}");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Entries that were about to change, encoded by the threads that change them, until a walker writes them.
+//!
+//! A part for each thread, so that they do not wait for each other.
+
+use std::sync::{Arc, PoisonError};
+
+use base::DbIndex;
+use base::limits::THREAD_COUNT_MAX;
+use collections::{AllocContext, Entry};
+use keyspace::SnapshotSink;
+use rdb::Encoder;
+use sync::Mutex;
+use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::settings::Encoding;
+
+/// The buffer of preserved entries.
+pub(super) struct Preserved {
+    parts: Box<[Mutex<Part>]>,
+    /// Bytes in all parts.
+    size: AtomicUsize,
+    has_failed: AtomicBool,
+}
+
+/// One thread's part.
+#[derive(Default)]
+struct Part {
+    /// `None` before the first snapshot.
+    encoding: Option<Encoding>,
+    encoder: Option<Box<Encoder>>,
+    records: Records,
+}
+
+/// Encoded records of several databases.
+#[derive(Default)]
+pub(super) struct Records {
+    pub(super) bytes: Vec<u8>,
+    /// For each run of records of one database: the database, and the end of the run in `bytes`.
+    runs: Vec<(DbIndex, usize)>,
+    pub(super) key_count: usize,
+}
+
+impl Records {
+    /// Encodes an entry. Returns whether the version holds it.
+    pub(super) fn add(
+        &mut self,
+        (encoder, encoding): (&mut Encoder, &Encoding),
+        db: DbIndex,
+        entry: Entry<'_>,
+        home: AllocContext<'_>,
+    ) -> bool {
+        let head = encoding.head(entry);
+        if encoder.write_record(head, entry.key(), home, entry.value(), &mut self.bytes).is_err() {
+            return false;
+        }
+        self.key_count += 1;
+        match self.runs.last_mut() {
+            Some((last, end)) if *last == db => *end = self.bytes.len(),
+            _ => self.runs.push((db, self.bytes.len())),
+        }
+        true
+    }
+
+    /// The runs of records of one database.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (DbIndex, &[u8])> {
+        let starts = std::iter::once(0).chain(self.runs.iter().map(|(_, end)| *end));
+        self.runs.iter().zip(starts).map(|((db, end), start)| (*db, &self.bytes[start..*end]))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.runs.clear();
+        self.key_count = 0;
+    }
+}
+
+impl Default for Preserved {
+    fn default() -> Self {
+        Self {
+            parts: (0..THREAD_COUNT_MAX).map(|_| Mutex::default()).collect(),
+            size: AtomicUsize::new(0),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Preserved {
+    /// Begins a snapshot: what a cancelled one has left is dropped.
+    pub(super) fn begin(&self, encoding: Encoding) {
+        for part in &self.parts {
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            *part = Part { encoding: Some(encoding), ..Part::default() };
+        }
+        self.size.store(0, Ordering::Relaxed);
+        self.has_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// Bytes that are not written yet.
+    pub(super) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Records that the version does not hold an entry.
+    pub(super) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the version does not hold an entry.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Takes the records of all threads out.
+    pub(super) fn take(&self, mut each: impl FnMut(Records)) {
+        if self.size() == 0 {
+            return;
+        }
+        for part in &self.parts {
+            let records = std::mem::take(&mut part.lock().unwrap_or_else(PoisonError::into_inner).records);
+            if records.key_count > 0 {
+                self.size.fetch_sub(records.bytes.len(), Ordering::Relaxed);
+                each(records);
+            }
+        }
+    }
+}
+
+/// The buffer as the keyspace's sink.
+pub(super) struct PreservedSink(pub(super) Arc<Preserved>);
+
+impl SnapshotSink for PreservedSink {
+    fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>) {
+        let mut part = self.0.parts[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        let Part { encoding: Some(encoding), encoder, records } = &mut *part else { return };
+        let encoder =
+            encoder.get_or_insert_with(|| Box::new(Encoder::new(encoding.version, encoding.is_packing)));
+        let size_before = records.bytes.len();
+        if !records.add((encoder, encoding), db, entry, home) {
+            self.0.fail();
+        }
+        self.0.size.fetch_add(records.bytes.len() - size_before, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,100 @@
+//! How a snapshot is written, by the configuration at its beginning.
+
+use config::{Config, MaxmemoryPolicy, RdbVersion};
+use keyspace::Aging;
+use persist::snapshot::FileOptions;
+use rdb::{Family, RecordHead, Usage, Version};
+
+use super::wakes::WALKER_COUNT_MAX;
+
+/// How a snapshot is written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Of the file.
+    pub(super) file: FileOptions,
+    encoding: Encoding,
+    wanted_version: RdbVersion,
+    /// Number of threads.
+    pub(super) thread_count: usize,
+    /// The part of its time for which a thread may work, in hundredths.
+    pub(super) cpu_percent: u32,
+    /// `rdb-key-save-delay`: microseconds for a key; negative: keys for a microsecond.
+    pub(super) key_delay: i32,
+    /// The CPUs that its threads may use; empty: all.
+    pub(super) cpus: Vec<usize>,
+    /// Unix time of its beginning, in milliseconds.
+    pub(super) now_ms: i64,
+    /// Bytes of memory in use at its beginning.
+    pub(super) used_memory: usize,
+}
+
+/// How its entries are encoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoding {
+    pub(super) version: Version,
+    pub(super) is_packing: bool,
+    usage: Option<Aging>,
+}
+
+impl Settings {
+    /// The settings for a snapshot that begins now.
+    #[must_use]
+    pub fn of(config: &Config, now_ms: i64, used_memory: usize) -> Self {
+        use MaxmemoryPolicy as Policy;
+        let usage = match config.maxmemory_policy {
+            Policy::AllkeysLru | Policy::VolatileLru => Some(Aging::lru(now_ms)),
+            Policy::AllkeysLfu | Policy::VolatileLfu => {
+                Some(Aging::lfu(now_ms, config.lfu_log_factor, config.lfu_decay_time))
+            }
+            Policy::AllkeysRandom | Policy::VolatileRandom | Policy::VolatileTtl | Policy::Noeviction => None,
+        };
+        Self {
+            file: FileOptions {
+                has_checksum: config.rdbchecksum,
+                syncs_early: config.rdb_save_incremental_fsync,
+            },
+            encoding: Encoding { version: Version::V11, is_packing: config.rdbcompression, usage },
+            wanted_version: config.rdb_version,
+            thread_count: usize::from(config.snapshot_threads).clamp(1, WALKER_COUNT_MAX),
+            cpu_percent: config.snapshot_cpu_percent.clamp(1, 100),
+            key_delay: config.rdb_key_save_delay,
+            cpus: config::parse_cpu_list(&config.bgsave_cpulist).unwrap_or_default(),
+            now_ms,
+            used_memory,
+        }
+    }
+
+    /// Decides the version: by default the oldest that holds the data.
+    pub(super) fn decide_version(&mut self, has_volatile_members: bool) {
+        self.encoding.version = match self.wanted_version {
+            RdbVersion::Auto if has_volatile_members => Version::V80,
+            RdbVersion::Auto | RdbVersion::V11 => Version::V11,
+            RdbVersion::V9 => Version::V9,
+            RdbVersion::V12 => Version::V12,
+            RdbVersion::V80 => Version::V80,
+        };
+    }
+
+    pub(super) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+}
+
+impl Encoding {
+    /// What a record says about an entry besides its value.
+    pub(super) fn head(&self, entry: collections::Entry<'_>) -> RecordHead {
+        let usage = self.usage.map(|aging| match aging {
+            Aging::Lru { .. } => Usage::IdleSeconds(aging.idle_seconds(entry.access()).into()),
+            Aging::Lfu { .. } => Usage::Frequency(aging.lfu_counter(entry.access()) as u8),
+        });
+        RecordHead { expiry: entry.expiry(), usage }
+    }
+
+    /// The property that names the server's version, as its family has it.
+    pub(super) fn server_version(&self) -> (&'static str, &'static str) {
+        match self.version.family {
+            Family::Redis => ("redis-ver", commands::identity::REDIS_VERSION),
+            Family::Valkey => ("valkey-ver", commands::identity::VALKEY_VERSION),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The state of saving, as `INFO` shows it and as save points need it. Written by few threads, read by all.
+
+use keyspace::CutDatabase;
+use os::clock::{self, Uptime};
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// See the module documentation. Times in seconds are Unix times; -1: none.
+pub struct Status {
+    /// Whether the snapshot that is being taken is a dump.
+    is_dump: AtomicBool,
+    /// When it began, in milliseconds of the monotonic clock; 0: none is being taken.
+    began_ms: AtomicI64,
+    last_save: AtomicI64,
+    /// When the last dump began, successful or not; 0: never.
+    last_try: AtomicI64,
+    has_failed: AtomicBool,
+    last_duration: AtomicI64,
+    save_count: AtomicU64,
+    /// Changes of the data up to the cut of the running snapshot, and of the last successful dump.
+    dirty_at_cut: AtomicU64,
+    dirty_saved: AtomicU64,
+    keys_total: AtomicU64,
+    keys_processed: AtomicU64,
+    /// Whether a dump is to begin when none is being written (`BGSAVE SCHEDULE`).
+    is_scheduled: AtomicBool,
+}
+
+/// A reading of [`Status`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaveFigures {
+    /// Whether a dump is being written.
+    pub is_saving: bool,
+    /// Seconds since it began; -1: none.
+    pub current_seconds: i64,
+    /// When the last dump was complete.
+    pub last_save: i64,
+    /// Whether the last dump succeeded.
+    pub last_ok: bool,
+    /// Seconds that the last one took; -1: none.
+    pub last_seconds: i64,
+    /// Number of dumps.
+    pub save_count: u64,
+    /// Keys of the running snapshot, and those that are written.
+    pub keys_total: u64,
+    /// See `keys_total`.
+    pub keys_processed: u64,
+}
+
+impl Status {
+    pub(super) fn new(started_at_seconds: i64) -> Self {
+        Self {
+            is_dump: AtomicBool::new(false),
+            began_ms: AtomicI64::new(0),
+            last_save: AtomicI64::new(started_at_seconds),
+            last_try: AtomicI64::new(0),
+            has_failed: AtomicBool::new(false),
+            last_duration: AtomicI64::new(-1),
+            save_count: AtomicU64::new(0),
+            dirty_at_cut: AtomicU64::new(0),
+            dirty_saved: AtomicU64::new(0),
+            keys_total: AtomicU64::new(0),
+            keys_processed: AtomicU64::new(0),
+            is_scheduled: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets whether a dump is to begin when none is being written.
+    pub fn schedule(&self, on: bool) {
+        self.is_scheduled.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether a dump was scheduled, which ends that.
+    pub fn take_scheduled(&self) -> bool {
+        self.is_scheduled.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn begin(&self, is_dump: bool, now: Uptime) {
+        self.is_dump.store(is_dump, Ordering::Relaxed);
+        self.began_ms.store(now.to_raw().max(1), Ordering::Relaxed);
+        if is_dump {
+            self.save_count.fetch_add(1, Ordering::Relaxed);
+            self.last_try.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn cut(&self, dirty: u64, databases: &[CutDatabase]) {
+        self.dirty_at_cut.store(dirty, Ordering::Relaxed);
+        let keys_total = databases.iter().map(|database| database.population.keys).sum();
+        self.keys_total.store(keys_total, Ordering::Relaxed);
+        self.keys_processed.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn processed(&self, key_count: u64) {
+        self.keys_processed.store(key_count, Ordering::Relaxed);
+    }
+
+    /// `None`: it was cancelled.
+    pub(super) fn end(&self, is_ok: Option<bool>) {
+        let began_ms = self.began_ms.swap(0, Ordering::Relaxed);
+        if self.is_dump.swap(false, Ordering::Relaxed) {
+            let seconds = (Uptime::now().to_raw() - began_ms) / 1000;
+            self.last_duration.store(seconds, Ordering::Relaxed);
+            match is_ok {
+                Some(true) => self.saved(self.dirty_at_cut.load(Ordering::Relaxed)),
+                Some(false) => self.has_failed.store(true, Ordering::Release),
+                None => {}
+            }
+        }
+    }
+
+    /// The data is on disk as of this number of changes: after a dump, or when it was loaded.
+    pub fn saved(&self, dirty: u64) {
+        self.dirty_saved.store(dirty, Ordering::Relaxed);
+        self.last_save.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        self.has_failed.store(false, Ordering::Release);
+    }
+
+    /// Changes since the last successful dump, of `dirty` ones in all.
+    #[must_use]
+    pub fn changes_since(&self, dirty: u64) -> u64 {
+        dirty.saturating_sub(self.dirty_saved.load(Ordering::Relaxed))
+    }
+
+    /// Whether the last dump failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// When the last dump began, in seconds; 0: never.
+    #[must_use]
+    pub fn last_try(&self) -> i64 {
+        self.last_try.load(Ordering::Relaxed)
+    }
+
+    /// Whether a dump is being written.
+    #[must_use]
+    pub fn is_saving(&self) -> bool {
+        self.is_dump.load(Ordering::Relaxed)
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn figures(&self) -> SaveFigures {
+        let began_ms = self.began_ms.load(Ordering::Relaxed);
+        let is_saving = self.is_saving() && began_ms > 0;
+        let is_any = began_ms > 0;
+        SaveFigures {
+            is_saving,
+            current_seconds: if is_saving { (Uptime::now().to_raw() - began_ms) / 1000 } else { -1 },
+            last_save: self.last_save.load(Ordering::Relaxed),
+            last_ok: !self.has_failed(),
+            last_seconds: self.last_duration.load(Ordering::Relaxed),
+            save_count: self.save_count.load(Ordering::Relaxed),
+            keys_total: if is_any { self.keys_total.load(Ordering::Relaxed) } else { 0 },
+            keys_processed: if is_any { self.keys_processed.load(Ordering::Relaxed) } else { 0 },
+        }
+    }
+}

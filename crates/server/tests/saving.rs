@@ -1,0 +1,384 @@
+//! Saving: files, their contents at the cut, failures, and the end of the server.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use collections::stream::NodeLimits;
+use collections::{
+    AllocContext, CollectionLimits, DecimalBuffer, Heap, KeyHasher, ListLimits, Object, SetLimits,
+    SortedSetLimits,
+};
+use rdb::{Cutter, DecodeContext, Event, Limits, Value};
+use support::{Client, Server, wait_for};
+
+/// A directory that is removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("broadloom-saving-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn dump(&self) -> PathBuf {
+        self.0.join("dump.rdb")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = std::fs::read_dir(&self.0).unwrap().map(|file| file.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A file's strings and hashes by database and key, a hash as its fields.
+#[derive(Debug, Default, PartialEq)]
+struct Dump {
+    version: u16,
+    strings: BTreeMap<(u64, String), String>,
+    hashes: BTreeMap<(u64, String), BTreeMap<String, String>>,
+    volatile_count: usize,
+    properties: BTreeMap<String, String>,
+}
+
+fn read_dump(path: &Path) -> Dump {
+    let bytes = std::fs::read(path).expect("a dump");
+    let (heap, hasher) = (Heap::new(), KeyHasher::new([1, 2, 3, 4]));
+    let home = AllocContext { heap: &heap, hasher: &hasher };
+    let collection = CollectionLimits { entry_count_max: 128, value_size_max: 64 };
+    let limits = Limits {
+        list: ListLimits::of_directive(-2),
+        set: SetLimits { intset_len_max: 512, listpack_len_max: 128, listpack_value_size_max: 64 },
+        hash: collection,
+        sorted_set: SortedSetLimits { entry_count_max: 128, value_size_max: 64 },
+        stream: NodeLimits { entry_count_max: 100, size_max: 4096 },
+    };
+    let context = DecodeContext { home, limits, drop_fields_before: None };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (mut cutter, mut rest, mut dump) = (Cutter::new(true), &bytes[..], Dump::default());
+    loop {
+        let cut = cutter.next(rest).expect("a valid file").expect("a complete file");
+        match cut.event {
+            Event::Header(version) => dump.version = version.number,
+            Event::Aux { name, value } => drop(dump.properties.insert(text(&name), text(&value))),
+            Event::End { is_checked } => {
+                assert!(is_checked);
+                return dump;
+            }
+            Event::Key(record) => {
+                let place = (record.db, text(&record.key));
+                dump.volatile_count += usize::from(record.expiry.is_some());
+                let value = rdb::decode(record.value_type, record.value, record.offset, context);
+                let is_new = match value.expect("a valid value") {
+                    Value::Bytes(bytes) => dump.strings.insert(place, text(&bytes)).is_none(),
+                    Value::Int(number) => dump.strings.insert(place, number.to_string()).is_none(),
+                    Value::Object(Object::Hash(hash)) => {
+                        let mut fields = BTreeMap::new();
+                        hash.visit(i64::MIN, |field, value| {
+                            let [field, value] =
+                                [field, value].map(|item| text(item.text(&mut DecimalBuffer::new())));
+                            fields.insert(field, value);
+                            true
+                        });
+                        dump.hashes.insert(place, fields).is_none()
+                    }
+                    other => panic!("not made here: {other:?}"),
+                };
+                assert!(is_new, "a key is there twice");
+            }
+            _ => {}
+        }
+        rest = &rest[cut.size..];
+    }
+}
+
+fn start(directory: &Directory, options: &[&str]) -> (Server, Client) {
+    let mut all = vec!["--dir", directory.path()];
+    all.extend_from_slice(options);
+    let server = Server::start(&all);
+    let client = server.client();
+    (server, client)
+}
+
+fn wait_until_saved(server: &Server, client: &mut Client) {
+    wait_for(|| (server.info(client, "rdb_bgsave_in_progress") == "0").then_some(()));
+}
+
+#[test]
+fn a_save_has_all_keys_and_leaves_nothing_else() {
+    let directory = Directory::new("all");
+    let (server, mut client) = start(&directory, &[]);
+    let before: i64 = client.text(&["LASTSAVE"]).parse().unwrap();
+    for number in 0..300 {
+        client.text(&["SET", &format!("key:{number}"), &number.to_string()]);
+    }
+    client.text(&["PEXPIREAT", "key:1", "99999999999999"]);
+    client.text(&["SELECT", "9"]);
+    client.text(&["HSET", "hash", "field", "value"]);
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    let dump = read_dump(&directory.dump());
+    assert_eq!((dump.version, dump.strings.len(), dump.volatile_count), (11, 300, 1));
+    assert_eq!(dump.strings[&(0, "key:299".to_owned())], "299");
+    assert_eq!(dump.hashes[&(9, "hash".to_owned())]["field"], "value");
+    assert_eq!(dump.properties["aof-base"], "0");
+    assert_eq!(directory.names(), ["dump.rdb"]);
+    assert!(client.text(&["LASTSAVE"]).parse::<i64>().unwrap() >= before);
+    assert_eq!(server.info(&mut client, "rdb_changes_since_last_save"), "0");
+    client.text(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "field"]);
+    assert_eq!(server.info(&mut client, "rdb_changes_since_last_save"), "1");
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    wait_until_saved(&server, &mut client);
+    assert_eq!(read_dump(&directory.dump()).version, 80);
+    assert_eq!(server.info(&mut client, "rdb_saves"), "2");
+    server.log_line("Background saving terminated with success");
+}
+
+#[test]
+fn a_save_under_load_has_the_state_of_one_instant() {
+    const ACCOUNTS: u64 = 200;
+    let directory = Directory::new("transfers");
+    let (server, mut client) = start(&directory, &["--io-threads", "2", "--snapshot-threads", "2"]);
+    let account = |number: u64| format!("account:{number}");
+    for number in 0..ACCOUNTS {
+        client.text(&["SET", &account(number), "1000"]);
+        client.text(&["HSET", "all", &account(number), "1000"]);
+        client.text(&["HSET", &format!("few:{}", number / 5), &account(number), "1000"]);
+    }
+    let stops = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let (mut client, stops) = (server.client(), &stops);
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                let mut below = |bound: u64| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (random >> 33) % bound
+                };
+                while !stops.load(Ordering::Relaxed) {
+                    let (from, to) = (account(below(ACCOUNTS)), account(below(ACCOUNTS)));
+                    let few = below(ACCOUNTS / 5);
+                    let (of_few, to_few) = (account(5 * few + below(5)), account(5 * few + below(5)));
+                    let few = format!("few:{few}");
+                    let amount = below(100).to_string();
+                    let debit = format!("-{amount}");
+                    for request in [
+                        &["MULTI"][..],
+                        &["DECRBY", &from, &amount],
+                        &["INCRBY", &to, &amount],
+                        &["HINCRBY", "all", &from, &debit],
+                        &["HINCRBY", "all", &to, &amount],
+                        &["HINCRBY", &few, &of_few, &debit],
+                        &["HINCRBY", &few, &to_few, &amount],
+                        &["EXEC"],
+                    ] {
+                        client.text(request);
+                    }
+                }
+            });
+        }
+        let mut seen = Vec::new();
+        for _ in 0..60 {
+            assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+            wait_until_saved(&server, &mut client);
+            let dump = read_dump(&directory.dump());
+            let sum = |values: &mut dyn Iterator<Item = &String>| -> i64 {
+                values.map(|value| value.parse::<i64>().unwrap()).sum()
+            };
+            let expected = 1000 * ACCOUNTS as i64;
+            assert_eq!(dump.strings.len() as u64, ACCOUNTS);
+            assert_eq!(sum(&mut dump.strings.values()), expected);
+            let all = &dump.hashes[&(0, "all".to_owned())];
+            assert_eq!(sum(&mut all.values()), expected);
+            // The same instant for all keys.
+            for (key, value) in &dump.strings {
+                assert_eq!(&all[&key.1], value);
+            }
+            for (key, fields) in dump.hashes.iter().filter(|(key, _)| key.1 != "all") {
+                assert_eq!(sum(&mut fields.values()), 5000, "{key:?}");
+            }
+            seen.push(dump.strings);
+        }
+        stops.store(true, Ordering::Relaxed);
+        seen.dedup();
+        assert!(seen.len() > 30, "{} different states", seen.len());
+    });
+}
+
+#[test]
+fn flushed_and_swapped_databases_are_saved_as_they_were() {
+    let directory = Directory::new("flush");
+    let (server, mut client) = start(&directory, &["--rdb-key-save-delay", "300"]);
+    for number in 0..1000 {
+        client.text(&["SET", &format!("key:{number}"), "zero"]);
+    }
+    client.text(&["SELECT", "1"]);
+    for number in 0..1000 {
+        client.text(&["SET", &format!("key:{number}"), "one"]);
+    }
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    assert_eq!(client.text(&["BGSAVE"]), "ERR Background save already in progress");
+    assert_eq!(client.text(&["SWAPDB", "0", "1"]), "OK");
+    for number in (0..1000).step_by(7) {
+        client.text(&["SET", &format!("key:{number}"), "new"]);
+        client.text(&["RENAME", &format!("key:{}", number + 1), &format!("other:{number}")]);
+    }
+    assert_eq!(client.text(&["FLUSHDB"]), "OK");
+    client.text(&["SET", "key:1", "newest"]);
+    assert_eq!(server.info(&mut client, "rdb_bgsave_in_progress"), "1");
+    client.text(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    wait_until_saved(&server, &mut client);
+    let dump = read_dump(&directory.dump());
+    assert_eq!(dump.strings.len(), 2000);
+    let right = |((db, _), value): (&(u64, String), &String)| value == ["zero", "one"][*db as usize];
+    assert!(dump.strings.iter().all(right));
+}
+
+#[test]
+fn a_save_is_cancelled_and_scheduled() {
+    let directory = Directory::new("cancel");
+    let (server, mut client) = start(&directory, &["--rdb-key-save-delay", "100000"]);
+    for number in 0..1000 {
+        client.text(&["SET", &format!("key:{number}"), "x"]);
+    }
+    let nothing = "ERR Background saving is currently not in progress or scheduled";
+    assert_eq!(client.text(&["BGSAVE", "CANCEL"]), nothing);
+    assert_eq!(client.text(&["BGSAVE", "FORKLESS"]), "Background saving started");
+    assert_eq!(client.text(&["SAVE"]), "ERR Background save already in progress");
+    assert_eq!(client.text(&["BGSAVE", "CANCEL"]), "Background saving cancelled");
+    wait_until_saved(&server, &mut client);
+    assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(directory.names().is_empty());
+    assert_eq!(client.text(&["BGSAVE", "WRONG"]), "ERR syntax error");
+    client.text(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+    client.text(&["MULTI"]);
+    client.text(&["BGSAVE"]);
+    assert_eq!(client.text(&["EXEC"]), "Background saving scheduled");
+    wait_for(|| directory.dump().exists().then_some(()));
+    assert_eq!(read_dump(&directory.dump()).strings.len(), 1000);
+}
+
+#[test]
+fn a_failed_save_refuses_writes_until_one_succeeds() {
+    let directory = Directory::new("failing");
+    let (server, mut client) = start(&directory, &[]);
+    assert_eq!(client.text(&["CONFIG", "SET", "save", "3600 1"]), "OK");
+    client.text(&["SET", "key", "value"]);
+    std::fs::remove_dir_all(&directory.0).unwrap();
+    assert_eq!(client.text(&["SAVE"]), "ERR");
+    assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "err");
+    let refused = client.text(&["SET", "key", "other"]);
+    assert!(refused.starts_with("MISCONF Valkey is configured to save RDB snapshots"), "{refused}");
+    assert!(client.text(&["PING"]).starts_with("MISCONF"));
+    assert_eq!(client.text(&["GET", "key"]), "value");
+    assert_eq!(client.text(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]), "OK");
+    assert_eq!(client.text(&["SET", "key", "other"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "yes"]), "OK");
+    assert!(client.text(&["SET", "key", "again"]).starts_with("MISCONF"));
+    assert_eq!(client.text(&["SHUTDOWN"]), "ERR Errors trying to SHUTDOWN. Check logs.");
+    server.log_line("can't exit");
+    std::fs::create_dir_all(&directory.0).unwrap();
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    wait_until_saved(&server, &mut client);
+    assert_eq!(client.text(&["SET", "key", "again"]), "OK");
+    assert_eq!(directory.names(), ["dump.rdb"]);
+    assert_eq!(client.text(&["CONFIG", "SET", "rdb-version", "11"]), "OK");
+    client.text(&["HSET", "hash", "field", "value"]);
+    client.text(&["HEXPIRE", "hash", "1000", "FIELDS", "1", "field"]);
+    assert_eq!(client.text(&["SAVE"]), "ERR");
+    server.log_line("rdb-version 11 can't hold the expiries of hash fields");
+    assert_eq!(directory.names(), ["dump.rdb"]);
+}
+
+#[test]
+fn save_points_save() {
+    let directory = Directory::new("points");
+    let (server, mut client) = start(&directory, &[]);
+    assert_eq!(client.text(&["CONFIG", "SET", "save", "1 3"]), "OK");
+    for number in 0..3 {
+        client.text(&["SET", &format!("key:{number}"), "x"]);
+    }
+    server.log_line("3 changes in 1 seconds. Saving...");
+    wait_for(|| directory.dump().exists().then_some(()));
+    assert_eq!(read_dump(&directory.dump()).strings.len(), 3);
+    assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    wait_for(|| read_dump(&directory.dump()).strings.is_empty().then_some(()));
+}
+
+#[test]
+fn a_shutdown_saves_what_was_acknowledged() {
+    for how in ["SAVE", "NOSAVE", "SIGTERM", "SIGTERM under load"] {
+        let directory = Directory::new("shutdown");
+        let (mut server, mut client) = start(&directory, &["--rdb-key-save-delay", "20"]);
+        for number in 0..2000 {
+            client.text(&["SET", &format!("key:{number}"), "x"]);
+        }
+        let mut acknowledged = 0;
+        match how {
+            "SAVE" | "NOSAVE" => {
+                client.send(&["SHUTDOWN", how]);
+                assert_eq!(client.receive(), None);
+            }
+            "SIGTERM" => {
+                client.text(&["CONFIG", "SET", "save", "3600 1"]);
+                server.signal("TERM");
+            }
+            _ => {
+                client.text(&["CONFIG", "SET", "save", "3600 1"]);
+                server.signal("TERM");
+                loop {
+                    client.send_raw_if_open(b"*3\r\n$3\r\nSET\r\n$5\r\ncount\r\n$1\r\n1\r\n");
+                    client.send_raw_if_open(b"*2\r\n$4\r\nINCR\r\n$5\r\ntotal\r\n");
+                    let (Some(_), Some(total)) = (client.receive(), client.receive()) else { break };
+                    acknowledged = support::shown(&total).parse().unwrap();
+                }
+            }
+        }
+        assert!(server.wait());
+        if how == "NOSAVE" {
+            assert!(directory.names().is_empty());
+            continue;
+        }
+        assert_eq!(directory.names(), ["dump.rdb"], "{how}");
+        let dump = read_dump(&directory.dump());
+        assert!(dump.strings.len() >= 2000, "{how}");
+        let total = dump.strings.get(&(0, "total".to_owned())).map_or(0, |total| total.parse().unwrap());
+        assert!(total >= acknowledged, "{how}: {total} of {acknowledged}");
+    }
+}
+
+#[test]
+fn a_pending_shutdown_is_aborted() {
+    let directory = Directory::new("abort");
+    let (server, mut client) = start(&directory, &["--rdb-key-save-delay", "100000"]);
+    for number in 0..1000 {
+        client.text(&["SET", &format!("key:{number}"), "x"]);
+    }
+    assert_eq!(client.text(&["SHUTDOWN", "ABORT"]), "ERR No shutdown in progress.");
+    let mut other = server.client();
+    other.send(&["SHUTDOWN", "SAVE"]);
+    server.log_line("Saving the final RDB snapshot before exiting.");
+    wait_for(|| (client.text(&["SHUTDOWN", "ABORT"]) == "OK").then_some(()));
+    assert_eq!(
+        other.receive().map(|reply| support::shown(&reply)).as_deref(),
+        Some("ERR Errors trying to SHUTDOWN. Check logs.")
+    );
+    assert_eq!(client.text(&["SET", "key", "value"]), "OK");
+    wait_until_saved(&server, &mut client);
+    assert!(directory.names().is_empty());
+}
