@@ -154,6 +154,14 @@ directives! {
         activedefrag: bool = false, ANY;
         /// Whether the log starts with the logo even if it is not a terminal.
         always_show_logo: bool = false, ANY, [immutable];
+        /// The size of a damaged end of an append-only file below which it is cut off; 0: never.
+        aof_load_corrupt_tail_max_size: u64 = 0, memory(0, LONG_MAX);
+        /// Whether an append-only file that ends within a request is loaded, and its end cut off.
+        aof_load_truncated: bool = true, ANY;
+        /// The directory of the append-only files, in `dir`.
+        appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
+        /// The beginning of the names of the append-only files.
+        appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
         /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
         /// The CPUs that threads which save may use.
@@ -280,6 +288,8 @@ directives! {
         /// The template of the process title.
         proc_title_template: String = "{title} {listen-addr} {server-mode}".into(),
             checked_text(check_title_template);
+        /// What an error does that a request of a log is answered with.
+        propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
         /// Whether clients on other machines are refused while the default user has no password.
         protected_mode: bool = true, ANY;
         /// Largest argument of a request, in bytes.
@@ -383,13 +393,10 @@ directives! {
 
     inert "nothing is written to disk yet" {
         aof_disable_auto_gc: bool = false, ANY, [hidden];
-        aof_load_truncated: bool = true, ANY;
         aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
         aof_rewrite_incremental_fsync: bool = true, ANY;
         aof_timestamp_enabled: bool = false, ANY;
         aof_use_rdb_preamble: bool = true, ANY;
-        appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
-        appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
         appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
         appendonly: bool = false, ANY, [deny_loading],
             refused "All data would be lost when the process ends.";
@@ -410,7 +417,6 @@ directives! {
         dual_channel_replication_enabled: bool = false, ANY;
         masterauth: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryauth";
         masteruser: Secret = Secret::default(), text_or_unset(), [sensitive], alias "primaryuser";
-        propagation_error_behavior: PropagationErrorBehavior = PropagationErrorBehavior::Ignore, ANY;
         rdb_del_sync_files: bool = false, ANY;
         repl_backlog_size: u64 = 10 << 20, memory(1, LONG_MAX);
         repl_backlog_ttl: u64 = 3600, seconds(0, LONG_MAX);

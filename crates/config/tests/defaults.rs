@@ -23,6 +23,7 @@ fn nothing_else_is_shown() {
     assert_eq!(
         others,
         [
+            "aof-load-corrupt-tail-max-size",
             "bgsave-default-method",
             "cluster-slot-migration-handoff-max-lag-bytes",
             "cluster-slot-migration-write-pause-timeout",

@@ -219,11 +219,11 @@ fn errors_keep_secrets() {
 #[test]
 fn what_has_no_effect_is_told_once() {
     let loaded =
-        read("aof-load-truncated no\nport 1\nsave \"\"\nrdbcompression yes\ntls-cluster yes\nfoo.bar 1");
-    assert_eq!(loaded.inert, [Id::aof_load_truncated, Id::tls_cluster]);
+        read("sanitize-dump-payload yes\nport 1\nsave \"\"\nrdbcompression yes\ntls-cluster yes\nfoo.bar 1");
+    assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_cluster]);
     assert_eq!(
         loaded.inert_notice().unwrap(),
-        "These settings are accepted but have no effect: aof-load-truncated (nothing is written to disk yet); \
+        "These settings are accepted but have no effect: sanitize-dump-payload (nothing is written to disk yet); \
          tls-cluster (there is no TLS yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);

@@ -15,6 +15,9 @@ pub struct ConnectionId {
 const INDEX_BITS: u32 = 24;
 
 impl ConnectionId {
+    /// An id that no connection has.
+    pub const NONE: Self = Self { index: u32::MAX, generation: u32::MAX };
+
     /// The number of low bits used by [`Self::to_bits`].
     pub(crate) const BITS: u32 = INDEX_BITS + 32;
 

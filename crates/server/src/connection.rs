@@ -62,6 +62,9 @@ impl Token {
         )
     }
 
+    /// The largest index of a connection.
+    pub const PLACE_MAX: usize = ERRAND_PLACE - 1;
+
     /// The token of a deferred serve of a worker, which waits for latches as a connection does.
     #[must_use]
     pub fn deferred(thread: usize, number: usize) -> Self {
@@ -192,6 +195,51 @@ pub enum UnblockReply {
 }
 
 impl Connection {
+    /// A new connection, which has sent nothing yet. `now`: the monotonic clock in milliseconds.
+    #[must_use]
+    pub fn new(
+        token: Token,
+        id: ConnectionId,
+        session: Session,
+        record: Arc<ClientRecord>,
+        now: i64,
+    ) -> Self {
+        Self {
+            token,
+            id,
+            session,
+            parser: Parser::new(),
+            query: QueryBuffer::default(),
+            query_peak: 0,
+            is_quiet: false,
+            out: Vec::new(),
+            lent: LentTexts::default(),
+            reply_buffer: ReplyBufferSize::new(now),
+            pending: 0,
+            parked: None,
+            tries: Tries::default(),
+            waiter: None,
+            end_asked: None,
+            deadline: None,
+            waited_ns: 0,
+            parts_ns: 0,
+            is_muted: false,
+            latches_for_writing: false,
+            record,
+            soft_limit_since: None,
+            recent_commands: 0,
+            subscribed_since: 0,
+            overran: None,
+            turns: Turns::default(),
+            at_eof: false,
+            closing: false,
+            moving_to: None,
+            receive_paused: false,
+            leaving: 0,
+            has_more: false,
+        }
+    }
+
     /// Whether it executes nothing now, whatever arrives.
     #[must_use]
     pub fn is_waiting(&self) -> bool {

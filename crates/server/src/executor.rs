@@ -16,12 +16,14 @@ mod plan;
 mod planner;
 mod prefetch;
 mod refusals;
+mod replay;
 mod serving;
 mod settings;
 mod special_modes;
 mod transaction;
 
 pub use plan::Planned;
+pub use replay::LogReplay;
 
 use std::rc::Rc;
 
@@ -55,6 +57,10 @@ pub use special_modes::TURNS_TIME_MAX;
 /// Runs the requests of one thread's connections.
 pub struct Executor {
     shared: &'static Shared,
+    /// The modes of the server, as they concern these requests.
+    flags: &'static GlobalFlags,
+    /// Whether the requests are those of an append-only file, which were executed before.
+    is_replay: bool,
     thread: usize,
     statistics: &'static WorkerStatistics,
     subscriptions: Rc<LocalSubscriptions>,
@@ -128,11 +134,13 @@ impl Executor {
     ) -> Self {
         let mut executor = Self {
             shared,
+            flags: &shared.modes.flags,
+            is_replay: false,
             thread,
             statistics: shared.monitoring.statistics.thread(thread),
             subscriptions,
             latching: Latching::new(&shared.keyspace, thread, seed),
-            settings: Settings::new(&shared.config),
+            settings: Settings::new(&shared.config, false),
             budget: MemoryBudget::default(),
             planner: Planner::new(shared),
             stretch_began: None,
@@ -147,11 +155,14 @@ impl Executor {
 
     /// Switches to the configuration in force.
     pub fn take_config_over(&mut self) {
-        self.settings = Settings::new(&self.shared.config);
+        self.settings = Settings::new(&self.shared.config, self.is_replay);
         self.budget.revoke_grant();
         let config = &self.settings.config;
-        self.latching.events.wanted = WantedEvents::from_bits(config.notify_keyspace_events.bits())
-            .with_every_change(self.shared.hub.wants_every_change());
+        self.latching.events.wanted = match self.is_replay {
+            true => WantedEvents::default(),
+            false => WantedEvents::from_bits(config.notify_keyspace_events.bits())
+                .with_every_change(self.shared.hub.wants_every_change()),
+        };
         self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
         self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
         self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
@@ -218,8 +229,9 @@ impl Executor {
                 self.planner.plan(&mut connection.parser, bytes, limits, connection.session.db)
             }
         };
+        // Nothing expires during a replay: the log has the deletions.
         self.latching.mode.sees_expired =
-            self.settings.config.import_mode && connection.session.is_import_source;
+            self.is_replay || (self.settings.config.import_mode && connection.session.is_import_source);
         connection.recent_commands += planned.batch.len() as u64;
         self.statistics.current_client.set(connection.session.id);
         let result = self.run_batch(connection, &planned, bytes, host);
@@ -370,12 +382,11 @@ impl Executor {
                 }
             }
             let session = &connection.session;
-            let special =
-                self.shared.modes.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
+            let special = self.flags.load() != 0 || !session.flags.is_empty() || session.multi.is_some();
             if special && let Some(step) = self.check_special_modes(connection, found, keys, args) {
                 return step;
             }
-        } else if self.shared.modes.flags.load() != 0
+        } else if self.flags.load() != 0
             && let Some(step) = self.attend_to_changes(connection, found)
         {
             return step;
@@ -450,7 +461,7 @@ impl Executor {
         if found.command.access == Access::Queued {
             self.subscriptions.deliver_after_transaction(&mut connection.out);
         }
-        if found.command.access == Access::Queued && self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
+        if found.command.access == Access::Queued && self.flags.is_set(GlobalFlags::MONITORED) {
             self.feed_monitors(connection, found, args);
         }
         self.finish(connection, asked, mark, failed, started)

@@ -11,7 +11,7 @@ pub mod message;
 
 use std::sync::Arc;
 
-use base::limits::THREAD_COUNT_MAX;
+use base::limits::REPLAY_THREAD;
 use reactor::{Socket, Waker};
 use sync::RwLock;
 use sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,10 +121,10 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Returns workers that are all closed.
+    /// Returns workers that are all closed. The last handle is that of the replay, which is never opened.
     #[must_use]
     pub fn new() -> Self {
-        Self { workers: (0..THREAD_COUNT_MAX).map(|_| WorkerHandle::default()).collect() }
+        Self { workers: (0..=REPLAY_THREAD).map(|_| WorkerHandle::default()).collect() }
     }
 
     /// Returns workers that accept mail, without threads.

@@ -22,7 +22,7 @@ mod ready;
 mod starting;
 mod waits;
 
-pub use starting::start;
+pub use starting::{replay, start};
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -31,28 +31,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Millis;
-use commands::reply_buffers::LentTexts;
 use commands::session::Session;
-use config::MaxmemoryPolicy;
-use keyspace::{Aging, Tries};
 use os::clock::{self, Ticks, Uptime};
 use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
 use sync::atomic::Ordering;
 use sync::simulation::{Fault, planted};
-use wire::request::Parser;
 
 use crate::admin::host::WorkerHost;
 use crate::connection::UnblockReply;
 use crate::connection::listeners::{Listeners, Origin};
-use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
-use crate::connection::reply_buffers::ReplyBufferSize;
-use crate::connection::{Connection, Token, Turns};
+use crate::connection::{Connection, Token};
 use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
 use crate::shared::Shared;
+use crate::shared::memory::aging;
 use connection_table::ConnectionTable;
 use cron::Cron;
 use ending::Ending;
@@ -231,14 +226,7 @@ impl Worker {
         let config = &self.executor.settings.config;
         let latching = &mut self.executor.latching;
         latching.mode.now = self.clock.now;
-        latching.mode.aging = if matches!(
-            config.maxmemory_policy,
-            MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu
-        ) {
-            Aging::lfu(self.clock.now.0, config.lfu_log_factor, config.lfu_decay_time)
-        } else {
-            Aging::lru(self.clock.now.0)
-        };
+        latching.mode.aging = aging(config, self.clock.now.0);
     }
 
     fn read_mail(&mut self) {
@@ -361,40 +349,7 @@ impl Worker {
         let record = Arc::new(record);
         self.shared.clients.insert(&record);
         let now = self.clock.uptime.to_raw();
-        self.place(socket, |token, reactor_id| Connection {
-            token,
-            id: reactor_id,
-            session,
-            parser: Parser::new(),
-            query: QueryBuffer::default(),
-            query_peak: 0,
-            is_quiet: false,
-            out: Vec::new(),
-            lent: LentTexts::default(),
-            reply_buffer: ReplyBufferSize::new(now),
-            pending: 0,
-            parked: None,
-            tries: Tries::default(),
-            waiter: None,
-            end_asked: None,
-            deadline: None,
-            waited_ns: 0,
-            parts_ns: 0,
-            is_muted: false,
-            latches_for_writing: false,
-            record,
-            soft_limit_since: None,
-            recent_commands: 0,
-            subscribed_since: 0,
-            overran: None,
-            turns: Turns::default(),
-            at_eof: false,
-            closing: false,
-            moving_to: None,
-            receive_paused: false,
-            leaving: 0,
-            has_more: false,
-        });
+        self.place(socket, |token, reactor_id| Connection::new(token, reactor_id, session, record, now));
     }
 
     /// Puts a connection into the table and its socket into the reactor.

@@ -17,6 +17,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::context::PlannedKey;
 use crate::error::CommandError;
 use crate::found::{CommandId, Found};
+use crate::host::Reload;
 use crate::subscriptions::Subscriptions;
 use crate::tracking::Tracking;
 
@@ -241,6 +242,7 @@ impl Blocked {
                 reply.integer(0);
                 reply.integer(0);
             }
+            BlockReason::Reload(_) => reply.error("UNBLOCKED the data are still being loaded"),
         }
     }
 }
@@ -290,6 +292,8 @@ pub enum BlockReason {
     /// The turns of the other workers, after a command that must apply to all of them before its reply is
     /// sent. The reply is already written.
     Barrier,
+    /// The end of a load that replaces the data (`DEBUG RELOAD`, `DEBUG LOADAOF`).
+    Reload(Reload),
 }
 
 impl Session {

@@ -10,7 +10,7 @@ use commands::error::CommandError;
 use commands::host::{
     CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
     ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand, MemoryReport, MemoryStat,
-    Persistence, PubSub, QueuedCost, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
+    Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -223,6 +223,10 @@ impl Persistence for TestHost {
 }
 
 impl Debugging for TestHost {
+    fn prepare_reload(&self, _: Reload) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR There are no files in this test"))
+    }
+
     fn set_active_expire(&self, _: bool) {}
 
     fn pause_cron(&self, _: bool) {}

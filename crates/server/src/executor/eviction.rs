@@ -118,7 +118,7 @@ impl Executor {
     pub fn make_room(&mut self, need: u64) -> bool {
         // The next command may use any amount of memory.
         self.budget.revoke_grant();
-        if self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING) {
+        if self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING) {
             return true;
         }
         let used = self.shared.used_memory();

@@ -42,7 +42,7 @@ impl Executor {
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
-            && self.shared.modes.flags.load() == 0
+            && self.flags.load() == 0
             && !(self.shared.hub.is_congested()
                 && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
             && self.latching.holds_nothing()

@@ -129,6 +129,11 @@ impl Executor {
                 return BeginWait::Begun;
             }
             Some(BlockReason::Replicas { .. } | BlockReason::Disk) => Waiter::without_keys(id, address),
+            Some(BlockReason::Reload(reload)) => {
+                let waiter = Waiter::without_keys(id, address);
+                self.shared.begin_reload(*reload, Arc::clone(&waiter));
+                waiter
+            }
             Some(BlockReason::Keys(wait)) => {
                 let key = |planned: &PlannedKey| planned.key(args, session.db);
                 let waited = &keys[wait.keys.clone()];

@@ -20,12 +20,29 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings in force.
-    pub(super) fn new(current: &CurrentConfig) -> Self {
+    /// Returns the settings in force. `is_replay`: as they concern requests that were executed before.
+    pub(super) fn new(current: &CurrentConfig, is_replay: bool) -> Self {
         // Before the configuration, so that a change meanwhile is not missed.
         let generation = current.generation();
-        let config = current.load_full();
+        let mut config = current.load_full();
+        if is_replay {
+            config = Arc::new(of_replay(Config::clone(&config)));
+        }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
         Self { generation, thresholds: Thresholds::of(&config), client_memory_max, config }
+    }
+}
+
+/// Without what would refuse or report requests, or delete keys with an expiry in the past.
+fn of_replay(config: Config) -> Config {
+    Config {
+        import_mode: true,
+        maxmemory: 0,
+        slowlog_log_slower_than: -1,
+        commandlog_reply_larger_than: -1,
+        commandlog_request_larger_than: -1,
+        latency_monitor_threshold: 0,
+        latency_tracking: false,
+        ..config
     }
 }

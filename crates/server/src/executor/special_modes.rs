@@ -41,7 +41,7 @@ impl Executor {
         keys: &[PlannedKey],
         args: Args<'_>,
     ) -> Option<Step> {
-        let global_flags = self.shared.modes.flags.load();
+        let global_flags = self.flags.load();
         if connection.session.tracking.is_some() {
             self.limit_tracking();
             // Events about keys evicted for this request precede its reply.
@@ -105,7 +105,7 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         let hub = self.shared.hub;
-        if !may_publish(command) && !self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
+        if !may_publish(command) && !self.flags.is_set(GlobalFlags::MONITORED) {
             return false;
         }
         if connection.overran.is_some_and(|thread| hub.is_thread_congested(thread)) {
@@ -151,13 +151,13 @@ impl Executor {
     /// and waits for the end of the pause. If a load has begun, it is refused.
     #[cold]
     pub(super) fn attend_to_changes(&mut self, connection: &mut Connection, found: Found) -> Option<Step> {
-        if self.shared.is_loading() && self.refuses_while_loading(connection, found) {
+        if self.flags.is_set(GlobalFlags::LOADING) && self.refuses_while_loading(connection, found) {
             self.latching.release();
             connection.latches_for_writing = false;
             connection.tries = Tries::default();
             return Some(Step::Done);
         }
-        if !self.is_paused(connection, found, self.shared.modes.flags.load()) {
+        if !self.is_paused(connection, found, self.flags.load()) {
             return None;
         }
         self.latching.release();
@@ -260,7 +260,7 @@ impl Executor {
     pub(super) fn delete_expired(&mut self, connection: &Connection, keys: &[PlannedKey], args: Args<'_>) {
         self.latching.deferred.saw_expired.set(false);
         if self.settings.config.import_mode
-            || self.shared.modes.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
+            || self.flags.is_set(GlobalFlags::ANY_PAUSE | GlobalFlags::LOADING)
         {
             self.latching.discard_walked_expired();
             self.latching.report_late_misses();

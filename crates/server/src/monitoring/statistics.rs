@@ -1,6 +1,6 @@
 //! Each thread's counters of connections and commands; summed for `INFO` without stopping any thread.
 
-use base::limits::THREAD_COUNT_MAX;
+use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::table::{CommandId, NUMBERED};
 use sync::OnceLock;
 use sync::atomic::{AtomicUsize, Ordering};
@@ -250,13 +250,15 @@ impl Statistics {
     /// All zero.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: (0..THREAD_COUNT_MAX).map(|_| OnceLock::new()).collect(), seen: AtomicUsize::new(0) }
+        Self { threads: (0..=REPLAY_THREAD).map(|_| OnceLock::new()).collect(), seen: AtomicUsize::new(0) }
     }
 
-    /// The counters of a thread.
+    /// The counters of a thread. Those of the replay are in no sum.
     pub fn thread(&self, index: usize) -> &WorkerStatistics {
         let make = || {
-            self.seen.fetch_max(index + 1, Ordering::Release);
+            if index < THREAD_COUNT_MAX {
+                self.seen.fetch_max(index + 1, Ordering::Release);
+            }
             Padded(WorkerStatistics::new())
         };
         &self.threads[index].get_or_init(make).0

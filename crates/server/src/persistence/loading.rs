@@ -3,32 +3,44 @@
 //! | function | loads |
 //! |---|---|
 //! | [`load_rdb`] | an RDB file |
+//! | [`load_append_only`] | the files of an append-only directory |
+//! | [`reload::begin`] | either, while the server runs, in place of its data (`DEBUG RELOAD`, `DEBUG LOADAOF`) |
 //! | [`load_at_start`] | what the configuration names: the append-only directory, or the dump file |
+//!
+//! ```ignore
+//! let mut files = AppendOnlyFiles::open(SystemDisk, layout)?;      // or none, without `appendonly`
+//! loading::load_at_start(shared, Some(&mut files))?;
+//! files.resume()?;                                                 // the last file is cut at its valid end
+//! shared.end_loading();
+//! ```
 //!
 //! They run on a thread that is no worker. Between [`Shared::begin_loading`] and [`Shared::end_loading`], which the caller
 //! calls, the workers serve only commands with the flag `LOADING`; nothing is expired or evicted. What is loaded is not logged,
 //! sends no events and does not count as a change. The functions log what they do, and why they fail.
 //!
 //! Owns no data. Touches the keyspace through latchings of its own, with thread numbers behind those of the workers.
-//! Start reading at [`load_at_start`], then `loading/rdb_file.rs`.
+//! Start reading at [`load_at_start`], then `loading/rdb_file.rs` and `loading/append_only.rs`.
 
+mod append_only;
 mod delay;
 mod insert;
 mod progress;
 mod queue;
 mod rdb_file;
+pub mod reload;
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use config::{Config, MaxmemoryPolicy};
-use keyspace::Aging;
-use os::clock::{self, Ticks};
+use os::clock::Ticks;
+use persist::disk::system::SystemDisk;
+use persist::files::AppendOnlyFiles;
 use sync::atomic::Ordering;
 
 use crate::shared::Shared;
+pub use append_only::load_append_only;
 pub use rdb_file::{RdbError, RdbFault, RdbOptions};
 
 /// The time until a busy latch is tried again.
@@ -38,25 +50,33 @@ const BUSY_WAIT: Duration = Duration::from_micros(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadFailed;
 
-/// Loads what the configuration names, at the start of the server.
+/// Loads the append-only files, if there are any to be used, or else the dump file: at the start of the server.
 ///
 /// # Errors
 /// The files are not valid or can't be read; the server must not serve.
-pub fn load_at_start(shared: &'static Shared) -> Result<(), LoadFailed> {
-    let config = shared.config.load_full();
+pub fn load_at_start(
+    shared: &'static Shared,
+    files: Option<&mut AppendOnlyFiles<SystemDisk>>,
+) -> Result<(), LoadFailed> {
     let started = Ticks::now();
-    match load_rdb(shared, Path::new(&config.dbfilename), RdbOptions::default()) {
-        Ok(true) => {
-            log::info!("DB loaded from disk: {:.3} seconds", seconds_since(started));
-            Ok(())
+    let loaded = match files {
+        // As in Redis, the dump file is not loaded in place of a missing append-only file.
+        Some(files) => load_append_only(shared, files).map(|is_there| is_there.then_some("append only file")),
+        None => {
+            let path = Path::new(&shared.config.load().dbfilename).to_owned();
+            load_rdb(shared, &path, RdbOptions::default()).map(|is_there| is_there.then_some("disk"))
         }
-        Ok(false) => Ok(()),
-        Err(_) if shared.is_stopping() => Err(LoadFailed),
+    };
+    match loaded {
+        Ok(Some(source)) => log::info!("DB loaded from {source}: {:.3} seconds", seconds_since(started)),
+        Ok(None) => {}
+        Err(LoadFailed) if shared.is_stopping() => return Err(LoadFailed),
         Err(LoadFailed) => {
             log::error!("Fatal error loading the DB, check server logs. Exiting.");
-            Err(LoadFailed)
+            return Err(LoadFailed);
         }
     }
+    Ok(())
 }
 
 /// Loads an RDB file. Returns whether there is one.
@@ -121,17 +141,6 @@ fn log_rdb_error(name: &str, error: &RdbError) {
 
 fn seconds_since(started: Ticks) -> f64 {
     Ticks::now().ns_since(started) as f64 / 1e9
-}
-
-/// How accesses are recorded now, by the eviction policy.
-fn aging(config: &Config) -> Aging {
-    let now = clock::unix_millis();
-    match config.maxmemory_policy {
-        MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => {
-            Aging::lfu(now, config.lfu_log_factor, config.lfu_decay_time)
-        }
-        _ => Aging::lru(now),
-    }
 }
 
 /// Waits for a latch that another thread holds: for a worker's command, or for another decoder.

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use base::limits::THREAD_COUNT_MAX;
+use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
 use commands::subscriptions::SubscriptionKind;
 use commands::tracking::Redirection;
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -88,6 +88,9 @@ struct Sender {
     overran: AtomicU32,
 }
 
+/// The workers, and the replay of an append-only file.
+const SENDER_COUNT: usize = REPLAY_THREAD + 1;
+
 /// A set of workers.
 #[derive(Default)]
 struct ThreadSet([u64; THREAD_COUNT_MAX.div_ceil(64)]);
@@ -122,12 +125,12 @@ impl Hub {
             caching: Mutex::default(),
             prefix_count: AtomicU32::new(0),
             changes: AtomicU64::new(0),
-            passage: Passage::new(THREAD_COUNT_MAX),
+            passage: Passage::new(SENDER_COUNT),
             orders: (0..ORDER_COUNT).map(|_| Mutex::default()).collect(),
             clients: OnceLock::new(),
             backlogs: (0..THREAD_COUNT_MAX).map(|_| Padded(Backlog::default())).collect(),
             seen_backlogs: AtomicUsize::new(0),
-            senders: (0..THREAD_COUNT_MAX).map(|_| Padded(Sender::default())).collect(),
+            senders: (0..SENDER_COUNT).map(|_| Padded(Sender::default())).collect(),
             congested_count: AtomicU32::new(0),
         }
     }

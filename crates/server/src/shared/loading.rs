@@ -4,7 +4,13 @@
 //! tested before every request: commands without the flag `LOADING` are refused meanwhile, and nothing is expired, evicted
 //! or moved.
 
+use std::sync::Arc;
+
+use commands::error::CommandError;
+use commands::host::Reload;
+use keyspace::Waiter;
 use os::clock;
+use sync::OnceLock;
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use super::Shared;
@@ -29,7 +35,25 @@ pub struct Loading {
     pub empty_key_count: AtomicU64,
     /// Whether the load at the start has failed.
     has_failed: AtomicBool,
+    /// Errors that replayed requests were answered with.
+    pub unexpected_error_count: AtomicU64,
+    above: OnceLock<(StartReplay, BeginReload)>,
 }
+
+/// Runs the requests of an append-only file.
+pub trait Replay {
+    /// Runs requests that are complete and whose commands exist. A transaction that is not complete yet goes on with the
+    /// next ones.
+    fn run(&mut self, requests: &[u8]);
+    /// The time of the requests from now on, Unix time in milliseconds.
+    fn tell_time(&mut self, now: i64);
+}
+
+/// Makes a replay on the calling thread. It belongs to a layer above.
+pub type StartReplay = fn(&'static Shared) -> Box<dyn Replay>;
+
+/// Begins to load data while the server runs; the waiter is served at the end. It belongs to a layer above.
+pub type BeginReload = fn(&'static Shared, Reload, Arc<Waiter>);
 
 /// How far a load is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,6 +109,30 @@ impl Loading {
 }
 
 impl Shared {
+    /// Sets what layers above do for loading.
+    pub fn load_with(&self, start_replay: StartReplay, begin_reload: BeginReload) {
+        self.loading.above.get_or_init(|| (start_replay, begin_reload));
+    }
+
+    /// Makes a replay on the calling thread; at most one at a time.
+    #[must_use]
+    pub fn start_replay(&'static self) -> Box<dyn Replay> {
+        (self.loading.above.get().expect("it is set at the start").0)(self)
+    }
+
+    /// Begins to refuse commands as during a load, unless a load is under way.
+    pub fn prepare_reload(&self) -> Result<(), CommandError> {
+        match self.modes.flags.raise(GlobalFlags::LOADING) {
+            true => Ok(()),
+            false => Err(CommandError::new("ERR The data are being loaded already")),
+        }
+    }
+
+    /// Begins a load, after [`Self::prepare_reload`].
+    pub fn begin_reload(&'static self, reload: Reload, waiter: Arc<Waiter>) {
+        (self.loading.above.get().expect("it is set at the start").1)(self, reload, waiter);
+    }
+
     /// Whether files are being loaded.
     #[must_use]
     pub fn is_loading(&self) -> bool {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use collections::{ChunkKeeper, Heap, PageHooks};
-use config::Config;
+use config::{Config, MaxmemoryPolicy};
+use keyspace::Aging;
 use os::clock::{Ticks, Uptime};
 use os::process::ResidentSize;
 use os::{pages, process};
@@ -175,5 +176,16 @@ fn page_hooks(config: &Config, pages: &Arc<Background>) -> PageHooks {
         prepare: (!config.disable_thp).then_some(pages::populate_huge_pages),
         keep: Some(Arc::new(keep)),
         purge: Some(pages::discard_pages),
+    }
+}
+
+/// How accesses are recorded at a Unix time in milliseconds, by the eviction policy.
+#[must_use]
+pub fn aging(config: &Config, now: i64) -> Aging {
+    match config.maxmemory_policy {
+        MaxmemoryPolicy::AllkeysLfu | MaxmemoryPolicy::VolatileLfu => {
+            Aging::lfu(now, config.lfu_log_factor, config.lfu_decay_time)
+        }
+        _ => Aging::lru(now),
     }
 }

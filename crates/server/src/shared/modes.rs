@@ -84,6 +84,12 @@ impl GlobalFlags {
         self.load() & flag != 0
     }
 
+    /// Sets a flag. Returns whether it was clear.
+    #[must_use]
+    pub fn raise(&self, flag: u32) -> bool {
+        self.0.fetch_or(flag, Ordering::AcqRel) & flag == 0
+    }
+
     /// Sets or clears flags.
     pub fn set(&self, flags: u32, on: bool) {
         if on {

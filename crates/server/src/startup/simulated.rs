@@ -18,6 +18,7 @@ use sync::{Condvar, Mutex, simulation};
 
 use crate::admin::shutdown::Cause;
 use crate::connection::listeners::ListenSockets;
+use crate::persistence::loading::reload;
 use crate::process::identity::Identity;
 use crate::shared::Shared;
 use crate::startup::users;
@@ -54,6 +55,7 @@ impl Server {
         let listeners = listen_sockets.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
         let identity = Identity::new(None, "broadloom".to_owned(), None);
         let shared = Shared::leak(loaded.config, &loaded.renames, identity, listen_sockets, worker::start);
+        shared.load_with(worker::replay, reload::begin);
         let ended = Arc::new(Ended::default());
         let theirs = Arc::clone(&ended);
         shared.pool.at_end(move || theirs.notify());

@@ -11,7 +11,7 @@ use os::{clock, pages, process};
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenSockets, Listeners};
 use crate::logging;
-use crate::persistence::loading::{self, LoadFailed};
+use crate::persistence::loading::{self, LoadFailed, reload};
 use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
 use crate::process::supervisor;
@@ -154,6 +154,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, &loaded.renames, identity, listen_sockets, worker::start);
     crash::know(shared);
+    shared.load_with(worker::replay, reload::begin);
     crate::admin::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
     shared.pool.at_end(move || handle.close());
@@ -182,7 +183,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
 fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::thread::JoinHandle<()>, Fatal> {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
-        match loading::load_at_start(shared) {
+        match loading::load_at_start(shared, None) {
             Ok(()) => {}
             Err(_) if shared.is_stopping() => return,
             Err(LoadFailed) => return shared.give_loading_up(),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use base::limits::REPLAY_THREAD;
 use config::{Config, IoBackend, parse_cpu_list};
 use os::threads;
 use reactor::{BackendChoice, Reactor, ReactorOptions};
@@ -9,8 +10,11 @@ use sync::mpsc::{self, Receiver};
 use sync::simulation;
 
 use super::Worker;
+use crate::admin::host::WorkerHost;
 use crate::connection::listeners::Listeners;
+use crate::executor::LogReplay;
 use crate::shared::Shared;
+use crate::shared::loading::Replay;
 use crate::shared::worker_pool::Ready;
 
 /// Starts the worker of a handle. It reports whether it has an event loop, and ends at once otherwise.
@@ -40,6 +44,11 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
         shared.pool.worker_ended();
     };
     sync::thread::Builder::new().name(format!("broadloom-io-{index}")).spawn(body).map(|_| told)
+}
+
+/// Makes a replay of requests on the calling thread, which is no worker.
+pub fn replay(shared: &'static Shared) -> Box<dyn Replay> {
+    Box::new(LogReplay::new(shared, |subscriptions| WorkerHost::new(shared, REPLAY_THREAD, subscriptions)))
 }
 
 fn announce_backend(reactor: &Reactor) {

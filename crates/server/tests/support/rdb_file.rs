@@ -37,6 +37,7 @@ impl RdbFile {
                 self = self.key(&name, (expiry >= 0).then_some(expiry), &payload);
             }
         }
+        assert_eq!(client.text(&["SELECT", "0"]), "OK");
         self
     }
 

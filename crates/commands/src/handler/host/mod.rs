@@ -20,7 +20,7 @@ pub use self::monitoring::{
 };
 pub use self::persistence::Persistence;
 pub use self::process::{
-    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, ReplyBufferSetting, Secrets, ShutdownOptions,
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
 

@@ -49,6 +49,9 @@ pub trait Debugging {
     fn set_reply_buffers(&self, setting: ReplyBufferSetting);
     /// Blocks this worker for `micros` microseconds (`DEBUG SLEEP`).
     fn sleep(&self, micros: u64);
+    /// Begins to refuse commands as during a load, for a connection that then waits for
+    /// [`BlockReason::Reload`](crate::session::BlockReason::Reload), which begins the load.
+    fn prepare_reload(&self, reload: Reload) -> Result<(), CommandError>;
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
     /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG
@@ -65,6 +68,22 @@ pub enum ReplyBufferSetting {
     Resizing(bool),
     /// Whether each reply counts as a whole output block, however short it is.
     CountsBlocks(bool),
+}
+
+/// The source of the data that are loaded while the server runs, for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// The dump file (`DEBUG RELOAD`).
+    Dump {
+        /// The present data are saved there before.
+        saves: bool,
+        /// The present data are deleted before the load.
+        flushes: bool,
+        /// Keys of the file replace those that exist.
+        replaces: bool,
+    },
+    /// The append-only files (`DEBUG LOADAOF`).
+    AppendOnly,
 }
 
 /// A kind of deliberate crash.

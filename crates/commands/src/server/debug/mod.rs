@@ -22,8 +22,9 @@ use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::{CommandError, up_to_nul};
 use crate::help;
-use crate::host::{Crash, ReplyBufferSetting};
+use crate::host::{Crash, Reload, ReplyBufferSetting};
 use crate::reply::{Replied, Reply};
+use crate::session::BlockReason;
 use crate::word::Word;
 
 /// `DEBUG subcommand ...`
@@ -70,7 +71,7 @@ pub const COMMAND: Command = Command {
                 .access(Access::Read)
                 .keys(ONE),
             sub("jmap", 2, "Not supported: there is no Java heap to map.", &[]),
-            sub("loadaof", 2, "Not supported: requires persistence.", &[]),
+            sub("loadaof", 2, "Replaces all data by those of the append-only files.", &[]),
             sub("log", 3, "Writes a line to the log.", &[Arg::string("message")]),
             sub("object", -3, "Returns low-level details of a key and its value.", &[KEY])
                 .access(Access::Read)
@@ -81,7 +82,12 @@ pub const COMMAND: Command = Command {
                 .access(Access::WriteAll),
             sub("protocol", 3, "Returns a test reply of the given protocol type.", &[Arg::string("type")]),
             sub("quicklist-packed-threshold", 3, "Has no effect here.", &[Arg::integer("size")]),
-            sub("reload", -2, "Not supported: requires persistence.", &[]),
+            sub(
+                "reload",
+                -2,
+                "Saves the data to the dump file, and replaces them by those of the file.",
+                RELOAD_ARGS,
+            ),
             sub(
                 "replybuffer",
                 4,
@@ -115,6 +121,11 @@ const ONE: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
 const KEY: Arg = Arg::key("key", 0);
 const SWITCH: Arg = Arg::one_of("switch", &[Arg::word("off", "0"), Arg::word("on", "1")]);
 const FULL: Arg = Arg::word("full", "FULL").optional();
+const RELOAD_ARGS: &[Arg] = &[
+    Arg::word("merge", "MERGE").optional(),
+    Arg::word("noflush", "NOFLUSH").optional(),
+    Arg::word("nosave", "NOSAVE").optional(),
+];
 const POPULATE_ARGS: &[Arg] = &[
     Arg::integer("count"),
     Arg::string("prefix").optional(),
@@ -149,6 +160,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
             return Err(CommandError::owned(text));
         }
         "config-rewrite-force-all" => ctx.host.config_rewrite(true)?,
+        "reload" => {
+            let reload = reload_options(args)?;
+            return begin_reload(ctx, reload, reply);
+        }
+        "loadaof" => return begin_reload(ctx, Reload::AppendOnly, reply),
         "panic" | "assert" => ctx.host.crash(Crash::Panic),
         "segfault" => ctx.host.crash(Crash::Segfault),
         "structsize" => return Ok(reply.simple("bits:64 robj:0 dictentry:9 sdshdr5:0 sdshdr8:0 sdshdr16:0")),
@@ -171,6 +187,33 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         }
     }
     Ok(reply.ok())
+}
+
+fn reload_options(args: Args<'_>) -> Result<Reload, CommandError> {
+    let (mut saves, mut flushes, mut replaces) = (true, true, false);
+    for word in args.tail(2) {
+        if word.eq_token("merge") {
+            replaces = true;
+        } else if word.eq_token("noflush") {
+            flushes = false;
+        } else if word.eq_token("nosave") {
+            saves = false;
+        } else {
+            let text = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+            return Err(CommandError::new(text));
+        }
+    }
+    Ok(Reload::Dump { saves, flushes, replaces })
+}
+
+/// The connection waits for the end of the load. All others get errors meanwhile.
+fn begin_reload(ctx: &mut Ctx<'_>, reload: Reload, reply: Reply<'_>) -> Result<Replied, CommandError> {
+    if !ctx.may_block() {
+        return Err(CommandError::new("ERR The data can't be loaded within a transaction"));
+    }
+    ctx.host.prepare_reload(reload)?;
+    ctx.block(None, BlockReason::Reload(reload));
+    Ok(reply.nothing())
 }
 
 fn is_on(switch: &[u8]) -> Result<bool, CommandError> {

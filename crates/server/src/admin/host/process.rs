@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::Millis;
 use commands::error::CommandError;
 use commands::host::{
-    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, ReplyBufferSetting, Secrets, ShutdownOptions,
+    Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
 use commands::session::Session;
 use os::clock::Ticks;
@@ -62,6 +62,10 @@ impl Lifecycle for WorkerHost {
 }
 
 impl Debugging for WorkerHost {
+    fn prepare_reload(&self, _: Reload) -> Result<(), CommandError> {
+        self.shared.prepare_reload()
+    }
+
     fn set_active_expire(&self, enabled: bool) {
         self.shared.modes.active_expire.store(enabled, Ordering::Relaxed);
     }

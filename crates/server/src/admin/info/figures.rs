@@ -147,7 +147,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("tracking_total_keys", &shared.keyspace.remembered.key_count()),
         ("tracking_total_items", &shared.keyspace.remembered.reader_count()),
         ("tracking_total_prefixes", &shared.hub.name_count(SubscriptionKind::Prefix)),
-        ("unexpected_error_replies", &0),
+        ("unexpected_error_replies", &shared.loading.unexpected_error_count.load(Ordering::Relaxed)),
         ("total_error_replies", &sum(|thread| &thread.errors)),
         ("dump_payload_sanitizations", &0),
         ("total_reads_processed", &sum(|thread| &thread.reads)),

@@ -8,16 +8,16 @@ use crate::shared::Shared;
 const PART_MAX: Duration = Duration::from_millis(20);
 
 /// The delay after each key or request.
-pub(super) struct Delay {
-    shared: &'static Shared,
+pub(super) struct Delay<'a> {
+    shared: &'a Shared,
     generation: u64,
     /// In microseconds. Negative: one microsecond after so many keys.
     micros: i32,
     key_count: u32,
 }
 
-impl Delay {
-    pub(super) fn new(shared: &'static Shared) -> Self {
+impl<'a> Delay<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
         let generation = shared.config.generation();
         Self { shared, generation, micros: shared.config.load().key_load_delay, key_count: 0 }
     }

@@ -17,6 +17,7 @@ use sync::atomic::Ordering;
 
 use super::rdb_file::{RdbError, RdbFault, RdbOptions};
 use crate::shared::Shared;
+use crate::shared::memory::aging;
 
 /// Keys whose slots, and whose buckets, are prefetched ahead of the inserted one.
 const SLOTS_AHEAD: usize = 16;
@@ -113,7 +114,7 @@ impl Inserter {
         latching.mode.sees_expired = true;
         latching.mode.touch = false;
         let config = shared.config.load();
-        latching.mode.aging = super::aging(&config);
+        latching.mode.aging = aging(&config, clock::unix_millis());
         let limits = commands::value_limits(&config);
         Self { shared, latching, options, limits, hashes: Vec::new(), retired: Vec::new() }
     }

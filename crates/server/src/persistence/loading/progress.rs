@@ -8,13 +8,13 @@ use crate::shared::Shared;
 const INTERVAL_MS: i64 = 5_000;
 
 /// Writes a line from time to time.
-pub(super) struct ProgressLog {
-    shared: &'static Shared,
+pub(super) struct ProgressLog<'a> {
+    shared: &'a Shared,
     next: Uptime,
 }
 
-impl ProgressLog {
-    pub(super) fn new(shared: &'static Shared) -> Self {
+impl<'a> ProgressLog<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
         Self { shared, next: Uptime::now().plus_ms(INTERVAL_MS) }
     }
 

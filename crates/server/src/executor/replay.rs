@@ -1,0 +1,187 @@
+//! The requests of an append-only file, run by an executor of their own.
+//!
+//! They were executed before, and their replies are discarded. So nothing refuses them: no mode of the server, limit of
+//! memory or missing right. Nothing expires between them, no events are sent, and they count in no statistics of commands.
+//! An error reply means that the file does not match the data; it is logged.
+//!
+//! Owns a connection without a socket. Runs on a thread that is no worker; a latch that is taken is waited for by asking again.
+//! Invariant: the thread number is [`REPLAY_THREAD`], so there is one replay at a time.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Millis;
+use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
+use commands::host::Host;
+use commands::session::{BlockReason, Session, SessionFlags};
+use config::PropagationErrorBehavior;
+use os::clock;
+use persist::reading::{Item, Reader};
+use reactor::ConnectionId;
+use sync::atomic::Ordering;
+use wire::response::Reply;
+
+use super::{Executor, Processed};
+use crate::connection::registry::ClientRecord;
+use crate::connection::{Connection, Token};
+use crate::pubsub::LocalSubscriptions;
+use crate::shared::Shared;
+use crate::shared::loading::Replay;
+use crate::shared::memory::aging;
+use crate::shared::modes::GlobalFlags;
+
+/// The id of the connection, as in Valkey.
+const CLIENT_ID: u64 = u64::MAX;
+
+/// The time until a busy latch is tried again.
+const BUSY_WAIT: Duration = Duration::from_micros(50);
+
+/// No mode of the server concerns a replay.
+static NO_MODES: sync::OnceLock<GlobalFlags> = sync::OnceLock::new();
+
+/// See the module documentation.
+pub struct LogReplay<H> {
+    shared: &'static Shared,
+    executor: Executor,
+    host: H,
+    connection: Connection,
+    retired: Vec<collections::Retired>,
+}
+
+impl<H: Host> LogReplay<H> {
+    /// A replay on the calling thread. `host` makes the host of its commands.
+    pub fn new(shared: &'static Shared, host: impl FnOnce(Rc<LocalSubscriptions>) -> H) -> Self {
+        let handle = shared.workers.handle(REPLAY_THREAD);
+        let subscriptions = Rc::new(LocalSubscriptions::new(REPLAY_THREAD, shared.hub, handle));
+        let seed = clock::unix_micros() as u64;
+        let mut executor = Executor::new(shared, REPLAY_THREAD, seed, Rc::clone(&subscriptions));
+        executor.is_replay = true;
+        executor.flags = NO_MODES.get_or_init(GlobalFlags::default);
+        executor.take_config_over();
+        // Without a place it prefetches nothing.
+        let _ = executor.latching.join_epochs();
+        let address = || "append-only file".to_owned();
+        let now = Millis(clock::unix_millis());
+        let session = Session::new(CLIENT_ID, address(), address(), now, false);
+        let record = Arc::new(ClientRecord::new(CLIENT_ID, address(), address(), -1, now.0));
+        // An address of the last worker, where no connection has it.
+        let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX);
+        let connection = Connection::new(token, ConnectionId::NONE, session, record, 0);
+        let mut replay =
+            Self { shared, executor, host: host(subscriptions), connection, retired: Vec::new() };
+        replay.tell_time(now.0);
+        replay
+    }
+
+    /// Ends the wait of the connection for a latch or for anything else.
+    fn end_wait(&mut self) {
+        let (connection, latching) = (&mut self.connection, &mut self.executor.latching);
+        if let Some(parked) = connection.parked.take() {
+            latching.restore(parked.kept);
+            while !latching.claim(parked.busy, connection.token.0) {
+                sync::thread::sleep(BUSY_WAIT);
+            }
+        }
+        if let Some(waiter) = connection.waiter.take() {
+            // A request that blocks has no effect.
+            while !latching.leave(&waiter) {
+                sync::thread::sleep(BUSY_WAIT);
+            }
+        }
+        let blocked = connection.session.blocked.take();
+        if blocked.is_some_and(|blocked| blocked.reason == BlockReason::Congestion) {
+            sync::thread::sleep(BUSY_WAIT);
+        }
+    }
+
+    /// Logs the errors among the replies to these requests.
+    #[cold]
+    fn report(&self, requests: &[u8], error_count: u64) {
+        self.shared.loading.unexpected_error_count.fetch_add(error_count, Ordering::Relaxed);
+        for_each_error(requests, &self.connection.out, |command, error| {
+            log::warn!(
+                "== CRITICAL == This server is sending an error to its AOF-loading-client: '{error}' after processing the \
+                 command '{command}'"
+            );
+            let behaviour = self.executor.settings.config.propagation_error_behavior;
+            assert!(
+                behaviour != PropagationErrorBehavior::Panic,
+                "This server panicked sending an error to its AOF-loading-client after processing the command '{command}'"
+            );
+        });
+    }
+}
+
+impl<H: Host> Replay for LogReplay<H> {
+    fn run(&mut self, requests: &[u8]) {
+        let mut rest = requests;
+        while !rest.is_empty() {
+            let statistics = self.executor.statistics;
+            let before = statistics.errors.value();
+            let (done, processed) = self.executor.process(&mut self.connection, rest, None, &self.host);
+            let error_count = statistics.errors.value() - before;
+            if error_count > 0 {
+                self.report(&rest[..done], error_count);
+            }
+            self.connection.cut_output(0);
+            self.connection.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY);
+            rest = &rest[done..];
+            if processed == Processed::Waiting {
+                self.end_wait();
+            } else if done == 0 && processed != Processed::Yielded {
+                // The rest is not what the reader of the file takes for requests, which it has reported.
+                break;
+            }
+        }
+        self.executor.latching.release();
+        // Nothing that is loaded is a change since the last save.
+        self.executor.latching.counters.dirty.set(0);
+        self.executor.planner.pipeline.clear();
+        self.executor.latching.quiescent();
+        self.shared.keyspace.reclaim(&mut self.retired);
+    }
+
+    fn tell_time(&mut self, now: i64) {
+        let latching = &mut self.executor.latching;
+        latching.mode.now = Millis(now);
+        let config = &self.executor.settings.config;
+        latching.mode.aging = aging(config, now);
+    }
+}
+
+/// Calls `found` with the name of each command that has an error among its replies, and the error.
+fn for_each_error(requests: &[u8], mut replies: &[u8], mut found: impl FnMut(&str, &str)) {
+    let mut reader = Reader::new(0);
+    while let Ok(Some((reply, size))) = Reply::parse(replies) {
+        replies = &replies[size..];
+        let rest = &requests[reader.offset() as usize..];
+        let Ok(Item::Request) = reader.read(rest) else { return };
+        let name = &rest[reader.arguments()[0].clone()];
+        for_each_error_in(&reply, &mut |error| {
+            found(&name.to_ascii_lowercase().escape_ascii().to_string(), error);
+        });
+    }
+}
+
+fn for_each_error_in(reply: &Reply, found: &mut impl FnMut(&str)) {
+    match reply {
+        Reply::Error(text) => found(&text.escape_ascii().to_string()),
+        Reply::Array(items) => items.iter().for_each(|item| for_each_error_in(item, found)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_found_with_their_commands() {
+        let requests = b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nIncr\r\n*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nEXEC\r\n";
+        let replies = b"+PONG\r\n-ERR no\r\n+OK\r\n*2\r\n:1\r\n-ERR neither\r\n";
+        let mut errors = Vec::new();
+        for_each_error(requests, replies, |command, error| errors.push(format!("{command}: {error}")));
+        assert_eq!(errors, ["incr: ERR no", "exec: ERR neither"]);
+    }
+}

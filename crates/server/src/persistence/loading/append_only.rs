@@ -1,0 +1,339 @@
+//! The files of an append-only directory become data: the base, an RDB file or requests, then the requests of each increment.
+//!
+//! One thread reads a file and checks its form; the calling thread runs the requests with [`Replay`]. A transaction runs
+//! at its `EXEC`, so nothing of a file that ends within one has an effect.
+//! The end of the last file may be damaged: it is cut off if the configuration allows it, and otherwise nothing is changed.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use os::clock::{self, Ticks};
+use persist::disk::DiskFile;
+use persist::disk::system::SystemDisk;
+use persist::files::{AppendOnlyFiles, FilesError};
+use persist::manifest::{FileKind, ManifestFile};
+use persist::reading::{Damage, FormatError, Item, LoadPolicy, Reader, starts_with_rdb};
+
+use super::delay::Delay;
+use super::progress::ProgressLog;
+use super::queue::Queue;
+use super::rdb_file::{self, RdbOptions};
+use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
+use crate::shared::Shared;
+
+/// Bytes of a file that are passed on together.
+const STRETCH_SIZE: usize = 256 << 10;
+/// The same for loads that are slowed down for tests.
+const DELAYED_STRETCH_SIZE: usize = 4 << 10;
+/// Stretches that wait to be run.
+const STRETCH_COUNT_MAX: usize = 4;
+/// Enough to recognise a file's format.
+const HEAD_SIZE: usize = 9;
+
+/// Complete requests.
+struct Stretch {
+    bytes: Vec<u8>,
+    /// Where the requests are: between annotations.
+    requests: Vec<Range<usize>>,
+}
+
+/// How a file ends.
+enum Ending {
+    /// After a whole item.
+    Complete,
+    /// Within an item.
+    Truncated,
+    Corrupt(FormatError),
+    UnknownCommand(String),
+    Disk(io::Error),
+    Stopped,
+}
+
+/// How a file was loaded.
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Loaded,
+    Empty,
+}
+
+/// Loads all files of the directory, in order. The last one is cut at its valid end. Returns whether there are any.
+///
+/// # Errors
+/// A file is missing, not valid, or can't be read. Some of the data may be loaded.
+pub fn load_append_only(
+    shared: &'static Shared,
+    files: &mut AppendOnlyFiles<SystemDisk>,
+) -> Result<bool, LoadFailed> {
+    if files.manifest().is_empty() {
+        return Ok(false);
+    }
+    let listed: Vec<ManifestFile> = files.manifest().loaded().cloned().collect();
+    let size_of = |file: &ManifestFile| -> Result<u64, FilesError> {
+        let size = files.open_file(&file.name)?.size();
+        size.map_err(|source| FilesError::Disk { action: format!("read {}", shown(file)), source })
+    };
+    let total: Result<u64, FilesError> = listed.iter().map(size_of).sum();
+    let total = total.map_err(|error| {
+        log::error!("Fatal error: {error}");
+        LoadFailed
+    })?;
+    shared.begin_loading(total);
+    for (index, file) in listed.iter().enumerate() {
+        let started = Ticks::now();
+        let is_last = index + 1 == listed.len();
+        let outcome = Loading { shared, file, is_last, name: shown(file) }.load(files)?;
+        if outcome == Outcome::Loaded {
+            let kind = if file.kind == FileKind::Base { "base" } else { "incr" };
+            log::info!("DB loaded from {kind} file {}: {:.3} seconds", shown(file), seconds_since(started));
+        }
+    }
+    Ok(true)
+}
+
+/// The name of a file for the log.
+fn shown(file: &ManifestFile) -> String {
+    String::from_utf8_lossy(&file.name).into_owned()
+}
+
+/// A file that is being loaded.
+struct Loading<'a> {
+    shared: &'static Shared,
+    file: &'a ManifestFile,
+    name: String,
+    is_last: bool,
+}
+
+impl Loading<'_> {
+    fn load(&self, files: &mut AppendOnlyFiles<SystemDisk>) -> Result<Outcome, LoadFailed> {
+        let name = &self.name;
+        let mut file = File::open(files.path(&self.file.name)).map_err(|error| {
+            fail(&format!("Fatal error: can't open the append log file {name} for reading: {error}"))
+        })?;
+        let mut head = [0; HEAD_SIZE];
+        let head_size = file.read_at(&mut head, 0).map_err(|error| self.unreadable(&error))?;
+        if head_size == 0 {
+            return Ok(Outcome::Empty);
+        }
+        let start = if starts_with_rdb(&head[..head_size]) { self.preamble(&file)? } else { 0 };
+        file.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(&error))?;
+        let (reader, ending) = self.requests(file, start)?;
+        self.finish(files, &reader, ending)?;
+        Ok(Outcome::Loaded)
+    }
+
+    /// Loads the snapshot at the beginning of the file. Returns its end.
+    fn preamble(&self, file: &File) -> Result<u64, LoadFailed> {
+        // Files from before the directory have the bare name.
+        let is_old = !self.name.contains(".base.");
+        let what = if is_old { "RDB preamble of the AOF" } else { "RDB base" };
+        if is_old {
+            log::info!("Reading RDB preamble from AOF file...");
+        } else {
+            log::info!("Reading RDB base file on AOF loading...");
+        }
+        let options = RdbOptions { keeps_expired: true, ..RdbOptions::default() };
+        let loaded = rdb_file::load(self.shared, file, options);
+        let end = loaded.map_err(|error| {
+            log_rdb_error(&self.name, &error);
+            fail(&format!("Error reading the {what} file {}, AOF loading aborted", self.name))
+        })?;
+        log_loaded(self.shared);
+        if is_old {
+            log::info!("Reading the remaining AOF tail...");
+        }
+        Ok(end)
+    }
+
+    /// Runs the requests of the file from `start` on. Returns how far it is valid, and how it ends.
+    fn requests(&self, file: File, start: u64) -> Result<(Reader, Ending), LoadFailed> {
+        let shared = self.shared;
+        let queue = Arc::new(Queue::new(STRETCH_COUNT_MAX));
+        let theirs = Arc::clone(&queue);
+        let body = move || {
+            let _handler_stack = os::fault::prepare_thread();
+            let mut reader = Reader::new(start);
+            let ending = cut(shared, file, &mut reader, &theirs);
+            theirs.close();
+            (reader, ending)
+        };
+        let cutter = sync::thread::Builder::new().name("broadloom-load-0".to_owned()).spawn(body);
+        let cutter = cutter.map_err(|error| fail(&format!("Can't start a thread: {error}")))?;
+        let mut replay = shared.start_replay();
+        while let Some(stretch) = queue.pop() {
+            replay.tell_time(clock::unix_millis());
+            for range in stretch.requests {
+                replay.run(&stretch.bytes[range]);
+            }
+            if shared.is_stopping() {
+                queue.abandon();
+            }
+        }
+        match cutter.join() {
+            Ok(read) => Ok(read),
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// Decides on the end of the file.
+    fn finish(
+        &self,
+        files: &mut AppendOnlyFiles<SystemDisk>,
+        reader: &Reader,
+        ending: Ending,
+    ) -> Result<(), LoadFailed> {
+        let name = &self.name;
+        let config = self.shared.config.load();
+        let policy = LoadPolicy {
+            load_truncated: config.aof_load_truncated,
+            corrupt_tail_size_max: config.aof_load_corrupt_tail_max_size,
+        };
+        match ending {
+            Ending::Stopped => Err(LoadFailed),
+            Ending::Disk(error) => Err(self.unreadable(&error)),
+            Ending::UnknownCommand(command) => {
+                Err(fail(&format!("Unknown command '{command}' reading the append only file {name}")))
+            }
+            Ending::Complete if !reader.in_transaction() => Ok(()),
+            Ending::Complete | Ending::Truncated => {
+                if reader.in_transaction() {
+                    log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {name}");
+                }
+                match policy.truncated(reader) {
+                    Damage::TruncateAt(offset) => {
+                        log::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
+                        self.truncate(files, offset)?;
+                        log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
+                        Ok(())
+                    }
+                    Damage::Refuse(offset) => Err(fail(&format!(
+                        "Unexpected end of file reading the append only file {name}, which is valid up to offset {offset}. \
+                         You can: 1) Make a backup of your AOF file, then use broadloom check-aof --fix <filename.manifest>. \
+                         2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the \
+                         server."
+                    ))),
+                }
+            }
+            Ending::Corrupt(error) => {
+                let size = files.open_file(&self.file.name).map_err(|error| fail(&error.to_string()))?;
+                let size = size.size().map_err(|error| self.unreadable(&error))?;
+                match policy.corrupt(reader, size) {
+                    Damage::TruncateAt(offset) if self.is_last => {
+                        log::warn!("!!! Warning: the end of the AOF file {name} is not valid: {error} !!!");
+                        self.truncate(files, offset)?;
+                        log::warn!(
+                            "AOF {name} loaded anyway because its end is shorter than aof-load-corrupt-tail-max-size"
+                        );
+                        Ok(())
+                    }
+                    Damage::TruncateAt(offset) | Damage::Refuse(offset) => Err(fail(&format!(
+                        "Bad file format reading the append only file {name}: {error}; it is valid up to offset {offset} of \
+                         {size}. Make a backup of your AOF file, then use broadloom check-aof --fix <filename.manifest>"
+                    ))),
+                }
+            }
+        }
+    }
+
+    /// Cuts the file, which must be the last one.
+    fn truncate(&self, files: &mut AppendOnlyFiles<SystemDisk>, offset: u64) -> Result<(), LoadFailed> {
+        let name = &self.name;
+        if !self.is_last {
+            return Err(fail(&format!("Fatal error: the truncated file is not the last file: {name}")));
+        }
+        log::warn!("!!! Truncating the AOF {name} at offset {offset} !!!");
+        let truncated = files.truncate_last(offset);
+        truncated.map_err(|error| fail(&format!("Error truncating the AOF file {name}: {error}")))
+    }
+
+    fn unreadable(&self, error: &io::Error) -> LoadFailed {
+        fail(&format!("Unrecoverable error reading the append only file {}: {error}", self.name))
+    }
+}
+
+fn fail(text: &str) -> LoadFailed {
+    log::error!("{text}");
+    LoadFailed
+}
+
+/// Reads a file and passes its requests on, as far as they are valid.
+fn cut(shared: &Shared, mut file: File, reader: &mut Reader, queue: &Queue<Stretch>) -> Ending {
+    let mut delay = Delay::new(shared);
+    let mut progress = ProgressLog::new(shared);
+    let mut bytes: Vec<u8> = Vec::new();
+    // What the item at the beginning needs at least.
+    let mut needed = 0_u64;
+    loop {
+        let size = if delay.is_on() { DELAYED_STRETCH_SIZE } else { STRETCH_SIZE };
+        // Large arguments grow with what is there: the announced size is not trusted.
+        let wanted = size.max(bytes.len().min(needed as usize)) as u64;
+        match file.by_ref().take(wanted).read_to_end(&mut bytes) {
+            Ok(0) if bytes.is_empty() => return Ending::Complete,
+            Ok(0) => return Ending::Truncated,
+            Ok(_) => {}
+            Err(error) => return Ending::Disk(error),
+        }
+        let mut requests: Vec<Range<usize>> = Vec::new();
+        let (mut at, mut ending) = (0, None);
+        loop {
+            let rest = &bytes[at..];
+            let before = reader.offset();
+            match reader.read(rest) {
+                Ok(Item::Incomplete(size)) => {
+                    needed = size;
+                    break;
+                }
+                Ok(item) => {
+                    let start = at;
+                    at += (reader.offset() - before) as usize;
+                    if matches!(item, Item::Annotation(_)) {
+                        continue;
+                    }
+                    if let Some(name) = unknown_command(shared, rest, reader.arguments()) {
+                        ending = Some(Ending::UnknownCommand(name));
+                        break;
+                    }
+                    match requests.last_mut().filter(|last| last.end == start) {
+                        Some(last) => last.end = at,
+                        None => requests.push(start..at),
+                    }
+                    delay.after_key();
+                    if delay.is_stopped() {
+                        return Ending::Stopped;
+                    }
+                }
+                Err(error) => {
+                    ending = Some(Ending::Corrupt(error));
+                    break;
+                }
+            }
+        }
+        if at > 0 {
+            let rest = bytes[at..].to_vec();
+            let stretch = Stretch { bytes: std::mem::replace(&mut bytes, rest), requests };
+            if !queue.push(stretch) || shared.is_stopping() {
+                return Ending::Stopped;
+            }
+            shared.loading.note_read(at as u64);
+            progress.note();
+        }
+        if let Some(ending) = ending {
+            return ending;
+        }
+    }
+}
+
+/// The name of a request's command, if there is none of this name.
+fn unknown_command(shared: &Shared, bytes: &[u8], arguments: &[Range<usize>]) -> Option<String> {
+    let name = &bytes[arguments[0].clone()];
+    let shown = |name: &[u8]| Some(String::from_utf8_lossy(name).into_owned());
+    let Some(found) = shared.commands.find(name) else { return shown(name) };
+    match arguments.get(1) {
+        Some(word) if !found.command.subcommands.is_empty() => {
+            shared.commands.find_sub(found, &bytes[word.clone()]).is_none().then(|| shown(name)).flatten()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,143 @@
+//! Loading while the server runs, for tests: `DEBUG RELOAD`, `DEBUG LOADAOF`.
+//!
+//! | step | by |
+//! |---|---|
+//! | the flag `LOADING` is set, and the client begins to wait | the worker of the client |
+//! | all latches are acquired, as by a command that writes all keys: requests that ran before have ended, later ones are refused | the thread `broadloom-load` |
+//! | the data are deleted, the log is turned off, the latches are released | the same |
+//! | the file is loaded | the same |
+//! | the log is turned on, the flag is cleared, the client gets its reply | the same |
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::Millis;
+use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
+use commands::host::Reload;
+use keyspace::{Latching, Waiter};
+use os::clock;
+use persist::disk::system::SystemDisk;
+use persist::files::{AppendOnlyFiles, Layout};
+use sync::{Mode, TryServe};
+
+use super::{LoadFailed, RdbOptions, load_append_only, load_rdb, wait_a_moment};
+use crate::connection::Token;
+use crate::mail::Mail;
+use crate::shared::Shared;
+
+const OK: &[u8] = b"+OK\r\n";
+const NO_DUMP: &[u8] = b"-ERR Error trying to load the RDB dump, check server logs.\r\n";
+const NO_FILES: &[u8] = b"-ERR Error trying to load the AOF files, check server logs.\r\n";
+const NO_SAVE: &[u8] =
+    b"-ERR This version of Broadloom can't save the data before; use DEBUG RELOAD NOSAVE\r\n";
+const NO_THREAD: &[u8] = b"-ERR Can't start a thread to load the data\r\n";
+
+/// Begins to load the data, on a thread of its own. The waiter gets the reply.
+pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
+    let theirs = Arc::clone(&waiter);
+    let body = move || {
+        let _handler_stack = os::fault::prepare_thread();
+        let reply = load(shared, reload);
+        shared.end_loading();
+        answer(shared, &theirs, reply);
+    };
+    let started = sync::thread::Builder::new().name("broadloom-load".to_owned()).spawn(body);
+    if started.is_err() {
+        shared.end_loading();
+        answer(shared, &waiter, NO_THREAD);
+    }
+}
+
+/// Loads the data. Returns the reply.
+fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
+    match reload {
+        Reload::Dump { saves: true, .. } => NO_SAVE,
+        Reload::Dump { flushes, replaces, .. } => {
+            let path = Path::new(&shared.config.load().dbfilename).to_owned();
+            let options = RdbOptions { replaces, ..RdbOptions::default() };
+            let loaded = unlogged(shared, flushes, || load_rdb(shared, &path, options));
+            if loaded != Ok(true) {
+                return NO_DUMP;
+            }
+            log::info!("DB reloaded by DEBUG RELOAD");
+            OK
+        }
+        Reload::AppendOnly => {
+            if unlogged(shared, true, || load_files(shared)).is_err() {
+                return NO_FILES;
+            }
+            log::info!("Append Only File loaded by DEBUG LOADAOF");
+            OK
+        }
+    }
+}
+
+fn load_files(shared: &'static Shared) -> Result<bool, LoadFailed> {
+    let config = shared.config.load_full();
+    let layout = Layout {
+        parent: PathBuf::new(),
+        directory: PathBuf::from(&config.appenddirname),
+        stem: config.appendfilename.clone().into_bytes(),
+    };
+    let files = AppendOnlyFiles::open(SystemDisk, layout);
+    let mut files = files.map_err(|error| {
+        log::error!("{error}");
+        LoadFailed
+    })?;
+    load_append_only(shared, &mut files)
+}
+
+/// Runs a load while the log is off, after the data are deleted if `flushes`.
+fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T) -> T {
+    let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, clock::unix_micros() as u64);
+    latching.mode.now = Millis(clock::unix_millis());
+    latch_all(&mut latching);
+    let log = &shared.keyspace.log;
+    let is_logged = log.is_on();
+    log.turn(false);
+    let cleared = flushes.then(|| latching.clear(None));
+    latching.release();
+    shared.hub.invalidate_all();
+    if let Some(cleared) = cleared {
+        cleared.free();
+    }
+    // It has the thread number that the replay uses.
+    drop(latching);
+    let result = load();
+    if is_logged {
+        let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, 0);
+        latch_all(&mut latching);
+        log.turn(true);
+        latching.release();
+    }
+    result
+}
+
+/// Acquires all latches. Waits for each as a session does, but without being woken.
+fn latch_all(latching: &mut Latching<'static>) {
+    // An address of the last worker, where no connection has it.
+    let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX).0;
+    while let Err(busy) = latching.latch_all(Mode::Write) {
+        if !latching.park(busy, Mode::Write, token) {
+            while !latching.claim(busy, token) {
+                wait_a_moment();
+            }
+        }
+    }
+}
+
+/// Ends the wait of the client with a reply, unless it has ended.
+fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
+    loop {
+        match waiter.wait.try_serve() {
+            TryServe::Over => return,
+            TryServe::BeingServed => wait_a_moment(),
+            TryServe::Claimed => {
+                waiter.wait.served();
+                let token = Token(waiter.address());
+                shared.workers.post(token.thread(), Mail::Served(token, waiter.client, reply.to_vec()));
+                return;
+            }
+        }
+    }
+}
