@@ -30,7 +30,7 @@ use connections::Connections;
 use current_config::CurrentConfig;
 use loading::Loading;
 use memory::Memory;
-use modes::Modes;
+use modes::{GlobalFlags, Modes};
 use worker_pool::{StartWorker, WorkerPool};
 
 /// The state shared by all workers.
@@ -105,6 +105,8 @@ impl Shared {
         }));
         hub.introduce(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
+        let flags = &shared.modes.flags;
+        shared.snapshots.at_pressure(|is_full| flags.set(GlobalFlags::SNAPSHOT_FULL, is_full));
         shared
     }
 

@@ -122,6 +122,11 @@ impl Snapshots {
         keyspace.snapshot.connect(Box::new(PreservedSink(Arc::clone(&self.preserved))));
     }
 
+    /// Sets the function that receives whether changes of what is not saved yet have to wait. Called once.
+    pub fn at_pressure(&self, pressure: impl Fn(bool) + Send + Sync + 'static) {
+        self.preserved.at_pressure(Box::new(pressure));
+    }
+
     /// Whether a snapshot is being taken.
     #[must_use]
     pub fn is_busy(&self) -> bool {

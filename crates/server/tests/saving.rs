@@ -306,6 +306,41 @@ fn a_failed_save_refuses_writes_until_one_succeeds() {
 }
 
 #[test]
+fn changes_wait_when_a_save_falls_behind() {
+    let directory = Directory::new("behind");
+    // The save waits long after its first keys.
+    let options = ["--rdb-key-save-delay", "100000000", "--rdbcompression", "no"];
+    let (server, mut client) = start(&directory, &options);
+    let value = "x".repeat(1 << 20);
+    for number in 0..60 {
+        client.text(&["SET", &format!("key:{number}"), &value]);
+    }
+    assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    let mut other = server.client();
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            for number in 0..60 {
+                assert_eq!(client.text(&["SET", &format!("key:{number}"), "short"]), "OK");
+            }
+        });
+        let kept = wait_for(|| {
+            let size: usize = server.info(&mut other, "current_cow_size").parse().unwrap();
+            (size >= 32 << 20).then_some(size)
+        });
+        assert!(kept < 34 << 20, "{kept} bytes are kept");
+        // Reads do not wait.
+        assert_eq!(other.text(&["GET", "key:0"]), "short");
+        assert_eq!(other.text(&["STRLEN", "key:59"]), (1 << 20).to_string());
+        assert!(!changing.is_finished());
+        assert_eq!(other.text(&["BGSAVE", "CANCEL"]), "Background saving cancelled");
+        changing.join().unwrap();
+    });
+    wait_until_saved(&server, &mut other);
+    assert_eq!(server.info(&mut other, "current_cow_size"), "0");
+    assert!(directory.names().is_empty());
+}
+
+#[test]
 fn save_points_save() {
     let directory = Directory::new("points");
     let (server, mut client) = start(&directory, &[]);

@@ -118,6 +118,12 @@ impl SnapshotState {
         self.is_on.load(Ordering::Relaxed)
     }
 
+    /// Whether a change in this slot may have to preserve entries. Without the slot's latch the answer may be outdated.
+    #[must_use]
+    pub fn needs(&self, slot: Slot) -> bool {
+        self.is_on() && self.progress(slot) != Progress::DONE
+    }
+
     /// Begins a snapshot of these databases. The caller holds all latches.
     pub(crate) fn begin(&self, databases: &[CutDatabase]) {
         assert!(self.sink.get().is_some(), "the sink is connected at the start");

@@ -11,7 +11,7 @@ use commands::error::CommandError;
 use commands::session::{BlockReason, Blocked};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{Found, NUMBERED};
-use keyspace::Tries;
+use keyspace::{Tries, slot_of_hash};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
@@ -70,6 +70,12 @@ impl Executor {
             self.reject(connection, found, &text);
             return Some(Step::Done);
         }
+        if global_flags & GlobalFlags::SNAPSHOT_FULL != 0
+            && writes(connection, found)
+            && self.changes_unsaved(found, keys)
+        {
+            return Some(self.wait_for_congestion(connection));
+        }
         if global_flags & GlobalFlags::ANY_PAUSE != 0 && self.is_paused(connection, found, global_flags) {
             return Some(self.wait_for_end_of_pause(connection));
         }
@@ -125,6 +131,15 @@ impl Executor {
         let timeout = Some(CONGESTION_WAIT);
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Congestion });
         Step::Again
+    }
+
+    /// Whether a request may change entries that the running snapshot has not saved yet.
+    fn changes_unsaved(&self, found: Found, keys: &[PlannedKey]) -> bool {
+        let snapshot = &self.shared.keyspace.snapshot;
+        match keys {
+            [] => found.command.access == Access::Queued && snapshot.is_on(),
+            keys => keys.iter().any(|key| snapshot.needs(slot_of_hash(key.hash))),
+        }
     }
 
     fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {

@@ -70,6 +70,8 @@ impl GlobalFlags {
     pub const LOADING: u32 = 1 << 5;
     /// Writes are refused because the data could not be saved.
     pub const UNSAVED: u32 = 1 << 8;
+    /// A snapshot can't keep up with changes of what it has not saved yet: they wait.
+    pub const SNAPSHOT_FULL: u32 = 1 << 9;
 
     /// All flags.
     #[must_use]

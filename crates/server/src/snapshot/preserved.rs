@@ -1,18 +1,27 @@
 //! Entries that were about to change, encoded by the threads that change them, until a walker writes them.
 //!
-//! A part for each thread, so that they do not wait for each other.
+//! A part for each thread, so that they do not wait for each other. The buffer is bounded: when it is full, changes of
+//! entries that are not saved yet wait before they latch, see [`Preserved::at_pressure`]. A thread that already holds
+//! latches exceeds the bound by its own entries.
 
 use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
-use base::limits::THREAD_COUNT_MAX;
+use base::limits::WRITER_COUNT_MAX;
 use collections::{AllocContext, Entry};
 use keyspace::SnapshotSink;
 use rdb::Encoder;
-use sync::Mutex;
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::{Mutex, OnceLock};
 
 use super::settings::Encoding;
+
+/// Bytes of preserved entries from which on changes wait, and those from which on they go on.
+const SIZE_MAX: usize = 32 << 20;
+const SIZE_LOW: usize = SIZE_MAX / 2;
+
+/// Receives whether changes have to wait.
+pub(super) type Pressure = Box<dyn Fn(bool) + Send + Sync>;
 
 /// The buffer of preserved entries.
 pub(super) struct Preserved {
@@ -20,6 +29,8 @@ pub(super) struct Preserved {
     /// Bytes in all parts.
     size: AtomicUsize,
     has_failed: AtomicBool,
+    is_full: AtomicBool,
+    pressure: OnceLock<Pressure>,
 }
 
 /// One thread's part.
@@ -77,9 +88,11 @@ impl Records {
 impl Default for Preserved {
     fn default() -> Self {
         Self {
-            parts: (0..THREAD_COUNT_MAX).map(|_| Mutex::default()).collect(),
+            parts: (0..WRITER_COUNT_MAX).map(|_| Mutex::default()).collect(),
             size: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
+            pressure: OnceLock::new(),
         }
     }
 }
@@ -93,6 +106,21 @@ impl Preserved {
         }
         self.size.store(0, Ordering::Relaxed);
         self.has_failed.store(false, Ordering::Relaxed);
+    }
+
+    /// Sets the function that receives whether changes have to wait.
+    pub(super) fn at_pressure(&self, pressure: Pressure) {
+        self.pressure.get_or_init(|| pressure);
+    }
+
+    /// Reports that the buffer has become full, or has room again.
+    #[cold]
+    fn set_full(&self, is_full: bool) {
+        if self.is_full.swap(is_full, Ordering::Relaxed) != is_full
+            && let Some(pressure) = self.pressure.get()
+        {
+            pressure(is_full);
+        }
     }
 
     /// Bytes that are not written yet.
@@ -122,6 +150,9 @@ impl Preserved {
                 each(records);
             }
         }
+        if self.is_full.load(Ordering::Relaxed) && self.size() < SIZE_LOW {
+            self.set_full(false);
+        }
     }
 }
 
@@ -138,6 +169,9 @@ impl SnapshotSink for PreservedSink {
         if !records.add((encoder, encoding), db, entry, home) {
             self.0.fail();
         }
-        self.0.size.fetch_add(records.bytes.len() - size_before, Ordering::Relaxed);
+        let size = records.bytes.len() - size_before;
+        if self.0.size.fetch_add(size, Ordering::Relaxed) + size >= SIZE_MAX {
+            self.0.set_full(true);
+        }
     }
 }

@@ -18,7 +18,7 @@ const NOT_AUDITED: &[(&str, &str)] = &[
     ("module", "modules are not supported"),
     ("restore", "its payloads are bytes that `DUMP` makes"),
     ("restore-asking", "as `restore`"),
-    ("save", "saving is not implemented yet"),
+    ("save", "writes a file, see the measurements of snapshots"),
     ("shutdown", "ends the server"),
     ("slowlog", "its list has a maximum"),
     ("spublish", "as `publish`"),
