@@ -136,6 +136,12 @@ macro_rules! directive {
 
 directives! {
     honoured {
+        /// The channels that new ACL users and selectors may use.
+        acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
+        /// The file of the ACL users; empty: none.
+        aclfile: String = String::new(), text(), [immutable];
+        /// Maximum number of entries in the log of denied requests.
+        acllog_max_len: u64 = 128, int(0, LONG_MAX);
         /// Maximum share of each worker's time for defragmentation, in percent.
         active_defrag_cycle_max: u8 = 25, int(1, 99);
         /// Minimum share of each worker's time for defragmentation, in percent.
@@ -382,13 +388,6 @@ directives! {
     inert "there are no scripts yet, and lists are not compressed" {
         busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         list_compress_depth: u32 = 0, int(0, INT_MAX);
-    }
-
-    inert "there are no ACL users yet" {
-        acl_pubsub_default: AclPubsubDefault = AclPubsubDefault::ResetChannels, ANY;
-        aclfile: String = String::new(), text(), [immutable],
-            refused "Clients that its users keep out would be let in. Use requirepass, or a 'user default' line.";
-        acllog_max_len: u64 = 128, int(0, LONG_MAX);
     }
 
     inert "nothing is written to disk yet" {

@@ -189,7 +189,6 @@ fn what_must_not_be_ignored_is_refused() {
         ("slaveof h 1", "'replicaof h 1' is not supported"),
         ("cluster-enabled yes", "'cluster-enabled yes' is not supported"),
         ("tls-port 6380", "'tls-port 6380' is not supported"),
-        ("aclfile users.acl", "'aclfile users.acl' is not supported"),
         ("loadmodule /x.so a", "'/x.so' can't be loaded"),
     ] {
         let error = load_text(line.as_bytes(), &mut FakeFiles::default()).expect_err(line).to_string();

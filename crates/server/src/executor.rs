@@ -11,6 +11,7 @@ mod ahead;
 mod eviction;
 mod handler;
 mod latching;
+mod permissions;
 mod plain;
 mod plan;
 mod planner;
@@ -51,7 +52,7 @@ use handler::{context, run_handler};
 use planner::Planner;
 use serving::{BeginWait, ServeContext};
 pub use serving::{DeferredServe, DeferredStep};
-use settings::Settings;
+pub use settings::Settings;
 pub use special_modes::TURNS_TIME_MAX;
 
 /// Runs the requests of one thread's connections.
@@ -140,7 +141,7 @@ impl Executor {
             statistics: shared.monitoring.statistics.thread(thread),
             subscriptions,
             latching: Latching::new(&shared.keyspace, thread, seed),
-            settings: Settings::new(&shared.config, false),
+            settings: Settings::new(shared, false),
             budget: MemoryBudget::default(),
             planner: Planner::new(shared),
             stretch_began: None,
@@ -155,7 +156,7 @@ impl Executor {
 
     /// Switches to the configuration in force.
     pub fn take_config_over(&mut self) {
-        self.settings = Settings::new(&self.shared.config, self.is_replay);
+        self.settings = Settings::new(self.shared, self.is_replay);
         self.budget.revoke_grant();
         let config = &self.settings.config;
         self.latching.events.wanted = match self.is_replay {
@@ -337,11 +338,6 @@ impl Executor {
         (parsed.consumed, (!more).then_some(Processed::Everything))
     }
 
-    /// Whether the connection has to authenticate first.
-    pub(super) fn is_unauthenticated(&self, connection: &Connection) -> bool {
-        !connection.session.authenticated && self.settings.config.requirepass.reveal().is_some()
-    }
-
     /// Executes one planned request: refuses it, makes it wait, or runs it.
     fn execute(
         &mut self,
@@ -354,6 +350,10 @@ impl Executor {
     ) -> Step {
         let (plan, nth) = (&planned.plans[place.plan], place.nth);
         let args = planned.args(plan, nth, bytes);
+        if self.follow_users(&mut connection.session) {
+            self.latching.release();
+            return Step::Stop;
+        }
         let Some(found) = plan.found().filter(|_| plan.refusal == Refusal::None) else {
             return self.refuse(connection, plan, args);
         };
@@ -364,6 +364,10 @@ impl Executor {
         if self.is_unauthenticated(connection) && !command.flags.contains(Flags::NO_AUTH) {
             self.reject(connection, found, &CommandError::NO_AUTH);
             return Step::Done;
+        }
+        let is_restricted = connection.session.user.is_restricted();
+        if is_restricted && let Some(step) = self.deny(connection, found, args) {
+            return step;
         }
         self.latching.mode.touch = !connection.session.flags.contains(SessionFlags::NO_TOUCH);
         // A request with held latches was here before and waited for another latch.
@@ -398,7 +402,10 @@ impl Executor {
         let asked = Asked { found, args, keys, size: plan.requests.size() };
         loop {
             if command.access != Access::None {
-                let access = command.access.of_request(args);
+                // The handler denies what needs keys that are not among the arguments.
+                let reaches = !is_restricted || self.may_reach(connection, found, args);
+                let access =
+                    if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
                 self.latching.begin_latching(&mut connection.tries);
                 while let Err((busy, mode)) = self.latch(access, keys, connection) {
                     if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
@@ -440,7 +447,7 @@ impl Executor {
         if self.latching.has_ready() {
             self.serve_ready(host);
         }
-        if std::mem::take(&mut self.effects.has_paused) {
+        if std::mem::take(&mut self.effects.needs_barrier) {
             self.begin_barrier(connection);
         }
         if connection.session.blocked.is_some()
@@ -501,8 +508,9 @@ impl Executor {
             self.statistics.ran(found.id, 1, ns);
             self.statistics.commands_processed.add(1);
         }
-        // The effects of CONFIG SET and CLIENT TRACKING hold for the next request already.
+        // The effects of CONFIG SET, CLIENT TRACKING and ACL SETUSER hold for the next request already.
         self.follow_config();
+        self.follow_users(&mut connection.session);
         self.account_changes(connection);
         if failed {
             statistics.failed.add(1);

@@ -53,6 +53,8 @@ pub enum Mail {
     PauseChanged,
     /// The configuration changed.
     ConfigChanged,
+    /// The users changed.
+    UsersChanged,
     /// `MEMORY PURGE`
     ReleaseFreeMemory,
     /// A line for the connections in `MONITOR` mode.

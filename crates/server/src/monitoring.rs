@@ -3,6 +3,7 @@
 //! Each worker writes its own counters; readers add them up. Never touches a connection, a worker or the keyspace.
 
 pub mod command_log;
+pub mod denials;
 pub mod error_statistics;
 pub mod latency;
 pub mod metrics;
@@ -11,6 +12,7 @@ pub mod secrets;
 pub mod statistics;
 
 use command_log::CommandLogs;
+use denials::Denials;
 use error_statistics::ErrorStatistics;
 use latency::LatencyMonitor;
 use metrics::Metrics;
@@ -25,6 +27,8 @@ pub struct Monitoring {
     pub errors: ErrorStatistics,
     /// Slow and large commands.
     pub command_logs: CommandLogs,
+    /// Denied requests.
+    pub denials: Denials,
     /// Latency events.
     pub latency: LatencyMonitor,
     /// Rates.

@@ -2,6 +2,7 @@
 //!
 //! Each part has a file of its own, with the functions that concern it.
 
+pub mod access;
 pub mod background;
 pub mod connections;
 pub mod current_config;
@@ -13,6 +14,7 @@ pub mod pending_shutdown;
 pub mod watchdog;
 pub mod worker_pool;
 
+use commands::acl::Users;
 use commands::table::Index;
 use config::Config;
 use keyspace::Keyspace;
@@ -26,6 +28,7 @@ use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
 use crate::snapshot::{LatchWakes, Snapshots};
+use access::AccessControl;
 use connections::Connections;
 use current_config::CurrentConfig;
 use loading::Loading;
@@ -41,6 +44,8 @@ pub struct Shared {
     pub commands: Index,
     /// The configuration in force.
     pub config: CurrentConfig,
+    /// The users in force, and the log of denied requests.
+    pub access: AccessControl,
     /// The modes of the whole server.
     pub modes: Modes,
     /// The worker handles.
@@ -69,6 +74,7 @@ impl Shared {
     /// Makes the shared state. It is never freed.
     pub fn leak(
         config: Config,
+        users: Users,
         renames: &[config::CommandRename],
         identity: Identity,
         listen_sockets: ListenSockets,
@@ -90,6 +96,7 @@ impl Shared {
         let shared: &'static Self = Box::leak(Box::new(Self {
             keyspace,
             commands: Index::renamed(pairs),
+            access: AccessControl::new(users),
             modes: Modes::default(),
             workers,
             pool: WorkerPool::new(&config, start_worker),

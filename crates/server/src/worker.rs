@@ -260,6 +260,7 @@ impl Worker {
             }
             Mail::PauseChanged => self.end_pause(),
             Mail::ConfigChanged => self.take_config_over(),
+            Mail::UsersChanged => self.take_users_over(),
             Mail::ReleaseFreeMemory => self.release_free_memory(),
             Mail::Monitor(line) => self.send_to_monitors(&line),
             Mail::Published(message) => self.deliver(number, &message),
@@ -334,13 +335,8 @@ impl Worker {
         }
         let id = self.shared.clients.next_id();
         let (peer, local) = origin.addresses(&socket);
-        let mut session = Session::new(
-            id,
-            peer.clone(),
-            local.clone(),
-            self.clock.now,
-            config.requirepass.reveal().is_some(),
-        );
+        let users = &self.executor.settings.users;
+        let mut session = Session::new(id, peer.clone(), local.clone(), self.clock.now, users);
         session.fd = socket.number();
         session.by_unix_socket = origin.is_unix();
         session.from_local = origin.is_local();
@@ -514,6 +510,25 @@ impl Worker {
             if connection.session.broadcasts() {
                 self.shared.follow_prefixes();
             }
+        }
+    }
+
+    /// Checks every connection after a change of the users: closes those whose user is deleted, or that have a subscription
+    /// that they may not have any more.
+    fn take_users_over(&mut self) {
+        self.executor.follow_config();
+        for token in self.connections.tokens() {
+            self.take_users_over_for(token);
+        }
+    }
+
+    fn take_users_over_for(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token).filter(|connection| !connection.closing)
+        else {
+            return;
+        };
+        if self.executor.follow_users(&mut connection.session) {
+            self.close_now(token);
         }
     }
 

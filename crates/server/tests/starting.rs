@@ -8,47 +8,10 @@ mod support;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use support::{PATIENCE, Server, wait_for};
-
-/// A directory for one test, removed with this value.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("broadloom-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The output of the binary run with these arguments and this input, and whether it succeeded.
-fn run(arguments: &[&str], input: &str) -> (String, bool) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A process that does not read it has ended.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (String::from_utf8(text).unwrap(), output.status.success())
-}
+use support::directory::Directory;
+use support::{PATIENCE, Server, run, wait_for};
 
 #[test]
 fn systemd_is_told_when_the_server_is_ready_and_when_it_ends() {
@@ -117,9 +80,8 @@ fn the_log_can_be_json() {
 #[test]
 fn a_server_that_relies_on_what_there_is_not_does_not_start() {
     for (input, words) in [
-        ("user alice on >pw ~* +@all\n", "user 'alice' can't be created"),
-        ("user default off\n", "'off' can't be honoured"),
-        ("aclfile /etc/users.acl\n", "aclfile /etc/users.acl"),
+        ("user alice on >pw ~* +@all nonsense\n", "Error in user declaration 'nonsense': Syntax error"),
+        ("aclfile users.acl\nuser alice on >pw\n", "define either an ACL file or declare users"),
         ("port 0\n\nappendonly yes\n", "at line 3\n>>> 'appendonly yes'"),
         ("replicaof 127.0.0.1 6379\n", "'replicaof 127.0.0.1 6379' is not supported"),
         ("cluster-enabled yes\n", "'cluster-enabled yes' is not supported"),
@@ -130,7 +92,7 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
         assert!(!succeeded && text.contains(words), "{text}");
         assert!(!text.contains(">pw"), "{text}");
     }
-    let (text, succeeded) = run(&["-", "--check-config"], "user default on >pw ~* &* +@all\n");
+    let (text, succeeded) = run(&["-", "--check-config"], "user alice on >pw ~app:* &* +@all -flushall\n");
     assert!(succeeded, "{text}");
 }
 

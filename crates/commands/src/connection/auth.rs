@@ -6,6 +6,7 @@ use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
+use crate::host::DenialEvent;
 use crate::reply::{Replied, Reply};
 
 /// `AUTH [username] password`
@@ -36,7 +37,7 @@ const WRONG: CommandError =
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
     match args.len() {
-        2 if ctx.config.requirepass.reveal().is_none() => return Err(NO_PASSWORD_SET),
+        2 if ctx.host.users().default_user().has_no_password() => return Err(NO_PASSWORD_SET),
         2 => authenticate(ctx, b"default", args.at(1))?,
         3 => authenticate(ctx, args.at(1), args.at(2))?,
         _ => return Err(CommandError::SYNTAX),
@@ -44,24 +45,16 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     Ok(reply.ok())
 }
 
-/// Authenticates the connection as the user if the password is right. A default user without password accepts
-/// any.
-pub(super) fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    let is_right = ctx.config.requirepass.reveal().is_none_or(|expected| same_bytes(expected, password));
-    if user != b"default" || !is_right {
+/// Authenticates the connection as the user if the password is right.
+pub(super) fn authenticate(ctx: &mut Ctx<'_>, name: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    let users = ctx.host.users();
+    let Some(user) = users.authenticate(name, password) else {
+        let context = ctx.session.denial_context();
+        let event = DenialEvent { what: None, context, object: ctx.args.name(), user: name };
+        ctx.host.record_denial(ctx.session, &event);
         return Err(WRONG);
-    }
-    ctx.session.user = "default".to_owned();
-    ctx.session.authenticated = true;
+    };
+    ctx.session.log_in(user, &users);
     ctx.host.publish(ctx.session);
     Ok(())
-}
-
-/// Compares in a time that depends only on the length of the given bytes.
-fn same_bytes(expected: &[u8], given: &[u8]) -> bool {
-    let mut difference = u8::from(expected.len() != given.len());
-    for (index, byte) in given.iter().enumerate() {
-        difference |= byte ^ expected[index % expected.len()];
-    }
-    difference == 0
 }

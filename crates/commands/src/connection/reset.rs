@@ -44,7 +44,7 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let mut reply = reply.parts();
     end_listening(ctx, &mut reply);
     let redirects = ctx.session.redirects();
-    ctx.session.reset(ctx.config.requirepass.reveal().is_some());
+    ctx.session.reset(&ctx.host.users());
     if redirects {
         ctx.host.redirect(ctx.session, None);
     }

@@ -192,6 +192,16 @@ impl Access {
             settled => settled,
         }
     }
+
+    /// Resolves the access for a request whose user may access no keys but those among the arguments.
+    #[must_use]
+    pub const fn of_own_keys(self) -> Self {
+        match self {
+            Self::ReadAllIf(_) => Self::Read,
+            Self::WriteAllIf(_) => Self::Write,
+            settled => settled,
+        }
+    }
 }
 
 impl PartialEq for Access {
@@ -340,6 +350,14 @@ bitflags! {
         const INCOMPLETE = 1 << 9;
         /// The flags depend on the arguments.
         const VARIABLE_FLAGS = 1 << 10;
+    }
+}
+
+impl Categories {
+    /// Returns the category with this name, in any case.
+    #[must_use]
+    pub fn by_name(name: &[u8]) -> Option<Self> {
+        Self::all().iter_names().find(|(known, _)| name.eq_token(known)).map(|(_, category)| category)
     }
 }
 

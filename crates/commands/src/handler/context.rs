@@ -19,6 +19,7 @@ use wire::request::Args;
 
 use crate::command::{Command, Flags};
 use crate::error::CommandError;
+use crate::found::CommandId;
 use crate::host::Host;
 use crate::reply::{Replied, Reply};
 use crate::reply_buffers::{COPIED_SIZE_MAX, ReplyChunks, SharedReplyBuffers};
@@ -63,6 +64,8 @@ pub struct Ctx<'a> {
     pub host: &'a dyn Host,
     /// The command that runs (the subcommand if there is one).
     pub command: &'static Command,
+    /// Its number.
+    pub id: CommandId,
     /// The keys of the request, in the order of the table's key specs.
     pub planned: &'a [PlannedKey],
     /// The arguments that contain the keys.
@@ -84,8 +87,8 @@ pub struct Effects {
     /// Whether an edit emptied a collection and so removed its key. May be stale from an earlier command; a
     /// stale value costs one extra lookup.
     pub has_emptied: bool,
-    /// Whether the command started a pause, which must apply to all workers before the reply is sent.
-    pub has_paused: bool,
+    /// Whether the command must apply to all workers before its reply is sent: a pause, or other permissions.
+    pub needs_barrier: bool,
     /// Long strings of the reply that are shared instead of copied.
     pub shared_replies: SharedReplyBuffers,
     /// The empty queue of a completed transaction, kept for the next one.
@@ -379,6 +382,12 @@ impl<'a> Ctx<'a> {
         let name = if self.config.lazyfree_lazy_expire { "UNLINK" } else { "DEL" };
         self.log(&[name.into(), key.bytes.into()]);
         true
+    }
+
+    /// Whether the user may read keys that are not among the arguments of the request.
+    #[must_use]
+    pub fn may_read_all_keys(&self) -> bool {
+        self.session.user.may_read_all_keys(self.id, self.args, self.db(), self.data.db_count())
     }
 
     /// Whether the command may block. Inside a transaction it replies as if it had timed out.

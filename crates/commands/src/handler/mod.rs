@@ -3,6 +3,7 @@
 //!
 //! The lowest layer of the crate: knows no command and no table.
 
+pub mod acl;
 pub mod command;
 pub mod context;
 pub mod doc;
@@ -12,6 +13,7 @@ pub mod found;
 pub mod help;
 pub mod host;
 pub mod identity;
+pub mod key_flags;
 pub mod reply;
 pub mod reply_buffers;
 pub mod session;

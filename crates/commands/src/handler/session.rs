@@ -4,6 +4,7 @@
 //! Never holds a socket, a buffer or a latch: those belong to the server's connection.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{DbIndex, Millis};
@@ -14,6 +15,7 @@ use keyspace::{Needs, Watching};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
+use crate::acl::{DenialContext, User, Users};
 use crate::context::PlannedKey;
 use crate::error::CommandError;
 use crate::found::{CommandId, Found};
@@ -37,8 +39,10 @@ pub struct Session {
     pub lib_name: Vec<u8>,
     /// Library version set by `CLIENT SETINFO`.
     pub lib_version: Vec<u8>,
-    /// Name of the authenticated user.
-    pub user: String,
+    /// The user, with the permissions as of `users_version`.
+    pub user: Arc<User>,
+    /// The version of the users that `user` belongs to.
+    pub users_version: u64,
     /// Whether it may run commands that require authentication.
     pub authenticated: bool,
     /// Whether it was authenticated before it was reset.
@@ -128,6 +132,8 @@ pub struct Queue {
     keys: Vec<PlannedKey>,
     /// Total bytes of memory.
     size: usize,
+    /// The database in which the next request will run, if a queued one selects it.
+    db: Option<DbIndex>,
 }
 
 /// The positions of the parts of a queued request.
@@ -188,6 +194,17 @@ impl Queue {
         self.requests.len()
     }
 
+    /// Returns the database in which the next request will run; `None`: that of the session.
+    #[must_use]
+    pub fn db(&self) -> Option<DbIndex> {
+        self.db
+    }
+
+    /// Notes that a queued request selects a database.
+    pub fn select(&mut self, db: DbIndex) {
+        self.db = Some(db);
+    }
+
     /// Whether nothing is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -212,6 +229,7 @@ impl Queue {
             chunk.allocated_size() <= 2 * PORTION_SIZE
         });
         self.size = 0;
+        self.db = None;
     }
 }
 
@@ -299,7 +317,7 @@ pub enum BlockReason {
 impl Session {
     /// Creates the session of a new connection.
     #[must_use]
-    pub fn new(id: u64, peer: String, local: String, connected_at: Millis, needs_password: bool) -> Self {
+    pub fn new(id: u64, peer: String, local: String, connected_at: Millis, users: &Users) -> Self {
         Self {
             id,
             db: DbIndex(0),
@@ -308,8 +326,9 @@ impl Session {
             name: Vec::new(),
             lib_name: Vec::new(),
             lib_version: Vec::new(),
-            user: "default".to_owned(),
-            authenticated: !needs_password,
+            user: Arc::clone(users.default_user()),
+            users_version: users.version(),
+            authenticated: !users.require_authentication(),
             was_authenticated: false,
             peer,
             local,
@@ -332,7 +351,7 @@ impl Session {
     }
 
     /// Resets to the state of a new connection (`RESET`): database 0, RESP2, nothing queued, all modes off.
-    pub fn reset(&mut self, needs_password: bool) {
+    pub fn reset(&mut self, users: &Users) {
         self.db = DbIndex(0);
         self.protocol = Protocol::Resp2;
         // A reply that is being skipped is that of `RESET` itself.
@@ -342,9 +361,20 @@ impl Session {
         self.multi = None;
         self.watching = None;
         self.tracking = None;
-        self.user = "default".to_owned();
-        self.was_authenticated |= self.authenticated;
-        self.authenticated = !needs_password;
+        self.log_out(users);
+    }
+
+    /// Whether the connection is to be closed after its replies.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.flags.contains(SessionFlags::CLOSE_AFTER_REPLY)
+    }
+
+    /// Returns how a request that runs now came about, for the log of denials.
+    #[must_use]
+    pub fn denial_context(&self) -> DenialContext {
+        let is_multi = self.in_multi() || self.flags.contains(SessionFlags::IN_EXEC);
+        if is_multi { DenialContext::Multi } else { DenialContext::Toplevel }
     }
 
     /// Whether the transaction can only fail: a command was rejected, or a watched key is known to have

@@ -117,11 +117,13 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::Users;
+    use crate::table::CATALOGUE;
     use base::Millis;
 
     #[test]
     fn names_come_and_go_and_leave_nothing() {
-        let mut session = Session::new(1, String::new(), String::new(), Millis(0), false);
+        let mut session = Session::new(1, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
         session.note_listening(SubscriptionKind::Channel, (*b"news").into());
         session.note_listening(SubscriptionKind::Channel, (*b"news").into());
         session.note_listening(SubscriptionKind::Pattern, (*b"n*").into());

@@ -3,6 +3,8 @@
 //! Open addressing by the name's letters packed into a word. For names of up to eight bytes the packed word
 //! alone decides; this is exact because such names consist of letters only (tested).
 
+use std::collections::HashMap;
+
 use super::COMMANDS;
 use crate::command::Command;
 pub use crate::found::{CommandId, Found, PlanKind};
@@ -35,24 +37,22 @@ impl Index {
         Self::renamed(std::iter::empty())
     }
 
-    /// Creates an index with renamed commands, given as pairs of old and new name; an empty new name hides
-    /// the command.
+    /// Creates an index with renamed commands, see [`Names::rename`]. Invalid pairs of names are ignored.
     #[must_use]
-    pub fn renamed<'a>(names: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
-        let names: Vec<_> = names.collect();
+    pub fn renamed<'a>(pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let mut names = Names::new();
+        for (old, new) in pairs {
+            let _ = names.rename(old, new);
+        }
+        let names: HashMap<usize, String> = names.0.into_iter().map(|(name, place)| (place, name)).collect();
         let mut index = Self {
             places: Box::new([Place { packed: 0, len: 0, is_settled: false, found: None }; PLACE_COUNT]),
         };
         let mut id = 0;
-        for command in COMMANDS {
-            let new_name = names
-                .iter()
-                .rev()
-                .find(|(old, _)| old.eq_ignore_ascii_case(command.name.as_bytes()))
-                .map(|(_, new)| String::from_utf8_lossy(new).to_ascii_lowercase());
-            match new_name.as_deref() {
-                None => index.insert(command, id),
-                Some("") => {}
+        for (place, command) in COMMANDS.iter().enumerate() {
+            match names.get(&place) {
+                Some(name) if name == command.name => index.insert(command, id),
+                None => {}
                 Some(new) => {
                     // Lives as long as the process, like the table.
                     let name: &'static str = Box::leak(new.to_owned().into_boxed_str());
@@ -106,6 +106,36 @@ impl Index {
     }
 }
 
+/// The names of all commands in lower case, each with the place of the command in the table.
+pub struct Names(HashMap<String, usize>);
+
+impl Names {
+    /// Returns the original names.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(COMMANDS.iter().enumerate().map(|(place, command)| (command.name.to_owned(), place)).collect())
+    }
+
+    /// Renames a command that has the name `old` by now; with an empty new name it can't be called any more.
+    ///
+    /// # Errors
+    /// There is no such command, or another one has the new name.
+    pub fn rename(&mut self, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
+        let lower = |name: &[u8]| String::from_utf8_lossy(name).to_ascii_lowercase();
+        let place = self.0.remove(&lower(old)).ok_or("No such command in rename-command")?;
+        if !new.is_empty() && self.0.insert(lower(new), place).is_some() {
+            return Err("Target command name already exists");
+        }
+        Ok(())
+    }
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Default for Index {
     fn default() -> Self {
         Self::new()
@@ -156,6 +186,23 @@ mod tests {
             assert!(std::ptr::eq(found.command, *command), "{full_name}");
             assert_eq!(found.id.0 as usize, number);
         }
+    }
+
+    #[test]
+    fn commands_are_found_by_their_last_name() {
+        let renames: [(&[u8], &[u8]); 4] =
+            [(b"PING", b"Other"), (b"other", b"vping"), (b"get", b""), (b"nope", b"x")];
+        let index = Index::renamed(renames.into_iter());
+        let name_of =
+            |name: &str| index.find(name.as_bytes()).map(|found| NUMBERED[found.id.0 as usize].0.clone());
+        assert_eq!(name_of("VPING").as_deref(), Some("ping"));
+        assert_eq!(name_of("set").as_deref(), Some("set"));
+        for gone in ["ping", "other", "get", "x"] {
+            assert_eq!(name_of(gone), None);
+        }
+        let mut names = Names::new();
+        assert_eq!(names.rename(b"nope", b"x"), Err("No such command in rename-command"));
+        assert_eq!(names.rename(b"get", b"SET"), Err("Target command name already exists"));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::sync::LazyLock;
 
 use wire::request::Args;
 
-pub use self::index::{CommandId, Found, Index};
+pub use self::index::{CommandId, Found, Index, Names};
+use crate::acl::Catalogue;
 use crate::bitmap::*;
 use crate::command::Command;
 use crate::connection::*;
@@ -292,6 +293,9 @@ pub static NUMBERED: LazyLock<Vec<(String, &'static Command)>> = LazyLock::new(|
     }
     all
 });
+
+/// The commands as ACL rules name them.
+pub static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue::new(&NUMBERED));
 
 /// Returns the command or subcommand with this full name (`config|get`), in any case, and its full name.
 #[must_use]

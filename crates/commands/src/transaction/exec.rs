@@ -3,14 +3,17 @@
 //! Runs under the latches of all queued commands and watched keys, so the transaction is isolated. The error
 //! of a failed command is its reply; the following commands still run.
 
+use std::sync::Arc;
+
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
+use crate::acl::DenialContext;
 use crate::command::{Access, Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Doc, Group};
 use crate::error::CommandError;
-use crate::host::QueuedCost;
+use crate::host::{DenialEvent, QueuedCost};
 use crate::reply::{Replied, Reply};
 use crate::session::{Queued, SessionFlags};
 
@@ -73,6 +76,10 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
 fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, started_ns: &mut u64) {
     let mark = out.mark();
     let args = queued.args;
+    if let Err(error) = check_queued(ctx, queued) {
+        out.error(error.text());
+        return;
+    }
     let (db, dirty_before) = (ctx.session.db, ctx.effects.dirty);
     let mut inner = Ctx {
         data: &mut *ctx.data,
@@ -80,6 +87,7 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
         config: ctx.config,
         host: ctx.host,
         command: queued.found.command,
+        id: queued.found.id,
         planned: queued.keys,
         args,
         effects: &mut *ctx.effects,
@@ -105,4 +113,27 @@ fn run_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>, out: &mut ReplyBuffer<'_>, 
             + ctx.effects.shared_replies.lent().size_since(mark.position()),
     };
     ctx.host.ran_queued(ctx.session, ctx.config, queued, cost, error.as_ref());
+}
+
+/// Checks again that the user may run a command: the permissions, or the user itself, may have changed since it was queued,
+/// even by an earlier command of this transaction.
+fn check_queued(ctx: &mut Ctx<'_>, queued: Queued<'_>) -> Result<(), CommandError> {
+    if ctx.session.users_version < ctx.host.users_version() {
+        ctx.session.follow_users(&ctx.host.users());
+    }
+    let (id, args) = (queued.found.id, queued.args);
+    let user = Arc::clone(&ctx.session.user);
+    user.check(id, args, ctx.session.db, ctx.data.db_count()).map_err(|denial| {
+        let object = denial.object(user.full_name(id), args);
+        let event = DenialEvent {
+            what: Some(denial.what),
+            context: DenialContext::Multi,
+            object: &object,
+            user: user.name(),
+        };
+        ctx.host.record_denial(ctx.session, &event);
+        let error = denial.error_in_exec();
+        ctx.host.refused_queued(&error);
+        error
+    })
 }

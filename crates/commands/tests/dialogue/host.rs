@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Millis;
+use commands::acl::{LoggedDenial, Users};
 use commands::error::CommandError;
 use commands::host::{
-    CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog, CommandLogs,
-    ConfigAdmin, Debugging, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand, MemoryReport, MemoryStat,
-    Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting, Secrets, ServerReport, ShutdownOptions,
+    AccessControl, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
+    CommandLogs, ConfigAdmin, Debugging, DenialEvent, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand,
+    MemoryReport, MemoryStat, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting, Secrets,
+    ServerReport, ShutdownOptions,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -24,6 +26,48 @@ pub struct TestHost {
     /// Unix time in milliseconds.
     pub clock: Rc<Cell<i64>>,
     pub config: Rc<RefCell<Config>>,
+    users: RefCell<Arc<Users>>,
+}
+
+impl TestHost {
+    pub fn new(clock: Rc<Cell<i64>>, config: Rc<RefCell<Config>>, users: Users) -> Self {
+        Self { clock, config, users: RefCell::new(Arc::new(users)) }
+    }
+}
+
+impl AccessControl for TestHost {
+    fn users(&self) -> Arc<Users> {
+        Arc::clone(&self.users.borrow())
+    }
+
+    fn users_version(&self) -> u64 {
+        self.users.borrow().version()
+    }
+
+    fn change_users(
+        &self,
+        change: &dyn Fn(&Users) -> Result<Users, CommandError>,
+    ) -> Result<(), CommandError> {
+        let changed = change(&self.users.borrow())?;
+        *self.users.borrow_mut() = Arc::new(changed);
+        Ok(())
+    }
+
+    fn load_users(&self) -> Result<(), CommandError> {
+        unreachable!("there is no ACL file")
+    }
+
+    fn save_users(&self) -> Result<(), CommandError> {
+        unreachable!("there is no ACL file")
+    }
+
+    fn record_denial(&self, _: &Session, _: &DenialEvent<'_>) {}
+
+    fn denials(&self, _: usize) -> Vec<LoggedDenial> {
+        Vec::new()
+    }
+
+    fn clear_denials(&self) {}
 }
 
 impl Clock for TestHost {
@@ -100,6 +144,8 @@ impl ServerReport for TestHost {
     fn reset_stats(&self) {}
 
     fn ran_queued(&self, _: &Session, _: &Config, _: Queued<'_>, _: QueuedCost, _: Option<&CommandError>) {}
+
+    fn refused_queued(&self, _: &CommandError) {}
 
     fn monitor(&self, _: &Session, _: bool) {}
 }

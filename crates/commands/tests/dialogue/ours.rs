@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use base::{DbIndex, Millis, Slot};
+use commands::acl::Users;
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, Effects, PlannedKey};
 use commands::error::CommandError;
 use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
-use commands::table::{Found, Index, NUMBERED};
+use commands::table::{CATALOGUE, Found, Index, NUMBERED};
 use config::{Config, SetCaller};
 use keyspace::{EffectLog, Key, Keyspace, Latching, slot_of_hash};
 use sync::Mode;
@@ -82,11 +83,12 @@ impl Ours {
         keyspace.log.turn(true);
         let clock = Rc::new(Cell::new(START_MS));
         let config = Rc::new(RefCell::new(Config::default()));
+        let users = Users::new(&CATALOGUE);
         let address = || "127.0.0.1:1000".to_owned();
         Self {
             latching: Latching::new(keyspace, 0, 1),
-            session: Session::new(1, address(), address(), Millis(START_MS), false),
-            host: TestHost { clock: Rc::clone(&clock), config: Rc::clone(&config) },
+            session: Session::new(1, address(), address(), Millis(START_MS), &users),
+            host: TestHost::new(Rc::clone(&clock), Rc::clone(&config), users),
             config,
             clock,
             log,
@@ -120,7 +122,8 @@ impl Ours {
         }
         let digest = |server: &mut Self| {
             server.is_replaying = true;
-            server.session = Session::new(1, String::new(), String::new(), Millis(START_MS), false);
+            server.session =
+                Session::new(1, String::new(), String::new(), Millis(START_MS), &Users::new(&CATALOGUE));
             server.config.borrow_mut().enable_debug_command = config::ProtectedAction::Yes;
             server.request(&[b"DEBUG".to_vec(), b"DIGEST".to_vec()])
         };
@@ -166,6 +169,7 @@ impl Ours {
             config: &config,
             host: &self.host,
             command,
+            id: row.id,
             planned: &planned,
             args,
             effects: &mut effects,

@@ -94,7 +94,8 @@ impl Shared {
         texts.name.clone_from(&session.name);
         texts.lib_name.clone_from(&session.lib_name);
         texts.lib_version.clone_from(&session.lib_version);
-        texts.user.clone_from(&session.user);
+        texts.user.clear();
+        texts.user.extend_from_slice(session.user.name());
     }
 }
 
@@ -190,7 +191,7 @@ fn write_line(out: &mut Vec<u8>, record: &ClientRecord, now: i64) {
     line.number(" tot-mem=", record.memory_bytes.value());
     line.text(" events=", if pending > 0 { b"rw" } else { b"r" });
     line.text(" cmd=", command.as_bytes());
-    line.text(" user=", texts.user.as_bytes());
+    line.text(" user=", &texts.user);
     line.signed(" redir=", record.redirect_shown());
     line.number(" resp=", record.resp.value());
     line.text(" lib-name=", &texts.lib_name);

@@ -18,9 +18,6 @@ use crate::shared::modes::GlobalFlags;
 /// Why a hook failed, as text for the reply.
 type Refusal = String;
 
-/// The `user` lines of a rewritten file: the default user is what `requirepass` makes it.
-const NO_USERS: Option<&[String]> = Some(&[]);
-
 impl Shared {
     /// `CONFIG SET`
     pub fn set_config(&'static self, arguments: &[&[u8]], own: &Session) -> Result<(), CommandError> {
@@ -69,6 +66,10 @@ impl Shared {
     /// Applies the new value of a directive, where it has effects besides being read.
     fn apply(&'static self, id: Id, config: &mut Config) -> Result<(), Refusal> {
         match id {
+            Id::requirepass => {
+                self.set_default_password(config);
+                Ok(())
+            }
             Id::port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
                 (Id::port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
@@ -130,14 +131,16 @@ impl Shared {
             return Err(CommandError::new("ERR The server is running without a config file"));
         };
         let config = self.config.load();
+        let users = self.access.users().lines();
+        let users = Some(&users[..]);
         let written = match std::fs::read(path) {
             Ok(old) => Ok(old),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }
         .map(|old| match everything {
-            true => config::rewrite_everything(&old, &config, NO_USERS),
-            false => config::rewrite(&old, &config, NO_USERS),
+            true => config::rewrite_everything(&old, &config, users),
+            false => config::rewrite(&old, &config, users),
         })
         .and_then(|text| config::disk::replace_file(path, &text));
         match written {

@@ -134,7 +134,7 @@ pub struct ClientTexts {
     /// `CLIENT SETINFO LIB-VER`
     pub lib_version: Vec<u8>,
     /// The name of its user.
-    pub user: String,
+    pub user: Vec<u8>,
 }
 
 impl ClientRecord {
@@ -175,7 +175,7 @@ impl ClientRecord {
             share: AtomicU64::new(Share::NOTHING.0),
             sums: OnceLock::new(),
             waiter: Mutex::new(None),
-            texts: Mutex::new(ClientTexts { user: "default".to_owned(), ..ClientTexts::default() }),
+            texts: Mutex::new(ClientTexts { user: b"default".to_vec(), ..ClientTexts::default() }),
         }
     }
 

@@ -29,6 +29,7 @@ pub(super) fn context<'a>(
         config,
         host,
         command: asked.found.command,
+        id: asked.found.id,
         planned: asked.keys,
         args: asked.args,
         effects,

@@ -39,6 +39,7 @@ impl Executor {
     pub(super) fn is_plain(&self, connection: &Connection) -> bool {
         let session = &connection.session;
         !self.is_unauthenticated(connection)
+            && session.users_version >= self.settings.users.version()
             && session.flags.is_empty()
             && session.multi.is_none()
             && self.settings.thresholds.ns > TIMED_TOGETHER_NS_MAX
@@ -68,6 +69,8 @@ impl Executor {
         let (out, lent) = (&mut connection.out, &mut connection.lent);
         let Some(plan) = planned.plans.get(place.plan).filter(|plan| plan.is_plain) else { return place };
         let Some(found) = plan.found() else { return place };
+        let restricted = Some(&connection.session.user).filter(|user| user.is_restricted()).cloned();
+        let db_count = self.shared.keyspace.db_count();
         let (latches, data) = self.latching.split();
         let asked = Asked { found, args: planned.args(plan, place.nth, bytes), keys: &[], size: 0 };
         let (data, session) = ((data, &mut self.effects), &mut connection.session);
@@ -79,13 +82,18 @@ impl Executor {
             if !self.budget.has_room && command.flags.contains(Flags::DENYOOM) {
                 break;
             }
-            ctx.command = command;
+            (ctx.command, ctx.id) = (command, plan.id);
             let mode = if command.access == Access::Read { Mode::Read } else { Mode::Write };
             let request_size = plan.requests.size();
             // Several keys in two halves: all at once would exceed the processor's outstanding loads.
             let half = plan.key_count.div_ceil(2);
             let mut first_key = planned.first_announced_of(plan, first_nth);
             for (args, keys) in planned.requests_from(plan, first_nth, bytes) {
+                if let Some(user) = &restricted
+                    && user.check(plan.id, args, ctx.session.db, db_count).is_err()
+                {
+                    break 'plans;
+                }
                 self.planner.pipeline.advance(ctx.data, first_key, half);
                 if count % PRELOADED_KEY_COUNT_MAX == 0 {
                     latches.release(ctx.data);

@@ -36,6 +36,11 @@ impl Executor {
             self.answer_error(connection, &CommandError::NO_AUTH);
             return Step::Done;
         }
+        if plan.refusal == Refusal::Keys
+            && let Some(step) = plan.found().and_then(|found| self.deny(connection, found, args))
+        {
+            return step;
+        }
         let error = match (plan.refusal, plan.found()) {
             (Refusal::Arity | Refusal::UnknownSub, Some(found)) if full_name(found).starts_with("debug") => {
                 let permission = connection.session.may_debug(&self.settings.config);

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use base::Millis;
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
+use commands::acl::Users;
 use commands::host::Host;
 use commands::session::{BlockReason, Session, SessionFlags};
+use commands::table::CATALOGUE;
 use config::PropagationErrorBehavior;
 use os::clock;
 use persist::reading::{Item, Reader};
@@ -63,7 +65,9 @@ impl<H: Host> LogReplay<H> {
         let _ = executor.latching.join_epochs();
         let address = || "append-only file".to_owned();
         let now = Millis(clock::unix_millis());
-        let session = Session::new(CLIENT_ID, address(), address(), now, false);
+        // Of a user who may do everything, whatever the users of the server are.
+        let mut session = Session::new(CLIENT_ID, address(), address(), now, &Users::new(&CATALOGUE));
+        session.users_version = u64::MAX;
         let record = Arc::new(ClientRecord::new(CLIENT_ID, address(), address(), -1, now.0));
         // An address of the last worker, where no connection has it.
         let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX);

@@ -17,16 +17,17 @@
 use std::sync::Arc;
 
 use base::{DbIndex, Millis, Slot};
+use commands::acl::{DenialContext, User, Users};
 use commands::context::{Effects, PlannedKey};
 use commands::host::Host;
 use commands::session::{BlockReason, Session, SessionFlags};
-use commands::table::Found;
+use commands::table::{CATALOGUE, Found};
 use commands::tracking::Tracking;
 use config::Config;
 use keyspace::{Busy, Latched, Latches, OwnedKey, Waiter, slot_of_hash};
 use os::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
-use wire::reply::Protocol;
+use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
 use super::handler::{context, run_handler};
@@ -49,6 +50,8 @@ struct WaitingRequest {
     db: DbIndex,
     protocol: Protocol,
     flags: SessionFlags,
+    user: Arc<User>,
+    users_version: u64,
     /// Its size on the wire, in bytes.
     size: usize,
     tracking: Option<Box<Tracking>>,
@@ -83,7 +86,7 @@ pub(super) struct ServeContext {
 
 impl ServeContext {
     pub(super) fn new() -> Self {
-        let session = Session::new(0, String::new(), String::new(), Millis(0), false);
+        let session = Session::new(0, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
         Self { session, deferred_serves: Vec::new() }
     }
 }
@@ -154,6 +157,8 @@ impl Executor {
                     db: session.db,
                     protocol: session.protocol,
                     flags: session.flags & SessionFlags::NO_TOUCH,
+                    user: Arc::clone(&session.user),
+                    users_version: session.users_version,
                     size,
                     tracking: session.tracking.clone().filter(|_| !session.broadcasts()),
                 };
@@ -328,8 +333,38 @@ impl Serving<'_> {
         self.shared.workers.post(token.thread(), mail(token, waiter.client));
     }
 
+    /// Checks again that the user of a waiter may run its request, if permissions changed since it began to wait.
+    ///
+    /// # Errors
+    /// If not: the reply instead.
+    fn check_permission(&self, waiter: &Waiter, request: &WaitingRequest) -> Result<(), Vec<u8>> {
+        let access = &self.shared.access;
+        if request.users_version >= access.version() {
+            return Ok(());
+        }
+        let users = access.users();
+        // Of a deleted user: the connection is about to be closed.
+        let user = users.current(&request.user).ok_or_else(Vec::new)?;
+        let (found, args) = (request.found, request.args.args());
+        user.check(found.id, args, request.db, self.data.db_count()).map_err(|denial| {
+            let name = CATALOGUE.name(found.id);
+            let cause = (denial, DenialContext::Toplevel);
+            self.shared.record_denied_request(waiter.client, user.name(), cause, (name, args));
+            let error = denial.error(user.name(), name);
+            self.statistics.command(found.id).rejected.add(1);
+            self.statistics.errors.add(1);
+            self.shared.monitoring.errors.count(error.code());
+            let mut reply = Vec::new();
+            ReplyBuffer::new(&mut reply, request.protocol).error(error.text());
+            reply
+        })
+    }
+
     /// Runs a waiter's request again. Returns its reply, or `None` if it would block again.
     fn run_again(&mut self, waiter: &Waiter, request: &WaitingRequest) -> Option<Vec<u8>> {
+        if let Err(reply) = self.check_permission(waiter, request) {
+            return Some(reply);
+        }
         let session = &mut self.serve_context.session;
         session.id = waiter.client;
         session.db = request.db;

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use commands::acl::Users;
 use config::Config;
 
 use crate::monitoring::command_log::Thresholds;
-use crate::shared::current_config::CurrentConfig;
+use crate::shared::Shared;
 
 /// The settings that a worker uses until it switches to a new configuration.
 pub struct Settings {
     /// The configuration.
     pub config: Arc<Config>,
-    /// Its generation.
+    /// The users.
+    pub users: Arc<Users>,
+    /// Whether connections that have not authenticated may run few commands only.
+    pub requires_authentication: bool,
+    /// The generation of both.
     pub(super) generation: u64,
     /// The costs from which on a command may be logged.
     pub(super) thresholds: Thresholds,
@@ -21,15 +26,18 @@ pub struct Settings {
 
 impl Settings {
     /// Returns the settings in force. `is_replay`: as they concern requests that were executed before.
-    pub(super) fn new(current: &CurrentConfig, is_replay: bool) -> Self {
+    pub(super) fn new(shared: &Shared, is_replay: bool) -> Self {
         // Before the configuration, so that a change meanwhile is not missed.
-        let generation = current.generation();
-        let mut config = current.load_full();
+        let generation = shared.config.generation();
+        let mut config = shared.config.load_full();
+        let users = shared.access.users();
+        let requires_authentication = users.require_authentication() && !is_replay;
         if is_replay {
             config = Arc::new(of_replay(Config::clone(&config)));
         }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
-        Self { generation, thresholds: Thresholds::of(&config), client_memory_max, config }
+        let thresholds = Thresholds::of(&config);
+        Self { config, users, requires_authentication, generation, thresholds, client_memory_max }
     }
 }
 

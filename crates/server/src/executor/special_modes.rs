@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::DbIndex;
 use base::limits::SLOT_COUNT;
 use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
@@ -15,6 +16,7 @@ use keyspace::{Tries, slot_of_hash};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
+use wire::number::parse_i64_strict;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
 
@@ -248,6 +250,12 @@ impl Executor {
         let is_doomed = connection.session.is_doomed();
         if let Some(queue) = connection.session.multi.as_mut().filter(|_| !is_doomed) {
             queue.push(found, args, keys);
+            if NUMBERED[usize::from(found.id.0)].0 == "select"
+                && let Some(db) = args.get(1).and_then(parse_i64_strict)
+                && let Ok(db) = u16::try_from(db)
+            {
+                queue.select(DbIndex(db));
+            }
         }
         let mark = connection.out.len();
         ReplyBuffer::new(&mut connection.out, connection.session.protocol).simple("QUEUED");

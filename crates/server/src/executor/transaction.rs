@@ -44,6 +44,9 @@ impl Executor {
         started: &mut Ticks,
         host: &dyn Host,
     ) -> Option<Place> {
+        if connection.session.user.is_restricted() {
+            return None;
+        }
         let whole = whole_transaction(planned, place)?;
         let (first, exec) = (&planned.plans[place.plan + 1], &planned.plans[whole.exec]);
         let size = exec.requests.range_of(0).end - first.requests.range_of(0).start;

@@ -248,10 +248,12 @@ mod tests {
     use super::*;
     use crate::mail::Workers;
     use base::Millis;
+    use commands::acl::Users;
+    use commands::table::CATALOGUE;
     use commands::tracking::Tracking;
 
     fn session(protocol: Protocol) -> Session {
-        let mut session = Session::new(7, String::new(), String::new(), Millis(0), false);
+        let mut session = Session::new(7, String::new(), String::new(), Millis(0), &Users::new(&CATALOGUE));
         session.protocol = protocol;
         session.tracking = Some(Box::new(Tracking::default()));
         session

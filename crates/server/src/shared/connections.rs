@@ -42,7 +42,8 @@ impl Shared {
         if self.clients.len() >= config.maxclients as usize {
             return Some(b"-ERR max number of clients reached\r\n");
         }
-        if config.protected_mode && config.requirepass.reveal().is_none() && !origin.is_local() {
+        if config.protected_mode && self.access.users().default_user().has_no_password() && !origin.is_local()
+        {
             return Some(PROTECTED);
         }
         None

@@ -50,11 +50,13 @@ impl Server {
         let loaded = config::load_text(config.as_bytes(), &mut config::disk::Disk);
         let mut loaded = loaded.map_err(|error| error.to_string())?;
         loaded.config.io_threads.resolve(process::cpu_count());
-        users::honour(&mut loaded).map_err(|error| error.to_string())?;
+        let users = users::declared(&loaded).map_err(|error| error.to_string())?;
+        let users = users::at_start(users, &loaded.config)?;
         let listen_sockets = ListenSockets::default();
         let listeners = listen_sockets.bind(&loaded.config).map_err(|error| format!("{error:?}"))?;
         let identity = Identity::new(None, "broadloom".to_owned(), None);
-        let shared = Shared::leak(loaded.config, &loaded.renames, identity, listen_sockets, worker::start);
+        let shared =
+            Shared::leak(loaded.config, users, &loaded.renames, identity, listen_sockets, worker::start);
         shared.load_with(worker::replay, reload::begin);
         let ended = Arc::new(Ended::default());
         let theirs = Arc::clone(&ended);

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use commands::acl::Users;
 use config::{CommandLine, Config, Invocation, Loaded, UsageError};
 use os::{clock, pages, process};
 
@@ -53,15 +54,16 @@ pub fn serve(mut arguments: Vec<OsString>) -> ExitCode {
         Err(error) => return fail(&error),
     };
     loaded.config.io_threads.resolve(process::cpu_count());
-    if let Err(error) = users::honour(&mut loaded).and_then(|()| check_renames(&loaded)) {
-        return fail(&error);
-    }
+    let users = match check_renames(&loaded).and_then(|()| users::declared(&loaded)) {
+        Ok(users) => users,
+        Err(error) => return fail(&error),
+    };
     if command_line.only_checks {
         println!("The configuration is valid.");
         return ExitCode::SUCCESS;
     }
     let config_file = command_line.config_path.as_deref().and_then(|path| std::path::absolute(path).ok());
-    let ended = run(loaded, config_file, &program);
+    let ended = run(loaded, users, config_file, &program);
     logging::flush();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,16 +105,19 @@ fn version(program: &std::ffi::OsStr) -> String {
 }
 
 fn check_renames(loaded: &Loaded) -> Result<(), config::LoadError> {
-    for rename in &loaded.renames {
-        let is_known = commands::table::find_by_full_name(&rename.from).is_some();
-        if !is_known {
-            return Err(config::LoadError::at(rename.place.clone(), "No such command in rename-command"));
-        }
-    }
-    Ok(())
+    let mut names = commands::table::Names::new();
+    loaded.renames.iter().try_for_each(|rename| {
+        let failed = |reason| config::LoadError::at(rename.place.clone(), reason);
+        names.rename(&rename.from, &rename.to).map_err(failed)
+    })
 }
 
-fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) -> Result<(), Fatal> {
+fn run(
+    loaded: Loaded,
+    users: Users,
+    config_file: Option<PathBuf>,
+    program: &std::ffi::OsStr,
+) -> Result<(), Fatal> {
     let mut config = loaded.config.clone();
     let is_supervised = supervisor::find(&config);
     let goes_to_background = config.daemonize && !is_supervised;
@@ -135,6 +140,10 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
         log::info!("{notice}");
     }
     enter_directory(&mut config)?;
+    let users = users::at_start(users, &config).map_err(|errors| {
+        log::error!("Aborting Broadloom startup because of ACL errors: {errors}");
+        Fatal
+    })?;
     raise_descriptor_limit(&mut config);
     if let Err(reason) = crate::admin::settings::adjust_oom_score(&config) {
         log::warn!("Unable to set the OOM score: {reason}");
@@ -152,7 +161,7 @@ fn run(loaded: Loaded, config_file: Option<PathBuf>, program: &std::ffi::OsStr) 
     let listen_sockets = ListenSockets::default();
     let listeners = listen(&listen_sockets, &config)?;
     let identity = Identity::new(config_file, executable, pid_file);
-    let shared = Shared::leak(config, &loaded.renames, identity, listen_sockets, worker::start);
+    let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::know(shared);
     shared.load_with(worker::replay, reload::begin);
     crate::admin::settings::set_title(&shared.config.load(), shared);

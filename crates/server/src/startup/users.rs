@@ -1,120 +1,117 @@
-//! `user` lines, while there is only the default user: a `user default` line that `requirepass` could express
-//! is honoured, and any other is refused. A server that its configuration protects by users must not start unprotected.
+//! The users at the start: by `requirepass` and the `user` lines of the configuration, or by the ACL file.
 
-use config::{LoadError, Loaded, Secret, UserLine};
+use std::collections::HashSet;
 
-/// Applies the `user` lines to the configuration.
-pub fn honour(loaded: &mut Loaded) -> Result<(), LoadError> {
-    for line in std::mem::take(&mut loaded.users) {
-        let refuse = |reason: String| LoadError::at(line.place.clone(), reason);
-        let password = password_of(&line).map_err(refuse)?;
-        let known = loaded.config.requirepass.reveal();
-        if known.is_some_and(|known| Some(known) != password.as_deref()) {
-            return Err(refuse(
-                "The line contradicts requirepass: both set the password of the default user".to_owned(),
-            ));
-        }
-        loaded.config.requirepass = password.map(Secret::new).unwrap_or_default();
+use commands::acl::{Grammar, RuleError, Users};
+use commands::table::CATALOGUE;
+use config::{Config, LoadError, Loaded};
+
+use crate::shared::access::read_file;
+
+/// Returns the users of the configuration.
+///
+/// # Errors
+/// A line is invalid, or there are users in both places.
+pub fn declared(loaded: &Loaded) -> Result<Users, LoadError> {
+    let config = &loaded.config;
+    let mut users = Users::new(&CATALOGUE);
+    if let Some(password) = config.requirepass.reveal() {
+        users = users.with_default_password(Some(password), Grammar::of(config, &CATALOGUE));
     }
-    Ok(())
+    if let Some(line) = loaded.users.first().filter(|_| !config.aclfile.is_empty()) {
+        let reason = "Configuring Broadloom with users defined in the configuration file and at the same setting an ACL \
+                      file path is invalid. This setup is very likely to lead to configuration errors and security \
+                      holes, please define either an ACL file or declare users directly in your configuration file, but \
+                      not both.";
+        return Err(LoadError::at(line.place.clone(), reason));
+    }
+    let mut names = HashSet::new();
+    for line in &loaded.users {
+        let refuse = |reason: String| LoadError::at(line.place.clone(), reason);
+        let Some((name, rules)) = line.arguments.split_first() else { continue };
+        if !names.insert(name) {
+            let (name, reason) = (String::from_utf8_lossy(name), RuleError::DuplicateUser.text());
+            return Err(refuse(format!("Error in user declaration '{name}': {reason}")));
+        }
+        let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+        users = users
+            .with_line(name, &rules, Grammar::of(config, &CATALOGUE))
+            .map_err(|error| refuse(error.reason))?;
+    }
+    Ok(users)
 }
 
-/// The default user's password by this line; `None`: no password.
-fn password_of(line: &UserLine) -> Result<Option<Vec<u8>>, String> {
-    let (name, rules) =
-        line.arguments.split_first().map_or((&[][..], &[][..]), |(name, rules)| (name, rules));
-    if name != b"default" {
-        return Err(format!(
-            "This version of Broadloom has no ACL users but the default one: user '{}' can't be created",
-            String::from_utf8_lossy(name)
-        ));
+/// Returns the users that the server starts with: those of the ACL file if there is one. Warns of users that can't be used.
+///
+/// # Errors
+/// The ACL file is invalid.
+pub fn at_start(declared: Users, config: &Config) -> Result<Users, String> {
+    let users = match config.aclfile.as_str() {
+        "" => declared,
+        path => read_file(path, &declared, config)?,
+    };
+    for user in users.iter().filter(|user| !user.is_on()) {
+        log::info!(
+            "The user '{}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a \
+             configuration error.",
+            String::from_utf8_lossy(user.name())
+        );
     }
-    // As in Redis, the line starts from a user without permissions.
-    let (mut is_on, mut keys, mut channels, mut commands, mut nopass) = (false, false, false, false, false);
-    let mut password = None;
-    for rule in rules {
-        match rule.to_ascii_lowercase().as_slice() {
-            b"on" => is_on = true,
-            b"nopass" => (nopass, password) = (true, None),
-            b"resetpass" => (nopass, password) = (false, None),
-            b"~*" | b"%rw~*" | b"allkeys" => keys = true,
-            b"&*" | b"allchannels" => channels = true,
-            b"+@all" | b"allcommands" => commands = true,
-            b"reset" => {
-                (is_on, keys, channels, commands, nopass, password) =
-                    (false, false, false, false, false, None)
-            }
-            b"alldbs" | b"sanitize-payload" => {}
-            _ if rule.first() == Some(&b'>') => {
-                let given = Some(rule[1..].to_vec());
-                if password.is_some() && password != given {
-                    return Err(
-                        "In this version of Broadloom the default user can have only one password".to_owned()
-                    );
-                }
-                (nopass, password) = (false, given);
-            }
-            _ => {
-                let shown = if rule.first() == Some(&b'#') { "#..." } else { &String::from_utf8_lossy(rule) };
-                return Err(format!(
-                    "The rule '{shown}' can't be honoured: in this version of Broadloom the default user may be given \
-                     on, nopass or one >password, ~*, &* and +@all, and no less than that"
-                ));
-            }
-        }
-    }
-    let missing = [
-        (is_on, "on"),
-        (nopass || password.is_some(), "nopass or >password"),
-        (keys, "~*"),
-        (channels, "&*"),
-        (commands, "+@all"),
-    ];
-    match missing.iter().find(|(given, _)| !given) {
-        Some((_, rule)) => Err(format!(
-            "Without '{rule}' the default user is restricted, which this version of Broadloom can't enforce"
-        )),
-        None => Ok(password),
-    }
+    Ok(users)
 }
 
 #[cfg(test)]
 mod tests {
-    use config::{Config, NoFiles, load_text};
+    use config::{NoFiles, load_text};
 
     use super::*;
 
-    fn honoured(text: &str) -> Result<Config, String> {
-        let mut loaded = load_text(text.as_bytes(), &mut NoFiles).expect("the text is right");
-        honour(&mut loaded).map_err(|error| error.to_string())?;
-        Ok(loaded.config)
+    fn lines(text: &str) -> Result<Vec<String>, String> {
+        let loaded = load_text(text.as_bytes(), &mut NoFiles).expect("the text is right");
+        let users = declared(&loaded).map_err(|error| error.to_string())?;
+        Ok(users.lines().iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect())
     }
 
     #[test]
-    fn an_all_powerful_default_user_is_honoured() {
-        let config = honoured("user default on nopass ~* &* +@all").expect("it can be");
-        assert_eq!(config.requirepass.reveal(), None);
-        let config = honoured("user default on >secret allkeys allchannels allcommands").expect("it can be");
-        assert_eq!(config.requirepass.reveal(), Some(&b"secret"[..]));
-        honoured("requirepass secret\nuser default on >secret ~* &* +@all").expect("they agree");
+    fn the_default_user_may_do_everything_unless_it_is_declared() {
+        let unrestricted = "default on nopass ~* &* +@all";
+        assert_eq!(lines("").expect("valid"), [unrestricted]);
+        assert_eq!(lines("user default on nopass ~* &* +@all").expect("valid"), [unrestricted]);
+        let restricted = "default on nopass ~app:* resetchannels -@all +get";
+        assert_eq!(lines("user default on nopass ~app:* +get").expect("valid"), [restricted]);
     }
 
     #[test]
-    fn everything_else_is_refused_by_name() {
+    fn requirepass_is_the_password_of_the_default_user_unless_it_is_declared() {
+        // SHA-256 of "abc".
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let with_password = format!("default on #{hash} ~* &* +@all");
+        assert_eq!(lines("requirepass abc").expect("valid"), [with_password.as_str()]);
+        assert_eq!(
+            lines("requirepass other\nuser default on >abc ~* &* +@all").expect("valid"),
+            [with_password]
+        );
+        assert_eq!(
+            lines("requirepass abc\nuser alice on >abc").expect("valid")[0],
+            format!("alice on #{hash} resetchannels -@all")
+        );
+    }
+
+    #[test]
+    fn invalid_lines_are_refused_without_their_passwords() {
         for (text, words) in [
-            ("user alice on >hush ~* &* +@all", "'alice'"),
-            ("user default off nopass ~* &* +@all", "'off'"),
-            ("user default on nopass ~app:* &* +@all", "'~app:*'"),
-            ("user default on nopass ~* &* +@all -flushall", "'-flushall'"),
-            ("user default on #aa ~* &* +@all", "'#...'"),
-            ("user default on >hush >q ~* &* +@all", "one password"),
-            ("user default on ~* &* +@all", "nopass or >password"),
-            ("user default on nopass ~* +@all", "'&*'"),
-            ("user default on nopass ~* &*", "'+@all'"),
-            ("user default nopass ~* &* +@all", "'on'"),
-            ("requirepass hush\nuser default on nopass ~* &* +@all", "requirepass"),
+            ("user alice on >hush nonsense", "Error in user declaration 'nonsense': Syntax error"),
+            ("user alice on >hush #hush", "must be exactly 64 characters"),
+            ("user alice on >hush\nuser alice on", "Error in user declaration 'alice': Duplicate user found"),
+            ("user default on >hush\nuser default on", "Duplicate user found"),
+            (
+                "user alice >hush +nope",
+                "Error loading ACL rule '+nope' for the user named 'alice': Unknown command",
+            ),
+            ("user alice >hush (+get ~k", "Unmatched parenthesis"),
+            ("aclfile users.acl\nuser alice on >hush", "not both"),
         ] {
-            let error = honoured(text).expect_err(text);
+            let error = lines(text).expect_err(text);
             assert!(error.contains(words), "{error}");
             assert!(!error.contains("hush"), "{error}");
         }

@@ -89,6 +89,12 @@ impl Worker {
             self.read_early_mail();
             return;
         }
+        self.executor.follow_config();
+        if self.executor.follow_users(&mut connection.session) {
+            self.close_now(token);
+            self.read_early_mail();
+            return;
+        }
         for buffer in unsent {
             self.events.reactor.send(id, buffer);
         }

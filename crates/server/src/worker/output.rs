@@ -1,7 +1,7 @@
 //! Output of a worker's connections: sent once a turn, limited in size; a closing connection is closed after it.
 
 use commands::session::SessionFlags;
-use config::{ClientClass, Config};
+use config::ClientClass;
 use os::clock::{Ticks, Uptime};
 use reactor::CloseMode;
 use sync::atomic::Ordering;
@@ -9,6 +9,7 @@ use sync::atomic::Ordering;
 use super::Worker;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::{Connection, SPARE_BUFFER_SIZE_MAX, Token};
+use crate::executor::Settings;
 use crate::mail::invalidation::Invalidation;
 use crate::mail::message::Message;
 
@@ -146,7 +147,7 @@ impl Worker {
         if connection.out.is_empty() {
             self.output.spare_buffers.extend(spare);
         } else if self.shared.connections.reply_buffers.counts_blocks()
-            && is_unauthenticated(connection, &self.executor.settings.config)
+            && is_unauthenticated(connection, &self.executor.settings)
         {
             self.output.spare_buffers.extend(spare);
             self.end_for_output(token);
@@ -221,11 +222,11 @@ impl Worker {
     /// behind. Returns whether the connection remains.
     pub(super) fn check_output_size(&mut self, token: Token, pending: usize) -> bool {
         let now = self.clock.uptime;
-        let config = std::sync::Arc::clone(&self.executor.settings.config);
+        let settings = &self.executor.settings;
         let Some(connection) = self.connections.find_mut(token) else { return false };
         let class = if connection.session.is_listener() { ClientClass::Pubsub } else { ClientClass::Normal };
-        let limit = config.client_output_buffer_limit.of(class);
-        let hard = (is_unauthenticated(connection, &config) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
+        let limit = settings.config.client_output_buffer_limit.of(class);
+        let hard = (is_unauthenticated(connection, settings) && pending > UNAUTHENTICATED_OUTPUT_SIZE_MAX)
             || limit.hard_size > 0 && pending as u64 >= limit.hard_size;
         if hard || is_over_soft_limit(connection, pending as u64, limit.soft_size, limit.soft_seconds, now) {
             self.end_for_output(token);
@@ -335,9 +336,9 @@ impl Worker {
 }
 
 /// Whether the connection has to authenticate and never has.
-fn is_unauthenticated(connection: &Connection, config: &Config) -> bool {
+fn is_unauthenticated(connection: &Connection, settings: &Settings) -> bool {
     let session = &connection.session;
-    !session.authenticated && !session.was_authenticated && config.requirepass.reveal().is_some()
+    !session.authenticated && !session.was_authenticated && settings.requires_authentication
 }
 
 fn is_over_soft_limit(

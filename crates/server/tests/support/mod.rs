@@ -53,17 +53,24 @@ impl Server {
 
     /// Starts a server with these options, waits until it accepts connections, and not until it is ready.
     pub fn start_loading(options: &[&str]) -> Self {
-        Self::start_until("Server initialized", env!("CARGO_BIN_EXE_broadloom"), &[], options)
+        Self::start_until("Server initialized", env!("CARGO_BIN_EXE_broadloom"), &[], &[], options)
     }
 
     /// Starts a server from a program of this name.
     pub fn start_program(program: &str, environment: &[(&str, &str)], options: &[&str]) -> Self {
-        Self::start_until("Ready to accept connections", program, environment, options)
+        Self::start_until("Ready to accept connections", program, &[], environment, options)
+    }
+
+    /// Starts a server with a configuration file.
+    pub fn start_from(file: &str) -> Self {
+        let program = env!("CARGO_BIN_EXE_broadloom");
+        Self::start_until("Ready to accept connections", program, &[file], &[], &[])
     }
 
     fn start_until(
         awaited: &'static str,
         program: &str,
+        first: &[&str],
         environment: &[(&str, &str)],
         options: &[&str],
     ) -> Self {
@@ -71,6 +78,7 @@ impl Server {
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let mut child = Command::new(program)
+                .args(first)
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "verbose", "--port"])
                 .arg(port.to_string())
                 .args(options)
@@ -293,4 +301,20 @@ pub fn shown(reply: &Reply) -> String {
         Reply::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join("\n"),
         other => other.text().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default(),
     }
+}
+
+/// The output of the binary run with these arguments and this input, and whether it succeeded.
+pub fn run(arguments: &[&str], input: &str) -> (String, bool) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_broadloom"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A process that does not read it has ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.success())
 }

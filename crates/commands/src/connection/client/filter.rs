@@ -6,6 +6,7 @@
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
+use crate::acl::Users;
 use crate::doc::Arg;
 use crate::error::{CommandError, up_to_nul};
 use crate::host::{ClientFilter, ClientKind, Criteria};
@@ -22,13 +23,23 @@ pub enum SkipMe {
     No,
 }
 
+/// What a filter can refer to.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// The calling connection.
+    pub own_id: u64,
+    /// The number of databases.
+    pub db_count: u32,
+    /// The users.
+    pub users: &'a Users,
+}
+
 /// Parses a filter from the arguments from `at` on.
 pub fn parse(
     args: Args<'_>,
     mut at: usize,
-    own_id: u64,
     default: SkipMe,
-    db_count: u32,
+    known: Known<'_>,
 ) -> Result<ClientFilter, CommandError> {
     let mut filter = ClientFilter::default();
     let mut skip = default;
@@ -53,11 +64,11 @@ pub fn parse(
                     _ => return Err(CommandError::SYNTAX),
                 };
             }
-            _ => parse_criterion(criteria, criterion, inverted, value, db_count)?,
+            _ => parse_criterion(criteria, criterion, inverted, value, known)?,
         }
         at += 2;
     }
-    filter.skip_id = (skip == SkipMe::Yes).then_some(own_id);
+    filter.skip_id = (skip == SkipMe::Yes).then_some(known.own_id);
     Ok(filter)
 }
 
@@ -86,7 +97,7 @@ fn parse_criterion(
     criterion: &[u8],
     inverted: bool,
     value: &[u8],
-    db_count: u32,
+    known: Known<'_>,
 ) -> Result<(), CommandError> {
     // Valkey compares most of them as C strings.
     let value = match criterion {
@@ -108,12 +119,12 @@ fn parse_criterion(
         b"lib-name" => criteria.lib_name = text,
         b"lib-ver" => criteria.lib_version = text,
         b"user" => {
-            if value != b"default" {
+            if known.users.find(value).is_none() {
                 return Err(CommandError::quote("ERR No such user '", value, "'"));
             }
             criteria.user = text;
         }
-        b"db" => criteria.db = Some(parse_db(inverted, value, db_count)?),
+        b"db" => criteria.db = Some(parse_db(inverted, value, known.db_count)?),
         b"flags" => {
             check_letters("flags", if inverted { "NOT-FLAGS" } else { "provided" }, FLAG_LETTERS, value)?;
             criteria.flags = text;
@@ -244,6 +255,7 @@ const fn criteria([a, b, c, d, e, f, g]: [Arg; 7], types: &'static [Arg]) -> [Ar
 mod tests {
     use super::*;
     use crate::host::ClientFacts;
+    use crate::table::CATALOGUE;
 
     fn facts() -> ClientFacts {
         ClientFacts {
@@ -251,7 +263,7 @@ mod tests {
             kind: ClientKind::Normal,
             peer: "[::1]:5000".to_owned(),
             local: "[::1]:6379".to_owned(),
-            user: "default".to_owned(),
+            user: b"default".to_vec(),
             name: b"worker".to_vec(),
             lib_name: b"lib".to_vec(),
             lib_version: b"1.0".to_vec(),
@@ -265,7 +277,8 @@ mod tests {
 
     fn keeps(words: &str) -> Result<bool, String> {
         let args: wire::request::ArgsBuf = words.split(' ').map(str::as_bytes).collect();
-        parse(args.args(), 0, 7, SkipMe::No, 16)
+        let users = Users::new(&CATALOGUE);
+        parse(args.args(), 0, SkipMe::No, Known { own_id: 7, db_count: 16, users: &users })
             .map(|filter| filter.keeps(&facts()))
             .map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
     }

@@ -6,7 +6,7 @@ use wire::number::parse_i64_strict;
 use wire::request::Args;
 
 use super::OTHERS;
-use super::filter::{KILL_DOC, LIST_DOC, SkipMe, parse};
+use super::filter::{KILL_DOC, Known, LIST_DOC, SkipMe, parse};
 use crate::command::{Access, Categories, Command};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
@@ -48,7 +48,7 @@ fn list(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     if args.len() == 3 {
         return Err(CommandError::SYNTAX);
     }
-    let filter = parse(args, 2, ctx.session.id, SkipMe::No, ctx.config.databases)?;
+    let filter = parse_filter(ctx, args, SkipMe::No)?;
     ctx.host.publish(ctx.session);
     Ok(reply.verbatim(b"txt", &ctx.host.client_list(&filter, ctx.session)))
 }
@@ -89,7 +89,7 @@ fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         filter.keep.address = Some(args.at(2).to_vec());
         filter
     } else {
-        parse(args, 2, ctx.session.id, SkipMe::Yes, ctx.config.databases)?
+        parse_filter(ctx, args, SkipMe::Yes)?
     };
     ctx.host.publish(ctx.session);
     let (count, own_too) = ctx.host.client_kill(&filter, ctx.session);
@@ -101,6 +101,11 @@ fn kill(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
         (true, _) => Ok(reply.ok()),
         (false, _) => Ok(reply.integer(count as i64)),
     }
+}
+
+fn parse_filter(ctx: &Ctx<'_>, args: Args<'_>, skip: SkipMe) -> Result<ClientFilter, CommandError> {
+    let users = ctx.host.users();
+    parse(args, 2, skip, Known { own_id: ctx.session.id, db_count: ctx.config.databases, users: &users })
 }
 
 /// `CLIENT PAUSE timeout [WRITE|ALL]`
@@ -133,7 +138,7 @@ fn pause(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied,
     }
     ctx.now().0.checked_add(ms).ok_or(CommandError::new("ERR timeout is out of range"))?;
     ctx.host.client_pause(Duration::from_millis(ms.unsigned_abs()), writes_only);
-    ctx.effects.has_paused = true;
+    ctx.effects.needs_barrier = true;
     Ok(reply.ok())
 }
 

@@ -97,7 +97,7 @@ const ORDER: Arg = Arg::one_of("order", &[Arg::word("asc", "ASC"), Arg::word("de
 const ALPHA: Arg = Arg::word("sorting", "ALPHA").optional();
 
 fn reaches(args: Args<'_>, stores: bool) -> bool {
-    SortOptions::parse(args, stores).is_ok_and(|options| options.reaches_other_keys())
+    SortOptions::parse(args, stores, true).is_ok_and(|options| options.reaches_other_keys())
 }
 
 /// Also finds it in requests with other errors; the handler rejects those.
@@ -120,7 +120,7 @@ fn find_destination(args: Args<'_>, found: &mut Vec<u32>) {
 }
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, stores: bool, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    let options = SortOptions::parse(args, stores)?;
+    let options = SortOptions::parse(args, stores, ctx.may_read_all_keys())?;
     if options.store.is_some() {
         ctx.data.expire_if_due(ctx.key(0));
     }

@@ -9,6 +9,11 @@ use crate::word::Word;
 /// Argument index of the first option.
 const START: usize = 2;
 
+const BY_DENIED: CommandError =
+    CommandError::new("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: CommandError =
+    CommandError::new("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
 /// The parsed options.
 #[derive(Debug, Default)]
 pub(super) struct SortOptions<'a> {
@@ -64,8 +69,9 @@ impl<'a> Pattern<'a> {
 }
 
 impl<'a> SortOptions<'a> {
-    /// Parses the options of a request; `STORE` is allowed if `stores`.
-    pub fn parse(args: Args<'a>, stores: bool) -> Result<Self, CommandError> {
+    /// Parses the options of a request; `STORE` is allowed if `stores`. Without `may_read_all`, `GET`, and `BY` with a
+    /// pattern, are denied: their keys are not known before the values are read.
+    pub fn parse(args: Args<'a>, stores: bool, may_read_all: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut at = START;
         while let Some(word) = args.get(at) {
@@ -93,9 +99,13 @@ impl<'a> SortOptions<'a> {
                     2
                 }
                 (Some(pattern), _) if is("by") => {
+                    if Pattern(pattern).names_keys() && !may_read_all {
+                        return Err(BY_DENIED);
+                    }
                     options.by = Some(Pattern(pattern));
                     2
                 }
+                (Some(_), _) if is("get") && !may_read_all => return Err(GET_DENIED),
                 (Some(pattern), _) if is("get") => {
                     options.get.push(Pattern(pattern));
                     2

@@ -50,7 +50,7 @@ pub struct ClientFacts {
     pub kind: ClientKind,
     pub peer: String,
     pub local: String,
-    pub user: String,
+    pub user: Vec<u8>,
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_version: Vec<u8>,

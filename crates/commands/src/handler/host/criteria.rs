@@ -51,7 +51,7 @@ impl Criteria {
             same(&self.address, facts.peer.as_bytes()),
             same(&self.local_address, facts.local.as_bytes()),
             self.ip.as_ref().map(|ip| facts.has_ip(ip)),
-            same(&self.user, facts.user.as_bytes()),
+            same(&self.user, &facts.user),
             same(&self.name, &facts.name),
             same(&self.lib_name, &facts.lib_name),
             same(&self.lib_version, &facts.lib_version),

@@ -3,6 +3,7 @@
 //! The server implements the traits, and thereby [`Host`]; tests implement them minimally. No method blocks or
 //! acquires a latch: counters and lists are read from the state that each worker publishes.
 
+mod access;
 mod clients;
 mod criteria;
 mod memory;
@@ -11,6 +12,7 @@ mod persistence;
 mod process;
 mod pubsub;
 
+pub use self::access::{AccessControl, DenialEvent};
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
 pub use self::criteria::Criteria;
 pub use self::memory::{MemoryReport, MemoryStat};
@@ -28,6 +30,7 @@ pub use self::pubsub::{CacheInvalidation, PubSub};
 pub trait Host:
     Clock
     + ConfigAdmin
+    + AccessControl
     + ClientAdmin
     + ServerReport
     + CommandLogs
@@ -45,6 +48,7 @@ pub trait Host:
 impl<T> Host for T where
     T: Clock
         + ConfigAdmin
+        + AccessControl
         + ClientAdmin
         + ServerReport
         + CommandLogs

@@ -21,6 +21,8 @@ pub trait ServerReport {
         cost: QueuedCost,
         error: Option<&CommandError>,
     );
+    /// Called after a command of a transaction was denied: its error is counted.
+    fn refused_queued(&self, error: &CommandError);
     /// Adds or removes a connection that receives `MONITOR`.
     fn monitor(&self, session: &Session, enabled: bool);
 }

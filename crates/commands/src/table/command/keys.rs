@@ -4,13 +4,13 @@ use wire::request::Args;
 
 use super::FLAGS;
 use super::info::write_key_flags;
-use crate::command::{Categories, Command, Find, KeyFlags, KeySpec, find_declared_keys, find_spec_keys};
+use crate::command::{Categories, Command, Find, KeyFlags, find_declared_keys, find_spec_keys};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::{CommandError, up_to_nul};
+use crate::error::CommandError;
+use crate::key_flags::flags_of;
 use crate::reply::{Replied, Reply};
 use crate::table::find;
-use crate::word::Word;
 
 const ARGS: &[Arg] = &[Arg::string("command"), Arg::string("arg").optional().multiple()];
 
@@ -52,32 +52,6 @@ fn keys_and_flags(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<R
         write_key_flags(&mut out, flags);
     }
     Ok(out.done())
-}
-
-/// Returns how a request accesses the keys of a spec; evaluates the options if it depends on them.
-fn flags_of(command: &Command, spec: &KeySpec, request: Args<'_>) -> KeyFlags {
-    let flags = spec.flags.difference(KeyFlags::VARIABLE_FLAGS | KeyFlags::INCOMPLETE);
-    let has = |word: &str| request.tail(3).iter().any(|arg| arg.eq_token(word));
-    match command.name {
-        "set" if !["get", "ifeq", "ifne", "ifdeq", "ifdne"].into_iter().any(has) => {
-            KeyFlags::OW | KeyFlags::UPDATE
-        }
-        "bitfield" if only_gets(request) => KeyFlags::RO | KeyFlags::ACCESS,
-        _ => flags,
-    }
-}
-
-/// Whether a `BITFIELD` request only reads; an invalid operation counts as a change.
-fn only_gets(request: Args<'_>) -> bool {
-    let mut at = 2;
-    while let Some(word) = request.get(at) {
-        at += match up_to_nul(word).to_ascii_lowercase().as_slice() {
-            b"get" => 3,
-            b"overflow" => 2,
-            _ => return false,
-        };
-    }
-    at == request.len()
 }
 
 /// Returns each key of a request with its flags.

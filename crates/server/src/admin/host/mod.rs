@@ -1,6 +1,7 @@
 //! The server as commands see it: [`Host`](commands::host::Host), implemented on the shared state, on behalf of
 //! one worker. Each file implements the traits of its namesake in `commands/src/host`.
 
+mod access;
 mod clients;
 mod memory;
 mod monitoring;

@@ -58,6 +58,11 @@ impl ServerReport for WorkerHost {
         }
     }
 
+    fn refused_queued(&self, error: &CommandError) {
+        self.shared.monitoring.statistics.thread(self.thread).errors.add(1);
+        self.shared.monitoring.errors.count(error.code());
+    }
+
     fn monitor(&self, _session: &Session, enabled: bool) {
         self.shared.modes.count_monitor(enabled);
     }

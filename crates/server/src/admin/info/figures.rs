@@ -91,6 +91,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
     let (exceeded_now_ms, exceeded_ms) = shared.memory.exceeded_time.millis();
     let kilo = |bytes: u64| Hundredths(bytes as f64 / 1024.0);
     let sum = |of: fn(&crate::monitoring::statistics::WorkerStatistics) -> &ThreadCounter| statistics.sum(of);
+    let denials = &shared.monitoring.denials;
     let of_clients = |counter: &sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let defrag_misses = sum(|thread| &thread.defrag_seen).saturating_sub(sum(|thread| &thread.defrag_moved));
     let defrag_since = statistics.threads().map(|(_, thread)| thread.defrag_since_ms.value());
@@ -169,12 +170,12 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("eventloop_duration_cmd_sum", &(command_ns(shared) / 1000)),
         ("instantaneous_eventloop_cycles_per_sec", &(rates.turns / shared.pool.wanted().max(1) as u64)),
         ("instantaneous_eventloop_duration_usec", &(rates.turn_ns / 1000)),
-        ("acl_access_denied_auth", &0),
-        ("acl_access_denied_cmd", &0),
-        ("acl_access_denied_key", &0),
-        ("acl_access_denied_channel", &0),
-        ("acl_access_denied_db", &0),
+        ("acl_access_denied_auth", &of_clients(&denials.authentications)),
+        ("acl_access_denied_cmd", &of_clients(&denials.commands)),
+        ("acl_access_denied_key", &of_clients(&denials.keys)),
+        ("acl_access_denied_channel", &of_clients(&denials.channels)),
         ("acl_access_denied_tls_cert", &0),
+        ("acl_access_denied_db", &of_clients(&denials.databases)),
     ]);
 }
 

@@ -1,4 +1,10 @@
-//! `ACL`, limited to the default user: the current user, users and categories; random passwords.
+//! `ACL`: users and their permissions.
+//!
+//! The language of rules and the check of requests are in `handler/acl`; here are the commands. Changes of users are in
+//! `users.rs`, the log of denied requests and the trial of a request in `denials.rs`.
+
+mod denials;
+mod users;
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -6,11 +12,10 @@ use wire::request::Args;
 use crate::command::{Categories, Command, Flags};
 use crate::context::Ctx;
 use crate::doc::{Arg, Doc, Group};
-use crate::error::CommandError;
+use crate::error::{CommandError, up_to_nul};
 use crate::help;
 use crate::reply::{Replied, Reply};
 use crate::table::NUMBERED;
-use crate::word::Word;
 
 /// `ACL subcommand ...`
 pub const COMMAND: Command = Command::container(
@@ -19,13 +24,17 @@ pub const COMMAND: Command = Command::container(
         .complexity("Depends on subcommand."),
     &[
         CAT,
-        refused("deluser", -3, "Deletes ACL users.").tips(EVERYWHERE),
+        users::DELUSER,
+        denials::DRYRUN,
         GENPASS,
-        GETUSER,
+        users::GETUSER,
         help::command(Group::Server, "6.0.0", |_, _, reply| help::answer(&COMMAND, reply)),
-        LIST,
-        refused("setuser", -3, "Creates or modifies an ACL user.").tips(EVERYWHERE),
-        USERS,
+        users::LIST,
+        users::LOAD,
+        denials::LOG,
+        users::SAVE,
+        users::SETUSER,
+        users::USERS,
         WHOAMI,
     ],
 );
@@ -56,11 +65,10 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     if args.len() > 3 {
         return Err(help::wrong_subcommand("ACL", args.at(1)));
     }
-    let category = Categories::all()
-        .iter_names()
-        .find(|(name, _)| wanted.eq_token(name))
-        .map(|(_, category)| category)
-        .ok_or_else(|| CommandError::quote("ERR Unknown category '", wanted, "'"))?;
+    let category = Categories::by_name(wanted).ok_or_else(|| {
+        let shown = up_to_nul(wanted);
+        CommandError::quote("ERR Unknown category '", &shown[..shown.len().min(QUOTE_SIZE_MAX)], "'")
+    })?;
     let members: Vec<&str> = NUMBERED
         .iter()
         .filter(|(_, command)| command.categories().contains(category))
@@ -70,6 +78,9 @@ fn cat(_: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, Com
     members.iter().for_each(|name| out.bulk(name.as_bytes()));
     Ok(out.done())
 }
+
+/// How much of an unknown category the error quotes, in bytes.
+const QUOTE_SIZE_MAX: usize = 128;
 
 const GENPASS: Command = Command::keyless(
     "genpass",
@@ -110,76 +121,5 @@ const WHOAMI: Command = Command::keyless(
     2,
     FLAGS,
     Doc::new(Group::Server, "6.0.0", "Returns the user name of the connection."),
-    |ctx, _, reply| Ok(reply.bulk(ctx.session.user.as_bytes())),
+    |ctx, _, reply| Ok(reply.bulk(ctx.session.user.name())),
 );
-
-const USERS: Command = Command::keyless(
-    "users",
-    2,
-    ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the names of all ACL users.")
-        .complexity("O(N) where N is the number of users"),
-    |_, _, reply| {
-        let mut out = reply.array(1);
-        out.bulk(b"default");
-        Ok(out.done())
-    },
-);
-
-const LIST: Command = Command::keyless(
-    "list",
-    2,
-    ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the rules of all ACL users in the format of ACL files.")
-        .complexity("O(N) where N is the number of users"),
-    |ctx, _, reply| {
-        let password = match ctx.config.requirepass.reveal() {
-            None => "nopass",
-            Some(_) => "#<hidden>",
-        };
-        let mut out = reply.array(1);
-        out.bulk(format!("user default on {password} ~* &* +@all").as_bytes());
-        Ok(out.done())
-    },
-);
-
-const GETUSER: Command = Command::keyless(
-    "getuser",
-    3,
-    ADMIN,
-    Doc::new(Group::Server, "6.0.0", "Returns the rules of an ACL user.")
-        .complexity("O(N) where N is the number of the user's rules")
-        .args(&[Arg::string("username")]),
-    get_user,
-);
-
-fn get_user(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {
-    if args.at(2) != b"default" {
-        return Ok(reply.null());
-    }
-    let flags: &[&[u8]] = match ctx.config.requirepass.reveal() {
-        None => &[b"on", b"nopass"],
-        Some(_) => &[b"on"],
-    };
-    let mut out = reply.map(7);
-    out.bulk(b"flags");
-    out.set(flags.len());
-    flags.iter().for_each(|flag| out.bulk(flag));
-    out.bulk(b"passwords");
-    out.array(0);
-    for (name, rule) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*"), ("databases", "alldbs")] {
-        out.bulk(name.as_bytes());
-        out.bulk(rule.as_bytes());
-    }
-    out.bulk(b"selectors");
-    out.array(0);
-    Ok(out.done())
-}
-
-const fn refused(name: &'static str, arity: i32, summary: &'static str) -> Command {
-    const ARGS: &[Arg] = &[Arg::string("username")];
-    let doc = Doc::new(Group::Server, "6.0.0", summary).args(ARGS);
-    Command::keyless(name, arity, ADMIN, doc, |_, _, _| {
-        Err(CommandError::new("ERR This version of Broadloom supports only the default user"))
-    })
-}

@@ -1,0 +1,193 @@
+//! The commands that ACL rules can name, by their numbers, and what requests name in their arguments besides keys.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use wire::number::parse_i64_strict;
+use wire::request::Args;
+
+use crate::command::{Categories, Command, KeyFlags};
+use crate::found::CommandId;
+use crate::word::Word;
+
+/// The databases that a command accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Databases {
+    /// That of the session, if the command accesses data.
+    Current,
+    /// All.
+    All,
+    /// Those at these argument indexes, and that of the session for its keys.
+    At(&'static [usize]),
+    /// Those after each option `DB`, and that of the session for its keys.
+    AfterWord,
+}
+
+/// The channels that a command publishes or subscribes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Channels {
+    /// The first argument.
+    First,
+    /// All arguments.
+    Each,
+    /// All arguments, as patterns.
+    EachPattern,
+}
+
+/// Commands that name databases. Every other command is [`Databases::Current`].
+static NAMED_DATABASES: &[(&str, Databases)] = &[
+    ("copy", Databases::AfterWord),
+    ("flushall", Databases::All),
+    ("move", Databases::At(&[2])),
+    ("select", Databases::At(&[1])),
+    ("swapdb", Databases::At(&[1, 2])),
+];
+
+/// Commands that name channels, and need a permission for them. Ending a subscription needs none.
+static NAMED_CHANNELS: &[(&str, Channels)] = &[
+    ("psubscribe", Channels::EachPattern),
+    ("publish", Channels::First),
+    ("spublish", Channels::First),
+    ("ssubscribe", Channels::Each),
+    ("subscribe", Channels::Each),
+];
+
+/// The index of the first option of `COPY`.
+const COPY_OPTIONS_AT: usize = 3;
+
+/// The number of commands for which a user has a permission.
+pub(super) const COMMAND_COUNT_MAX: usize = 1024;
+
+/// The command table as rules and checks use it.
+pub struct Catalogue {
+    entries: &'static [(String, &'static Command)],
+    numbers: HashMap<&'static str, u16>,
+    databases: HashMap<u16, Databases>,
+    channels: HashMap<u16, Channels>,
+}
+
+impl Catalogue {
+    /// Returns the catalogue of all commands and subcommands, with their full names, by number.
+    ///
+    /// # Panics
+    /// If there are too many, or a command that names databases or channels is missing.
+    #[must_use]
+    pub fn new(entries: &'static [(String, &'static Command)]) -> Self {
+        assert!(entries.len() <= COMMAND_COUNT_MAX, "make COMMAND_COUNT_MAX larger");
+        let numbered = entries.iter().enumerate();
+        let numbers: HashMap<_, _> =
+            numbered.map(|(number, (name, _))| (name.as_str(), number as u16)).collect();
+        let databases = NAMED_DATABASES.iter().map(|(name, databases)| (numbers[name], *databases)).collect();
+        let channels = NAMED_CHANNELS.iter().map(|(name, channels)| (numbers[name], *channels)).collect();
+        Self { entries, numbers, databases, channels }
+    }
+
+    /// Returns the number of commands.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no commands.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the command with this full name (`config|get`), in any case.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<CommandId> {
+        let name = String::from_utf8(name.to_ascii_lowercase()).ok()?;
+        self.numbers.get(name.as_str()).map(|number| CommandId(*number))
+    }
+
+    /// Returns the full name of a command, which renaming does not change.
+    #[must_use]
+    pub fn name(&self, id: CommandId) -> &'static str {
+        &self.entries[usize::from(id.0)].0
+    }
+
+    /// Returns a command, under its original name.
+    #[must_use]
+    pub fn command(&self, id: CommandId) -> &'static Command {
+        self.entries[usize::from(id.0)].1
+    }
+
+    /// Whether it is a subcommand.
+    pub(super) fn is_subcommand(&self, id: CommandId) -> bool {
+        self.name(id).contains('|')
+    }
+
+    /// Returns the numbers of a command's subcommands.
+    pub(super) fn subcommands(&self, id: CommandId) -> Range<u16> {
+        let first = id.0 + 1;
+        let count = if self.is_subcommand(id) { 0 } else { self.command(id).public_subcommands().len() };
+        first..first + count as u16
+    }
+
+    /// Returns all numbers.
+    pub(super) fn ids(&self) -> impl Iterator<Item = CommandId> + use<> {
+        (0..self.entries.len() as u16).map(CommandId)
+    }
+
+    /// Returns the databases that a command accesses.
+    pub(super) fn databases(&self, id: CommandId) -> Databases {
+        self.databases.get(&id.0).copied().unwrap_or(Databases::Current)
+    }
+
+    /// Returns the argument indexes of the channels of a request, and whether they are patterns.
+    pub(super) fn channels(&self, id: CommandId, args: Args<'_>) -> (Range<usize>, bool) {
+        match self.channels.get(&id.0) {
+            None => (0..0, false),
+            Some(Channels::First) => (1..2.min(args.len()), false),
+            Some(Channels::Each) => (1..args.len(), false),
+            Some(Channels::EachPattern) => (1..args.len(), true),
+        }
+    }
+}
+
+impl Databases {
+    /// Returns the argument indexes of the databases that a request names, with their numbers; nothing if one is not a
+    /// database, which the handler reports.
+    pub(super) fn named(self, args: Args<'_>, db_count: usize) -> Vec<(usize, u32)> {
+        let database = |at: usize| {
+            let number = parse_i64_strict(args.get(at)?)?;
+            let number = u32::try_from(number).ok().filter(|number| (*number as usize) < db_count)?;
+            Some((at, number))
+        };
+        match self {
+            Self::Current | Self::All => Some(Vec::new()),
+            Self::At(indexes) => indexes.iter().map(|at| database(*at)).collect(),
+            Self::AfterWord => databases_of_copy(args).into_iter().map(database).collect(),
+        }
+        .unwrap_or_default()
+    }
+}
+
+/// Returns the argument indexes of the database numbers of `COPY`: every one, although only the last one counts.
+fn databases_of_copy(args: Args<'_>) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = COPY_OPTIONS_AT;
+    while let Some(word) = args.get(at) {
+        if word.eq_token("replace") {
+            at += 1;
+        } else if word.eq_token("db") && at + 1 < args.len() {
+            found.push(at + 1);
+            at += 2;
+        } else {
+            return Vec::new();
+        }
+    }
+    found
+}
+
+/// Whether a command has arguments that are keys.
+pub(super) fn has_keys(command: &Command) -> bool {
+    command.keys.iter().any(|spec| !spec.flags.contains(KeyFlags::NOT_KEY))
+}
+
+/// Whether a command accesses the data of a database.
+pub(super) fn accesses_data(command: &Command) -> bool {
+    let data = Categories::KEYSPACE | Categories::READ | Categories::WRITE;
+    command.categories().intersects(data) || has_keys(command)
+}

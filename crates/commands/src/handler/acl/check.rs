@@ -1,0 +1,144 @@
+//! Whether a user may run a request: one of its selectors must allow the command, its databases, keys and channels.
+//!
+//! The one check for all ways to run a request: alone, in a transaction, for a waiter, in a script. A pure function of the
+//! user and the request. Cost: for a command with keys at fixed places no allocation; for each key the patterns of each
+//! selector until one matches.
+
+use base::DbIndex;
+use wire::request::Args;
+
+use super::catalogue::{Databases, accesses_data, has_keys};
+use super::denial::{Denial, Denied};
+use super::selector::{ChannelRights, DatabaseRights, Selector};
+use super::user::User;
+use crate::command::{Begin, Find, Flags, KeyFlags, KeySpec, find_spec_keys};
+use crate::found::CommandId;
+use crate::key_flags::flags_of;
+
+/// A request to be checked, as its session would run it.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    id: CommandId,
+    args: Args<'a>,
+    db: DbIndex,
+    db_count: usize,
+}
+
+impl User {
+    /// Whether the user may run a request in a database.
+    ///
+    /// # Errors
+    /// If no selector allows it: what is lacking in the selector that comes closest.
+    pub fn check(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> Result<(), Denial> {
+        if !self.is_restricted() {
+            return Ok(());
+        }
+        let request = Request { id, args, db, db_count };
+        let mut worst = Denial { what: Denied::Database, argument: 0 };
+        for selector in self.selectors() {
+            match self.check_selector(selector, request) {
+                Ok(()) => return Ok(()),
+                Err(denial) => worst = worst.max(denial),
+            }
+        }
+        Err(worst)
+    }
+
+    /// Whether a selector that allows the request allows to read every key: `SORT` reads keys whose names are values.
+    #[must_use]
+    pub fn may_read_all_keys(&self, id: CommandId, args: Args<'_>, db: DbIndex, db_count: usize) -> bool {
+        let request = Request { id, args, db, db_count };
+        let mut selectors = self.selectors().iter();
+        !self.is_restricted()
+            || selectors.any(|selector| {
+                selector.keys.allow_reading_all() && self.check_selector(selector, request).is_ok()
+            })
+    }
+
+    fn check_selector(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
+        let Request { id, args, .. } = request;
+        if selector.databases != DatabaseRights::All {
+            self.check_databases(selector, request)?;
+        }
+        let command = self.commands.command(id);
+        if !selector.commands.allows(id, args.get(1)) && !command.flags.contains(Flags::NO_AUTH) {
+            return Err(Denial { what: Denied::Command, argument: 0 });
+        }
+        for spec in command.keys.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY)) {
+            let flags = flags_of(command, spec, args);
+            check_keys(selector, spec, flags, args)?;
+        }
+        if selector.channels != ChannelRights::All {
+            self.check_channels(selector, request)?;
+        }
+        Ok(())
+    }
+
+    fn check_databases(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
+        let Request { id, args, db, db_count } = request;
+        let denied = |argument| Err(Denial { what: Denied::Database, argument });
+        let databases = self.commands.databases(id);
+        let allows = |database| selector.databases.allow(database, db_count);
+        let command = self.commands.command(id);
+        let needs_current = match databases {
+            Databases::Current => accesses_data(command),
+            Databases::All => {
+                return if (0..db_count as u32).all(allows) { Ok(()) } else { denied(0) };
+            }
+            Databases::At(_) | Databases::AfterWord => has_keys(command),
+        };
+        let named = databases.named(args, db_count);
+        if let Some((argument, _)) = named.into_iter().find(|(_, database)| !allows(*database)) {
+            return denied(argument);
+        }
+        if needs_current && !allows(u32::from(db.0)) { denied(0) } else { Ok(()) }
+    }
+
+    fn check_channels(&self, selector: &Selector, request: Request<'_>) -> Result<(), Denial> {
+        let (mut indexes, is_pattern) = self.commands.channels(request.id, request.args);
+        match indexes.find(|index| !selector.channels.allow(request.args.at(*index), is_pattern)) {
+            Some(argument) => Err(Denial { what: Denied::Channel, argument }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether connections of the user `old` may use fewer channels now that it is this user. Wider patterns do not
+    /// count as containing narrower ones, as in Valkey; the subscriptions themselves are compared then.
+    #[must_use]
+    pub fn has_fewer_channels_than(&self, old: &Self) -> bool {
+        let has_all = |user: &Self| user.selectors().iter().any(|own| own.channels == ChannelRights::All);
+        let patterns = |user: &Self| -> Vec<Vec<u8>> {
+            let of = |selector: &Selector| match &selector.channels {
+                ChannelRights::All => Vec::new(),
+                ChannelRights::Matching(patterns) => patterns.clone(),
+            };
+            user.selectors().iter().flat_map(of).collect()
+        };
+        let own = patterns(self);
+        !has_all(self) && (has_all(old) || patterns(old).iter().any(|pattern| !own.contains(pattern)))
+    }
+
+    /// Whether any selector allows a channel, or a pattern of channels.
+    #[must_use]
+    pub fn allows_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        self.selectors().iter().any(|selector| selector.channels.allow(name, is_pattern))
+    }
+}
+
+/// Checks the keys of one spec.
+#[inline]
+fn check_keys(selector: &Selector, spec: &KeySpec, flags: KeyFlags, args: Args<'_>) -> Result<(), Denial> {
+    let denied = |argument| Err(Denial { what: Denied::Key, argument });
+    let allows = |index: usize| selector.keys.allow(args.at(index), flags);
+    if let (None, Begin::Index(index), Find::Range { last: 0, .. }) = (spec.custom, spec.begin, spec.find) {
+        let index = index as usize;
+        return if index >= args.len() || allows(index) { Ok(()) } else { denied(index) };
+    }
+    let mut indexes = Vec::new();
+    // Of invalid arguments the keys found so far: the planner refuses the request.
+    let _ = find_spec_keys(spec, args, &mut indexes);
+    match indexes.iter().find(|index| !allows(**index as usize)) {
+        Some(index) => denied(*index as usize),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,155 @@
+//! The commands that a selector allows, and the rules that yield them.
+
+use std::collections::BTreeMap;
+
+use super::catalogue::{COMMAND_COUNT_MAX, Catalogue};
+use super::rule_error::RuleError;
+use crate::command::Categories;
+use crate::error::up_to_nul;
+use crate::found::CommandId;
+use crate::word::Word;
+
+/// The commands of a selector.
+///
+/// Invariants:
+/// 1. `rules`, applied after `+@all` or `-@all`, yield `allowed` and `first_args`.
+/// 2. No two rules name the same command or category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandRights {
+    allowed: CommandSet,
+    /// Whether the rules began with all commands: then commands of later versions are allowed, too.
+    starts_with_all: bool,
+    /// The first arguments with which commands that are not allowed may be run.
+    first_args: BTreeMap<u16, Vec<Vec<u8>>>,
+    rules: Vec<CommandRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CommandRule {
+    allows: bool,
+    /// Lower case: a full name, a category with its `@`, or a command with a first argument.
+    name: Vec<u8>,
+}
+
+/// Commands by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CommandSet([u64; COMMAND_COUNT_MAX / 64]);
+
+impl CommandSet {
+    const NONE: Self = Self([0; COMMAND_COUNT_MAX / 64]);
+    const ALL: Self = Self([u64::MAX; COMMAND_COUNT_MAX / 64]);
+
+    #[inline]
+    fn contains(&self, id: CommandId) -> bool {
+        self.0[usize::from(id.0 / 64)] & (1 << (id.0 % 64)) != 0
+    }
+
+    fn set(&mut self, number: u16, allows: bool) {
+        let (word, bit) = (&mut self.0[usize::from(number / 64)], 1 << (number % 64));
+        *word = if allows { *word | bit } else { *word & !bit };
+    }
+}
+
+impl CommandRights {
+    pub(super) const NONE: Self = Self {
+        allowed: CommandSet::NONE,
+        starts_with_all: false,
+        first_args: BTreeMap::new(),
+        rules: Vec::new(),
+    };
+
+    /// Allows or forbids all commands.
+    pub(super) fn reset(&mut self, allows: bool) {
+        let allowed = if allows { CommandSet::ALL } else { CommandSet::NONE };
+        *self = Self { allowed, starts_with_all: allows, ..Self::NONE };
+    }
+
+    /// Whether every command is allowed.
+    pub(super) fn has_all(&self) -> bool {
+        self.allowed == CommandSet::ALL
+    }
+
+    /// Whether a command is allowed with this first argument.
+    #[inline]
+    pub(super) fn allows(&self, id: CommandId, first_arg: Option<&[u8]>) -> bool {
+        self.allowed.contains(id) || (!self.first_args.is_empty() && self.allows_first_arg(id, first_arg))
+    }
+
+    fn allows_first_arg(&self, id: CommandId, first_arg: Option<&[u8]>) -> bool {
+        let (Some(allowed), Some(given)) = (self.first_args.get(&id.0), first_arg) else { return false };
+        allowed.iter().any(|allowed| given.eq_token(allowed))
+    }
+
+    /// Applies a rule, given without its `+` or `-`, which is `allows`.
+    pub(super) fn apply(&mut self, allows: bool, name: &[u8], commands: &Catalogue) -> Result<(), RuleError> {
+        let name = up_to_nul(name);
+        if let Some(category) = name.strip_prefix(b"@") {
+            return self.apply_category(allows, category, commands);
+        }
+        if let Some(id) = commands.find(name) {
+            self.set(id, allows, commands);
+            self.note_rule(allows, commands.name(id).as_bytes());
+            return Ok(());
+        }
+        let bar = name.iter().rposition(|byte| *byte == b'|').filter(|_| allows);
+        let (container, first_arg) = match bar {
+            Some(bar) => (&name[..bar], &name[bar + 1..]),
+            None => return Err(RuleError::UnknownCommand),
+        };
+        let id = commands.find(container).ok_or(RuleError::UnknownCommand)?;
+        if commands.is_subcommand(id) {
+            return Err(RuleError::FirstArgOfSubcommand);
+        }
+        if first_arg.is_empty() {
+            return Err(RuleError::Syntax);
+        }
+        if !commands.subcommands(id).is_empty() {
+            return Err(RuleError::UnknownCommand);
+        }
+        let first_args = self.first_args.entry(id.0).or_default();
+        if !first_args.iter().any(|known| known.eq_ignore_ascii_case(first_arg)) {
+            first_args.push(first_arg.to_ascii_lowercase());
+        }
+        self.note_rule(true, name);
+        Ok(())
+    }
+
+    fn apply_category(&mut self, allows: bool, name: &[u8], commands: &Catalogue) -> Result<(), RuleError> {
+        if name.eq_token("all") {
+            self.reset(allows);
+            return Ok(());
+        }
+        let category = Categories::by_name(name).ok_or(RuleError::UnknownCommand)?;
+        for id in commands.ids().filter(|id| commands.command(*id).categories().contains(category)) {
+            self.set(id, allows, commands);
+        }
+        self.note_rule(allows, &[b"@", name].concat());
+        Ok(())
+    }
+
+    /// Allows or forbids a command with its subcommands.
+    fn set(&mut self, id: CommandId, allows: bool, commands: &Catalogue) {
+        self.allowed.set(id.0, allows);
+        self.first_args.remove(&id.0);
+        commands.subcommands(id).for_each(|sub| self.allowed.set(sub, allows));
+    }
+
+    /// Records a rule, which replaces the earlier ones for the same command, its subcommands and first arguments.
+    fn note_rule(&mut self, allows: bool, name: &[u8]) {
+        let name = name.to_ascii_lowercase();
+        let is_replaced = |rule: &CommandRule| {
+            rule.name.strip_prefix(&name[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'|')
+        };
+        self.rules.retain(|rule| !is_replaced(rule));
+        self.rules.push(CommandRule { allows, name });
+    }
+
+    /// Appends the rules as text.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.starts_with_all { b"+@all" } else { b"-@all" });
+        for rule in &self.rules {
+            out.extend_from_slice(if rule.allows { b" +" } else { b" -" });
+            out.extend_from_slice(&rule.name);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Why a request is denied, with the texts of Valkey, and the entries of `ACL LOG`.
+
+use wire::request::Args;
+
+use crate::error::CommandError;
+
+/// What a user lacks for a request. In ascending order of the precedence among several selectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Denied {
+    /// The database.
+    Database,
+    /// The command.
+    Command,
+    /// A key.
+    Key,
+    /// A channel.
+    Channel,
+}
+
+/// A denied request: what is lacking, and the argument that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Denial {
+    /// What is lacking.
+    pub what: Denied,
+    /// The index of the argument; 0: the command.
+    pub argument: usize,
+}
+
+/// How a denied request came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum DenialContext {
+    Toplevel,
+    Multi,
+    Lua,
+}
+
+/// An entry of `ACL LOG`: a denied request, or several that are alike.
+#[derive(Clone, Debug)]
+pub struct LoggedDenial {
+    /// Number of requests.
+    pub count: u64,
+    /// What was lacking; `None`: an authentication failed.
+    pub what: Option<Denied>,
+    /// How they came about.
+    pub context: DenialContext,
+    /// The command, key, channel or database.
+    pub object: Vec<u8>,
+    /// The name of the user.
+    pub user: Vec<u8>,
+    /// The connection of the last one, as in `CLIENT LIST`.
+    pub client: Vec<u8>,
+    /// The number of the entry.
+    pub id: u64,
+    /// Unix time of the first one, in milliseconds.
+    pub created_ms: i64,
+    /// Unix time of the last one, in milliseconds.
+    pub updated_ms: i64,
+}
+
+impl Denial {
+    /// Returns the error for the client: `user` and the command's full `name`, but no keys or channels.
+    #[must_use]
+    pub fn error(self, user: &[u8], name: &str) -> CommandError {
+        CommandError::quoting(match self.what {
+            Denied::Command => [b"NOPERM ", &lacks_command(user, name)[..]].concat(),
+            Denied::Key => b"NOPERM No permissions to access a key".to_vec(),
+            Denied::Channel => b"NOPERM No permissions to access a channel".to_vec(),
+            Denied::Database => b"NOPERM No permissions to access database".to_vec(),
+        })
+    }
+
+    /// Returns the error for a request that was queued with permission.
+    #[must_use]
+    pub fn error_in_exec(self) -> CommandError {
+        let reason = match self.what {
+            Denied::Command => "no permission to execute the command or subcommand",
+            Denied::Key => "no permission to touch the specified keys",
+            Denied::Channel => "no permission to access one of the channels used as arguments",
+            Denied::Database => "no permission",
+        };
+        CommandError::owned(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+             command is no longer allowed for the following reason: {reason}"
+        ))
+    }
+
+    /// Returns the reason for an administrator, with the argument (`ACL DRYRUN`).
+    #[must_use]
+    pub fn explanation(self, user: &[u8], name: &str, args: Args<'_>) -> Vec<u8> {
+        let argument = args.get(self.argument).unwrap_or_default();
+        let lacks = [b"User ", user, b" has no permissions to access "].concat();
+        match self.what {
+            Denied::Command => lacks_command(user, name),
+            Denied::Key => [&lacks, &b"the '"[..], argument, b"' key"].concat(),
+            Denied::Channel => [&lacks, &b"the '"[..], argument, b"' channel"].concat(),
+            Denied::Database => [&lacks, &b"database "[..], argument].concat(),
+        }
+    }
+
+    /// Returns what `ACL LOG` shows as the object.
+    #[must_use]
+    pub fn object(self, name: &str, args: Args<'_>) -> Vec<u8> {
+        match self.what {
+            Denied::Command => name.as_bytes().to_vec(),
+            Denied::Database if self.argument == 0 => name.as_bytes().to_vec(),
+            _ => args.get(self.argument).unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+fn lacks_command(user: &[u8], name: &str) -> Vec<u8> {
+    [b"User ", user, b" has no permissions to run the '", name.as_bytes(), b"' command"].concat()
+}

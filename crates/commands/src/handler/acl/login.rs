@@ -1,0 +1,55 @@
+//! The user of a session, and how the session follows changes of the users.
+
+use std::sync::Arc;
+
+use super::user::User;
+use super::users::Users;
+use crate::session::{Session, SessionFlags};
+use crate::subscriptions::SubscriptionKind;
+
+impl Session {
+    /// Makes this the authenticated user of the session.
+    pub fn log_in(&mut self, user: &Arc<User>, users: &Users) {
+        self.user = Arc::clone(user);
+        self.users_version = users.version();
+        self.authenticated = true;
+    }
+
+    /// Makes the default user that of the session, which is authenticated if that needs no password.
+    pub fn log_out(&mut self, users: &Users) {
+        self.was_authenticated |= self.authenticated;
+        self.user = Arc::clone(users.default_user());
+        self.users_version = users.version();
+        self.authenticated = !users.require_authentication();
+    }
+
+    /// Takes over the current permissions of the session's user. If the user is deleted, or the session has a subscription
+    /// that is not permitted any more, the connection is to be closed: [`SessionFlags::CLOSE_AFTER_REPLY`].
+    #[cold]
+    pub fn follow_users(&mut self, users: &Users) {
+        self.users_version = users.version();
+        let Some(current) = users.current(&self.user) else {
+            self.was_authenticated |= self.authenticated;
+            self.user = Arc::clone(users.default_user());
+            self.authenticated = false;
+            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+            return;
+        };
+        let old = std::mem::replace(&mut self.user, Arc::clone(current));
+        if self.listens() && self.user.has_fewer_channels_than(&old) && !self.may_keep_subscriptions() {
+            self.flags.insert(SessionFlags::CLOSE_AFTER_REPLY);
+        }
+    }
+
+    /// Whether the user may use every channel and pattern of the subscriptions.
+    fn may_keep_subscriptions(&self) -> bool {
+        let kinds = [
+            (SubscriptionKind::Pattern, true),
+            (SubscriptionKind::Channel, false),
+            (SubscriptionKind::ShardChannel, false),
+        ];
+        kinds.into_iter().all(|(kind, is_pattern)| {
+            self.names_of(kind).iter().all(|name| self.user.allows_channel(name, is_pattern))
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Users and their permissions: the language of ACL rules, and the check of a request.
+//!
+//! Plain immutable values: a change makes new [`Users`], which the server publishes with their version. Each session refers
+//! to the user that it had when it was last checked. Knows the command table only as a [`Catalogue`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `users.rs` | all users, and what `ACL SETUSER`, `DELUSER` and ACL files make of them |
+//! | `user.rs` | one user: flags, passwords, selectors |
+//! | `selector.rs` | one set of permissions: keys, channels, databases |
+//! | `command_rights.rs` | the commands of a selector, and the rules by which it got them |
+//! | `check.rs` | whether a user may run a request |
+//! | `denial.rs` | the reason of a denial, with its texts |
+//! | `catalogue.rs` | the commands that rules can name, and what requests name besides keys |
+//! | `login.rs` | the user of a session |
+//!
+//! Invariant: the text of a user, applied as rules to a new user, yields the same permissions.
+
+mod catalogue;
+mod check;
+mod command_rights;
+mod denial;
+mod login;
+mod password;
+mod rule_error;
+mod selector;
+mod user;
+mod users;
+
+pub use self::catalogue::Catalogue;
+pub use self::denial::{Denial, DenialContext, Denied, LoggedDenial};
+pub use self::password::PasswordHash;
+pub use self::rule_error::RuleError;
+pub use self::selector::{KeyPattern, Selector};
+pub use self::user::{Grammar, User};
+pub use self::users::{UserLineError, Users};

@@ -1,0 +1,368 @@
+//! One set of permissions: commands, keys, channels and databases. A request is allowed if a selector of its user allows all
+//! of it.
+
+use std::collections::BTreeSet;
+
+use base::glob;
+
+use super::command_rights::CommandRights;
+use super::rule_error::RuleError;
+use super::user::Grammar;
+use crate::command::KeyFlags;
+use crate::error::up_to_nul;
+use crate::word::Word;
+
+/// A set of permissions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    pub(super) commands: CommandRights,
+    pub(super) keys: Keys,
+    pub(super) channels: ChannelRights,
+    pub(super) databases: DatabaseRights,
+}
+
+/// The keys of a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// All keys, for reading and writing.
+    All,
+    /// Keys that match a pattern.
+    Matching(Vec<KeyPattern>),
+}
+
+/// The channels of a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChannelRights {
+    /// All.
+    All,
+    /// Those that match a pattern.
+    Matching(Vec<Vec<u8>>),
+}
+
+/// The databases of a selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum DatabaseRights {
+    /// All.
+    All,
+    /// These.
+    Only(BTreeSet<u32>),
+}
+
+/// A key pattern and what it permits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyPattern {
+    pattern: Vec<u8>,
+    permits: Permits,
+    /// The bytes before a single star at the end, if the pattern is of that form: comparing them is enough.
+    prefix: Option<usize>,
+}
+
+bitflags::bitflags! {
+    /// The accesses that a key pattern permits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Permits: u8 {
+        const READ = 1;
+        const WRITE = 2;
+    }
+}
+
+impl KeyPattern {
+    fn new(pattern: &[u8], permits: Permits) -> Self {
+        let is_literal = |byte: &u8| !b"*?[\\".contains(byte);
+        let prefix =
+            pattern.strip_suffix(b"*").filter(|before| before.iter().all(is_literal)).map(<[u8]>::len);
+        Self { pattern: pattern.to_vec(), permits, prefix }
+    }
+
+    #[inline]
+    fn matches(&self, key: &[u8]) -> bool {
+        match self.prefix {
+            // An empty text matches only the empty pattern.
+            Some(len) => key.starts_with(&self.pattern[..len]) && !key.is_empty(),
+            None => glob::matches(&self.pattern, key),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(
+            match (self.permits.contains(Permits::READ), self.permits.contains(Permits::WRITE)) {
+                (true, false) => b"%R~",
+                (false, true) => b"%W~",
+                _ => b"~",
+            },
+        );
+        out.extend_from_slice(&self.pattern);
+    }
+}
+
+/// Returns the accesses that a key needs, by the flags of its position in the request.
+#[inline]
+fn needed(flags: KeyFlags) -> Permits {
+    let writes = KeyFlags::INSERT | KeyFlags::DELETE | KeyFlags::UPDATE;
+    let read = if flags.contains(KeyFlags::ACCESS) { Permits::READ } else { Permits::empty() };
+    if flags.intersects(writes) { read | Permits::WRITE } else { read }
+}
+
+impl Keys {
+    /// Whether a key may be accessed as these flags say.
+    #[inline]
+    pub(super) fn allow(&self, key: &[u8], flags: KeyFlags) -> bool {
+        let Self::Matching(patterns) = self else { return true };
+        let needed = needed(flags);
+        patterns.iter().any(|pattern| pattern.permits.contains(needed) && pattern.matches(key))
+    }
+
+    /// Whether every key may be read.
+    pub(super) fn allow_reading_all(&self) -> bool {
+        let Self::Matching(patterns) = self else { return true };
+        patterns.iter().any(|pattern| pattern.permits.contains(Permits::READ) && pattern.pattern == b"*")
+    }
+
+    /// Appends the rules, separated by spaces.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::All => out.extend_from_slice(b"~*"),
+            Self::Matching(patterns) => join(out, patterns, |pattern, out| pattern.write(out)),
+        }
+    }
+
+    /// Adds a pattern. One that is there already gets the further permission.
+    fn add(&mut self, pattern: &[u8], permits: Permits) -> Result<(), RuleError> {
+        let Self::Matching(patterns) = self else { return Err(RuleError::KeysAfterAll) };
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match patterns.iter_mut().find(|known| known.pattern == pattern) {
+            Some(known) => known.permits |= permits,
+            None => patterns.push(KeyPattern::new(pattern, permits)),
+        }
+        Ok(())
+    }
+}
+
+impl ChannelRights {
+    /// Whether a channel, or a pattern of channels, may be used. A pattern must be one of the rules, literally.
+    pub(super) fn allow(&self, name: &[u8], is_pattern: bool) -> bool {
+        let Self::Matching(patterns) = self else { return true };
+        let matches = |pattern: &Vec<u8>| match is_pattern {
+            true => pattern == up_to_nul(name),
+            false => glob::matches(pattern, name),
+        };
+        patterns.iter().any(matches)
+    }
+
+    /// Appends the rules that allow channels, separated by spaces.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::All => out.extend_from_slice(b"&*"),
+            Self::Matching(patterns) => join(out, patterns, |pattern, out| {
+                out.push(b'&');
+                out.extend_from_slice(pattern);
+            }),
+        }
+    }
+
+    fn add(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        let Self::Matching(patterns) = self else { return Err(RuleError::ChannelsAfterAll) };
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !patterns.iter().any(|known| known == pattern) {
+            patterns.push(pattern.to_vec());
+        }
+        Ok(())
+    }
+}
+
+impl DatabaseRights {
+    /// Whether a database may be accessed.
+    #[inline]
+    pub(super) fn allow(&self, database: u32, db_count: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(databases) => (database as usize) < db_count && databases.contains(&database),
+        }
+    }
+
+    /// Appends the rule; nothing if no database is allowed.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::All => out.extend_from_slice(b"alldbs"),
+            Self::Only(databases) if databases.is_empty() => {}
+            Self::Only(databases) => {
+                let numbers: Vec<String> = databases.iter().map(u32::to_string).collect();
+                out.extend_from_slice(format!("db={}", numbers.join(",")).as_bytes());
+            }
+        }
+    }
+
+    /// Parses database numbers, separated by commas.
+    fn parse(list: &[u8]) -> Result<Self, RuleError> {
+        up_to_nul(list)
+            .split(|byte| *byte == b',')
+            .map(parse_database)
+            .collect::<Result<_, _>>()
+            .map(Self::Only)
+    }
+}
+
+/// Parses a database number as the C library does: spaces and a plus sign may precede it.
+fn parse_database(text: &[u8]) -> Result<u32, RuleError> {
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(RuleError::Syntax);
+    }
+    let number = digits
+        .iter()
+        .try_fold(0u32, |number, digit| number.checked_mul(10)?.checked_add(u32::from(digit - b'0')));
+    let number = number.filter(|number| *number <= i32::MAX as u32 && (!is_negative || *number == 0));
+    number.ok_or(RuleError::DatabaseOutOfRange)
+}
+
+impl Selector {
+    /// Returns a selector without permissions but for those that each new one has.
+    pub(super) fn new(grammar: Grammar) -> Self {
+        let channels = match grammar.all_channels_by_default {
+            true => ChannelRights::All,
+            false => ChannelRights::Matching(Vec::new()),
+        };
+        Self {
+            commands: CommandRights::NONE,
+            keys: Keys::Matching(Vec::new()),
+            channels,
+            databases: DatabaseRights::All,
+        }
+    }
+
+    /// Whether it allows every request.
+    pub(super) fn allows_everything(&self) -> bool {
+        self.commands.has_all()
+            && self.keys == Keys::All
+            && self.channels == ChannelRights::All
+            && self.databases == DatabaseRights::All
+    }
+
+    /// Applies a rule.
+    pub(super) fn apply(&mut self, rule: &[u8], grammar: Grammar) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_token(word);
+        match rule {
+            _ if is("allkeys") || is("~*") => self.keys = Keys::All,
+            _ if is("resetkeys") => self.keys = Keys::Matching(Vec::new()),
+            _ if is("allchannels") || is("&*") => self.channels = ChannelRights::All,
+            _ if is("resetchannels") => self.channels = ChannelRights::Matching(Vec::new()),
+            _ if is("alldbs") => self.databases = DatabaseRights::All,
+            _ if is("resetdbs") => self.databases = DatabaseRights::Only(BTreeSet::new()),
+            _ if is("allcommands") => self.commands.reset(true),
+            _ if is("nocommands") => self.commands.reset(false),
+            _ if rule.len() >= 3 && rule[..3].eq_ignore_ascii_case(b"db=") => {
+                self.databases = DatabaseRights::parse(&rule[3..])?;
+            }
+            [b'~', pattern @ ..] => self.keys.add(pattern, Permits::all())?,
+            [b'%', _rest @ ..] if self.keys == Keys::All => return Err(RuleError::KeysAfterAll),
+            [b'%', rest @ ..] => {
+                let (permits, pattern) = parse_permits(rest)?;
+                self.keys.add(pattern, permits)?;
+            }
+            [b'&', pattern @ ..] => self.channels.add(pattern)?,
+            [sign @ (b'+' | b'-'), name @ ..] => {
+                self.commands.apply(*sign == b'+', name, grammar.commands)?
+            }
+            _ => return Err(RuleError::Syntax),
+        }
+        Ok(())
+    }
+
+    /// Appends the rules that make this selector of a new one.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let end_list = |out: &mut Vec<u8>, begin: usize| {
+            if out.len() > begin {
+                out.push(b' ');
+            }
+        };
+        let begin = out.len();
+        self.keys.write(out);
+        end_list(out, begin);
+        // The default for channels may be different when the rules are applied.
+        if self.channels != ChannelRights::All {
+            out.extend_from_slice(b"resetchannels ");
+        }
+        let begin = out.len();
+        self.channels.write(out);
+        end_list(out, begin);
+        let begin = out.len();
+        match &self.databases {
+            // The default, which older servers do not know.
+            DatabaseRights::All => {}
+            DatabaseRights::Only(databases) if databases.is_empty() => out.extend_from_slice(b"resetdbs"),
+            databases => databases.write(out),
+        }
+        end_list(out, begin);
+        self.commands.write(out);
+    }
+
+    /// Returns the rules about commands.
+    #[must_use]
+    pub fn command_rules(&self) -> Vec<u8> {
+        written(|out| self.commands.write(out))
+    }
+
+    /// Returns the rules about keys.
+    #[must_use]
+    pub fn key_rules(&self) -> Vec<u8> {
+        written(|out| self.keys.write(out))
+    }
+
+    /// Returns the rules about channels.
+    #[must_use]
+    pub fn channel_rules(&self) -> Vec<u8> {
+        written(|out| self.channels.write(out))
+    }
+
+    /// Returns the rules about databases.
+    #[must_use]
+    pub fn database_rules(&self) -> Vec<u8> {
+        written(|out| self.databases.write(out))
+    }
+}
+
+/// Parses the letters after a `%`, and returns the pattern after its `~`. A missing `~` ends the rule.
+fn parse_permits(rest: &[u8]) -> Result<(Permits, &[u8]), RuleError> {
+    let mut permits = Permits::empty();
+    for (at, letter) in rest.iter().enumerate() {
+        let permit = match letter.to_ascii_uppercase() {
+            b'R' => Permits::READ,
+            b'W' => Permits::WRITE,
+            b'~' if !permits.is_empty() => return Ok((permits, &rest[at + 1..])),
+            _ => return Err(RuleError::Syntax),
+        };
+        if permits.contains(permit) {
+            return Err(RuleError::Syntax);
+        }
+        permits |= permit;
+    }
+    if permits.is_empty() { Err(RuleError::Syntax) } else { Ok((permits, b"")) }
+}
+
+/// Whether a name contains white space or a NUL, which would end it in a file of rules.
+pub(super) fn has_space(name: &[u8]) -> bool {
+    name.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | b'\x0b'))
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    out
+}
+
+fn join<T>(out: &mut Vec<u8>, items: &[T], write: impl Fn(&T, &mut Vec<u8>)) {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b' ');
+        }
+        write(item, out);
+    }
+}

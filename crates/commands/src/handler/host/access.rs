@@ -1,0 +1,43 @@
+//! The users, and the requests that were denied to them.
+
+use std::sync::Arc;
+
+use crate::acl::{DenialContext, Denied, LoggedDenial, Users};
+use crate::error::CommandError;
+use crate::session::Session;
+
+/// The users in force, and the log of denials.
+pub trait AccessControl {
+    /// Returns the users in force.
+    fn users(&self) -> Arc<Users>;
+    /// Returns their version.
+    fn users_version(&self) -> u64;
+    /// Replaces the users by what `change` makes of them; one change at a time. Connections of all workers follow.
+    fn change_users(
+        &self,
+        change: &dyn Fn(&Users) -> Result<Users, CommandError>,
+    ) -> Result<(), CommandError>;
+    /// Replaces the users by those of the ACL file (`ACL LOAD`).
+    fn load_users(&self) -> Result<(), CommandError>;
+    /// Writes the users to the ACL file (`ACL SAVE`).
+    fn save_users(&self) -> Result<(), CommandError>;
+    /// Records that a request was denied.
+    fn record_denial(&self, session: &Session, event: &DenialEvent<'_>);
+    /// Returns the newest entries of the log of denials, at most `count`.
+    fn denials(&self, count: usize) -> Vec<LoggedDenial>;
+    /// Deletes the entries of the log of denials.
+    fn clear_denials(&self);
+}
+
+/// A denied request.
+#[derive(Clone, Copy, Debug)]
+pub struct DenialEvent<'a> {
+    /// What is lacking; `None`: an authentication failed.
+    pub what: Option<Denied>,
+    /// How the request came about.
+    pub context: DenialContext,
+    /// The command, key, channel or database.
+    pub object: &'a [u8],
+    /// The name of the user.
+    pub user: &'a [u8],
+}

@@ -1,0 +1,48 @@
+//! The users, and the denied requests.
+
+use std::sync::Arc;
+
+use commands::acl::{LoggedDenial, Users};
+use commands::error::CommandError;
+use commands::host::{AccessControl, DenialEvent};
+use commands::session::Session;
+
+use super::WorkerHost;
+
+impl AccessControl for WorkerHost {
+    fn users(&self) -> Arc<Users> {
+        self.shared.access.users()
+    }
+
+    fn users_version(&self) -> u64 {
+        self.shared.access.version()
+    }
+
+    fn change_users(
+        &self,
+        change: &dyn Fn(&Users) -> Result<Users, CommandError>,
+    ) -> Result<(), CommandError> {
+        self.shared.change_users(change)
+    }
+
+    fn load_users(&self) -> Result<(), CommandError> {
+        self.shared.load_users()
+    }
+
+    fn save_users(&self) -> Result<(), CommandError> {
+        self.shared.save_users()
+    }
+
+    fn record_denial(&self, session: &Session, event: &DenialEvent<'_>) {
+        self.shared.publish_session(session);
+        self.shared.record_denial(session.id, event);
+    }
+
+    fn denials(&self, count: usize) -> Vec<LoggedDenial> {
+        self.shared.monitoring.denials.newest(count)
+    }
+
+    fn clear_denials(&self) {
+        self.shared.monitoring.denials.clear();
+    }
+}

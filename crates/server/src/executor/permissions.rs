@@ -1,0 +1,69 @@
+//! Permissions: whether a connection may run a request at all, checked before anything is latched and again when a request
+//! continues after a wait.
+
+use base::DbIndex;
+use commands::command::Flags;
+use commands::session::Session;
+use commands::table::{CATALOGUE, Found};
+use keyspace::Tries;
+use wire::request::Args;
+
+use super::{Executor, Step};
+use crate::connection::Connection;
+
+impl Executor {
+    /// Whether the connection has to authenticate first.
+    #[inline]
+    pub(super) fn is_unauthenticated(&self, connection: &Connection) -> bool {
+        !connection.session.authenticated && self.settings.requires_authentication
+    }
+
+    /// Makes the session follow a change of the users. Returns whether the connection is to be closed without running
+    /// the request: its user is deleted, or it lost its right to a subscription.
+    #[inline]
+    pub fn follow_users(&mut self, session: &mut Session) -> bool {
+        // A session that has just authenticated may be ahead of this worker.
+        if session.users_version < self.settings.users.version() {
+            session.follow_users(&self.settings.users);
+            return session.is_closing();
+        }
+        false
+    }
+
+    /// Answers a request that the permissions of its user do not allow. `None`: they do. Latches that the request waited
+    /// for are released.
+    #[inline(never)]
+    pub(super) fn deny(&mut self, connection: &mut Connection, found: Found, args: Args<'_>) -> Option<Step> {
+        let session = &mut connection.session;
+        if session.in_multi() && found.command.flags.contains(Flags::NO_MULTI) {
+            // It is refused whatever the permissions.
+            return None;
+        }
+        let db_count = self.shared.keyspace.db_count();
+        let denial = session.user.check(found.id, args, database_of(session), db_count).err()?;
+        self.latching.release();
+        connection.latches_for_writing = false;
+        connection.tries = Tries::default();
+        session.last_command = Some(found.id);
+        self.shared.publish_session(session);
+        let name = CATALOGUE.name(found.id);
+        let (user, cause) = (session.user.name(), (denial, session.denial_context()));
+        self.shared.record_denied_request(session.id, user, cause, (name, args));
+        let error = denial.error(user, name);
+        self.reject(connection, found, &error);
+        Some(Step::Done)
+    }
+
+    /// Whether a request may access keys that are not among its arguments. Its handler checks that, too: otherwise it need
+    /// not latch them.
+    pub(super) fn may_reach(&self, connection: &Connection, found: Found, args: Args<'_>) -> bool {
+        let session = &connection.session;
+        let db_count = self.shared.keyspace.db_count();
+        session.user.may_read_all_keys(found.id, args, session.db, db_count)
+    }
+}
+
+/// The database that a request accesses when it is run: in a transaction the one that the last queued `SELECT` selects.
+fn database_of(session: &Session) -> DbIndex {
+    session.multi.as_ref().and_then(|queue| queue.db()).unwrap_or(session.db)
+}
