@@ -298,6 +298,10 @@ fn a_running_server_loads_its_dump_file_again() {
     assert_eq!(client.text(&["DEBUG", "RELOAD", "NOSAVE", "NOFLUSH", "MERGE"]), "OK");
     assert_eq!(client.text(&["MGET", "key:7", "other"]), "1\n1");
     assert_eq!(client.text(&["DBSIZE"]), "101");
+    let digest = client.text(&["DEBUG", "DIGEST"]);
+    assert_eq!(client.text(&["DEBUG", "RELOAD"]), "OK");
+    assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+    assert_eq!(server.info(&mut client, "rdb_changes_since_last_save"), "0");
     let error = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
     assert_eq!(client.text(&["DEBUG", "RELOAD", "OTHER"]), error);
     assert_eq!(client.text(&["MULTI"]), "OK");

@@ -3,6 +3,7 @@
 //! | step | by |
 //! |---|---|
 //! | the flag `LOADING` is set, and the client begins to wait | the worker of the client |
+//! | the data are saved, unless the client asked not to | `broadloom-save`, for which `broadloom-load` waits |
 //! | all latches are acquired, as by a command that writes all keys: requests that ran before have ended, later ones are refused | the thread `broadloom-load` |
 //! | the data are deleted, the log is turned off, the latches are released | the same |
 //! | the file is loaded | the same |
@@ -18,7 +19,7 @@ use keyspace::{Latching, Waiter};
 use os::clock;
 use persist::disk::system::SystemDisk;
 use persist::files::{AppendOnlyFiles, Layout};
-use sync::{Mode, TryServe};
+use sync::{Mode, TryServe, mpsc};
 
 use super::{LoadFailed, RdbOptions, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::Token;
@@ -28,8 +29,7 @@ use crate::shared::Shared;
 const OK: &[u8] = b"+OK\r\n";
 const NO_DUMP: &[u8] = b"-ERR Error trying to load the RDB dump, check server logs.\r\n";
 const NO_FILES: &[u8] = b"-ERR Error trying to load the AOF files, check server logs.\r\n";
-const NO_SAVE: &[u8] =
-    b"-ERR This version of Broadloom can't save the data before; use DEBUG RELOAD NOSAVE\r\n";
+const NO_SAVE: &[u8] = b"-ERR Error trying to save the RDB dump, check server logs.\r\n";
 const NO_THREAD: &[u8] = b"-ERR Can't start a thread to load the data\r\n";
 
 /// Begins to load the data, on a thread of its own. The waiter gets the reply.
@@ -51,7 +51,7 @@ pub fn begin(shared: &'static Shared, reload: Reload, waiter: Arc<Waiter>) {
 /// Loads the data. Returns the reply.
 fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
     match reload {
-        Reload::Dump { saves: true, .. } => NO_SAVE,
+        Reload::Dump { saves: true, .. } if !save(shared) => NO_SAVE,
         Reload::Dump { flushes, replaces, .. } => {
             let path = Path::new(&shared.config.load().dbfilename).to_owned();
             let options = RdbOptions { replaces, ..RdbOptions::default() };
@@ -68,6 +68,20 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
             }
             log::info!("Append Only File loaded by DEBUG LOADAOF");
             OK
+        }
+    }
+}
+
+/// Saves the data to the dump file, after a save that is under way. Returns whether it succeeded.
+fn save(shared: &'static Shared) -> bool {
+    loop {
+        let (tell, told) = mpsc::channel();
+        // The receiver is waiting.
+        let then = Box::new(move |is_saved| _ = tell.send(is_saved));
+        match shared.begin_save(None, then) {
+            Ok(()) => return told.recv().unwrap_or(false),
+            Err(_) if shared.is_stopping() => return false,
+            Err(_) => wait_a_moment(),
         }
     }
 }
