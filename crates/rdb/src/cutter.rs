@@ -108,6 +108,7 @@ pub struct Cut<'a> {
 pub struct Cutter {
     state: State,
     version: Version,
+    takes_any_version: bool,
     /// The offset of the next event.
     offset: u64,
     db: u64,
@@ -140,11 +141,18 @@ impl Cutter {
         Self {
             state: State::Header,
             version: Version::V11,
+            takes_any_version: false,
             offset: 0,
             db: 0,
             checksum: is_checked.then(Checksum::new),
             skip: Skip::default(),
         }
+    }
+
+    /// The cutter, which also takes versions that are not known: their types may be.
+    #[must_use]
+    pub fn taking_any_version(self) -> Self {
+        Self { takes_any_version: true, ..self }
     }
 
     /// The file's version; before the header some version.
@@ -197,7 +205,7 @@ impl Cutter {
     fn event<'a>(&mut self, all: &'a [u8], input: &mut Input<'a>) -> Result<Event<'a>, Error> {
         if self.state == State::Header {
             let before = *input;
-            let version = Version::of_header(input.array::<HEADER_SIZE>()?);
+            let version = Version::of_header(input.array::<HEADER_SIZE>()?, self.takes_any_version);
             self.version = version.map_err(|fault| before.error(fault))?;
             return Ok(Event::Header(self.version));
         }

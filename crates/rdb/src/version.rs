@@ -65,12 +65,12 @@ impl Version {
         if number == 0 { Err(Fault::Version(0)) } else { Ok(Self { family, number }) }
     }
 
-    /// The version that a file's header names.
+    /// The version that a file's header names. `takes_any`: also one that is not known.
     ///
     /// # Errors
     ///
     /// It is none, or a version that is not known.
-    pub fn of_header(header: [u8; HEADER_SIZE]) -> Result<Self, Fault> {
+    pub fn of_header(header: [u8; HEADER_SIZE], takes_any: bool) -> Result<Self, Fault> {
         let (family, digits) = match header {
             [b'R', b'E', b'D', b'I', b'S', ref digits @ ..] => (Family::Redis, digits.as_slice()),
             [b'V', b'A', b'L', b'K', b'E', b'Y', ref digits @ ..] => (Family::Valkey, digits.as_slice()),
@@ -82,6 +82,7 @@ impl Version {
         let number = digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
         match Self::of_number(number) {
             Ok(version) if version.family == family => Ok(version),
+            _ if takes_any && number > 0 => Ok(Self { family, number }),
             _ => Err(Fault::Version(number)),
         }
     }
@@ -116,12 +117,15 @@ mod tests {
     fn headers_name_the_family() {
         for version in [Version::V9, Version::V11, Version::V12, Version::V80] {
             let header = version.header().try_into().expect("nine bytes");
-            assert_eq!(Version::of_header(header), Ok(version));
+            assert_eq!(Version::of_header(header, false), Ok(version));
         }
-        assert_eq!(Version::of_header(*b"REDIS0080"), Err(Fault::Version(80)));
-        assert_eq!(Version::of_header(*b"VALKEY011"), Err(Fault::Version(11)));
-        assert_eq!(Version::of_header(*b"REDIS00x1"), Err(Fault::Magic));
-        assert_eq!(Version::of_header(*b"RADIS0011"), Err(Fault::Magic));
-        assert_eq!(Version::of_header(*b"REDIS9999"), Err(Fault::Version(9999)));
+        assert_eq!(Version::of_header(*b"REDIS0080", false), Err(Fault::Version(80)));
+        assert_eq!(Version::of_header(*b"VALKEY011", false), Err(Fault::Version(11)));
+        assert_eq!(Version::of_header(*b"REDIS00x1", false), Err(Fault::Magic));
+        assert_eq!(Version::of_header(*b"RADIS0011", false), Err(Fault::Magic));
+        assert_eq!(Version::of_header(*b"REDIS9999", false), Err(Fault::Version(9999)));
+        let newer = Version { family: Family::Redis, number: 987 };
+        assert_eq!(Version::of_header(*b"REDIS0987", true), Ok(newer));
+        assert_eq!(Version::of_header(*b"REDIS0000", true), Err(Fault::Version(0)));
     }
 }

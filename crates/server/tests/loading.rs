@@ -238,3 +238,19 @@ fn a_missing_file_is_an_empty_database_and_an_unreadable_one_is_an_error() {
     let log = start_in_vain(&directory, &[]);
     assert!(log.contains("Fatal error loading the DB"), "{log}");
 }
+
+#[test]
+fn a_file_of_a_newer_version_is_loaded_if_that_is_allowed() {
+    let directory = Directory::new("newer");
+    let mut bytes = large_file(10).finish();
+    bytes[..9].copy_from_slice(b"REDIS0987");
+    // No checksum.
+    let end = bytes.len();
+    bytes[end - 8..].fill(0);
+    directory.write("dump.rdb", bytes);
+    assert!(start_in_vain(&directory, &[]).contains("Can't handle RDB format version 987"));
+    let path = directory.path("");
+    let server = Server::start(&loading_from(&path, &["--rdb-version-check", "relaxed"]));
+    assert_eq!(server.client().text(&["DBSIZE"]), "10");
+    server.log_line("RDB file was saved with checksum disabled: no check performed.");
+}

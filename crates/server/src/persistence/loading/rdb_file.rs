@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
 use base::limits::DECODER_COUNT_MAX;
+use config::RdbVersionCheck;
 use os::{clock, process};
 use rdb::{Cut, Cutter, Error, Event, Fault, Record};
 use sync::Mutex;
@@ -126,8 +127,13 @@ enum Decoders {
 pub(super) fn load(shared: &'static Shared, file: &File, options: RdbOptions) -> Result<u64, RdbError> {
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let mut decoders = Decoders::start(shared, size, options);
-    let read = Reading { shared, options, cutter: Cutter::new(shared.config.load().rdbchecksum) }
-        .read(file, &mut decoders);
+    let config = shared.config.load();
+    let mut cutter = Cutter::new(config.rdbchecksum);
+    if config.rdb_version_check == RdbVersionCheck::Relaxed {
+        cutter = cutter.taking_any_version();
+    }
+    drop(config);
+    let read = Reading { shared, options, cutter }.read(file, &mut decoders);
     let is_stopped = matches!(read, Err(RdbError { fault: RdbFault::Stopped, .. }));
     let failure = decoders.end(is_stopped);
     match (read, failure) {
