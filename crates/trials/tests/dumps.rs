@@ -259,3 +259,59 @@ fn values_of_every_server_are_read() {
         assert_eq!(transfer(&mut there, &mut here), Vec::<&str>::new(), "{}", peer_server.name());
     }
 }
+
+/// The file of a server's dump.
+fn dump_path(connection: &mut Connection) -> std::path::PathBuf {
+    match call(connection, &[b"CONFIG", b"GET", b"dir"]) {
+        Reply::List(_, pair) => match &pair[..] {
+            [_, Reply::Bulk(dir)] => std::path::Path::new(std::str::from_utf8(dir).unwrap()).join("dump.rdb"),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn expect_ok(connection: &mut Connection, request: &[&[u8]]) {
+    assert_eq!(call(connection, request), Reply::Simple(b"OK".to_vec()), "{request:?}");
+}
+
+#[test]
+fn files_go_to_every_server_and_come_back() {
+    let programs = [
+        ("broadloom", Program::broadloom()),
+        ("valkey", Program::valkey()),
+        ("redis", Program::redis()),
+        ("redis-next", Program::newest_redis()),
+    ];
+    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    for peer in peers {
+        let (_ours, mut here) = start(&ours).unwrap();
+        let (peer_server, mut there) = start(&peer).unwrap();
+        fill(&mut here);
+        expect_ok(&mut here, &[b"SELECT", b"5"]);
+        fill(&mut here);
+        let expiry = call(&mut here, &[b"PEXPIREAT", b"string", FAR.as_bytes()]);
+        assert_eq!(expiry, Reply::Integer(1));
+        let version: &[u8] = if peer_server.name() == "valkey" { b"auto" } else { b"12" };
+        expect_ok(&mut here, &[b"CONFIG", b"SET", b"rdb-version", version]);
+        expect_ok(&mut here, &[b"SAVE"]);
+        let (path_here, path_there) = (dump_path(&mut here), dump_path(&mut there));
+        let before = call(&mut here, &[b"DEBUG", b"DIGEST"]);
+
+        std::fs::copy(&path_here, &path_there).unwrap();
+        expect_ok(&mut there, &[b"DEBUG", b"RELOAD", b"NOSAVE"]);
+        for db in [b"0", b"5"] {
+            for connection in [&mut here, &mut there] {
+                expect_ok(connection, &[b"SELECT", db]);
+            }
+            for Sample { key, .. } in samples() {
+                assert_eq!(content(&mut there, key), content(&mut here, key), "{} {key}", peer_server.name());
+            }
+        }
+
+        expect_ok(&mut there, &[b"SAVE"]);
+        std::fs::copy(&path_there, &path_here).unwrap();
+        expect_ok(&mut here, &[b"DEBUG", b"RELOAD", b"NOSAVE"]);
+        assert_eq!(call(&mut here, &[b"DEBUG", b"DIGEST"]), before, "{}", peer_server.name());
+    }
+}
