@@ -77,8 +77,9 @@ impl KeyPattern {
     #[inline]
     fn matches(&self, key: &[u8]) -> bool {
         match self.prefix {
-            // An empty text matches only the empty pattern.
-            Some(len) => key.starts_with(&self.pattern[..len]) && !key.is_empty(),
+            // An empty text matches only the empty pattern. Most patterns differ in the first byte.
+            Some(0) => !key.is_empty(),
+            Some(len) => key.first() == self.pattern.first() && key.starts_with(&self.pattern[..len]),
             None => glob::matches(&self.pattern, key),
         }
     }
