@@ -52,6 +52,8 @@ const ULONG_MAX: i128 = u64::MAX as i128;
 const HZ_MIN: u32 = 1;
 const HZ_MAX: u32 = 500;
 const REPL_BACKLOG_SIZE_MIN: u64 = 16 << 10;
+const WRITE_LOG_SIZE_MIN: i128 = 64 << 10;
+const WRITE_LOG_SIZE_MAX: i128 = 1 << 36;
 
 macro_rules! directives {
     (
@@ -164,10 +166,20 @@ directives! {
         aof_load_corrupt_tail_max_size: u64 = 0, memory(0, LONG_MAX);
         /// Whether an append-only file that ends within a request is loaded, and its end cut off.
         aof_load_truncated: bool = true, ANY;
+        /// Whether timestamps are written to the append-only file.
+        aof_timestamp_enabled: bool = false, ANY;
         /// The directory of the append-only files, in `dir`.
         appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
         /// The beginning of the names of the append-only files.
         appendfilename: String = "appendonly.aof".into(), checked_text(check_append_file_name), [immutable];
+        /// When the append-only file is synchronised to disk: before each reply, every second, or when the system chooses.
+        appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
+        /// Whether changes are written to an append-only file.
+        appendonly: bool = false, ANY, [deny_loading];
+        /// The size below which the append-only file is not rewritten automatically, in bytes.
+        auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
+        /// The growth since the last rewrite, in percent, from which on the append-only file is rewritten; 0: never.
+        auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         /// The availability zone reported to clients.
         availability_zone: String = String::new(), text();
         /// The CPUs that threads which save may use.
@@ -281,6 +293,8 @@ directives! {
         min_replicas_to_write: u32 = 0, int(0, INT_MAX), alias "min-slaves-to-write";
         /// Minimum size of a string that replies refer to instead of copying it; 0: never.
         min_string_size_avoid_copy_reply_threaded: u32 = 65_536, int(0, INT_MAX), [hidden];
+        /// Whether the append-only file is not synchronised while a snapshot is being written.
+        no_appendfsync_on_rewrite: bool = false, ANY;
         /// The classes of keyspace events that are published.
         notify_keyspace_events: NotifyEvents = NotifyEvents::default(), ANY;
         /// How the process's out-of-memory score is set.
@@ -379,6 +393,9 @@ directives! {
         use_exit_on_panic: bool = false, ANY, [hidden];
         /// Duration of a worker's turn, in milliseconds, from which it is reported with all stacks; 0: never.
         watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
+        /// The buffer between commands and the append-only file, in bytes; rounded up to a power of two. Writes wait while
+        /// it is full.
+        write_log_size: u64 = 32 << 20, memory(WRITE_LOG_SIZE_MIN, WRITE_LOG_SIZE_MAX), [immutable];
         /// Maximum number of members of a sorted set that is reported as a `listpack`.
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
         /// Maximum bytes of a member of such a sorted set.
@@ -394,15 +411,8 @@ directives! {
         aof_disable_auto_gc: bool = false, ANY, [hidden];
         aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
         aof_rewrite_incremental_fsync: bool = true, ANY;
-        aof_timestamp_enabled: bool = false, ANY;
         aof_use_rdb_preamble: bool = true, ANY;
-        appendfsync: Appendfsync = Appendfsync::Everysec, ANY;
-        appendonly: bool = false, ANY, [deny_loading],
-            refused "All data would be lost when the process ends.";
-        auto_aof_rewrite_min_size: u64 = 64 << 20, memory(0, LONG_MAX);
-        auto_aof_rewrite_percentage: u32 = 100, int(0, INT_MAX);
         loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
-        no_appendfsync_on_rewrite: bool = false, ANY;
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
     }
 

@@ -177,12 +177,12 @@ fn errors_name_the_line_the_reason_and_the_remedy() {
 #[test]
 fn what_must_not_be_ignored_is_refused() {
     check_error(
-        "port 1\nappendonly yes\nport 2",
-        "Reading the configuration file, at line 2\n>>> 'appendonly yes'\n\
-         'appendonly yes' is not supported by this version of Broadloom: nothing is written to disk yet. All data would \
-         be lost when the process ends.\n\
+        "port 1\ncluster-enabled yes\nport 2",
+        "Reading the configuration file, at line 2\n>>> 'cluster-enabled yes'\n\
+         'cluster-enabled yes' is not supported by this version of Broadloom: there is no cluster mode yet. The server would \
+         serve all slots by itself, beside the cluster.\n\
          The server does not start, because it can't do what this line asks for. Remove the line, or give \
-         'appendonly' its default, no.",
+         'cluster-enabled' its default, no.",
     );
     for (line, words) in [
         ("replicaof h 1", "'replicaof h 1' is not supported"),
@@ -195,7 +195,7 @@ fn what_must_not_be_ignored_is_refused() {
         assert!(error.contains(words) && error.contains("at line 1\n"), "{error}");
     }
     for text in [
-        "appendonly yes\nappendonly no",
+        "cluster-enabled yes\ncluster-enabled no",
         "replicaof no one",
         "cluster-enabled no",
         "tls-port 0",

@@ -30,7 +30,7 @@ pub use prefetching::prefetcher::{Prefetcher, RequestedBucket, RequestedProbes};
 pub use prefetching::preloading::{PRELOADED_KEY_COUNT_MAX, Preloaded};
 pub use store::aging::{Aging, LFU_INITIAL};
 pub use store::counters::{AllCounters, Counters, Population};
-pub use store::effects::{EffectArg, EffectLog, EffectSink, LogOutlet};
+pub use store::effects::{EffectArg, EffectSink};
 pub use store::events::{EventClass, Observer, WantedEvents};
 pub use store::hints::Hints;
 pub use store::key::{Key, slot_of_hash};

@@ -22,8 +22,9 @@
 //! 2. All increments but the last are synced and end with a whole append: only the last one may have a damaged end.
 //! 3. `synced_size` bytes of the current file are durable if the directory is synced.
 //!
-//! After a failed write or sync no further byte is accepted before [`AppendOnlyFiles::rollback`]: what was not synced
-//! is not trusted, and the caller writes it again.
+//! After a failed write no further byte is accepted before [`AppendOnlyFiles::undo_append`] or
+//! [`AppendOnlyFiles::rollback`]; after a failed sync, before `rollback`: what was not synced is then not trusted, and
+//! the caller writes it again.
 
 use crate::disk::{Disk, DiskFile, read_small};
 use crate::manifest::{BaseFormat, Manifest, ManifestError};
@@ -94,7 +95,14 @@ struct Increment<F> {
     /// The size up to which all appends succeeded.
     size: u64,
     synced_size: u64,
-    has_failed: bool,
+    failed: Option<Failed>,
+}
+
+/// The step that failed last, and was not made good since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failed {
+    Append,
+    Sync,
 }
 
 impl Layout {
@@ -196,7 +204,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
                 let size = file.size().and_then(|size| file.sync().map(|()| size));
                 let size = size.map_err(|error| doing("sync", &path, error))?;
                 self.sync_directory()?;
-                Increment { file, size, synced_size: size, has_failed: false }
+                Increment { file, size, synced_size: size, failed: None }
             }
             None => self.add_increment()?,
         };
@@ -231,11 +239,11 @@ impl<D: Disk> AppendOnlyFiles<D> {
             self.settle()?;
         }
         let current = self.current.as_mut().expect("a file is appended to");
-        if current.has_failed {
+        if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
         if let Err(source) = current.file.append(bytes) {
-            current.has_failed = true;
+            current.failed = Some(Failed::Append);
             return Err(FilesError::Disk { action: "write the append-only file".to_owned(), source });
         }
         current.size += bytes.len() as u64;
@@ -270,8 +278,49 @@ impl<D: Disk> AppendOnlyFiles<D> {
         current.file.sync().map_err(failed)?;
         let lost = current.size - current.synced_size;
         current.size = current.synced_size;
-        current.has_failed = false;
+        current.failed = None;
         Ok(lost)
+    }
+
+    /// Cuts the current increment back to its last whole append, after a failed append, and accepts appends again.
+    ///
+    /// # Errors
+    /// Of the file system: the disk has not recovered. [`FilesError::Failed`] if a sync has failed: only
+    /// [`Self::rollback`] helps then.
+    pub fn undo_append(&mut self) -> Result<(), FilesError> {
+        let current = self.current.as_mut().expect("a file is appended to");
+        if current.failed == Some(Failed::Sync) {
+            return Err(FilesError::Failed);
+        }
+        let failed = |source| FilesError::Disk { action: "truncate the append-only file".to_owned(), source };
+        current.file.truncate(current.size).map_err(failed)?;
+        current.failed = None;
+        Ok(())
+    }
+
+    /// The size of the files to load, in bytes. Files that can't be opened count as empty.
+    #[must_use]
+    pub fn total_size(&self) -> u64 {
+        let size_of = |name: &[u8]| {
+            self.open_file(name)
+                .and_then(|file| file.size().map_err(|error| doing("examine", &self.path(name), error)))
+        };
+        self.manifest.loaded().map(|file| size_of(&file.name).unwrap_or(0)).sum()
+    }
+
+    /// Opens the file at [`Self::base_path`], which is complete.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn open_base(&self) -> Result<D::File, FilesError> {
+        let path = self.base_path();
+        self.disk.open(&path).map_err(|error| doing("open", &path, error))
+    }
+
+    /// The path of the file that [`Self::create_base`] creates.
+    #[must_use]
+    pub fn base_path(&self) -> PathBuf {
+        self.layout.path(&self.layout.temporary(".base"))
     }
 
     /// Begins a rewrite at the cut: what is appended from now on belongs to a new increment.
@@ -367,7 +416,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
     }
 
     fn create_increment(&self, name: &[u8]) -> Result<Increment<D::File>, FilesError> {
-        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, has_failed: false })
+        Ok(Increment { file: self.create_file(name)?, size: 0, synced_size: 0, failed: None })
     }
 
     fn create_file(&self, name: &[u8]) -> Result<D::File, FilesError> {
@@ -377,12 +426,12 @@ impl<D: Disk> AppendOnlyFiles<D> {
 
     fn sync_current(&mut self) -> Result<(), FilesError> {
         let current = self.current.as_mut().expect("a file is appended to");
-        if current.has_failed {
+        if current.failed.is_some() {
             return Err(FilesError::Failed);
         }
         if current.synced_size < current.size {
             if let Err(source) = current.file.sync() {
-                current.has_failed = true;
+                current.failed = Some(Failed::Sync);
                 return Err(FilesError::Disk { action: "sync the append-only file".to_owned(), source });
             }
             current.synced_size = current.size;

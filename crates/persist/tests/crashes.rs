@@ -49,7 +49,10 @@ impl Run {
             self.issued_count += 1;
             self.unsynced.push(number);
             if self.files.append(&record(number)).is_err() {
-                self.repair(1)?;
+                match self.files.undo_append() {
+                    Ok(()) => self.files.append(&record(number))?,
+                    Err(_) => self.repair(1)?,
+                }
             }
         }
         Ok(())

@@ -114,6 +114,8 @@ pub struct Connection {
     pub is_quiet: bool,
     /// Replies that are not passed to the reactor yet.
     pub out: Vec<u8>,
+    /// Whether its output waits until the changes that it shows are durable.
+    pub awaits_disk: bool,
     /// Shared reply buffers that belong between the bytes of `out`, in order.
     pub lent: LentTexts,
     /// The size of buffer that its replies need.
@@ -230,6 +232,7 @@ impl Connection {
             recent_commands: 0,
             subscribed_since: 0,
             overran: None,
+            awaits_disk: false,
             turns: Turns::default(),
             at_eof: false,
             closing: false,
@@ -251,6 +254,12 @@ impl Connection {
     pub fn awaits_turns(&self) -> bool {
         let blocked = self.session.blocked.as_ref();
         blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Turns | BlockReason::Barrier))
+    }
+
+    /// Whether it waits for room in the write log, whose wake-up names its token.
+    #[must_use]
+    pub fn awaits_log(&self) -> bool {
+        self.session.blocked.as_ref().is_some_and(|blocked| blocked.reason == BlockReason::Log)
     }
 
     /// Whether its replies are written, but must not be sent yet.

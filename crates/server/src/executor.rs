@@ -164,6 +164,7 @@ impl Executor {
             false => WantedEvents::from_bits(config.notify_keyspace_events.bits())
                 .with_every_change(self.shared.hub.wants_every_change()),
         };
+        self.latching.note_reads(self.settings.awaits_disk);
         self.latching.mode.lazy_expire = config.lazyfree_lazy_expire;
         self.latching.mode.lazy_eviction = config.lazyfree_lazy_eviction;
         self.statistics.tracks_latency.set(u64::from(config.latency_tracking));
@@ -194,6 +195,7 @@ impl Executor {
         loop {
             let (parsed, ended) = self.process_batch(connection, &bytes[done..], planned.take(), host);
             done += parsed;
+            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.take_seen());
             if let Some(ended) = ended {
                 return (done, ended);
             }
@@ -374,6 +376,13 @@ impl Executor {
         if self.latching.holds_nothing() {
             if self.shared.hub.is_congested() && self.must_await_delivery(connection, command, args) {
                 return self.wait_for_congestion(connection);
+            }
+            let size = plan.requests.size();
+            if !self.log_has_room(size)
+                && special_modes::may_change(connection, found)
+                && let Some(step) = self.wait_for_log(connection, size)
+            {
+                return step;
             }
             // Applies to every command: no reader sees memory use above the limit.
             if self.settings.config.maxmemory > 0 {

@@ -8,7 +8,7 @@
 //! | `worker` | a worker: the event loop, its connections, timers and output |
 //! | `executor` | from input bytes to reply bytes |
 //! | `admin` | the server as commands see it: `INFO`, `CLIENT`, `CONFIG`, `MEMORY`, `SHUTDOWN` |
-//! | `persistence` | files become data |
+//! | `persistence` | the data on disk: files become data, changes go to the append-only file |
 //! | `shared` | the state that all workers share |
 //! | `pubsub` | published messages, keyspace events and invalidations |
 //! | `mail` | messages between workers, and their addresses |

@@ -11,6 +11,7 @@ pub mod message;
 
 use std::sync::Arc;
 
+use base::Lsn;
 use base::limits::REPLAY_THREAD;
 use reactor::{Socket, Waker};
 use sync::RwLock;
@@ -34,7 +35,7 @@ pub enum Mail {
     /// Close this connection if it still is the client with this id.
     Kill(Token, u64),
     /// This client is served: its wait is over, and this is its reply.
-    Served(Token, u64, Vec<u8>),
+    Served(Token, u64, Vec<u8>, Lsn),
     /// This client was served in vain while its wait was to end: it is over.
     Missed(Token, u64),
     /// This client's wait is over by `CLIENT UNBLOCK`.
@@ -67,6 +68,8 @@ pub enum Mail {
     Broadcast(Arc<Broadcast>),
     /// All connections must drop their caches.
     InvalidatedAll,
+    /// More of the write log is durable: replies that waited for it may leave.
+    Durable,
     /// Mail that was already handled.
     Nothing,
     /// The number of workers changed: this one may have to end, or not to, and its scheduling may change.
@@ -332,7 +335,7 @@ mod tests {
         let workers = Workers::new();
         [0, 2].iter().for_each(|thread| workers.handle(*thread).open());
         let (gone, asker) = (Token::new(1, 5, 3), Token::new(2, 6, 4));
-        workers.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec()));
+        workers.post(1, Mail::Served(gone, 9, b"+OK\r\n".to_vec(), Lsn(0)));
         workers.post(1, Mail::Missed(gone, 9));
         workers.post(1, Mail::Unblock(gone, 9, UnblockReply::Timeout));
         workers.post(1, Mail::Evict(gone, 9, 100));
@@ -341,7 +344,7 @@ mod tests {
         let mail = mail_of(&workers, 0);
         assert!(matches!(
             &mail[..],
-            [Mail::Served(_, 9, _), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
+            [Mail::Served(_, 9, ..), Mail::Missed(_, 9), Mail::Unblock(_, 9, _), Mail::Evict(_, 9, 100)]
         ));
         assert!(matches!(&mail_of(&workers, 2)[..], [Mail::BarrierAck(token, 7, 1)] if *token == asker));
     }

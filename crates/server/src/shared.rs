@@ -11,6 +11,7 @@ pub mod memory;
 pub mod modes;
 pub mod pause;
 pub mod pending_shutdown;
+pub mod persistence;
 pub mod watchdog;
 pub mod worker_pool;
 
@@ -34,6 +35,7 @@ use current_config::CurrentConfig;
 use loading::Loading;
 use memory::Memory;
 use modes::{GlobalFlags, Modes};
+use persistence::Persistence;
 use worker_pool::{StartWorker, WorkerPool};
 
 /// The state shared by all workers.
@@ -66,6 +68,8 @@ pub struct Shared {
     pub loading: Loading,
     /// Saving the data.
     pub snapshots: Snapshots,
+    /// What is kept on disk.
+    pub persistence: Persistence,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -90,7 +94,9 @@ impl Shared {
         let seed = if config.hash_seed.is_empty() { seed() } else { seed_of(&config.hash_seed) };
         let hub: &'static Hub = Box::leak(Box::new(Hub::new(workers)));
         let memory = Memory::new(&config);
+        let (persistence, log) = Persistence::new(&config, workers);
         let keyspace = Keyspace::with_heaps(config.databases as usize, seed, memory.heaps(&config), wake)
+            .logged_to(log)
             .observed_by(Box::new(EventPublisher::new(hub)));
         let pairs = renames.iter().map(|rename| (rename.from.as_slice(), rename.to.as_slice()));
         let shared: &'static Self = Box::leak(Box::new(Self {
@@ -107,6 +113,7 @@ impl Shared {
             memory,
             loading: Loading::default(),
             snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
+            persistence,
             identity,
             config: CurrentConfig::new(config),
         }));

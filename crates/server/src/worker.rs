@@ -100,6 +100,7 @@ impl Worker {
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
         let mut executor = Executor::new(shared, index, seed, Rc::clone(&subscriptions));
         assert!(executor.latching.join_epochs(), "a handle for each thread");
+        executor.latching.join_log();
         Self {
             index,
             shared,
@@ -177,6 +178,7 @@ impl Worker {
         }
         // Waiters served by this worker are answered in the same turn.
         self.broadcast();
+        self.executor.latching.notify_log();
         self.flush_dirty();
         for (token, question) in self.waits.barrier_requests.drain(..asker_count) {
             self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));
@@ -267,7 +269,8 @@ impl Worker {
             Mail::Invalidated(invalidation) => self.invalidate(*invalidation),
             Mail::Broadcast(broadcast) => self.deliver_broadcast(number, &broadcast),
             Mail::InvalidatedAll => self.invalidate_all(number),
-            Mail::Nothing => {}
+            // Each turn looks at the replies that are held.
+            Mail::Durable | Mail::Nothing => {}
             Mail::ThreadCountChanged => self.take_thread_count_over(),
             Mail::Stop => self.stop(),
         }
@@ -433,6 +436,9 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
+        if connection.awaits_log() {
+            return self.end_wait(token, UnblockReply::Timeout);
+        }
         let Some(parked) = connection.parked.take() else { return };
         let latching = &mut self.executor.latching;
         latching.restore(parked.kept);

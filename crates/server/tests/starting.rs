@@ -82,7 +82,7 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
     for (input, words) in [
         ("user alice on >pw ~* +@all nonsense\n", "Error in user declaration 'nonsense': Syntax error"),
         ("aclfile users.acl\nuser alice on >pw\n", "define either an ACL file or declare users"),
-        ("port 0\n\nappendonly yes\n", "at line 3\n>>> 'appendonly yes'"),
+        ("port 0\n\ncluster-enabled yes\n", "at line 3\n>>> 'cluster-enabled yes'"),
         ("replicaof 127.0.0.1 6379\n", "'replicaof 127.0.0.1 6379' is not supported"),
         ("cluster-enabled yes\n", "'cluster-enabled yes' is not supported"),
         ("tls-port 6380\n", "'tls-port 6380' is not supported"),
@@ -100,12 +100,6 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
 fn a_server_that_would_lose_data_says_so() {
     let server = Server::start(&["--appendonly", "no"]);
     let mut client = server.client();
-    let refused = client.text(&["CONFIG", "SET", "appendonly", "yes"]);
-    assert!(refused.contains("'appendonly yes' is not supported"), "{refused}");
-    assert_eq!(client.text(&["CONFIG", "GET", "appendonly"]), "appendonly\nno");
-    // Without --check-config.
-    let (text, succeeded) = run(&["--port", "0", "--appendonly", "yes"], "");
-    assert!(!succeeded && text.contains("All data would be lost"), "{text}");
 }
 
 #[test]

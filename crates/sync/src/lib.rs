@@ -34,6 +34,7 @@ pub mod table;
 pub mod write_log;
 
 mod dirty_flag;
+mod durable;
 mod latch;
 mod lot;
 mod memory_charge;
@@ -43,6 +44,7 @@ mod wait;
 
 pub use counter::{Padded, ThreadCounter};
 pub use dirty_flag::DirtyFlag;
+pub use durable::DurableLsn;
 pub use latch::Mode;
 pub use mailbox::Mailbox;
 pub use memory_charge::MemoryCharge;

@@ -194,6 +194,12 @@ impl WriteLog {
         Lsn(self.complete_from(self.tail.load(Ordering::Acquire)))
     }
 
+    /// Bytes of memory of the log: its ring, once there was a reader.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        if self.ring.get().is_some() { self.capacity } else { 0 }
+    }
+
     /// Lets the next record select its database. Called while all latches are held, where a file or a replica's
     /// stream begins.
     pub fn forget_database(&self) {

@@ -6,6 +6,8 @@
 #![cfg(loom)]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
+#[path = "loom/durable.rs"]
+mod durable;
 #[path = "loom/epochs.rs"]
 mod epochs;
 #[path = "loom/logs.rs"]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{DbIndex, Millis};
+use base::{DbIndex, Lsn, Millis};
 use bitflags::bitflags;
 use collections::Kind;
 use config::Config;
@@ -67,6 +67,8 @@ pub struct Session {
     pub last_command: Option<CommandId>,
     /// Number of commands run.
     pub command_count: u64,
+    /// The end of the newest record of the write log on which its replies depend.
+    pub reply_lsn: Lsn,
     /// Commands queued since `MULTI`.
     pub multi: Option<Box<Queue>>,
     /// Watched keys (`WATCH`).
@@ -249,6 +251,7 @@ impl Blocked {
         match self.reason {
             BlockReason::Pause
             | BlockReason::Congestion
+            | BlockReason::Log
             | BlockReason::Turns
             | BlockReason::Barrier
             | BlockReason::Shutdown
@@ -301,6 +304,8 @@ pub enum BlockReason {
     Pause,
     /// A worker with too many undelivered messages: the request is then run.
     Congestion,
+    /// Room in the write log: the request is then run.
+    Log,
     /// The server's shutdown (`SHUTDOWN` waits for it).
     Shutdown,
     /// The end of a save (`SAVE`).
@@ -340,6 +345,7 @@ impl Session {
             is_import_source: false,
             last_command: None,
             command_count: 0,
+            reply_lsn: Lsn(0),
             multi: None,
             watching: None,
             subscriptions: None,

@@ -3,9 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex};
 
-use base::{DbIndex, Millis, Slot};
+use base::{Lsn, Millis, Slot};
 use commands::acl::Users;
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, Effects, PlannedKey};
@@ -14,8 +14,9 @@ use commands::reply::Reply as ReplyRight;
 use commands::session::{Session, SessionFlags};
 use commands::table::{CATALOGUE, Found, Index, NUMBERED};
 use config::{Config, SetCaller};
-use keyspace::{EffectLog, Key, Keyspace, Latching, slot_of_hash};
+use keyspace::{Key, Keyspace, Latching, slot_of_hash};
 use sync::Mode;
+use sync::write_log::LogReader;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf, Batch, Parser, RequestLimits};
 use wire::response::Reply;
@@ -31,37 +32,11 @@ const ANY_SEED: [u64; 4] = [1, 2, 3, 4];
 
 static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
 
-/// Emptied keyspaces of completed dialogues, with their logs. They are never freed, like those of the server.
-static FREE: Mutex<Vec<(&'static Keyspace, Log)>> = Mutex::new(Vec::new());
+/// Emptied keyspaces of completed dialogues. They are never freed, like those of the server.
+static FREE: Mutex<Vec<&'static Keyspace>> = Mutex::new(Vec::new());
 
-/// The effects of a dialogue.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Logged>>);
-
-#[derive(Default)]
-struct Logged {
-    /// The database that the log is in.
-    db: DbIndex,
-    requests: Vec<u8>,
-}
-
-impl EffectLog for Log {
-    fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]) {
-        let mut logged = self.0.lock().expect("no test panics with it");
-        if std::mem::replace(&mut logged.db, last) != first {
-            let number = first.0.to_string();
-            let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
-            logged.requests.extend_from_slice(select.as_bytes());
-        }
-        logged.requests.extend_from_slice(requests);
-    }
-}
-
-fn new_keyspace() -> (&'static Keyspace, Log) {
-    let keyspace: &'static Keyspace = Box::leak(Box::new(Keyspace::new(DB_COUNT, ANY_SEED, |_| ())));
-    let log = Log::default();
-    keyspace.log.connect(Box::new(log.clone()));
-    (keyspace, log)
+fn new_keyspace() -> &'static Keyspace {
+    Box::leak(Box::new(Keyspace::new(DB_COUNT, ANY_SEED, |_| ())))
 }
 
 /// A server that consists of the commands, a keyspace and one connection.
@@ -71,7 +46,8 @@ pub struct Ours {
     config: Rc<RefCell<Config>>,
     clock: Rc<Cell<i64>>,
     host: TestHost,
-    log: Log,
+    /// Reads the log; `None`: the log is off.
+    log: Option<LogReader>,
     /// Whether it replays a log: then only logged deletions remove keys and fields.
     is_replaying: bool,
 }
@@ -79,19 +55,20 @@ pub struct Ours {
 impl Ours {
     pub fn new() -> Self {
         let free = FREE.lock().expect("nobody panics with it").pop();
-        let (keyspace, log) = free.unwrap_or_else(new_keyspace);
-        keyspace.log.turn(true);
+        let keyspace = free.unwrap_or_else(new_keyspace);
+        let mut latching = Latching::new(keyspace, 0, 1);
+        latching.join_log();
         let clock = Rc::new(Cell::new(START_MS));
         let config = Rc::new(RefCell::new(Config::default()));
         let users = Users::new(&CATALOGUE);
         let address = || "127.0.0.1:1000".to_owned();
         Self {
-            latching: Latching::new(keyspace, 0, 1),
+            latching,
             session: Session::new(1, address(), address(), Millis(START_MS), &users),
             host: TestHost::new(Rc::clone(&clock), Rc::clone(&config), users),
             config,
             clock,
-            log,
+            log: keyspace.log.attach(0),
             is_replaying: false,
         }
     }
@@ -100,14 +77,15 @@ impl Ours {
     /// the digests of all data.
     pub fn check_replay(&mut self) {
         let mut other = Self::new();
-        other.latching = Latching::new(other.latching.keyspace(), 0, 77);
-        other.latching.keyspace().log.turn(false);
+        other.log = None;
+        let keyspace = other.latching.keyspace();
+        other.latching = Latching::new(keyspace, 0, 77);
         other.clock.set(self.clock.get() + 3_600_000);
         other.is_replaying = true;
         *other.config.borrow_mut() = self.config.borrow().clone();
         // Expiries in the past are kept, as logged deletions follow.
         other.config.borrow_mut().import_mode = true;
-        let requests = self.log.0.lock().expect("no test panics with it").requests.clone();
+        let requests = self.logged();
         let mut rest = &requests[..];
         while !rest.is_empty() {
             let mut batch = Batch::new();
@@ -129,6 +107,21 @@ impl Ours {
         };
         let (before, after) = (digest(self), digest(&mut other));
         assert_eq!(before, after, "the log repeats all changes: {}", requests.escape_ascii());
+    }
+
+    /// The log so far.
+    fn logged(&mut self) -> Vec<u8> {
+        let mut requests = Vec::new();
+        while let Some(log) = &mut self.log {
+            let chunk = log.bytes(Lsn(u64::MAX));
+            if chunk.is_empty() {
+                break;
+            }
+            let size = chunk.len();
+            requests.extend(chunk.pieces.concat());
+            log.advance(size);
+        }
+        requests
     }
 
     /// Runs a request under its latches, and writes the reply to `out`.
@@ -243,8 +236,10 @@ impl Drop for Ours {
         let keyspace = self.latching.keyspace();
         keyspace.counters.reset(|counters| &counters.hits);
         keyspace.counters.reset(|counters| &counters.misses);
-        *self.log.0.lock().expect("no test panics with it") = Logged::default();
-        FREE.lock().expect("nobody panics with it").push((keyspace, self.log.clone()));
+        // The next dialogue has a reader and a writer of the log of its own.
+        self.log = None;
+        self.latching = Latching::new(keyspace, 0, 1);
+        FREE.lock().expect("nobody panics with it").push(keyspace);
     }
 }
 

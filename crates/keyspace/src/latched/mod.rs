@@ -13,6 +13,7 @@ mod databases;
 pub(crate) mod epochs;
 pub(crate) mod events;
 pub(crate) mod held;
+mod logging;
 mod readers;
 mod reading;
 mod waiting;
@@ -30,6 +31,7 @@ pub use self::databases::Cleared;
 use self::epochs::Epochs;
 pub use self::events::Events;
 use self::held::HeldSlots;
+use self::logging::LogAccess;
 pub use self::writing::{Edited, NotOfThisType, WasThere};
 use crate::store::aging::Aging;
 use crate::store::counters::{Counters, Population};
@@ -55,6 +57,8 @@ pub struct Latched<'k> {
     pub events: Events,
     /// Its effects, for the write log.
     pub effects: EffectSink,
+    /// Its access to the write log, and the LSNs that its replies depend on.
+    pub(crate) log: LogAccess,
     /// The work that it leaves for later.
     pub deferred: Deferred,
     random: Random,
@@ -130,6 +134,7 @@ impl<'k> Latched<'k> {
             mode: AccessMode::new(),
             events: Events::default(),
             effects: EffectSink::default(),
+            log: LogAccess::default(),
             deferred: Deferred::default(),
             random: Random::new(seed),
             epochs: Epochs::new(),
@@ -190,13 +195,6 @@ impl<'k> Latched<'k> {
     pub(crate) fn record_deletion(&mut self, key: Key<'_>, lazy: bool) {
         if self.logs() {
             self.effects.record(key.db, [deletion_name(lazy), key.bytes].into_iter());
-        }
-    }
-
-    /// Passes the recorded effects to the log, while the latches are still held.
-    pub(crate) fn log_effects(&mut self) {
-        if !self.effects.is_empty() {
-            self.effects.drain(&self.keyspace.log);
         }
     }
 

@@ -139,6 +139,9 @@ impl<'k> Latches<'k> {
                 if !data.effects.is_empty() {
                     data.log_effects();
                 }
+                if data.notes_reads() {
+                    data.note_seen();
+                }
                 // Dropped in place: moving it out first takes longer than all the rest.
                 data.slots.held = Held::Nothing;
             }
@@ -148,6 +151,9 @@ impl<'k> Latches<'k> {
     #[inline(never)]
     fn release_several(&mut self, data: &mut Latched<'k>) {
         data.log_effects();
+        if data.notes_reads() {
+            data.note_seen();
+        }
         let Held::Several(mut guards) = std::mem::take(&mut data.slots.held) else { return };
         guards.clear();
         if guards.capacity() <= SPARE_GUARD_COUNT_MAX {

@@ -242,6 +242,24 @@ impl<'k> Latching<'k> {
         }
     }
 
+    /// Lets this thread append its effects to the write log. It must be the only one with its number.
+    pub fn join_log(&mut self) {
+        self.data.log.writer = Some(self.data.keyspace.log.writer(self.data.thread));
+    }
+
+    /// Sets whether [`Latched::take_seen`] includes the changes that commands have only seen.
+    pub fn note_reads(&mut self, is_wanted: bool) {
+        self.data.log.notes_reads = is_wanted;
+    }
+
+    /// Wakes the readers of the write log. Called after latches were released, before the thread waits for anything.
+    #[inline]
+    pub fn notify_log(&mut self) {
+        if let Some(writer) = &mut self.data.log.writer {
+            writer.notify();
+        }
+    }
+
     /// Registers this thread in the keyspace's epochs, so that it may prefetch. `false`: all places are
     /// taken.
     pub fn join_epochs(&mut self) -> bool {

@@ -1,7 +1,8 @@
 //! Effects: the requests that repeat the changes of a command, for the write log.
 //!
 //! A command, or a deletion below commands (expiry, eviction), records its effects while it holds its latches; they are
-//! passed to the [`EffectLog`] before the latches are released, so the log has an order that clients have seen.
+//! appended to the [`WriteLog`](sync::WriteLog) before the latches are released, so the log has an order that clients
+//! have seen.
 //!
 //! The format is that of the log: requests as RESP arrays, `SELECT` where the database changes, `MULTI` and `EXEC`
 //! around the effects of a unit (a transaction, or one command with several effects).
@@ -13,42 +14,8 @@
 
 use std::io::Write as _;
 
-use base::DbIndex;
-use sync::OnceLock;
-use sync::atomic::{AtomicBool, Ordering};
-
-/// Receives effects, under the latches of the keys that changed.
-pub trait EffectLog: Send + Sync {
-    /// Appends effects to the log. `requests` begins in database `first` and ends in `last`: the log puts a
-    /// `SELECT` before them if it is in another database.
-    fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]);
-}
-
-/// The log of a keyspace, and whether it is on.
-#[derive(Default)]
-pub struct LogOutlet {
-    is_on: AtomicBool,
-    log: OnceLock<Box<dyn EffectLog>>,
-}
-
-impl LogOutlet {
-    /// Sets the receiver of effects. It can be set once.
-    pub fn connect(&self, log: Box<dyn EffectLog>) {
-        assert!(self.log.set(log).is_ok(), "the log is connected once");
-    }
-
-    /// Turns logging on or off. The caller holds all latches, so that each change is either before or after it.
-    pub fn turn(&self, on: bool) {
-        self.is_on.store(on, Ordering::Relaxed);
-    }
-
-    /// Whether effects are recorded. Exact while a latch is held.
-    #[must_use]
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-}
+use base::{DbIndex, Lsn};
+use sync::write_log::{LogWriter, Record};
 
 /// An argument of an effect.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +65,9 @@ pub(crate) const fn deletion_name(lazy: bool) -> &'static [u8] {
 
 /// Capacity that is kept for later effects, in bytes.
 const KEPT_CAPACITY: usize = 64 << 10;
+
+/// The size of the longest request that selects a database.
+const SELECT_SIZE_MAX: usize = 32;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
@@ -182,18 +152,33 @@ impl EffectSink {
         self.unit_len = 0;
     }
 
-    /// Passes the effects to the log.
-    pub(crate) fn drain(&mut self, outlet: &LogOutlet) {
+    /// Appends the effects to the log. Returns the LSN behind them; `None` if there are none, or nothing to append
+    /// to.
+    pub(crate) fn drain(&mut self, log: Option<&mut LogWriter>) -> Option<Lsn> {
         debug_assert!(!self.is_transaction, "latches are released after the transaction");
         self.end_command();
-        if let (Some((first, last)), Some(log)) = (self.databases.take(), outlet.log.get()) {
-            log.append(first, last, &self.bytes);
-        }
+        let appended = match (self.databases.take(), log) {
+            (Some((first, last)), Some(log)) => append(log, first, last, &self.bytes),
+            _ => None,
+        };
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_CAPACITY {
             self.bytes = Vec::new();
         }
+        appended
     }
+}
+
+/// Appends effects that begin in database `first` and end in `last`.
+fn append(log: &mut LogWriter, first: DbIndex, last: DbIndex, requests: &[u8]) -> Option<Lsn> {
+    let mut select = [0; SELECT_SIZE_MAX];
+    let mut rest = &mut select[..];
+    let digits = first.0.checked_ilog10().unwrap_or(0) + 1;
+    write!(rest, "*2\r\n$6\r\nSELECT\r\n${digits}\r\n{first}\r\n", first = first.0).expect("there is room");
+    let unused = rest.len();
+    let select = &select[..SELECT_SIZE_MAX - unused];
+    let record = Record { database: Some(first), leaves: Some(last), select, parts: &[requests] };
+    log.append(&record).map(|appended| appended.end)
 }
 
 fn write_header(out: &mut Vec<u8>, kind: u8, len: usize) {
@@ -221,27 +206,23 @@ fn write_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use sync::write_log::WriteLog;
 
     use super::*;
 
-    #[derive(Default, Clone)]
-    struct Appended(Arc<Mutex<Vec<(u16, u16, String)>>>);
-
-    impl EffectLog for Appended {
-        fn append(&self, first: DbIndex, last: DbIndex, requests: &[u8]) {
-            let text = String::from_utf8_lossy(requests).replace("\r\n", " ");
-            self.0.lock().expect("no test panics with it").push((first.0, last.0, text));
-        }
-    }
-
-    fn drained(record: impl FnOnce(&mut EffectSink)) -> (u16, u16, String) {
-        let (mut sink, outlet, log) = (EffectSink::default(), LogOutlet::default(), Appended::default());
-        outlet.connect(Box::new(log.clone()));
+    /// The text of the log after `record`, which begins in another database than any effect.
+    fn drained(record: impl FnOnce(&mut EffectSink)) -> String {
+        let log = Arc::new(WriteLog::new(Lsn(0), 1 << 12, 1, |_| {}));
+        let (mut reader, mut writer) = (log.attach(0).expect("the first reader"), log.writer(0));
+        let mut sink = EffectSink::default();
         record(&mut sink);
-        sink.drain(&outlet);
+        let end = sink.drain(Some(&mut writer));
         assert!(sink.is_empty());
-        log.0.lock().expect("no test panics with it").pop().expect("one call")
+        assert_eq!(end, Some(reader.complete_end()));
+        let chunk = reader.bytes(log.end());
+        String::from_utf8_lossy(&chunk.pieces.concat()).replace("\r\n", " ")
     }
 
     fn request(sink: &mut EffectSink, db: u16, words: &[&str]) {
@@ -250,31 +231,30 @@ mod tests {
 
     #[test]
     fn a_command_with_one_effect_is_one_request() {
-        let (first, last, text) = drained(|sink| {
-            sink.record(DbIndex(3), [EffectArg::from("DEL"), EffectArg::from(-12)].into_iter());
+        let text = drained(|sink| {
+            sink.record(DbIndex(13), [EffectArg::from("DEL"), EffectArg::from(-12)].into_iter());
         });
-        assert_eq!((first, last, text.as_str()), (3, 3, "*2 $3 DEL $3 -12 "));
+        assert_eq!(text, "*2 $6 SELECT $2 13 *2 $3 DEL $3 -12 ");
     }
 
     #[test]
     fn a_command_with_several_effects_is_a_transaction() {
-        let (first, last, text) = drained(|sink| {
+        let text = drained(|sink| {
             request(sink, 0, &["A"]);
             sink.end_command();
             request(sink, 1, &["B"]);
             request(sink, 0, &["C"]);
             sink.end_command();
         });
-        assert_eq!((first, last), (0, 0));
         assert_eq!(
             text,
-            "*1 $1 A *2 $6 SELECT $1 1 *1 $5 MULTI *1 $1 B *2 $6 SELECT $1 0 *1 $1 C *1 $4 EXEC "
+            "*2 $6 SELECT $1 0 *1 $1 A *2 $6 SELECT $1 1 *1 $5 MULTI *1 $1 B *2 $6 SELECT $1 0 *1 $1 C *1 $4 EXEC "
         );
     }
 
     #[test]
     fn a_transaction_is_one_unit() {
-        let (_, _, text) = drained(|sink| {
+        let text = drained(|sink| {
             sink.begin_transaction();
             request(sink, 0, &["A"]);
             sink.end_command();
@@ -282,6 +262,6 @@ mod tests {
             sink.end_transaction();
             request(sink, 0, &["C"]);
         });
-        assert_eq!(text, "*1 $5 MULTI *1 $1 A *1 $1 B *1 $4 EXEC *1 $1 C ");
+        assert_eq!(text, "*2 $6 SELECT $1 0 *1 $5 MULTI *1 $1 A *1 $1 B *1 $4 EXEC *1 $1 C ");
     }
 }

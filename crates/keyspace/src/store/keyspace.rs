@@ -11,15 +11,16 @@
 
 use std::sync::Arc;
 
-use base::Slot;
-use base::limits::SLOT_COUNT;
+use base::limits::{SLOT_COUNT, THREAD_COUNT_MAX};
+use base::{Lsn, Slot};
 use collections::{Heap, Hint, KeyHasher, Retired};
 use sync::LatchTable;
 use sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch::Domain;
+use sync::write_log::WriteLog;
 
+use crate::store::changes::LastChanges;
 use crate::store::counters::AllCounters;
-use crate::store::effects::LogOutlet;
 use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
 use crate::store::readers::Remembered;
@@ -31,6 +32,9 @@ const HEAP_COUNT: usize = 4;
 
 /// Largest number of segments freed in one call: about a tenth of a millisecond.
 const FREED_COUNT_MAX: usize = 1024;
+
+/// The buffer of the write log if the caller provides none, in bytes. Allocated when the log is first on.
+const LOG_CAPACITY: usize = 1 << 20;
 
 /// Vacant memory that is always kept, in bytes.
 const VACANT_SIZE_MIN: usize = 16 << 20;
@@ -53,8 +57,10 @@ pub struct Keyspace {
     pub counters: AllCounters,
     /// The numbers of keys and readers recorded in all slots.
     pub remembered: Remembered,
-    /// The write log, and whether it is on.
-    pub log: LogOutlet,
+    /// The write log. It is off until it has a reader.
+    pub log: Arc<WriteLog>,
+    /// For each slot, the end of the last record about its keys.
+    pub(crate) changes: LastChanges,
     /// The snapshot that is being taken, if any.
     pub snapshot: SnapshotState,
     /// The receiver of events.
@@ -86,7 +92,8 @@ impl Keyspace {
             waiting_bytes: AtomicUsize::new(0),
             counters: AllCounters::new(db_count),
             remembered: Remembered::default(),
-            log: LogOutlet::default(),
+            log: Arc::new(WriteLog::new(Lsn(0), LOG_CAPACITY, THREAD_COUNT_MAX, |_| {})),
+            changes: LastChanges::new(),
             snapshot: SnapshotState::new(db_count),
             observer: None,
         }
@@ -96,6 +103,13 @@ impl Keyspace {
     #[must_use]
     pub fn observed_by(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// Replaces the write log, which has a small buffer otherwise. It needs a lane for each thread.
+    #[must_use]
+    pub fn logged_to(mut self, log: Arc<WriteLog>) -> Self {
+        self.log = log;
         self
     }
 

@@ -3,6 +3,7 @@
 //! The lowest layer of the crate: it latches nothing by itself and records no accesses.
 
 pub(crate) mod aging;
+pub(crate) mod changes;
 pub(crate) mod counters;
 pub(crate) mod effects;
 pub(crate) mod events;

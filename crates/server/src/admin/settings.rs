@@ -8,10 +8,12 @@ use commands::session::Session;
 use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
 use os::process;
 use sync::Mutex;
+use sync::atomic::Ordering;
 
 use crate::connection::listeners::RelistenError;
 use crate::logging;
 use crate::mail::Mail;
+use crate::persistence::append_only;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
@@ -87,6 +89,7 @@ impl Shared {
                 self.set_watchdog(config.watchdog_period);
                 Ok(())
             }
+            Id::appendonly => self.switch_append_only(config),
             Id::dir => enter_directory(config),
             Id::maxclients => raise_descriptor_limit(config),
             Id::oom_score_adj | Id::oom_score_adj_values => adjust_oom_score(config),
@@ -98,6 +101,21 @@ impl Shared {
                 Err("Invalid locale name".to_owned())
             }
             Id::rdma_bind | Id::rdma_port => Err("No RDMA building support.".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn switch_append_only(&'static self, config: &Config) -> Result<(), Refusal> {
+        let is_on = self.persistence.append_only.figures.is_on.load(Ordering::Relaxed);
+        match config.appendonly {
+            true if !is_on => append_only::switch_on(self, config).map_err(|error| {
+                log::error!("The append-only file can't be switched on: {error}");
+                "Unable to turn on AOF. Check server logs.".to_owned()
+            }),
+            false if is_on => {
+                append_only::switch_off(self);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -336,11 +336,13 @@ impl ClientSums {
 fn blocked_number(blocked: &Blocked) -> u64 {
     let reason = match blocked.reason {
         // These waits are internal: clients see the connection as not blocked.
-        BlockReason::Congestion | BlockReason::Turns | BlockReason::Barrier | BlockReason::Reload(_) => {
-            return 0;
-        }
+        BlockReason::Congestion
+        | BlockReason::Log
+        | BlockReason::Turns
+        | BlockReason::Barrier
+        | BlockReason::Reload(_) => return 0,
         BlockReason::Pause => BLOCKED_BY_PAUSE,
-        BlockReason::Replicas { .. } | BlockReason::Disk => BLOCKED_FOR_REPLICAS,
+        BlockReason::Replicas { .. } | BlockReason::Disk { .. } => BLOCKED_FOR_REPLICAS,
         BlockReason::Shutdown | BlockReason::Save => BLOCKED_BY_SHUTDOWN,
         BlockReason::Keys(_) => BLOCKED_FOR_KEYS,
     };

@@ -25,6 +25,10 @@ use crate::monitoring::statistics::WorkerStatistics;
 /// Above this duration a run may contain a slow command: then each command has to be timed by itself.
 const TIMED_TOGETHER_NS_MAX: u64 = 100_000;
 
+/// The room that the write log must have for a run of plain requests, in bytes: more than the requests of one batch
+/// usually take. The log exceeds its size by larger ones.
+const PLAIN_LOG_SIZE: usize = 64 << 10;
+
 /// Consecutive executions of one command.
 struct Run {
     /// `None`: none yet.
@@ -47,6 +51,7 @@ impl Executor {
             && !(self.shared.hub.is_congested()
                 && (connection.overran.is_some() || self.shared.hub.wants_every_change()))
             && self.latching.holds_nothing()
+            && self.log_has_room(PLAIN_LOG_SIZE)
     }
 
     /// Runs the plain requests from `place` on. Returns the first that is not plain, or that has to wait for a latch.

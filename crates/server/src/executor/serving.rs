@@ -122,6 +122,7 @@ impl Executor {
             | Some(
                 BlockReason::Pause
                 | BlockReason::Congestion
+                | BlockReason::Log
                 | BlockReason::Turns
                 | BlockReason::Barrier
                 | BlockReason::Shutdown
@@ -317,7 +318,10 @@ impl Serving<'_> {
             if let Some(reply) = self.run_again(&waiter, request) {
                 waiter.wait.served();
                 self.data.dismiss(&waiter);
-                self.post(&waiter, |token, client| Mail::Served(token, client, reply));
+                // The effects so far, its own included, precede the reply.
+                self.data.log_effects();
+                let lsn = self.data.seen();
+                self.post(&waiter, |token, client| Mail::Served(token, client, reply, lsn));
             } else {
                 place += 1;
                 if waiter.wait.put_back() == PutBack::Ended {

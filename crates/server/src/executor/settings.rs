@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use commands::acl::Users;
-use config::Config;
+use config::{Appendfsync, Config};
 
 use crate::monitoring::command_log::Thresholds;
 use crate::shared::Shared;
@@ -20,6 +20,8 @@ pub struct Settings {
     pub(super) generation: u64,
     /// The costs from which on a command may be logged.
     pub(super) thresholds: Thresholds,
+    /// Whether replies wait until the changes that they show are on disk.
+    pub awaits_disk: bool,
     /// The maximum size of the buffers of all connections, in bytes; `u64::MAX`: no limit.
     pub client_memory_max: u64,
 }
@@ -37,7 +39,8 @@ impl Settings {
         }
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
         let thresholds = Thresholds::of(&config);
-        Self { config, users, requires_authentication, generation, thresholds, client_memory_max }
+        let awaits_disk = config.appendonly && config.appendfsync == Appendfsync::Always;
+        Self { config, users, requires_authentication, generation, thresholds, awaits_disk, client_memory_max }
     }
 }
 

@@ -16,6 +16,7 @@ use keyspace::{Tries, slot_of_hash};
 use os::clock::{Ticks, Uptime};
 use sync::Mode;
 use sync::simulation::{Fault, planted};
+use sync::write_log::Room;
 use wire::number::parse_i64_strict;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::Args;
@@ -56,6 +57,14 @@ impl Executor {
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
                  this context"
             )));
+            return Some(Step::Done);
+        }
+        if global_flags & GlobalFlags::APPEND_FAILED != 0
+            && (writes(connection, found) || found.command.name == "ping")
+            && let Some(failure) = self.shared.persistence.append_only.failure()
+        {
+            let error = format!("MISCONF Errors writing to the AOF file: {failure}");
+            self.reject(connection, found, &CommandError::owned(error));
             return Some(Step::Done);
         }
         if global_flags & GlobalFlags::NO_REPLICAS != 0 && writes(connection, found) {
@@ -141,6 +150,26 @@ impl Executor {
         match keys {
             [] => found.command.access == Access::Queued && snapshot.is_on(),
             keys => keys.iter().any(|key| snapshot.needs(slot_of_hash(key.hash))),
+        }
+    }
+
+    /// Whether the write log has room for a request of about this size. True while the log is off.
+    #[inline]
+    pub(super) fn log_has_room(&self, size: usize) -> bool {
+        self.shared.keyspace.log.has_room(size)
+    }
+
+    /// Makes a request wait for room in the write log. `None`: there is room now.
+    #[cold]
+    pub(super) fn wait_for_log(&mut self, connection: &mut Connection, size: usize) -> Option<Step> {
+        // A sleeping reader makes no room.
+        self.latching.notify_log();
+        match self.shared.keyspace.log.wait_for_room(size, connection.token.0) {
+            Room::Now => None,
+            Room::Waiting => {
+                connection.session.blocked = Some(Blocked { timeout: None, reason: BlockReason::Log });
+                Some(Step::Again)
+            }
         }
     }
 
@@ -340,6 +369,14 @@ fn writes(connection: &Connection, found: Found) -> bool {
     let is_write = |flags: Flags| flags.contains(Flags::WRITE);
     is_write(found.command.flags)
         || queue.is_some_and(|queue| queue.iter().any(|queued| is_write(queued.found.command.flags)))
+}
+
+/// Whether a command, or one of the transaction that it runs, may change data. Some reads do, as `PFCOUNT`.
+pub(super) fn may_change(connection: &Connection, found: Found) -> bool {
+    let changes = |command: &Command| command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE);
+    let queue = connection.session.multi.as_ref().filter(|_| found.command.access == Access::Queued);
+    changes(found.command)
+        || queue.is_some_and(|queue| queue.iter().any(|queued| changes(queued.found.command)))
 }
 
 /// Whether a command may send messages or invalidations to other workers.

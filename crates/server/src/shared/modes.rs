@@ -72,6 +72,8 @@ impl GlobalFlags {
     pub const UNSAVED: u32 = 1 << 8;
     /// A snapshot can't keep up with changes of what it has not saved yet: they wait.
     pub const SNAPSHOT_FULL: u32 = 1 << 9;
+    /// The append-only file can't be written, so writes are refused.
+    pub const APPEND_FAILED: u32 = 1 << 10;
 
     /// All flags.
     #[must_use]

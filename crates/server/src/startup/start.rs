@@ -12,6 +12,7 @@ use os::{clock, pages, process};
 use crate::admin::shutdown;
 use crate::connection::listeners::{ListenSockets, Listeners};
 use crate::logging;
+use crate::persistence::append_only;
 use crate::persistence::loading::{self, LoadFailed, reload};
 use crate::process::identity::{Identity, build_number};
 use crate::process::limits::own_descriptors;
@@ -184,6 +185,7 @@ fn run(
     if shared.loading.has_failed() {
         return Err(Fatal);
     }
+    append_only::end(shared);
     shutdown::clean_up(shared);
     Ok(())
 }
@@ -196,6 +198,10 @@ fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::threa
             Ok(()) => {}
             Err(_) if shared.is_stopping() => return,
             Err(LoadFailed) => return shared.give_loading_up(),
+        }
+        if let Err(error) = append_only::begin(shared) {
+            log::error!("Can't use the append-only file: {error}");
+            return shared.give_loading_up();
         }
         shared.end_loading();
         for text in ready {

@@ -26,6 +26,7 @@ impl Worker {
             || connection.closing
             || connection.moving_to.is_some()
             || connection.awaits_turns()
+            || connection.awaits_log()
         {
             return;
         }
@@ -78,6 +79,7 @@ impl Worker {
             connection.token = token;
             connection.id = id;
             connection.receive_paused = false;
+            connection.awaits_disk = false;
             *connection
         });
         let Some(connection) = self.connections.find_mut(token) else { return };

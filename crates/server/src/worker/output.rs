@@ -41,6 +41,9 @@ const PASSING_SIZE_MAX: usize = 256 << 10;
 /// Valkey closes a client that needs a second one.
 const UNAUTHENTICATED_OUTPUT_SIZE_MAX: usize = 16 << 10;
 
+/// The output of a connection that waits for the disk, from which on its requests wait, too, in bytes.
+const HELD_OUTPUT_SIZE_MAX: usize = 1 << 20;
+
 /// Messages in connections' output that are not passed to the reactor yet.
 #[derive(Default)]
 pub(super) struct Delivery {
@@ -65,6 +68,8 @@ pub(super) struct Output {
     pub(super) delivery: Delivery,
     /// Invalidations for connections that are being served, to be sent after their replies.
     pub(super) after_reply: Vec<Invalidation>,
+    /// Connections whose output waits until the write log is durable.
+    pub(super) held: Vec<Token>,
     /// Buffers kept for later replies.
     spare_buffers: Vec<Vec<u8>>,
 }
@@ -94,6 +99,9 @@ impl Worker {
     pub(super) fn flush_dirty(&mut self) {
         let dirty = std::mem::take(&mut self.output.dirty);
         self.output.dirty = self.flush_each(dirty);
+        if !self.output.held.is_empty() {
+            self.release_held();
+        }
         if self.output.delivery.is_due() {
             if self.output.delivery.waits() {
                 return;
@@ -107,6 +115,19 @@ impl Worker {
         let unsent = &self.statistics.unsent_bytes;
         unsent.subtract(std::mem::take(&mut self.output.delivery.leaving));
         self.output.delivery.leaving = unsent.value();
+    }
+
+    /// Asks for a wake-up when more of the write log is durable, and sends the output that has become durable meanwhile.
+    fn release_held(&mut self) {
+        let end = self.shared.persistence.durable.ask(self.index);
+        let connections = &mut self.connections;
+        let may_leave = !self.executor.settings.awaits_disk;
+        let is_durable = |token: &mut Token| {
+            may_leave
+                || connections.find_mut(*token).is_none_or(|connection| connection.session.reply_lsn <= end)
+        };
+        let durable: Vec<Token> = self.output.held.extract_if(.., is_durable).collect();
+        self.flush_each(durable);
     }
 
     /// Frees the buffers that are kept for later replies.
@@ -138,6 +159,19 @@ impl Worker {
             self.output.spare_buffers.extend(spare);
             return;
         }
+        if connection.session.reply_lsn > self.shared.persistence.durable.end()
+            && self.executor.settings.awaits_disk
+        {
+            self.output.spare_buffers.extend(spare);
+            if !std::mem::replace(&mut connection.awaits_disk, true) {
+                self.output.held.push(token);
+            }
+            if connection.output_size() > HELD_OUTPUT_SIZE_MAX {
+                self.pause_requests(token);
+            }
+            return;
+        }
+        connection.awaits_disk = false;
         let id = connection.id;
         if connection.closing {
             // Before its last reply is sent: a client that has read that reply finds no trace of the connection.

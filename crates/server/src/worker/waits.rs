@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base::Lsn;
 use commands::session::{BlockReason, Blocked};
 use keyspace::Waiter;
 use os::clock::Uptime;
@@ -161,9 +162,10 @@ impl Worker {
     }
 
     /// Sends the reply to a connection that was served.
-    fn finish_served(&mut self, token: Token, reply: &[u8]) {
+    fn finish_served(&mut self, token: Token, reply: &[u8], lsn: Lsn) {
         self.leave_queues(token);
         let Some(connection) = self.connections.find_mut(token) else { return };
+        connection.session.reply_lsn = connection.session.reply_lsn.max(lsn);
         connection.session.blocked = None;
         connection.session.command_count += 1;
         if !std::mem::take(&mut connection.is_muted) {
@@ -247,7 +249,7 @@ impl Worker {
 
     /// Handles mail about the end of a wait, which follows a moved connection.
     pub(super) fn handle_end_of_wait(&mut self, mail: Mail) {
-        let (Mail::Served(token, id, _)
+        let (Mail::Served(token, id, ..)
         | Mail::Missed(token, id)
         | Mail::Unblock(token, id, _)
         | Mail::Answered(token, id, _)) = &mail
@@ -280,7 +282,7 @@ impl Worker {
             return;
         };
         match mail {
-            Mail::Served(_, _, reply) => self.finish_served(token, &reply),
+            Mail::Served(_, _, reply, lsn) => self.finish_served(token, &reply, lsn),
             Mail::Unblock(_, _, how) => self.finish_wait(token, how),
             _ => {
                 if let Some(how) = connection.end_asked {

@@ -5,7 +5,7 @@ use commands::table::{CommandId, NUMBERED};
 use os::clock::{self, Uptime};
 use os::process::{self, UsageOf};
 use sync::ThreadCounter;
-use sync::atomic::Ordering;
+use sync::atomic::{AtomicU64, Ordering};
 
 use super::text::{Hundredths, Millionths, Text};
 use crate::monitoring::statistics::{BUCKET_COUNT, CommandStatistics, bucket_max_ns};
@@ -13,6 +13,16 @@ use crate::shared::Shared;
 
 pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let loading = &shared.loading;
+    let append_only = &shared.persistence.append_only;
+    let aof = &append_only.figures;
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
+    let is_on = aof.is_on.load(Ordering::Relaxed);
+    let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed);
+    let rewriting_seconds = match is_rewriting {
+        true => clock::unix_millis() / 1000 - aof.rewrite_began.load(Ordering::Relaxed),
+        false => -1,
+    };
     text.section("Persistence");
     let saves = shared.snapshots.status.figures();
     let status = |is_ok: bool| if is_ok { "ok" } else { "err" };
@@ -35,20 +45,30 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &loading.expired_key_count.load(Ordering::Relaxed)),
         ("rdb_last_load_keys_loaded", &loading.loaded_key_count.load(Ordering::Relaxed)),
-        ("aof_enabled", &0),
-        ("aof_rewrite_in_progress", &0),
+        ("aof_enabled", &u8::from(is_on)),
+        ("aof_rewrite_in_progress", &u8::from(is_rewriting)),
         ("aof_rewrite_scheduled", &0),
-        ("aof_last_rewrite_time_sec", &-1),
-        ("aof_current_rewrite_time_sec", &-1),
-        ("aof_last_bgrewrite_status", &"ok"),
-        ("aof_rewrites", &0),
-        ("aof_rewrites_consecutive_failures", &0),
-        ("aof_last_write_status", &"ok"),
+        ("aof_last_rewrite_time_sec", &aof.rewrite_seconds.load(Ordering::Relaxed)),
+        ("aof_current_rewrite_time_sec", &rewriting_seconds),
+        ("aof_last_bgrewrite_status", &ok_or_err(aof.rewrite_failed.load(Ordering::Relaxed))),
+        ("aof_rewrites", &of(&aof.rewrites)),
+        ("aof_rewrites_consecutive_failures", &of(&aof.rewrite_failures)),
+        ("aof_last_write_status", &ok_or_err(append_only.failure().is_some())),
         ("aof_last_cow_size", &0),
         ("module_fork_in_progress", &0),
         ("module_fork_last_cow_size", &0),
         ("slot_migration_fork_in_progress", &0),
     ]);
+    if is_on {
+        text.lines(&[
+            ("aof_current_size", &of(&aof.size)),
+            ("aof_base_size", &of(&aof.base_size)),
+            ("aof_pending_rewrite", &0),
+            ("aof_buffer_length", &of(&aof.unwritten)),
+            ("aof_pending_bio_fsync", &u8::from(aof.is_unsynced.load(Ordering::Relaxed))),
+            ("aof_delayed_fsync", &of(&aof.delayed_syncs)),
+        ]);
+    }
     if shared.is_loading() {
         let progress = loading.progress(clock::unix_millis() / 1000);
         text.lines(&[

@@ -1,0 +1,73 @@
+//! The write log as a command uses it: its effects are appended before its latches are released, and its reply depends
+//! on the changes that it has made or seen.
+
+use base::Lsn;
+use base::limits::SLOT_COUNT;
+use sync::write_log::LogWriter;
+
+use super::Latched;
+use super::held::Held;
+
+/// A thread's access to the write log.
+#[derive(Default)]
+pub(crate) struct LogAccess {
+    /// `None`: the effects of this thread are dropped.
+    pub(crate) writer: Option<LogWriter>,
+    /// The end of the newest record about anything that the thread has changed or, if `notes_reads`, seen since
+    /// this was last taken.
+    seen: Lsn,
+    /// Whether what a command has only read counts, too.
+    pub(crate) notes_reads: bool,
+}
+
+impl Latched<'_> {
+    /// Appends the recorded effects to the log, while the latches are still held.
+    pub fn log_effects(&mut self) {
+        if self.effects.is_empty() {
+            return;
+        }
+        let Some(end) = self.effects.drain(self.log.writer.as_mut()) else { return };
+        self.log.seen = self.log.seen.max(end);
+        match &self.slots.held {
+            Held::Write(slot, _) => self.keyspace.changes.note(*slot, end),
+            Held::Several(guards) if guards.len() == SLOT_COUNT => self.keyspace.changes.note_all(end),
+            Held::Several(guards) => {
+                guards.iter().for_each(|(slot, _)| self.keyspace.changes.note(*slot, end))
+            }
+            Held::Nothing | Held::Read(..) => unreachable!("effects need a latch for writing"),
+        }
+    }
+
+    /// Whether the changes that a reply shows are to be noted when the latches are released.
+    #[inline(always)]
+    pub(crate) fn notes_reads(&self) -> bool {
+        self.log.notes_reads
+    }
+
+    /// Notes the changes that the command may have seen, while the latches are still held.
+    #[cold]
+    pub(crate) fn note_seen(&mut self) {
+        let changes = &self.keyspace.changes;
+        let seen = match &self.slots.held {
+            Held::Nothing => return,
+            Held::Read(slot, _) | Held::Write(slot, _) => changes.of(*slot),
+            Held::Several(guards) if guards.len() == SLOT_COUNT => changes.of_any(),
+            Held::Several(guards) => {
+                guards.iter().map(|(slot, _)| changes.of(*slot)).max().unwrap_or_default()
+            }
+        };
+        self.log.seen = self.log.seen.max(seen);
+    }
+
+    /// The end of the newest record on which replies depend, as far as it is noted.
+    #[must_use]
+    pub fn seen(&self) -> Lsn {
+        self.log.seen
+    }
+
+    /// The end of the newest record on which the replies since the last call depend.
+    #[inline]
+    pub fn take_seen(&mut self) -> Lsn {
+        std::mem::take(&mut self.log.seen)
+    }
+}

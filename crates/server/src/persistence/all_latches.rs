@@ -1,0 +1,26 @@
+//! Latching every slot from a thread that is no worker.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use keyspace::Waiting;
+use sync::Mutex;
+
+use crate::connection::Token;
+use crate::shared::Shared;
+
+/// The time between two looks at a latch that is taken. Its wake-up goes to a worker, where the token has no connection.
+const BUSY_WAIT: Duration = Duration::from_micros(50);
+
+/// One thread at a time waits, as all of them have the same token.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs `body` while all latches are held for writing. It must be brief: every client waits.
+pub fn with_all_latches<R>(shared: &Shared, body: impl FnOnce() -> R) -> R {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let waiting = Waiting { token: Token::underway(0).0, wait: &|| sync::thread::sleep(BUSY_WAIT) };
+    let all = shared.keyspace.latch_all_slots(&waiting);
+    let result = body();
+    drop(all);
+    result
+}

@@ -1,0 +1,126 @@
+//! The append-only file as a whole: opened at the start, switched on and off, ended with the server.
+//!
+//! Start reading at [`begin`].
+
+use std::io;
+use std::path::PathBuf;
+
+use config::Config;
+use persist::disk::DiskFile;
+use persist::disk::system::SystemDisk;
+use persist::files::{AppendOnlyFiles, FilesError, Layout};
+use persist::manifest::BaseFormat;
+use rdb::{Checksum, Version};
+
+use super::all_latches::with_all_latches;
+use super::writer::Writer;
+use crate::shared::Shared;
+use crate::shared::persistence::Order;
+
+/// The token of the file's reader of the write log.
+pub(super) const READER: u64 = 0;
+
+/// The version of an empty snapshot.
+const EMPTY_VERSION: u16 = 11;
+
+/// The end mark of a snapshot.
+const END_MARK: u8 = 0xff;
+
+/// Why the append-only file can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendOnlyError {
+    /// Its files.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// A step on the way.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Opens the directory of the append-only files. Nothing is created.
+///
+/// # Errors
+/// An invalid manifest, a missing file, or the file system.
+pub fn open(config: &Config) -> Result<AppendOnlyFiles<SystemDisk>, FilesError> {
+    let layout = Layout {
+        parent: PathBuf::new(),
+        directory: PathBuf::from(&config.appenddirname),
+        stem: config.appendfilename.clone().into_bytes(),
+    };
+    AppendOnlyFiles::open(SystemDisk, layout)
+}
+
+/// Begins to write the append-only file if the server is to have one. Its files are loaded; if there are none, the server
+/// has no data. Nothing changes meanwhile.
+///
+/// # Errors
+/// Of the file system.
+pub fn begin(shared: &'static Shared) -> Result<(), AppendOnlyError> {
+    let config = shared.config.load_full();
+    if !config.appendonly {
+        return Ok(());
+    }
+    let mut files = open(&config)?;
+    if files.manifest().is_empty() {
+        files.start()?;
+        let mut base = files.create_base()?;
+        base.append(&empty_snapshot())?;
+        files.finish_rewrite(base, BaseFormat::Rdb)?;
+        log::info!("Creating AOF base file on server start");
+    } else {
+        files.resume()?;
+    }
+    files.remove_history()?;
+    start_writer(shared, files)
+}
+
+/// Attaches the writer to the log. Until then nothing is logged.
+fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<SystemDisk>) -> Result<(), AppendOnlyError> {
+    let log = &shared.keyspace.log;
+    let reader = with_all_latches(shared, || {
+        log.forget_database();
+        log.attach(READER)
+    });
+    let reader = reader.ok_or_else(|| io::Error::other("the write log has too many readers"))?;
+    shared.persistence.append_only.keep_thread(Writer::start(shared, files, Some(reader))?);
+    Ok(())
+}
+
+/// Switches the append-only file on while the server runs. It begins with a snapshot; until that is complete, former files
+/// stay in effect.
+///
+/// # Errors
+/// Of the file system.
+pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
+    // A thread that was told to stop may still be synchronising.
+    end(shared);
+    shared.persistence.append_only.clear_orders();
+    let mut files = open(config)?;
+    files.start()?;
+    shared.persistence.append_only.keep_thread(Writer::start(shared, files, None)?);
+    Ok(())
+}
+
+/// Switches the append-only file off. What is logged so far is written and synchronised soon.
+pub fn switch_off(shared: &Shared) {
+    shared.persistence.append_only.order(Order::Stop);
+}
+
+/// Ends the append-only file: everything that is logged so far is written and synchronised. Blocks until then.
+pub fn end(shared: &Shared) {
+    if let Some(thread) = shared.persistence.append_only.take_thread() {
+        shared.persistence.append_only.order(Order::Stop);
+        if thread.join().is_err() {
+            log::error!("The thread of the append-only file has failed");
+        }
+    }
+}
+
+/// A snapshot without data.
+fn empty_snapshot() -> Vec<u8> {
+    let version = Version::of_number(EMPTY_VERSION).expect("a known version");
+    let mut bytes = version.header();
+    bytes.push(END_MARK);
+    bytes.extend(Checksum::of(&bytes).to_le_bytes());
+    bytes
+}

@@ -1,0 +1,352 @@
+//! The thread that writes the append-only file: it reads the write log, writes what is new, and synchronises the file as
+//! `appendfsync` says.
+//!
+//! Owns the files and a reader of the log; no other thread writes them. Touches shared state only to say how far the log
+//! is durable and whether writing fails. Nothing here waits for a latch, so the disk delays only those who depend on it:
+//! replies that wait for it (`always`), and writers when the log's buffer is full.
+//!
+//! Invariants:
+//! 1. The reader advances past bytes that are written (`everysec`, `no`) or synchronised (`always`). What it has not passed
+//!    is still in the log and can be written again.
+//! 2. With `always`, the durable LSN is the end of what a successful sync covers. A reply that waits for it shows nothing
+//!    that a crash can take back.
+//! 3. While writing fails, commands that change data are refused, so the log grows no further.
+//!
+//! | failure | recovery, tried every second |
+//! |---|---|
+//! | a write | the file is cut at the last whole write; the log still has what follows |
+//! | a sync with `always` | the file is cut at what was synchronised before; the log still has what follows |
+//! | a sync otherwise | bytes that are not known to be on disk have left the log: they are lost to this file, and a new history begins with a snapshot of memory |
+//!
+//! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
+
+mod rewriting;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Lsn;
+use config::{Appendfsync, Config};
+use os::clock::{self, Ticks, Uptime};
+use persist::disk::Disk;
+use persist::files::{AppendOnlyFiles, FilesError};
+use persist::reading::timestamp_annotation;
+use sync::atomic::Ordering;
+use sync::write_log::LogReader;
+
+use crate::shared::Shared;
+use crate::shared::persistence::{Figures, Order};
+use rewriting::Rewriting;
+
+/// The largest write, in bytes. The log has room for others after each.
+const WRITE_SIZE_MAX: usize = 1 << 20;
+
+/// The interval of synchronisations with `everysec`, in milliseconds.
+const SYNC_INTERVAL_MS: i64 = 1000;
+
+/// How long a sync may take before it counts as delayed, in nanoseconds.
+const SYNC_NS_MAX: u64 = 2_000_000_000;
+
+/// The interval of attempts to recover from a failure, in milliseconds.
+const RETRY_INTERVAL_MS: i64 = if cfg!(test) { 1 } else { 1000 };
+
+/// The longest sleep.
+const SLEEP_MAX: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
+
+/// See the module documentation.
+pub struct Writer<D: Disk> {
+    shared: &'static Shared,
+    files: AppendOnlyFiles<D>,
+    /// `None`: the file begins with a snapshot, whose cut is still to come.
+    reader: Option<LogReader>,
+    rewriting: Rewriting,
+    config: Arc<Config>,
+    generation: u64,
+    /// When the last sync with `everysec` began.
+    synced_at: Uptime,
+    /// The second of the last annotation.
+    annotated_at: i64,
+    /// Whether the last write ended between two records.
+    is_between_records: bool,
+    failure: Option<Failure>,
+    is_stopping: bool,
+}
+
+/// A failure that is not overcome yet.
+struct Failure {
+    /// Whether bytes that have left the log may not be on disk.
+    has_lost: bool,
+    retry_at: Uptime,
+}
+
+impl<D: Disk + Send + 'static> Writer<D>
+where
+    D::File: Send,
+{
+    /// Starts the thread. The files accept appends, and `reader` is where their contents end. `None`: they begin with a
+    /// snapshot, which the thread takes.
+    ///
+    /// # Errors
+    /// The operating system can't start a thread.
+    pub fn start(
+        shared: &'static Shared,
+        files: AppendOnlyFiles<D>,
+        reader: Option<LogReader>,
+    ) -> std::io::Result<sync::thread::JoinHandle<()>> {
+        let generation = shared.config.generation();
+        let size = files.total_size();
+        let mut writer = Self {
+            shared,
+            files,
+            rewriting: Rewriting::new(reader.is_none()),
+            reader,
+            config: shared.config.load_full(),
+            generation,
+            synced_at: Uptime::now(),
+            annotated_at: 0,
+            is_between_records: true,
+            failure: None,
+            is_stopping: false,
+        };
+        let figures = writer.figures();
+        figures.size.store(size, Ordering::Relaxed);
+        figures.base_size.store(size, Ordering::Relaxed);
+        figures.is_on.store(true, Ordering::Relaxed);
+        if let Some(reader) = &writer.reader {
+            shared.advance_durable(reader.lsn());
+        }
+        sync::thread::Builder::new().name("append-only".to_owned()).spawn(move || {
+            while writer.turn() {}
+            writer.end();
+        })
+    }
+
+    fn figures(&self) -> &'static Figures {
+        &self.shared.persistence.append_only.figures
+    }
+
+    /// Writes what is new, or waits for it. Returns false when nothing is left to do.
+    fn turn(&mut self) -> bool {
+        if self.shared.config.generation() != self.generation {
+            self.generation = self.shared.config.generation();
+            self.config = self.shared.config.load_full();
+        }
+        while let Some(order) = self.shared.persistence.append_only.take_order() {
+            match order {
+                Order::Stop => self.is_stopping = true,
+                order => self.follow(order),
+            }
+        }
+        if self.failure.is_some() && !self.recover() {
+            return self.rest(SLEEP_MAX);
+        }
+        let result = self.write().and_then(|size| self.sync_if_due().map(|()| size));
+        self.rewrite();
+        let is_idle = match result {
+            Ok(size) => size == 0,
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        };
+        self.show();
+        !is_idle || self.rest(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
+    }
+
+    /// Waits for something to do, for this long at most. Returns false if the thread is to end instead.
+    fn rest(&mut self, timeout: Duration) -> bool {
+        if !self.is_stopping {
+            self.shared.persistence.append_only.wait(self.reader.as_mut(), timeout);
+        }
+        !self.is_stopping
+    }
+
+    /// Writes the bytes that the log has now, some at most. Returns their number.
+    fn write(&mut self) -> Result<usize, Failed> {
+        let policy = self.policy();
+        let is_always = policy == Appendfsync::Always;
+        if self.config.aof_timestamp_enabled && self.is_between_records {
+            self.annotate()?;
+        }
+        let Some(reader) = &mut self.reader else { return Ok(0) };
+        // The cut is loaded afterwards: if there is one within what can be read, it is seen.
+        let end = reader.complete_end();
+        let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
+        let chunk = reader.bytes(limit);
+        let mut room = if is_always { usize::MAX } else { WRITE_SIZE_MAX };
+        let mut size = 0;
+        let (started, whole_size) = (Ticks::now(), chunk.len());
+        for piece in chunk.pieces {
+            let part = &piece[..piece.len().min(room)];
+            if !part.is_empty() {
+                self.files.append(part).map_err(Failed::Write)?;
+                room -= part.len();
+                size += part.len();
+            }
+        }
+        self.is_between_records = size == whole_size;
+        if size == 0 {
+            return Ok(0);
+        }
+        self.note_latency(started, "aof-write");
+        if is_always {
+            self.sync_now("aof-fsync-always")?;
+        }
+        if let Some(reader) = &mut self.reader {
+            reader.advance(size);
+        }
+        self.figures().size.fetch_add(size as u64, Ordering::Relaxed);
+        if policy != Appendfsync::Everysec {
+            self.note_durable();
+        }
+        Ok(size)
+    }
+
+    /// Writes the time before the requests of another second than the last ones.
+    fn annotate(&mut self) -> Result<(), Failed> {
+        let now = clock::unix_millis() / 1000;
+        let has_more = self.reader.as_mut().is_some_and(|reader| reader.complete_end() > reader.lsn());
+        if now == self.annotated_at || !has_more {
+            return Ok(());
+        }
+        let annotation = timestamp_annotation(now);
+        self.files.append(&annotation).map_err(Failed::Write)?;
+        self.annotated_at = now;
+        self.figures().size.fetch_add(annotation.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Synchronises the file if a second has passed since the last time.
+    fn sync_if_due(&mut self) -> Result<(), Failed> {
+        if self.until_sync().is_none_or(|left| !left.is_zero()) {
+            return Ok(());
+        }
+        self.synced_at = Uptime::now();
+        self.sync_now("aof-fsync-everysec")?;
+        self.note_durable();
+        Ok(())
+    }
+
+    /// Everything that was written counts as durable.
+    fn note_durable(&self) {
+        if let Some(reader) = &self.reader {
+            self.shared.advance_durable(reader.lsn());
+        }
+    }
+
+    /// When the file is synchronised now.
+    fn policy(&self) -> Appendfsync {
+        match self.config.no_appendfsync_on_rewrite && self.shared.snapshots.is_busy() {
+            true => Appendfsync::No,
+            false => self.config.appendfsync,
+        }
+    }
+
+    /// The time until the next sync with `everysec`; `None` if there is nothing to synchronise.
+    fn until_sync(&self) -> Option<Duration> {
+        let (size, synced_size) = self.files.current_size();
+        if self.policy() == Appendfsync::No || size == synced_size {
+            return None;
+        }
+        let left_ms = SYNC_INTERVAL_MS - Uptime::now().ms_since(self.synced_at);
+        Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)))
+    }
+
+    fn sync_now(&mut self, event: &'static str) -> Result<(), Failed> {
+        let started = Ticks::now();
+        self.files.sync().map_err(Failed::Sync)?;
+        if Ticks::now().ns_since(started) > SYNC_NS_MAX {
+            self.figures().delayed_syncs.fetch_add(1, Ordering::Relaxed);
+            log::warn!(
+                "Asynchronous AOF fsync is taking too long (disk is busy?). Clients go on, until the write log is full."
+            );
+        }
+        self.note_latency(started, event);
+        Ok(())
+    }
+
+    fn note_latency(&self, started: Ticks, event: &'static str) {
+        let threshold = self.config.latency_monitor_threshold;
+        let ms = Ticks::now().ns_since(started) / 1_000_000;
+        if threshold > 0 && ms >= threshold {
+            self.shared.monitoring.latency.add(event, (clock::unix_millis() / 1000) as u32, ms);
+        }
+    }
+
+    /// Records a failure: from now on commands that change data are refused.
+    fn fail(&mut self, failed: &Failed) {
+        let is_always = self.config.appendfsync == Appendfsync::Always;
+        let (Failed::Write(error) | Failed::Sync(error)) = failed;
+        let reason = match error {
+            FilesError::Disk { source, .. } => os_text(source),
+            other => other.to_string(),
+        };
+        log::error!("Error writing to the AOF file: {error}");
+        self.shared.note_append_failure(Some(reason));
+        let has_lost = matches!(failed, Failed::Sync(_)) && !is_always;
+        self.failure = Some(Failure { has_lost, retry_at: Uptime::now().plus_ms(RETRY_INTERVAL_MS) });
+    }
+
+    /// Tries to overcome the failure. Returns whether writing goes on.
+    fn recover(&mut self) -> bool {
+        let Some(failure) = &self.failure else { return true };
+        if Uptime::now() < failure.retry_at && !self.is_stopping {
+            return false;
+        }
+        // A failed sync with `always` leaves everything that it did not cover in the log: invariant 1.
+        if failure.has_lost {
+            return self.begin_again();
+        }
+        let result = self.files.undo_append().or_else(|_| self.files.rollback().map(|_| ()));
+        match result.and_then(|()| self.files.sync()) {
+            Ok(()) => {
+                log::warn!("AOF write error looks solved. The server can write again.");
+                self.failure = None;
+                self.shared.note_append_failure(None);
+                true
+            }
+            Err(_) => {
+                if let Some(failure) = &mut self.failure {
+                    failure.retry_at = Uptime::now().plus_ms(RETRY_INTERVAL_MS);
+                }
+                false
+            }
+        }
+    }
+
+    /// Publishes the state for `INFO`.
+    fn show(&mut self) {
+        let (size, synced_size) = self.files.current_size();
+        let figures = self.figures();
+        figures.is_unsynced.store(size != synced_size, Ordering::Relaxed);
+        let unwritten = self.reader.as_mut().map_or(0, |reader| reader.complete_end().0 - reader.lsn().0);
+        figures.unwritten.store(unwritten, Ordering::Relaxed);
+    }
+
+    /// Ends the thread: the file is synchronised, and nothing waits for it any more.
+    fn end(mut self) {
+        self.abandon_rewrite();
+        if self.failure.is_none()
+            && let Err(error) = self.files.sync()
+        {
+            log::error!("Error synchronising the AOF file: {error}");
+        }
+        self.files.close();
+        self.figures().is_on.store(false, Ordering::Relaxed);
+        self.shared.note_append_failure(None);
+    }
+}
+
+/// The step that failed.
+enum Failed {
+    Write(FilesError),
+    Sync(FilesError),
+}
+
+/// The text of an error of the operating system, without its number.
+fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}

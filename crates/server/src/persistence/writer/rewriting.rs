@@ -1,0 +1,267 @@
+//! Rewriting the append-only file: a snapshot becomes the base, and what was logged from its cut on the only increment.
+//!
+//! The snapshot is taken by the snapshots' own threads. At its cut, under all latches, the LSN is noted: this thread writes
+//! the log up to there to the former increment, and what follows to a new one. A file that is switched on, or that has lost
+//! bytes, begins in the same way: the log is read from the cut on, and nothing counts before the base is complete.
+//!
+//! | state | to | by |
+//! |---|---|---|
+//! | idle | wanted | growth, an order, or a file that begins with a snapshot |
+//! | wanted | under way | [`Writer::begin_snapshot`], once no other snapshot is being taken |
+//! | under way | under way, cut passed | the log is written up to the cut |
+//! | under way, cut passed | idle | the base is complete: [`Writer::finish`] |
+//! | under way | idle | [`Writer::give_up`]: the former files stay; a file that must begin with a snapshot tries again |
+
+use config::Appendfsync;
+use os::clock::{self, Uptime};
+use persist::disk::Disk;
+use persist::files::FilesError;
+use persist::manifest::BaseFormat;
+use sync::atomic::{AtomicU64, Ordering};
+
+use super::{RETRY_INTERVAL_MS, Writer};
+use crate::snapshot::{Request, Target};
+use crate::shared::persistence::Order;
+
+/// The time after a failed rewrite before growth causes another one, in milliseconds.
+const AUTOMATIC_INTERVAL_MS: i64 = 60_000;
+
+/// Distinguishes the snapshots of all rewrites.
+static SNAPSHOT_COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// The state of rewriting.
+pub(super) struct Rewriting {
+    is_wanted: bool,
+    /// Whether the file begins with the snapshot, and has no history before it.
+    is_beginning: bool,
+    under_way: Option<UnderWay>,
+    /// When growth, or a file that has no base yet, may cause the next attempt.
+    retry_at: Uptime,
+}
+
+struct UnderWay {
+    number: u64,
+    began: Uptime,
+    /// Whether what is written now belongs to the new increment.
+    is_past_cut: bool,
+    /// Whether the base is complete.
+    has_base: bool,
+}
+
+impl Rewriting {
+    pub(super) fn new(is_beginning: bool) -> Self {
+        Self { is_wanted: is_beginning, is_beginning, under_way: None, retry_at: Uptime::now() }
+    }
+}
+
+impl<D: Disk + Send + 'static> Writer<D>
+where
+    D::File: Send,
+{
+    /// Carries out an order that concerns rewriting.
+    pub(super) fn follow(&mut self, order: Order) {
+        let is_current = |number| self.rewriting.under_way.as_ref().is_some_and(|it| it.number == number);
+        match order {
+            Order::Rewrite => self.rewriting.is_wanted |= self.rewriting.under_way.is_none(),
+            Order::Attached(number, reader) if is_current(number) => {
+                self.reader = Some(reader);
+                self.is_between_records = true;
+                self.note_durable();
+            }
+            Order::BaseWritten(number, Ok(())) if is_current(number) => {
+                if let Some(under_way) = &mut self.rewriting.under_way {
+                    under_way.has_base = true;
+                }
+            }
+            Order::BaseWritten(number, Err(reason)) if is_current(number) => self.give_up(&reason),
+            // Of a rewrite that was given up.
+            Order::Attached(..) | Order::BaseWritten(..) | Order::Stop => {}
+        }
+    }
+
+    /// Continues a rewrite, or begins one where it is wanted.
+    pub(super) fn rewrite(&mut self) {
+        self.pass_cut();
+        if self.rewriting.under_way.as_ref().is_some_and(|it| it.has_base && it.is_past_cut) {
+            self.finish();
+        }
+        if self.rewriting.under_way.is_none() && !self.is_stopping {
+            self.rewriting.is_wanted |= self.has_grown();
+            if self.rewriting.is_wanted && Uptime::now() >= self.rewriting.retry_at {
+                self.begin_snapshot();
+            }
+        }
+        let is_scheduled = self.rewriting.is_wanted && self.rewriting.under_way.is_none();
+        self.figures().is_rewrite_scheduled.store(is_scheduled, Ordering::Relaxed);
+    }
+
+    /// Whether the file has grown so much that it is rewritten.
+    fn has_grown(&self) -> bool {
+        let (percentage, size_min) =
+            (self.config.auto_aof_rewrite_percentage, self.config.auto_aof_rewrite_min_size);
+        let size = self.figures().size.load(Ordering::Relaxed);
+        if percentage == 0 || size <= size_min || Uptime::now() < self.rewriting.retry_at {
+            return false;
+        }
+        let base_size = self.figures().base_size.load(Ordering::Relaxed).max(1);
+        let growth = (size * 100 / base_size).saturating_sub(100);
+        if growth < u64::from(percentage) {
+            return false;
+        }
+        log::info!("Starting automatic rewriting of AOF on {growth}% growth");
+        true
+    }
+
+    /// Begins to take the snapshot, unless another one is being taken: then it is tried again.
+    fn begin_snapshot(&mut self) {
+        let number = SNAPSHOT_COUNT.fetch_add(1, Ordering::Relaxed);
+        let (shared, attaches) = (self.shared, self.reader.is_none());
+        let append_only = &shared.persistence.append_only;
+        let at_cut = move || {
+            let log = &shared.keyspace.log;
+            if !attaches {
+                log.forget_database();
+                append_only.set_cut(log.end());
+            } else if let Some(reader) = log.attach(super::super::append_only::READER) {
+                log.forget_database();
+                append_only.order(Order::Attached(number, reader));
+            }
+        };
+        let request = Request {
+            target: Target::Base { path: self.files.base_path() },
+            settings: shared.snapshot_settings(),
+            at_cut: Box::new(at_cut),
+            done: Box::new(move |result| {
+                let result = result.map(|_| ()).map_err(|error| error.to_string());
+                append_only.order(Order::BaseWritten(number, result));
+            }),
+        };
+        if shared.snapshots.begin(request).is_err() {
+            return;
+        }
+        log::info!("Background append only file rewriting started");
+        self.rewriting.is_wanted = false;
+        self.rewriting.under_way = Some(UnderWay {
+            number,
+            began: Uptime::now(),
+            is_past_cut: attaches,
+            has_base: false,
+        });
+        let figures = self.figures();
+        figures.rewrite_began.store(clock::unix_millis() / 1000, Ordering::Relaxed);
+        figures.is_rewriting.store(true, Ordering::Relaxed);
+    }
+
+    /// If the log is written up to the cut, begins the new increment.
+    fn pass_cut(&mut self) {
+        let append_only = &self.shared.persistence.append_only;
+        let cut = append_only.cut();
+        if self.failure.is_some() || cut.is_none() || self.reader.as_ref().map(|reader| reader.lsn()) != cut {
+            return;
+        }
+        append_only.clear_cut();
+        match (self.files.begin_rewrite(), &mut self.rewriting.under_way) {
+            (Ok(()), Some(under_way)) => {
+                under_way.is_past_cut = true;
+                self.annotated_at = 0;
+                // The former increment was synchronised.
+                if self.config.appendfsync != Appendfsync::No {
+                    self.note_durable();
+                }
+            }
+            (Ok(()), None) => self.files.abort_rewrite(),
+            (Err(error), _) => self.give_up(&error.to_string()),
+        }
+    }
+
+    /// Puts the new files in effect.
+    fn finish(&mut self) {
+        if let Err(error) = self.replace_files() {
+            return self.give_up(&error.to_string());
+        }
+        let Some(under_way) = self.rewriting.under_way.take() else { return };
+        self.rewriting.is_beginning = false;
+        log::info!("Background AOF rewrite finished successfully");
+        let size = self.files.total_size();
+        let figures = self.figures();
+        figures.size.store(size, Ordering::Relaxed);
+        figures.base_size.store(size, Ordering::Relaxed);
+        figures.rewrites.fetch_add(1, Ordering::Relaxed);
+        figures.rewrite_failures.store(0, Ordering::Relaxed);
+        figures.rewrite_failed.store(false, Ordering::Relaxed);
+        self.note_end(under_way.began);
+    }
+
+    fn replace_files(&mut self) -> Result<(), FilesError> {
+        let base = self.files.open_base()?;
+        self.files.finish_rewrite(base, BaseFormat::Rdb)?;
+        if let Err(error) = self.files.remove_history() {
+            log::warn!("Former append-only files remain: {error}");
+        }
+        Ok(())
+    }
+
+    /// Ends the rewrite under way without a result.
+    pub(super) fn give_up(&mut self, reason: &str) {
+        let Some(under_way) = self.rewriting.under_way.take() else { return };
+        log::warn!("Background AOF rewrite terminated by error: {reason}");
+        self.shared.persistence.append_only.clear_cut();
+        if self.rewriting.is_beginning {
+            // What was written since the cut is of no use without the base.
+            self.reader = None;
+            self.rewriting.is_wanted = true;
+            self.restart_files();
+        } else {
+            self.files.abort_rewrite();
+        }
+        let figures = self.figures();
+        figures.rewrite_failed.store(true, Ordering::Relaxed);
+        figures.rewrite_failures.fetch_add(1, Ordering::Relaxed);
+        self.note_end(under_way.began);
+        let interval_ms = if self.rewriting.is_beginning { RETRY_INTERVAL_MS } else { AUTOMATIC_INTERVAL_MS };
+        self.rewriting.retry_at = Uptime::now().plus_ms(interval_ms);
+    }
+
+    fn note_end(&self, began: Uptime) {
+        let figures = self.figures();
+        figures.is_rewriting.store(false, Ordering::Relaxed);
+        figures.rewrite_seconds.store(Uptime::now().ms_since(began) / 1000, Ordering::Relaxed);
+    }
+
+    /// Begins a new history after bytes were lost to this one: the files so far stay as they are until the snapshot is
+    /// complete. Returns whether writing goes on.
+    pub(super) fn begin_again(&mut self) -> bool {
+        self.abandon_rewrite();
+        self.reader = None;
+        self.rewriting = Rewriting::new(true);
+        if !self.restart_files() {
+            return false;
+        }
+        log::warn!("AOF write error looks solved. The file begins again with a snapshot.");
+        self.failure = None;
+        self.shared.note_append_failure(None);
+        true
+    }
+
+    /// Begins the files anew. Returns whether that is possible.
+    fn restart_files(&mut self) -> bool {
+        self.files.close();
+        match self.files.start() {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail(&super::Failed::Sync(error));
+                false
+            }
+        }
+    }
+
+    /// Ends the rewrite under way because the file ends, or begins again.
+    pub(super) fn abandon_rewrite(&mut self) {
+        if self.rewriting.under_way.take().is_some() {
+            self.shared.snapshots.cancel();
+            self.shared.persistence.append_only.clear_cut();
+            self.files.abort_rewrite();
+            self.figures().is_rewriting.store(false, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Persistence as all threads see it: how far the write log is durable, what is asked of the thread that writes the
+//! append-only file, and the state that `INFO` shows.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use base::Lsn;
+use base::limits::THREAD_COUNT_MAX;
+use config::Config;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use sync::thread::JoinHandle;
+use sync::write_log::{LogReader, LogWake, WriteLog};
+use sync::{Condvar, DurableLsn, Mutex};
+
+use super::Shared;
+use super::modes::GlobalFlags;
+use crate::connection::Token;
+use crate::mail::{Mail, Workers};
+
+/// The state of persistence.
+pub struct Persistence {
+    /// How far the write log is on disk, or need not be.
+    pub durable: DurableLsn,
+    /// The append-only file.
+    pub append_only: AppendOnly,
+}
+
+/// The append-only file as other threads see it.
+pub struct AppendOnly {
+    /// Wakes the thread that writes it.
+    signal: Arc<Signal>,
+    orders: Mutex<VecDeque<Order>>,
+    /// The LSN at which the rewrite under way has its cut; `u64::MAX`: there is no cut to come.
+    cut: AtomicU64,
+    /// Why writing fails.
+    failure: Mutex<Option<String>>,
+    /// The thread that writes it.
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The state for `INFO`.
+    pub figures: Figures,
+}
+
+/// What other threads ask of the thread that writes the append-only file.
+pub enum Order {
+    /// Rewrite the file.
+    Rewrite,
+    /// The log is read from here on: this is the cut of the snapshot with this number.
+    Attached(u64, LogReader),
+    /// The snapshot with this number is complete and is to be the base, or why there is none.
+    BaseWritten(u64, Result<(), String>),
+    /// Write and synchronise everything, and end.
+    Stop,
+}
+
+/// The state of the append-only file for `INFO`. Single values; together they need not be of one instant.
+#[derive(Default)]
+pub struct Figures {
+    /// Whether there is a thread that writes it.
+    pub is_on: AtomicBool,
+    /// Bytes of all of its files.
+    pub size: AtomicU64,
+    /// Bytes of all of its files at the start or after the last rewrite.
+    pub base_size: AtomicU64,
+    /// Bytes of the log that are not written yet.
+    pub unwritten: AtomicU64,
+    /// Whether there are bytes that are written, but not synchronised.
+    pub is_unsynced: AtomicBool,
+    /// How often synchronising took longer than the interval between two.
+    pub delayed_syncs: AtomicU64,
+    /// Whether a rewrite waits for another snapshot to end.
+    pub is_rewrite_scheduled: AtomicBool,
+    /// Whether a rewrite is under way.
+    pub is_rewriting: AtomicBool,
+    /// Unix time at which the rewrite under way began, in seconds.
+    pub rewrite_began: AtomicI64,
+    /// How long the last rewrite took, in seconds; -1: there was none.
+    pub rewrite_seconds: AtomicI64,
+    /// Whether the last rewrite failed.
+    pub rewrite_failed: AtomicBool,
+    /// The number of rewrites.
+    pub rewrites: AtomicU64,
+    /// The number of rewrites that failed since the last one that did not.
+    pub rewrite_failures: AtomicU64,
+}
+
+/// A flag with a thread that waits for it.
+#[derive(Default)]
+pub struct Signal {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    fn set(&self) {
+        let mut is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_set = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until the flag is set, for this long at most, and clears it.
+    fn wait(&self, timeout: Duration) {
+        let mut is_set = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_set {
+            let waited = self.changed.wait_timeout(is_set, timeout).unwrap_or_else(PoisonError::into_inner);
+            is_set = waited.0;
+            if waited.1.timed_out() {
+                break;
+            }
+        }
+        *is_set = false;
+    }
+}
+
+impl Persistence {
+    /// Persistence that is off, and the write log that it reads.
+    pub(super) fn new(config: &Config, workers: &'static Workers) -> (Self, Arc<WriteLog>) {
+        let signal = Arc::new(Signal::default());
+        let theirs = Arc::clone(&signal);
+        let wake = move |wake| match wake {
+            LogWake::Reader(_) => theirs.set(),
+            LogWake::Writer(token) => workers.post(Token(token).thread(), Mail::Resume(Token(token))),
+        };
+        let capacity = config.write_log_size.next_power_of_two() as usize;
+        let log = WriteLog::new(Lsn(0), capacity, THREAD_COUNT_MAX, wake);
+        let append_only = AppendOnly {
+            signal,
+            orders: Mutex::default(),
+            cut: AtomicU64::new(u64::MAX),
+            failure: Mutex::default(),
+            thread: Mutex::default(),
+            figures: Figures { rewrite_seconds: AtomicI64::new(-1), ..Figures::default() },
+        };
+        (Self { durable: DurableLsn::new(Lsn(0), THREAD_COUNT_MAX), append_only }, Arc::new(log))
+    }
+}
+
+impl AppendOnly {
+    /// Gives an order to the thread that writes the file.
+    pub fn order(&self, order: Order) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push_back(order);
+        self.signal.set();
+    }
+
+    /// The oldest order that is not taken yet.
+    #[must_use]
+    pub fn take_order(&self) -> Option<Order> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Waits for something to write or an order, for this long at most.
+    pub fn wait(&self, reader: Option<&mut LogReader>, timeout: Duration) {
+        let Some(reader) = reader else { return self.signal.wait(timeout) };
+        if reader.prepare_sleep() {
+            self.signal.wait(timeout);
+            reader.awake();
+        }
+    }
+
+    /// Sets the cut of a rewrite. All latches are held for writing, so that the LSN is between two records and no
+    /// record behind it can be read before this is seen.
+    pub fn set_cut(&self, cut: Lsn) {
+        self.cut.store(cut.0, Ordering::Release);
+    }
+
+    /// The LSN at which a rewrite has its cut, if there is one to come. Loaded after the end of what can be read.
+    #[must_use]
+    pub fn cut(&self) -> Option<Lsn> {
+        Some(Lsn(self.cut.load(Ordering::Acquire))).filter(|cut| cut.0 != u64::MAX)
+    }
+
+    /// Ends the cut: the rewrite's increment begins, or there is no rewrite any more.
+    pub fn clear_cut(&self) {
+        self.cut.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Forgets the orders for a thread that has ended.
+    pub fn clear_orders(&self) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Stores the handle of the thread that writes the file.
+    pub fn keep_thread(&self, thread: JoinHandle<()>) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    }
+
+    /// The handle of the thread that writes the file; `None`: there is none.
+    #[must_use]
+    pub fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Why writing fails; `None` if it does not.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Shared {
+    /// Records why writing the append-only file fails, or that it does no longer. Meanwhile writes are refused.
+    pub fn note_append_failure(&self, failure: Option<String>) {
+        let has_failed = failure.is_some();
+        *self.persistence.append_only.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        self.modes.flags.set(GlobalFlags::APPEND_FAILED, has_failed);
+    }
+
+    /// Moves the end of what is durable, and lets the workers send the replies that waited for it.
+    pub fn advance_durable(&self, end: Lsn) {
+        self.persistence.durable.advance(end, |thread| self.workers.post(thread, Mail::Durable));
+    }
+}

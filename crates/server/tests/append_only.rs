@@ -1,0 +1,97 @@
+//! The append-only file of a running server: what clients were told is in it.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use support::directory::Directory;
+use support::{Client, Server, wait_for};
+
+const CLIENT_COUNT: usize = 4;
+
+fn increment(directory: &Directory) -> Vec<u8> {
+    std::fs::read(directory.path("appendonlydir/appendonly.aof.1.incr.aof")).unwrap()
+}
+
+/// The keys of the `SET` requests in a file.
+fn keys_in(file: &[u8]) -> HashSet<String> {
+    let text = String::from_utf8(file.to_vec()).unwrap();
+    let mut lines = text.split("\r\n");
+    let mut keys = HashSet::new();
+    while let Some(line) = lines.next() {
+        if line == "SET" {
+            keys.insert(lines.nth(1).unwrap_or_default().to_owned());
+        }
+    }
+    keys
+}
+
+#[test]
+fn requests_are_in_the_file_in_their_order() {
+    let directory = Directory::new("aof-order");
+    let mut server = Server::start(&["--dir", &directory.path(""), "--appendonly", "yes"]);
+    let mut client = server.client();
+    for words in [&["SELECT", "3"][..], &["SET", "a", "1", "EX", "100"], &["GET", "a"], &["SELECT", "0"]] {
+        client.text(words);
+    }
+    client.send_raw(b"MULTI\r\nINCR b\r\nSPOP none\r\nINCR b\r\nEXEC\r\nRPUSH l x\r\n");
+    (0..6).for_each(|_| drop(client.receive().unwrap()));
+    server.signal("TERM");
+    assert!(server.wait());
+    let file = String::from_utf8(increment(&directory)).unwrap();
+    let words: Vec<&str> = file.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
+    let text = words.join(" ");
+    let (before, behind) = text.split_once(" PXAT ").unwrap();
+    assert_eq!(before, "SELECT 3 SET a 1");
+    let behind = behind.split_once(' ').unwrap().1;
+    assert_eq!(behind, "SELECT 0 MULTI INCR b INCR b EXEC RPUSH l x ");
+}
+
+#[test]
+fn what_was_acknowledged_is_in_the_file_of_a_killed_server() {
+    let directory = Directory::new("aof-kill");
+    let dir = directory.path("");
+    let options = ["--dir", &dir, "--appendonly", "yes", "--appendfsync", "always", "--io-threads", "2"];
+    let server = Server::start(&options);
+    let is_over = AtomicBool::new(false);
+    let acknowledged: Vec<String> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENT_COUNT)
+            .map(|number| {
+                let (mut client, is_over) = (server.client(), &is_over);
+                scope.spawn(move || set_until_closed(&mut client, number, is_over))
+            })
+            .collect();
+        wait_for(|| (increment(&directory).len() > 20_000).then_some(()));
+        server.signal("KILL");
+        is_over.store(true, Ordering::Relaxed);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    let keys = keys_in(&increment(&directory));
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+    let missing: Vec<_> = acknowledged.iter().filter(|key| !keys.contains(*key)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Sets keys, two at a time, until the connection ends. Returns the acknowledged ones.
+fn set_until_closed(client: &mut Client, number: usize, is_over: &AtomicBool) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for nth in 0.. {
+        let keys = [0, 1].map(|of_pair| format!("key:{number}:{nth}:{of_pair}"));
+        let requests =
+            keys.each_ref().map(|key| format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n$1\r\nx\r\n", key.len()));
+        client.send_raw_if_open(requests.concat().as_bytes());
+        for key in keys {
+            match client.receive() {
+                Some(_) => acknowledged.push(key),
+                None => {
+                    assert!(is_over.load(Ordering::Relaxed), "the server stays until it is killed");
+                    return acknowledged;
+                }
+            }
+        }
+    }
+    acknowledged
+}
