@@ -404,6 +404,9 @@ impl Executor {
         {
             return step;
         }
+        if command.flags.contains(Flags::BLOCKING) {
+            connection.session.reply_lsn = connection.session.reply_lsn.max(self.latching.seen());
+        }
         simulation::pass(Gap::LetThrough);
         if command.access == Access::Connections && self.must_await_turns(connection) {
             return Step::Again;

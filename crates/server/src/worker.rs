@@ -179,6 +179,9 @@ impl Worker {
         // Waiters served by this worker are answered in the same turn.
         self.broadcast();
         self.executor.latching.notify_log();
+        if !self.waits.for_disk.is_empty() {
+            self.end_disk_waits();
+        }
         self.flush_dirty();
         for (token, question) in self.waits.barrier_requests.drain(..asker_count) {
             self.shared.workers.post(token.thread(), Mail::BarrierAck(token, question, self.index));

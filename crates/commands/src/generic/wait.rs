@@ -1,6 +1,6 @@
 //! `WAIT` and `WAITAOF`
 //!
-//! There are no replicas yet, so no acknowledgement arrives: only the timeout ends the wait.
+//! There are no replicas yet, so no acknowledgement of one arrives: only the timeout ends a wait for them.
 
 use wire::number::parse_i64_strict;
 use wire::request::Args;
@@ -68,15 +68,17 @@ fn waitaof(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replie
     }
     let replicas = parse_i64_strict(args.at(2)).filter(|count| *count >= 0).ok_or(BAD_NUMREPLICAS)?;
     let timeout = parse_millis(ctx, args.at(3))?;
-    if local > 0 {
+    if local > 0 && !ctx.config.appendonly {
         return Err(NO_AOF);
     }
-    if replicas == 0 || !ctx.may_block() {
+    let is_durable = ctx.config.appendonly && ctx.session.reply_lsn <= ctx.host.durable_end();
+    let is_over = replicas == 0 && i64::from(is_durable) >= local;
+    if is_over || !ctx.may_block() {
         let mut out = reply.array(2);
-        out.integer(0);
+        out.integer(i64::from(is_durable));
         out.integer(0);
         return Ok(out.done());
     }
-    ctx.block(timeout, BlockReason::Disk);
+    ctx.block(timeout, BlockReason::Disk { awaits_replicas: replicas > 0, is_durable });
     Ok(reply.nothing())
 }

@@ -246,6 +246,12 @@ pub struct Blocked {
 }
 
 impl Blocked {
+    /// Whether it waits for the disk of this server, and nothing else.
+    #[must_use]
+    pub fn awaits_disk(&self) -> bool {
+        matches!(self.reason, BlockReason::Disk { awaits_replicas: false, .. })
+    }
+
     /// Writes the timeout reply; nothing if the request itself is run then.
     pub fn write_timeout(&self, reply: &mut ReplyBuffer<'_>) {
         match self.reason {
@@ -258,9 +264,9 @@ impl Blocked {
             | BlockReason::Save => {}
             BlockReason::Keys(_) => reply.null_array(),
             BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
-            BlockReason::Disk => {
+            BlockReason::Disk { is_durable, .. } => {
                 reply.array(2);
-                reply.integer(0);
+                reply.integer(i64::from(is_durable));
                 reply.integer(0);
             }
             BlockReason::Reload(_) => reply.error("UNBLOCKED the data are still being loaded"),
@@ -299,7 +305,12 @@ pub enum BlockReason {
         acknowledged: i64,
     },
     /// Syncing to disk, here or on replicas (`WAITAOF`): the timeout reply is the number of syncs.
-    Disk,
+    Disk {
+        /// Whether replicas are awaited, too: there are none.
+        awaits_replicas: bool,
+        /// Whether the connection's writes are durable here.
+        is_durable: bool,
+    },
     /// The end of `CLIENT PAUSE`: the request is then run.
     Pause,
     /// A worker with too many undelivered messages: the request is then run.

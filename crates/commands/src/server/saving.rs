@@ -11,9 +11,6 @@ use crate::session::BlockReason;
 
 const WRITES_FILES: Flags = Flags::NO_ASYNC_LOADING.union(Flags::ADMIN).union(Flags::NOSCRIPT);
 
-const NO_FILES: CommandError =
-    CommandError::new("ERR This version of Broadloom keeps its data in memory only and can't save it");
-
 /// `LASTSAVE`
 pub const LASTSAVE: Command = Command::keyless(
     "lastsave",
@@ -69,7 +66,7 @@ pub const BGREWRITEAOF: Command = Command::keyless(
     1,
     WRITES_FILES,
     Doc::new(Group::Server, "1.0.0", "Rewrites the append-only file in the background."),
-    |_, _, _| Err(NO_FILES),
+    |ctx, _, reply| Ok(reply.simple(ctx.host.rewrite_append_only()?)),
 );
 
 fn save(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

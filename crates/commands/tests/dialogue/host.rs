@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Millis;
+use base::{Lsn, Millis};
 use commands::acl::{LoggedDenial, Users};
 use commands::error::CommandError;
 use commands::host::{
@@ -263,6 +263,14 @@ impl Persistence for TestHost {
 
     fn cancel_saving(&self) -> Result<&'static str, CommandError> {
         Err(CommandError::new("ERR Background saving is currently not in progress or scheduled"))
+    }
+
+    fn rewrite_append_only(&self) -> Result<&'static str, CommandError> {
+        Ok("Background append only file rewriting started")
+    }
+
+    fn durable_end(&self) -> Lsn {
+        Lsn(0)
     }
 
     fn flushed_all(&self) {}

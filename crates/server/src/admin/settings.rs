@@ -8,7 +8,6 @@ use commands::session::Session;
 use config::{Config, Id, OomScoreAdj, SetCaller, SetError};
 use os::process;
 use sync::Mutex;
-use sync::atomic::Ordering;
 
 use crate::connection::listeners::RelistenError;
 use crate::logging;
@@ -106,7 +105,7 @@ impl Shared {
     }
 
     fn switch_append_only(&'static self, config: &Config) -> Result<(), Refusal> {
-        let is_on = self.persistence.append_only.figures.is_on.load(Ordering::Relaxed);
+        let is_on = self.config.load().appendonly;
         match config.appendonly {
             true if !is_on => append_only::switch_on(self, config).map_err(|error| {
                 log::error!("The append-only file can't be switched on: {error}");

@@ -5,12 +5,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use commands::error::CommandError;
 use config::Config;
 use persist::disk::DiskFile;
 use persist::disk::system::SystemDisk;
 use persist::files::{AppendOnlyFiles, FilesError, Layout};
 use persist::manifest::BaseFormat;
 use rdb::{Checksum, Version};
+use sync::atomic::Ordering;
 
 use super::all_latches::with_all_latches;
 use super::writer::Writer;
@@ -25,6 +27,12 @@ const EMPTY_VERSION: u16 = 11;
 
 /// The end mark of a snapshot.
 const END_MARK: u8 = 0xff;
+
+const IN_PROGRESS: CommandError =
+    CommandError::new("ERR Background append only file rewriting already in progress");
+const CANT_REWRITE: CommandError = CommandError::new(
+    "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+);
 
 /// Why the append-only file can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +106,37 @@ pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendO
     let mut files = open(config)?;
     files.start()?;
     shared.persistence.append_only.keep_thread(Writer::start(shared, files, None)?);
+    Ok(())
+}
+
+/// `BGREWRITEAOF`: returns the status.
+///
+/// # Errors
+/// A rewrite is under way, or the file system refuses.
+pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandError> {
+    let figures = &shared.persistence.append_only.figures;
+    if figures.is_rewriting.load(Ordering::Relaxed) {
+        return Err(IN_PROGRESS);
+    }
+    if figures.is_on.load(Ordering::Relaxed) {
+        shared.persistence.append_only.order(Order::Rewrite);
+    } else {
+        write_once(shared).map_err(|error| {
+            log::error!("Can't rewrite the append-only file: {error}");
+            CANT_REWRITE
+        })?;
+    }
+    Ok(match shared.snapshots.is_busy() {
+        true => "Background append only file rewriting scheduled",
+        false => "Background append only file rewriting started",
+    })
+}
+
+/// Writes the append-only file of a server that has it switched off, once.
+fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
+    switch_on(shared, &shared.config.load())?;
+    // Taken after the file is complete.
+    shared.persistence.append_only.order(Order::StopAfterRewrite);
     Ok(())
 }
 

@@ -27,7 +27,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Lsn;
 use config::{Appendfsync, Config};
 use os::clock::{self, Ticks, Uptime};
 use persist::disk::Disk;

@@ -49,6 +49,8 @@ pub enum Order {
     Attached(u64, LogReader),
     /// The snapshot with this number is complete and is to be the base, or why there is none.
     BaseWritten(u64, Result<(), String>),
+    /// End when the rewrite under way, or wanted, has ended.
+    StopAfterRewrite,
     /// Write and synchronise everything, and end.
     Stop,
 }

@@ -34,6 +34,8 @@ pub(super) struct Waits {
     pub(super) ready: Vec<Token>,
     /// Connections that wait for the end of a pause.
     paused: Vec<Token>,
+    /// Connections that wait until their writes are durable (`WAITAOF`).
+    pub(super) for_disk: Vec<Token>,
     /// Waits that are over, but could not leave all queues yet.
     pub(super) lingering: Vec<Arc<Waiter>>,
     /// Mail for connections that are on their way here.
@@ -65,6 +67,7 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else { return };
         let Some(blocked) = &connection.session.blocked else { return };
         let (timeout, is_paused) = (blocked.timeout, blocked.reason == BlockReason::Pause);
+        let awaits_disk = blocked.awaits_disk();
         if connection.deadline.is_none() {
             connection.deadline = timeout.map(|timeout| uptime.plus(timeout));
         }
@@ -74,6 +77,9 @@ impl Worker {
         }
         if is_paused {
             self.waits.paused.push(token);
+        }
+        if awaits_disk {
+            self.waits.for_disk.push(token);
         }
         if let Some(deadline) = deadline {
             self.waits.deadlines.insert((deadline, token));
@@ -91,6 +97,20 @@ impl Worker {
         self.leave_deadlines(token);
         if let Some(connection) = self.connections.find_mut(token) {
             connection.deadline = None;
+        }
+    }
+
+    /// Ends the waits for the disk whose connections' writes are durable by now.
+    pub(super) fn end_disk_waits(&mut self) {
+        let end = self.shared.persistence.durable.ask(self.index);
+        for token in std::mem::take(&mut self.waits.for_disk) {
+            let Some(connection) = self.connections.find_mut(token) else { continue };
+            let waits = connection.session.blocked.as_ref().is_some_and(Blocked::awaits_disk);
+            if waits && connection.session.reply_lsn <= end {
+                self.end_wait(token, UnblockReply::Timeout);
+            } else if waits {
+                self.waits.for_disk.push(token);
+            }
         }
     }
 
@@ -142,12 +162,17 @@ impl Worker {
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        let Some(blocked) = connection.session.blocked.take() else { return };
+        let Some(mut blocked) = connection.session.blocked.take() else { return };
+        if let BlockReason::Disk { is_durable, .. } = &mut blocked.reason {
+            *is_durable = self.executor.settings.config.appendonly
+                && connection.session.reply_lsn <= self.shared.persistence.durable.end();
+        }
         if blocked.reason == BlockReason::Turns {
             connection.turns.are_over = true;
         }
         // Requests with another reason run when their wait is over.
-        if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk = blocked.reason {
+        if let BlockReason::Keys(_) | BlockReason::Replicas { .. } | BlockReason::Disk { .. } = blocked.reason
+        {
             let error = (how == UnblockReply::Error).then_some("UNBLOCKED");
             self.executor.count_waited(connection, waiter.as_deref(), error);
         }

@@ -1,5 +1,6 @@
 //! The data on disk.
 
+use base::Lsn;
 use keyspace::Latched;
 
 use crate::error::CommandError;
@@ -21,6 +22,10 @@ pub trait Persistence {
     ) -> Result<&'static str, CommandError>;
     /// `BGSAVE CANCEL`: returns the status.
     fn cancel_saving(&self) -> Result<&'static str, CommandError>;
+    /// `BGREWRITEAOF`: returns the status.
+    fn rewrite_append_only(&self) -> Result<&'static str, CommandError>;
+    /// The end of what is durable of the write log.
+    fn durable_end(&self) -> Lsn;
     /// Called when `FLUSHALL` has emptied all databases.
     fn flushed_all(&self);
 }

@@ -1,11 +1,13 @@
 //! Saving the data.
 
+use base::Lsn;
 use commands::error::CommandError;
 use commands::host::Persistence;
 use commands::session::Session;
 use keyspace::Latched;
 
 use super::WorkerHost;
+use crate::persistence::append_only;
 
 impl Persistence for WorkerHost {
     fn last_save(&self) -> i64 {
@@ -27,6 +29,14 @@ impl Persistence for WorkerHost {
 
     fn cancel_saving(&self) -> Result<&'static str, CommandError> {
         self.shared.cancel_saving()
+    }
+
+    fn rewrite_append_only(&self) -> Result<&'static str, CommandError> {
+        append_only::request_rewrite(self.shared)
+    }
+
+    fn durable_end(&self) -> Lsn {
+        self.shared.persistence.durable.end()
     }
 
     fn flushed_all(&self) {

@@ -17,7 +17,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let aof = &append_only.figures;
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
-    let is_on = aof.is_on.load(Ordering::Relaxed);
+    let is_on = shared.config.load().appendonly;
     let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed);
     let rewriting_seconds = match is_rewriting {
         true => clock::unix_millis() / 1000 - aof.rewrite_began.load(Ordering::Relaxed),
@@ -47,7 +47,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("rdb_last_load_keys_loaded", &loading.loaded_key_count.load(Ordering::Relaxed)),
         ("aof_enabled", &u8::from(is_on)),
         ("aof_rewrite_in_progress", &u8::from(is_rewriting)),
-        ("aof_rewrite_scheduled", &0),
+        ("aof_rewrite_scheduled", &u8::from(aof.is_rewrite_scheduled.load(Ordering::Relaxed))),
         ("aof_last_rewrite_time_sec", &aof.rewrite_seconds.load(Ordering::Relaxed)),
         ("aof_current_rewrite_time_sec", &rewriting_seconds),
         ("aof_last_bgrewrite_status", &ok_or_err(aof.rewrite_failed.load(Ordering::Relaxed))),

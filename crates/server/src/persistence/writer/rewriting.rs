@@ -20,8 +20,8 @@ use persist::manifest::BaseFormat;
 use sync::atomic::{AtomicU64, Ordering};
 
 use super::{RETRY_INTERVAL_MS, Writer};
-use crate::snapshot::{Request, Target};
 use crate::shared::persistence::Order;
+use crate::snapshot::{Request, Target};
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
 const AUTOMATIC_INTERVAL_MS: i64 = 60_000;
@@ -35,6 +35,8 @@ pub(super) struct Rewriting {
     /// Whether the file begins with the snapshot, and has no history before it.
     is_beginning: bool,
     under_way: Option<UnderWay>,
+    /// Whether the thread ends with it.
+    is_last: bool,
     /// When growth, or a file that has no base yet, may cause the next attempt.
     retry_at: Uptime,
 }
@@ -50,7 +52,13 @@ struct UnderWay {
 
 impl Rewriting {
     pub(super) fn new(is_beginning: bool) -> Self {
-        Self { is_wanted: is_beginning, is_beginning, under_way: None, retry_at: Uptime::now() }
+        Self {
+            is_wanted: is_beginning,
+            is_beginning,
+            under_way: None,
+            is_last: false,
+            retry_at: Uptime::now(),
+        }
     }
 }
 
@@ -74,6 +82,7 @@ where
                 }
             }
             Order::BaseWritten(number, Err(reason)) if is_current(number) => self.give_up(&reason),
+            Order::StopAfterRewrite => self.rewriting.is_last = true,
             // Of a rewrite that was given up.
             Order::Attached(..) | Order::BaseWritten(..) | Order::Stop => {}
         }
@@ -141,12 +150,8 @@ where
         }
         log::info!("Background append only file rewriting started");
         self.rewriting.is_wanted = false;
-        self.rewriting.under_way = Some(UnderWay {
-            number,
-            began: Uptime::now(),
-            is_past_cut: attaches,
-            has_base: false,
-        });
+        self.rewriting.under_way =
+            Some(UnderWay { number, began: Uptime::now(), is_past_cut: attaches, has_base: false });
         let figures = self.figures();
         figures.rewrite_began.store(clock::unix_millis() / 1000, Ordering::Relaxed);
         figures.is_rewriting.store(true, Ordering::Relaxed);
@@ -222,7 +227,8 @@ where
         self.rewriting.retry_at = Uptime::now().plus_ms(interval_ms);
     }
 
-    fn note_end(&self, began: Uptime) {
+    fn note_end(&mut self, began: Uptime) {
+        self.is_stopping |= self.rewriting.is_last;
         let figures = self.figures();
         figures.is_rewriting.store(false, Ordering::Relaxed);
         figures.rewrite_seconds.store(Uptime::now().ms_since(began) / 1000, Ordering::Relaxed);

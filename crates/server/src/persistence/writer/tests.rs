@@ -1,6 +1,6 @@
 //! The writer over a disk that fails: what it says to be durable is there after a crash.
 
-use base::DbIndex;
+use base::{DbIndex, Lsn};
 use config::Config;
 use persist::disk::DiskFile;
 use persist::disk::crashing::{CrashingDisk, Failing};
