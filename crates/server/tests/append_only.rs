@@ -50,6 +50,71 @@ fn requests_are_in_the_file_in_their_order() {
     assert_eq!(behind, "SELECT 0 MULTI INCR b INCR b EXEC RPUSH l x ");
 }
 
+/// Kills a server and starts it again on its files. Returns it with the digest of the data before.
+fn restart(mut server: Server, options: &[&str]) -> (Server, String) {
+    let digest = server.client().text(&["DEBUG", "DIGEST"]);
+    server.signal("KILL");
+    server.wait();
+    (Server::start(options), digest)
+}
+
+#[test]
+fn a_restarted_server_has_the_data() {
+    let directory = Directory::new("aof-restart");
+    let dir = directory.path("");
+    let options =
+        ["--dir", &dir, "--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
+    let mut server = Server::start(&options);
+    for round in 0..3 {
+        let mut client = server.client();
+        for words in [
+            &["INCR", "rounds"][..],
+            &["RPUSH", "l", "a", "b", "c"],
+            &["LPOP", "l"],
+            &["SADD", "s", "1", "2", "3", "x"],
+            &["SPOP", "s", "2"],
+            &["XADD", "x", "*", "f", "v"],
+            &["HSET", "h", "f", "1", "g", "2"],
+            &["HPEXPIRE", "h", "100000", "FIELDS", "1", "f"],
+            &["ZADD", "z", "1.5", "m"],
+            &["SET", "volatile", "1", "PX", "100000"],
+        ] {
+            client.text(words);
+        }
+        if round == 1 {
+            assert_eq!(client.text(&["BGREWRITEAOF"]), "Background append only file rewriting started");
+            server.log_line("Background AOF rewrite finished successfully");
+        }
+        let (next, digest) = restart(server, &options);
+        server = next;
+        let mut client = server.client();
+        assert_eq!(client.text(&["GET", "rounds"]), (round + 1).to_string());
+        assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest, "round {round}");
+    }
+}
+
+#[test]
+fn it_is_switched_on_and_off() {
+    let directory = Directory::new("aof-switch");
+    let dir = directory.path("");
+    let debug = ["--dir", &dir, "--enable-debug-command", "yes"];
+    let server = Server::start(&debug);
+    let mut client = server.client();
+    assert_eq!(client.text(&["SET", "before", "1"]), "OK");
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+    assert_eq!(client.text(&["SET", "during", "2"]), "OK");
+    server.log_line("Background AOF rewrite finished successfully");
+    assert_eq!(client.text(&["SET", "after", "3"]), "OK");
+    assert_eq!(client.text(&["WAITAOF", "1", "0", "0"]), "1\n0");
+    assert_eq!(client.text(&["CONFIG", "SET", "appendonly", "no"]), "OK");
+    assert_eq!(client.text(&["SET", "behind", "4"]), "OK");
+    assert!(client.text(&["WAITAOF", "1", "0", "0"]).contains("appendonly is disabled"));
+    let options = [&debug[..], &["--appendonly", "yes"]].concat();
+    let (server, _) = restart(server, &options);
+    let found = server.client().text(&["MGET", "before", "during", "after", "behind"]);
+    assert_eq!(found, "1\n2\n3\n");
+}
+
 #[test]
 fn what_was_acknowledged_is_in_the_file_of_a_killed_server() {
     let directory = Directory::new("aof-kill");

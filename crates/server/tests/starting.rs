@@ -97,12 +97,6 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
 }
 
 #[test]
-fn a_server_that_would_lose_data_says_so() {
-    let server = Server::start(&["--appendonly", "no"]);
-    let mut client = server.client();
-}
-
-#[test]
 fn a_log_that_nobody_reads_holds_nobody_up() {
     let directory = Directory::new("unread");
     let path = directory.path("socket");

@@ -132,7 +132,9 @@ impl Executor {
                 connection.is_muted = connection.session.flags.intersects(unheard);
                 return BeginWait::Begun;
             }
-            Some(BlockReason::Replicas { .. } | BlockReason::Disk { .. }) => Waiter::without_keys(id, address),
+            Some(BlockReason::Replicas { .. } | BlockReason::Disk { .. }) => {
+                Waiter::without_keys(id, address)
+            }
             Some(BlockReason::Reload(reload)) => {
                 let waiter = Waiter::without_keys(id, address);
                 self.shared.begin_reload(*reload, Arc::clone(&waiter));

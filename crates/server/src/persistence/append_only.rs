@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use commands::error::CommandError;
 use config::Config;
@@ -27,6 +28,9 @@ const EMPTY_VERSION: u16 = 11;
 
 /// The end mark of a snapshot.
 const END_MARK: u8 = 0xff;
+
+/// The interval of looks at how far the file is written.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 const IN_PROGRESS: CommandError =
     CommandError::new("ERR Background append only file rewriting already in progress");
@@ -58,17 +62,12 @@ pub fn open(config: &Config) -> Result<AppendOnlyFiles<SystemDisk>, FilesError> 
     AppendOnlyFiles::open(SystemDisk, layout)
 }
 
-/// Begins to write the append-only file if the server is to have one. Its files are loaded; if there are none, the server
-/// has no data. Nothing changes meanwhile.
+/// Begins to write the append-only file of a server with the data of these files. If there are none, it has no data.
+/// Nothing changes meanwhile.
 ///
 /// # Errors
 /// Of the file system.
-pub fn begin(shared: &'static Shared) -> Result<(), AppendOnlyError> {
-    let config = shared.config.load_full();
-    if !config.appendonly {
-        return Ok(());
-    }
-    let mut files = open(&config)?;
+pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<SystemDisk>) -> Result<(), AppendOnlyError> {
     if files.manifest().is_empty() {
         files.start()?;
         let mut base = files.create_base()?;
@@ -118,6 +117,7 @@ pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandE
     if figures.is_rewriting.load(Ordering::Relaxed) {
         return Err(IN_PROGRESS);
     }
+    let is_other_busy = shared.snapshots.is_busy();
     if figures.is_on.load(Ordering::Relaxed) {
         shared.persistence.append_only.order(Order::Rewrite);
     } else {
@@ -126,7 +126,7 @@ pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandE
             CANT_REWRITE
         })?;
     }
-    Ok(match shared.snapshots.is_busy() {
+    Ok(match is_other_busy {
         true => "Background append only file rewriting scheduled",
         false => "Background append only file rewriting started",
     })
@@ -143,6 +143,18 @@ fn write_once(shared: &'static Shared) -> Result<(), AppendOnlyError> {
 /// Switches the append-only file off. What is logged so far is written and synchronised soon.
 pub fn switch_off(shared: &Shared) {
     shared.persistence.append_only.order(Order::Stop);
+}
+
+/// Waits until everything that is logged by now is in the file, unless writing fails.
+pub fn await_written(shared: &Shared) {
+    let (log, append_only) = (&shared.keyspace.log, &shared.persistence.append_only);
+    let end = log.end();
+    while log.is_on()
+        && append_only.figures.written.load(Ordering::Acquire) < end.0
+        && append_only.failure().is_none()
+    {
+        sync::thread::sleep(LOOK_INTERVAL);
+    }
 }
 
 /// Ends the append-only file: everything that is logged so far is written and synchronised. Blocks until then.

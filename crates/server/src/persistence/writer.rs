@@ -320,8 +320,9 @@ where
         let (size, synced_size) = self.files.current_size();
         let figures = self.figures();
         figures.is_unsynced.store(size != synced_size, Ordering::Relaxed);
-        let unwritten = self.reader.as_mut().map_or(0, |reader| reader.complete_end().0 - reader.lsn().0);
-        figures.unwritten.store(unwritten, Ordering::Relaxed);
+        let end = self.shared.keyspace.log.end();
+        let written = self.reader.as_ref().map_or(end, LogReader::lsn);
+        figures.written.store(written.0, Ordering::Release);
     }
 
     /// Ends the thread: the file is synchronised, and nothing waits for it any more.

@@ -64,8 +64,8 @@ pub struct Figures {
     pub size: AtomicU64,
     /// Bytes of all of its files at the start or after the last rewrite.
     pub base_size: AtomicU64,
-    /// Bytes of the log that are not written yet.
-    pub unwritten: AtomicU64,
+    /// The LSN up to which the log is written.
+    pub written: AtomicU64,
     /// Whether there are bytes that are written, but not synchronised.
     pub is_unsynced: AtomicBool,
     /// How often synchronising took longer than the interval between two.

@@ -194,14 +194,10 @@ fn run(
 fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::thread::JoinHandle<()>, Fatal> {
     let body = move || {
         let _handler_stack = os::fault::prepare_thread();
-        match loading::load_at_start(shared, None) {
+        match load_and_log(shared) {
             Ok(()) => {}
             Err(_) if shared.is_stopping() => return,
             Err(LoadFailed) => return shared.give_loading_up(),
-        }
-        if let Err(error) = append_only::begin(shared) {
-            log::error!("Can't use the append-only file: {error}");
-            return shared.give_loading_up();
         }
         shared.end_loading();
         for text in ready {
@@ -213,6 +209,20 @@ fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::threa
         log::error!("Can't start a thread: {error}");
         Fatal
     })
+}
+
+/// Loads the data. From then on changes are logged, if there is an append-only file.
+fn load_and_log(shared: &'static Shared) -> Result<(), LoadFailed> {
+    if !shared.config.load().appendonly {
+        return loading::load_at_start(shared, None);
+    }
+    let unusable = |error| {
+        log::error!("Can't use the append-only file: {error}");
+        LoadFailed
+    };
+    let mut files = append_only::open(&shared.config.load()).map_err(|error| unusable(error.into()))?;
+    loading::load_at_start(shared, Some(&mut files))?;
+    append_only::begin(shared, files).map_err(unusable)
 }
 
 const LOGO: &str = r"

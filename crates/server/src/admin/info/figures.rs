@@ -19,6 +19,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
     let is_on = shared.config.load().appendonly;
     let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed);
+    let unwritten = shared.keyspace.log.end().0.saturating_sub(of(&aof.written));
     let rewriting_seconds = match is_rewriting {
         true => clock::unix_millis() / 1000 - aof.rewrite_began.load(Ordering::Relaxed),
         false => -1,
@@ -64,7 +65,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
             ("aof_current_size", &of(&aof.size)),
             ("aof_base_size", &of(&aof.base_size)),
             ("aof_pending_rewrite", &0),
-            ("aof_buffer_length", &of(&aof.unwritten)),
+            ("aof_buffer_length", &unwritten),
             ("aof_pending_bio_fsync", &u8::from(aof.is_unsynced.load(Ordering::Relaxed))),
             ("aof_delayed_fsync", &of(&aof.delayed_syncs)),
         ]);

@@ -5,25 +5,24 @@
 //! | the flag `LOADING` is set, and the client begins to wait | the worker of the client |
 //! | the data are saved, unless the client asked not to | `broadloom-save`, for which `broadloom-load` waits |
 //! | all latches are acquired, as by a command that writes all keys: requests that ran before have ended, later ones are refused | the thread `broadloom-load` |
-//! | the data are deleted, the log is turned off, the latches are released | the same |
+//! | the data are deleted, the latches are released | the same |
 //! | the file is loaded | the same |
-//! | the log is turned on, the flag is cleared, the client gets its reply | the same |
+//! | the flag is cleared, the client gets its reply | the same |
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use base::Millis;
 use base::limits::{REPLAY_THREAD, THREAD_COUNT_MAX};
+use base::{Lsn, Millis};
 use commands::host::Reload;
 use keyspace::{Latching, Waiter};
 use os::clock;
-use persist::disk::system::SystemDisk;
-use persist::files::{AppendOnlyFiles, Layout};
 use sync::{Mode, TryServe, mpsc};
 
 use super::{LoadFailed, RdbOptions, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::Token;
 use crate::mail::Mail;
+use crate::persistence::append_only;
 use crate::shared::Shared;
 
 const OK: &[u8] = b"+OK\r\n";
@@ -63,6 +62,7 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
             OK
         }
         Reload::AppendOnly => {
+            append_only::await_written(shared);
             if unlogged(shared, true, || load_files(shared)).is_err() {
                 return NO_FILES;
             }
@@ -87,13 +87,7 @@ fn save(shared: &'static Shared) -> bool {
 }
 
 fn load_files(shared: &'static Shared) -> Result<bool, LoadFailed> {
-    let config = shared.config.load_full();
-    let layout = Layout {
-        parent: PathBuf::new(),
-        directory: PathBuf::from(&config.appenddirname),
-        stem: config.appendfilename.clone().into_bytes(),
-    };
-    let files = AppendOnlyFiles::open(SystemDisk, layout);
+    let files = append_only::open(&shared.config.load());
     let mut files = files.map_err(|error| {
         log::error!("{error}");
         LoadFailed
@@ -101,14 +95,12 @@ fn load_files(shared: &'static Shared) -> Result<bool, LoadFailed> {
     load_append_only(shared, &mut files)
 }
 
-/// Runs a load while the log is off, after the data are deleted if `flushes`.
+/// Runs a load, after the data are deleted if `flushes`. Nothing of it is logged: only the latchings of workers are connected
+/// to the log.
 fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T) -> T {
     let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, clock::unix_micros() as u64);
     latching.mode.now = Millis(clock::unix_millis());
     latch_all(&mut latching);
-    let log = &shared.keyspace.log;
-    let is_logged = log.is_on();
-    log.turn(false);
     let cleared = flushes.then(|| latching.clear(None));
     latching.release();
     shared.hub.invalidate_all();
@@ -117,14 +109,7 @@ fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T)
     }
     // It has the thread number that the replay uses.
     drop(latching);
-    let result = load();
-    if is_logged {
-        let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, 0);
-        latch_all(&mut latching);
-        log.turn(true);
-        latching.release();
-    }
-    result
+    load()
 }
 
 /// Acquires all latches. Waits for each as a session does, but without being woken.
@@ -149,7 +134,9 @@ fn answer(shared: &Shared, waiter: &Waiter, reply: &[u8]) {
             TryServe::Claimed => {
                 waiter.wait.served();
                 let token = Token(waiter.address());
-                shared.workers.post(token.thread(), Mail::Served(token, waiter.client, reply.to_vec()));
+                shared
+                    .workers
+                    .post(token.thread(), Mail::Served(token, waiter.client, reply.to_vec(), Lsn(0)));
                 return;
             }
         }

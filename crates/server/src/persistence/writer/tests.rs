@@ -110,8 +110,8 @@ fn writes_are_refused_while_the_disk_fails_and_nothing_is_lost() {
     let log = &shared.keyspace.log;
     let mut writer = log.writer(0);
     let thread = Writer::start(shared, files, log.attach(0)).unwrap();
-    append(&mut writer, 0);
-    await_that(|| shared.persistence.append_only.figures.unwritten.load(Ordering::Relaxed) == 0);
+    let end = append(&mut writer, 0);
+    await_that(|| shared.persistence.append_only.figures.written.load(Ordering::Relaxed) == end.0);
     disk.set_failing(Failing::From(0));
     append(&mut writer, 1);
     await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
