@@ -40,7 +40,15 @@ impl Settings {
         let client_memory_max = config.maxmemory_clients.size(config.maxmemory).unwrap_or(u64::MAX);
         let thresholds = Thresholds::of(&config);
         let awaits_disk = config.appendonly && config.appendfsync == Appendfsync::Always;
-        Self { config, users, requires_authentication, generation, thresholds, awaits_disk, client_memory_max }
+        Self {
+            config,
+            users,
+            requires_authentication,
+            generation,
+            thresholds,
+            awaits_disk,
+            client_memory_max,
+        }
     }
 }
 

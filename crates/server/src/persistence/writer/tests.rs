@@ -1,6 +1,8 @@
 //! The writer over a disk that fails: what it says to be durable is there after a crash.
 
 use base::{DbIndex, Lsn};
+use commands::acl::Users;
+use commands::table::CATALOGUE;
 use config::Config;
 use persist::disk::DiskFile;
 use persist::disk::crashing::{CrashingDisk, Failing};
@@ -33,8 +35,8 @@ fn new_files(disk: &CrashingDisk) -> AppendOnlyFiles<CrashingDisk> {
 
 fn shared_with(appendfsync: Appendfsync) -> &'static Shared {
     let config = Config { appendonly: true, appendfsync, ..Config::default() };
-    let identity = Identity::new(None, "broadloom".to_owned(), None);
-    Shared::leak(config, &[], identity, ListenSockets::default(), crate::worker::start)
+    let (identity, users) = (Identity::new(None, "broadloom".to_owned(), None), Users::new(&CATALOGUE));
+    Shared::leak(config, users, &[], identity, ListenSockets::default(), crate::worker::start)
 }
 
 fn record(number: u64) -> Vec<u8> {
