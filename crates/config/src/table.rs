@@ -395,7 +395,7 @@ directives! {
         watchdog_period: u32 = 0, milliseconds(0, INT_MAX), [hidden];
         /// The buffer between commands and the append-only file, in bytes; rounded up to a power of two. Writes wait while
         /// it is full.
-        write_log_size: u64 = 32 << 20, memory(WRITE_LOG_SIZE_MIN, WRITE_LOG_SIZE_MAX), [immutable];
+        write_log_size: u64 = 32 << 20, memory(WRITE_LOG_SIZE_MIN, WRITE_LOG_SIZE_MAX), [immutable hidden];
         /// Maximum number of members of a sorted set that is reported as a `listpack`.
         zset_max_listpack_entries: u64 = 128, int(0, LONG_MAX), alias "zset-max-ziplist-entries";
         /// Maximum bytes of a member of such a sorted set.

@@ -48,7 +48,6 @@ fn nothing_else_is_shown() {
             "syslog-ident",
             "threads",
             "vset-force-single-threaded-execution",
-            "write-log-size",
         ]
     );
 }

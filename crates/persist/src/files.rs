@@ -260,6 +260,12 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.settle()
     }
 
+    /// Whether appends are accepted, or were before one failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// The size of the current increment, and how much of it is durable.
     #[must_use]
     pub fn current_size(&self) -> (u64, u64) {

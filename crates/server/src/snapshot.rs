@@ -9,7 +9,7 @@
 //!
 //! For the rewrite of the append-only file:
 //!
-//! ```ignore
+//! ```text
 //! let request = Request {
 //!     target: Target::Base { path },                       // the file is left there, complete and synced
 //!     settings: shared.snapshot_settings(),

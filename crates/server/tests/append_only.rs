@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use support::directory::Directory;
-use support::{Client, Server, wait_for};
+use support::{Client, Server, shown, wait_for};
 
 const CLIENT_COUNT: usize = 4;
 
@@ -113,6 +113,38 @@ fn it_is_switched_on_and_off() {
     let (server, _) = restart(server, &options);
     let found = server.client().text(&["MGET", "before", "during", "after", "behind"]);
     assert_eq!(found, "1\n2\n3\n");
+}
+
+#[test]
+fn what_expires_by_itself_is_in_the_file() {
+    let directory = Directory::new("aof-expiry");
+    let server = Server::start(&["--dir", &directory.path(""), "--appendonly", "yes"]);
+    let mut client = server.client();
+    for words in [
+        &["SET", "key", "1", "PX", "1"][..],
+        &["HSET", "hash", "gone", "1", "stays", "2"],
+        &["HPEXPIRE", "hash", "1", "FIELDS", "1", "gone"],
+    ] {
+        client.text(words);
+    }
+    wait_for(|| {
+        let file = String::from_utf8(increment(&directory)).unwrap();
+        let has = |text: &str| file.contains(text);
+        (has("\r\nUNLINK\r\n$3\r\nkey\r\n") && has("\r\nHDEL\r\n$4\r\nhash\r\n$4\r\ngone\r\n")).then_some(())
+    });
+}
+
+#[test]
+fn switching_it_off_while_it_begins_leaves_nothing_behind() {
+    let directory = Directory::new("aof-flip");
+    let server = Server::start(&["--dir", &directory.path("")]);
+    let mut client = server.client();
+    for _ in 0..20 {
+        client.send_raw(b"CONFIG SET appendonly yes\r\nSET a 1\r\nCONFIG SET appendonly no\r\n");
+        (0..3).for_each(|_| assert_eq!(shown(&client.receive().unwrap()), "OK"));
+    }
+    assert_eq!(server.info(&mut client, "aof_enabled"), "0");
+    assert_eq!(client.text(&["GET", "a"]), "1");
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl ExpiryCycle {
             latching.note_change_in(&mut guard, Key::new(keyspace.hasher(), bytes, DbIndex(db as u16)), now);
         }
         latching.effects = effects;
-        latching.log_effects();
+        latching.log_effects_in(slot);
         keyspace.publish(slot, db, guard.table_mut(db));
         self.position = walk.next.unwrap_or(0);
         walk.next.is_some()

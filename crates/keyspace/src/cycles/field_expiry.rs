@@ -156,7 +156,7 @@ impl FieldExpiryCycle {
             let fields = fields.iter().map(|field| &field[..]);
             let args: Vec<&[u8]> = [&b"HDEL"[..], key.bytes].into_iter().chain(fields).collect();
             latching.effects.record(key.db, args.into_iter());
-            latching.log_effects();
+            latching.log_effects_in(key.slot);
         }
         expired(FieldsExpired { key, count, removed });
         true

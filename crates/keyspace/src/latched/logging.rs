@@ -1,8 +1,8 @@
 //! The write log as a command uses it: its effects are appended before its latches are released, and its reply depends
 //! on the changes that it has made or seen.
 
-use base::Lsn;
 use base::limits::SLOT_COUNT;
+use base::{Lsn, Slot};
 use sync::write_log::LogWriter;
 
 use super::Latched;
@@ -35,6 +35,14 @@ impl Latched<'_> {
                 guards.iter().for_each(|(slot, _)| self.keyspace.changes.note(*slot, end))
             }
             Held::Nothing | Held::Read(..) => unreachable!("effects need a latch for writing"),
+        }
+    }
+
+    /// As [`Self::log_effects`], for a slot whose latch is held for writing by the caller.
+    pub(crate) fn log_effects_in(&mut self, slot: Slot) {
+        if let Some(end) = self.effects.drain(self.log.writer.as_mut()) {
+            self.log.seen = self.log.seen.max(end);
+            self.keyspace.changes.note(slot, end);
         }
     }
 

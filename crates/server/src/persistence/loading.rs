@@ -7,7 +7,7 @@
 //! | [`reload::begin`] | either, while the server runs, in place of its data (`DEBUG RELOAD`, `DEBUG LOADAOF`) |
 //! | [`load_at_start`] | what the configuration names: the append-only directory, or the dump file |
 //!
-//! ```ignore
+//! ```text
 //! let mut files = AppendOnlyFiles::open(SystemDisk, layout)?;      // or none, without `appendonly`
 //! loading::load_at_start(shared, Some(&mut files))?;
 //! files.resume()?;                                                 // the last file is cut at its valid end

@@ -328,7 +328,9 @@ where
     /// Ends the thread: the file is synchronised, and nothing waits for it any more.
     fn end(mut self) {
         self.abandon_rewrite();
+        // A file that is still to begin with a snapshot was closed with that.
         if self.failure.is_none()
+            && self.files.is_open()
             && let Err(error) = self.files.sync()
         {
             log::error!("Error synchronising the AOF file: {error}");
