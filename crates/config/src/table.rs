@@ -407,7 +407,7 @@ directives! {
         list_compress_depth: u32 = 0, int(0, INT_MAX);
     }
 
-    inert "nothing is written to disk yet" {
+    inert "persistence works differently here" {
         aof_disable_auto_gc: bool = false, ANY, [hidden];
         aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
         aof_rewrite_incremental_fsync: bool = true, ANY;

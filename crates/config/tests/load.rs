@@ -222,7 +222,7 @@ fn what_has_no_effect_is_told_once() {
     assert_eq!(loaded.inert, [Id::sanitize_dump_payload, Id::tls_cluster]);
     assert_eq!(
         loaded.inert_notice().unwrap(),
-        "These settings are accepted but have no effect: sanitize-dump-payload (nothing is written to disk yet); \
+        "These settings are accepted but have no effect: sanitize-dump-payload (persistence works differently here); \
          tls-cluster (there is no TLS yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);
