@@ -100,7 +100,7 @@ impl Worker {
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
         let mut executor = Executor::new(shared, index, seed, Rc::clone(&subscriptions));
         assert!(executor.latching.join_epochs(), "a handle for each thread");
-        executor.latching.join_log();
+        assert!(executor.latching.join_log(), "a lane for each thread, and for one that is ending");
         Self {
             index,
             shared,

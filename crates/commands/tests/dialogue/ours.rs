@@ -57,7 +57,7 @@ impl Ours {
         let free = FREE.lock().expect("nobody panics with it").pop();
         let keyspace = free.unwrap_or_else(new_keyspace);
         let mut latching = Latching::new(keyspace, 0, 1);
-        latching.join_log();
+        assert!(latching.join_log());
         let clock = Rc::new(Cell::new(START_MS));
         let config = Rc::new(RefCell::new(Config::default()));
         let users = Users::new(&CATALOGUE);

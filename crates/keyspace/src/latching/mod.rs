@@ -242,9 +242,11 @@ impl<'k> Latching<'k> {
         }
     }
 
-    /// Lets this thread append its effects to the write log. It must be the only one with its number.
-    pub fn join_log(&mut self) {
-        self.data.log.writer = Some(self.data.keyspace.log.writer(self.data.thread));
+    /// Lets this thread append its effects to the write log. `false`: all lanes of the log are taken.
+    #[must_use]
+    pub fn join_log(&mut self) -> bool {
+        self.data.log.writer = self.data.keyspace.log.any_writer();
+        self.data.log.writer.is_some()
     }
 
     /// Sets whether [`Latched::take_seen`] includes the changes that commands have only seen.

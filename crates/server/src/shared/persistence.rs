@@ -124,7 +124,8 @@ impl Persistence {
             LogWake::Writer(token) => workers.post(Token(token).thread(), Mail::Resume(Token(token))),
         };
         let capacity = config.write_log_size.next_power_of_two() as usize;
-        let log = WriteLog::new(Lsn(0), capacity, THREAD_COUNT_MAX, wake);
+        // A worker may begin while the one before it in its handle still ends.
+        let log = WriteLog::new(Lsn(0), capacity, 2 * THREAD_COUNT_MAX, wake);
         let append_only = AppendOnly {
             signal,
             orders: Mutex::default(),

@@ -51,6 +51,15 @@ fn read_to(reader: &mut LogReader, limit: Lsn) -> Vec<u8> {
 }
 
 #[test]
+fn a_lane_is_free_again_when_its_writer_is_gone() {
+    let log = Arc::new(WriteLog::new(Lsn(0), 64, 2, |_| {}));
+    let (first, second) = (log.any_writer(), log.any_writer());
+    assert!(first.is_some() && second.is_some() && log.any_writer().is_none());
+    drop(first);
+    assert!(log.any_writer().is_some());
+}
+
+#[test]
 fn selects_a_database_only_where_it_changes() {
     let model = Model::starting_at(100);
     let mut writer = model.log.writer(0);

@@ -39,10 +39,22 @@ impl WriteLog {
     /// Creates the writer of a lane. Panics if the lane has one already.
     #[must_use]
     pub fn writer(self: &Arc<Self>, lane: usize) -> LogWriter {
-        let was_taken = self.lanes[lane].taken.swap(1, Ordering::AcqRel);
-        assert_eq!(was_taken, 0, "lane {lane} of the log has a writer already");
+        let writer = self.try_writer(lane);
+        writer.unwrap_or_else(|| panic!("lane {lane} of the log has a writer already"))
+    }
+
+    /// Creates a writer of the first lane without one; `None` if each has one.
+    #[must_use]
+    pub fn any_writer(self: &Arc<Self>) -> Option<LogWriter> {
+        (0..self.lanes.len()).find_map(|lane| self.try_writer(lane))
+    }
+
+    fn try_writer(self: &Arc<Self>, lane: usize) -> Option<LogWriter> {
+        if self.lanes[lane].taken.swap(1, Ordering::AcqRel) != 0 {
+            return None;
+        }
         self.lane_used_count.fetch_max(lane as u32 + 1, Ordering::Relaxed);
-        LogWriter { log: Arc::clone(self), lane, has_appended: false }
+        Some(LogWriter { log: Arc::clone(self), lane, has_appended: false })
     }
 }
 
