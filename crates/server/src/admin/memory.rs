@@ -72,15 +72,6 @@ impl MemoryUse {
     }
 }
 
-/// Bytes resident and not allocated: the allocator's free memory, its gaps, and the program itself. 0 in a
-/// simulation, where the figure would be that of the whole process.
-pub fn unused_bytes() -> usize {
-    if sync::simulation::is_simulated() {
-        return 0;
-    }
-    (process::resident_size().unwrap_or(0) as usize).saturating_sub(sync::allocator::allocated_bytes())
-}
-
 impl Shared {
     /// The current figures, without the `report_size` bytes of the report itself.
     pub fn memory_use(&self, report_size: usize) -> MemoryUse {

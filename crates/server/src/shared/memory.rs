@@ -9,12 +9,18 @@ use os::clock::{Ticks, Uptime};
 use os::process::ResidentSize;
 use os::{pages, process};
 use sync::ThreadCounter;
-use sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::Shared;
 use super::background::Background;
+use crate::mail::Mail;
 use crate::monitoring::statistics::WorkerStatistics;
 
+/// The growth of resident, unallocated bytes for which workers hand their free memory to the allocator, if the growth is
+/// more than what is allocated, too.
+const RELEASED_SIZE_MIN: usize = 8 << 20;
+/// The growth of resident, unallocated bytes for which the allocator's free memory is returned to the system.
+const PURGED_SIZE_MIN: usize = 4 << 20;
 /// More heaps would not reduce contention.
 const HEAP_COUNT_MAX: usize = 64;
 
@@ -28,6 +34,9 @@ pub struct Memory {
     pub startup: AtomicU64,
     /// Highest use seen, in bytes.
     pub peak: AtomicU64,
+    /// The least resident, unallocated bytes since the allocator was last purged, which measures them itself: memory that is
+    /// used and freed between a purge and the next look must count as growth.
+    kept_by_purge: AtomicUsize,
     /// Measures the resident bytes.
     pub resident: ResidentSize,
     /// Frees memory in the background.
@@ -45,6 +54,7 @@ impl Memory {
             exceeded_time: ExceededTime::default(),
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            kept_by_purge: AtomicUsize::new(0),
             resident: ResidentSize::default(),
             pages: Arc::new(Background::on_cpus("pages", cpus.clone())),
             background: Background::on_cpus("background", cpus),
@@ -93,12 +103,27 @@ impl Shared {
         (allocated + data).saturating_sub(mapped + self.keyspace.waiting_bytes())
     }
 
-    /// Returns vacant memory of the heaps to the system in the background, if it is much.
+    /// Returns free memory to the system in the background, if it is much: vacant memory of the heaps, and what the
+    /// allocator keeps free. Called once a second.
     pub fn trim(&'static self) {
         self.keyspace.note_time();
         if self.keyspace.has_surplus() {
             self.give_memory_back();
         }
+        let unused = unused_bytes();
+        let kept = self.memory.kept_by_purge.fetch_min(unused, Ordering::Relaxed);
+        let grown = unused.saturating_sub(kept);
+        if grown > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
+            self.release_free_memory();
+        } else if grown > PURGED_SIZE_MIN {
+            self.purge();
+        }
+    }
+
+    /// Makes every worker hand its free memory to the allocator, which is then purged. Takes time in proportion to the
+    /// memory in use.
+    pub fn release_free_memory(&self) {
+        self.workers.post_all(|| Mail::ReleaseFreeMemory);
     }
 
     /// Returns vacant memory of the heaps to the system in the background.
@@ -107,8 +132,12 @@ impl Shared {
     }
 
     /// Returns the allocator's free memory to the system in the background.
-    pub fn purge(&self) {
-        self.memory.pages.free(0, Box::new(pages::purge_free_memory));
+    pub fn purge(&'static self) {
+        let purge = || {
+            pages::purge_free_memory();
+            self.memory.kept_by_purge.store(unused_bytes(), Ordering::Relaxed);
+        };
+        self.memory.pages.free(0, Box::new(purge));
     }
 
     /// Samples the rates and peaks.
@@ -116,6 +145,15 @@ impl Shared {
         self.monitoring.metrics.sample(&self.monitoring.statistics, now.to_raw());
         self.memory.peak.fetch_max(self.used_memory() as u64, Ordering::Relaxed);
     }
+}
+
+/// Bytes resident and not allocated: the allocator's free memory, its gaps, and the program itself. 0 in a
+/// simulation, where the figure would be that of the whole process.
+fn unused_bytes() -> usize {
+    if sync::simulation::is_simulated() {
+        return 0;
+    }
+    (process::resident_size().unwrap_or(0) as usize).saturating_sub(sync::allocator::allocated_bytes())
 }
 
 /// How long memory use has been over its limit because eviction did not keep up.

@@ -9,19 +9,14 @@ use sync::atomic::Ordering;
 
 use super::Worker;
 use super::defragment::Defragmenter;
-use crate::admin::memory;
 use crate::connection::Token;
 use crate::shared::modes::GlobalFlags;
 
 /// How long a server that ends waits for its clients to read their output, in milliseconds.
 const STOP_MS: i64 = 1000;
 
-/// The interval in milliseconds at which vacant memory is trimmed and workers even out their load.
+/// The interval in milliseconds at which free memory is returned to the system.
 const TRIM_MS: i64 = 1000;
-/// The minimum of resident, unallocated bytes for which workers trim.
-const RELEASED_SIZE_MIN: usize = 8 << 20;
-/// The growth of resident, unallocated bytes for which the allocator's free memory is returned to the system.
-const PURGED_SIZE_MIN: usize = 4 << 20;
 const EVEN_OUT_MS: i64 = 100;
 /// Maximum of connections to check in a tick: above, `dynamic-hz` makes ticks more frequent.
 const CLIENTS_A_TICK_MAX: usize = 200;
@@ -38,10 +33,6 @@ pub struct Cron {
     /// When each of these is due next.
     next_trim: Uptime,
     next_even_out: Uptime,
-    /// The minimum of resident, unallocated bytes since this worker last trimmed.
-    unused_min: usize,
-    /// The same since free memory was last purged; of worker 0.
-    purged_min: usize,
     /// The connection to continue with.
     client: usize,
     published_at: Ticks,
@@ -59,8 +50,6 @@ impl Cron {
             retired: Vec::new(),
             next_trim: Uptime::default(),
             next_even_out: Uptime::default(),
-            unused_min: usize::MAX,
-            purged_min: usize::MAX,
             client: 0,
             published_at,
             busy_ns_before: 0,
@@ -89,9 +78,9 @@ impl Worker {
             self.even_out();
         }
         if !self.shared.modes.cron_paused.load(Ordering::Relaxed) {
-            if self.clock.uptime >= self.cron.next_trim {
+            if self.index == 0 && self.clock.uptime >= self.cron.next_trim {
                 self.cron.next_trim = self.clock.uptime.plus_ms(TRIM_MS);
-                self.trim();
+                self.shared.trim();
             }
             self.check_clients();
         }
@@ -121,29 +110,10 @@ impl Worker {
         }
     }
 
-    /// Trims: has vacant memory returned to the system, and hands free memory of this worker to the allocator
-    /// if it has become more than is in use. The latter costs time in proportion to the memory in use.
-    fn trim(&mut self) {
-        let unused = memory::unused_bytes();
-        if self.index == 0 {
-            self.shared.trim();
-            self.cron.purged_min = self.cron.purged_min.min(unused);
-            if unused - self.cron.purged_min > PURGED_SIZE_MIN {
-                self.cron.purged_min = usize::MAX;
-                self.shared.purge();
-            }
-        }
-        self.cron.unused_min = self.cron.unused_min.min(unused);
-        if unused - self.cron.unused_min > RELEASED_SIZE_MIN.max(sync::allocator::allocated_bytes()) {
-            self.release_free_memory();
-        }
-    }
-
-    /// Returns the memory that the allocator keeps free for this worker.
-    pub(super) fn release_free_memory(&mut self) {
+    /// Makes the memory that the allocator keeps free for this worker available to all, and returns it to the system.
+    pub(super) fn release_free_memory(&self) {
         pages::release_free_memory();
         self.shared.purge();
-        self.cron.unused_min = memory::unused_bytes();
     }
 
     /// Deletes expired keys and hash fields in this worker's share of the slots, for a part of the tick.

@@ -3,7 +3,6 @@
 use commands::host::{MemoryReport, MemoryStat};
 
 use super::WorkerHost;
-use crate::mail::Mail;
 
 impl MemoryReport for WorkerHost {
     fn memory_stats(&self) -> Vec<(String, MemoryStat)> {
@@ -20,7 +19,7 @@ impl MemoryReport for WorkerHost {
 
     fn memory_purge(&self) {
         self.shared.give_memory_back();
-        self.shared.workers.post_all(|| Mail::ReleaseFreeMemory);
+        self.shared.release_free_memory();
     }
 
     fn free_later(&self, key_count: u64, free: Box<dyn FnOnce() + Send>) {
