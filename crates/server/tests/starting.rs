@@ -168,6 +168,8 @@ fn the_mode_has_the_name_that_the_caller_knows() {
 fn what_is_no_server_is_refused_or_answered() {
     let (text, succeeded) = run(&["--sentinel"], "");
     assert!(!succeeded && text.contains("--sentinel is not offered"), "{text}");
+    let (text, succeeded) = run(&["--logfile", "/no/such/folder/x.log"], "");
+    assert!(!succeeded && text.contains("'/no/such/folder/x.log'"), "{text}");
     let (text, succeeded) = run(&["--test-memory", "10"], "");
     assert!(!succeeded && text.contains("--test-memory is not offered"), "{text}");
     let (text, _) = run(&["--check-system"], "");

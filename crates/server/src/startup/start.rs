@@ -128,7 +128,7 @@ fn run(
     }
     let has_room = os::title::make_room();
     if let Err(error) = logging::start(&config) {
-        eprintln!("Can't open the log file: {error}");
+        eprintln!("Can't open the log file '{}': {error}", config.logfile);
         return Err(Fatal);
     }
     crash::install();
@@ -306,7 +306,7 @@ fn write_pid_file(config: &Config, goes_to_background: bool) -> Option<PathBuf> 
     match std::fs::write(path, format!("{}\n", std::process::id())) {
         Ok(()) => std::path::absolute(path).ok(),
         Err(error) => {
-            log::warn!("Failed to write PID file: {error}");
+            log::warn!("Failed to write PID file '{path}': {error}");
             None
         }
     }
