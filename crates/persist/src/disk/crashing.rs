@@ -23,6 +23,8 @@ pub enum Failing {
     Only(u64),
     /// All from this number on.
     From(u64),
+    /// Every append, after a part of it: the disk is full.
+    Appends,
 }
 
 /// See the module documentation. Clones share their contents.
@@ -144,6 +146,7 @@ impl State {
             Failing::Nothing => false,
             Failing::Only(nth) => number == nth,
             Failing::From(first) => number >= first,
+            Failing::Appends => false,
         }
     }
 
@@ -281,7 +284,7 @@ impl Disk for CrashingDisk {
 impl DiskFile for CrashingFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.lock();
-        let fails = state.next_fails();
+        let fails = state.next_fails() || state.failing == Failing::Appends;
         let size = if fails { state.next() as usize % (bytes.len() + 1) } else { bytes.len() };
         let contents = &mut state.files[self.file];
         let offset = contents.current.len();

@@ -12,7 +12,7 @@
 //!    that a crash can take back.
 //! 3. While writing fails, commands that change data are refused, so the log grows no further.
 //!
-//! | failure | recovery, tried every second |
+//! | failure | recovery, tried every second, and once when the file is switched off or the server ends |
 //! |---|---|
 //! | a write | the file is cut at the last whole write; the log still has what follows |
 //! | a sync with `always` | the file is cut at what was synchronised before; the log still has what follows |
@@ -144,9 +144,17 @@ where
         let result = self.write().and_then(|size| self.sync_if_due().map(|()| size));
         self.rewrite();
         let is_idle = match result {
-            Ok(size) => size == 0,
+            Ok(size) => {
+                self.end_failure();
+                size == 0
+            }
             Err(error) => {
+                let has_failed_before = self.failure.is_some();
                 self.fail(&error);
+                if self.is_stopping && has_failed_before {
+                    return false;
+                }
+                // The next turn recovers, or rests.
                 false
             }
         };
@@ -274,7 +282,7 @@ where
         }
     }
 
-    /// Records a failure: from now on commands that change data are refused.
+    /// Records a failure: from now on commands that change data are refused. Only the first one of several is logged.
     fn fail(&mut self, failed: &Failed) {
         let is_always = self.config.appendfsync == Appendfsync::Always;
         let (Failed::Write(error) | Failed::Sync(error)) = failed;
@@ -282,36 +290,34 @@ where
             FilesError::Disk { source, .. } => os_text(source),
             other => other.to_string(),
         };
-        log::error!("Error writing to the AOF file: {error}");
+        if self.failure.is_none() {
+            log::error!("Error writing to the AOF file: {error}");
+        }
         self.shared.note_append_failure(Some(reason));
         let has_lost = matches!(failed, Failed::Sync(_)) && !is_always;
         self.failure = Some(Failure { has_lost, retry_at: Uptime::now().plus_ms(RETRY_INTERVAL_MS) });
     }
 
-    /// Tries to overcome the failure. Returns whether writing goes on.
+    /// Prepares the files for another attempt after a failure, if it is time for one. Returns whether it is.
     fn recover(&mut self) -> bool {
-        let Some(failure) = &self.failure else { return true };
+        let Some(failure) = &mut self.failure else { return true };
         if Uptime::now() < failure.retry_at && !self.is_stopping {
             return false;
         }
+        failure.retry_at = Uptime::now().plus_ms(RETRY_INTERVAL_MS);
         // A failed sync with `always` leaves everything that it did not cover in the log: invariant 1.
         if failure.has_lost {
             return self.begin_again();
         }
         let result = self.files.undo_append().or_else(|_| self.files.rollback().map(|_| ()));
-        match result.and_then(|()| self.files.sync()) {
-            Ok(()) => {
-                log::warn!("AOF write error looks solved. The server can write again.");
-                self.failure = None;
-                self.shared.note_append_failure(None);
-                true
-            }
-            Err(_) => {
-                if let Some(failure) = &mut self.failure {
-                    failure.retry_at = Uptime::now().plus_ms(RETRY_INTERVAL_MS);
-                }
-                false
-            }
+        result.and_then(|()| self.files.sync()).is_ok()
+    }
+
+    /// Ends a failure after a successful write: commands that change data are accepted again.
+    fn end_failure(&mut self) {
+        if self.failure.take().is_some() {
+            log::warn!("AOF write error looks solved. The server can write again.");
+            self.shared.note_append_failure(None);
         }
     }
 
@@ -328,8 +334,13 @@ where
     /// Ends the thread: the file is synchronised, and nothing waits for it any more.
     fn end(mut self) {
         self.abandon_rewrite();
+        // A torn write is cut off, if possible.
+        let is_whole = self.failure.is_none() || self.files.is_open() && self.files.undo_append().is_ok();
+        if self.failure.is_some() {
+            log::error!("The AOF file ends without the last changes, because writing fails");
+        }
         // A file that is still to begin with a snapshot was closed with that.
-        if self.failure.is_none()
+        if is_whole
             && self.files.is_open()
             && let Err(error) = self.files.sync()
         {

@@ -243,9 +243,8 @@ where
         if !self.restart_files() {
             return false;
         }
-        log::warn!("AOF write error looks solved. The file begins again with a snapshot.");
-        self.failure = None;
-        self.shared.note_append_failure(None);
+        log::warn!("The AOF file begins again with a snapshot.");
+        self.end_failure();
         true
     }
 

@@ -125,3 +125,48 @@ fn writes_are_refused_while_the_disk_fails_and_nothing_is_lost() {
     thread.join().unwrap();
     assert_eq!(recovered(&disk), [record(0), record(1), record(2)].concat());
 }
+
+#[test]
+fn writes_are_refused_until_a_write_succeeds_on_a_full_disk() {
+    let disk = CrashingDisk::new(5, Failing::Nothing);
+    let shared = shared_with(Appendfsync::Everysec);
+    let files = new_files(&disk);
+    let log = &shared.keyspace.log;
+    let mut writer = log.writer(0);
+    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+    disk.set_failing(Failing::Appends);
+    append(&mut writer, 0);
+    let is_refused = || shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED);
+    await_that(is_refused);
+    // Each attempt cuts the file, which succeeds, and appends, which fails.
+    let tried = disk.operation_count() + 20;
+    await_that(|| {
+        assert!(is_refused());
+        disk.operation_count() > tried
+    });
+    disk.set_failing(Failing::Nothing);
+    await_that(|| !is_refused());
+    shared.persistence.append_only.order(Order::Stop);
+    thread.join().unwrap();
+    assert_eq!(recovered(&disk), record(0));
+}
+
+#[test]
+fn the_thread_ends_on_a_full_disk() {
+    for is_failing_before in [false, true] {
+        let disk = CrashingDisk::new(6, Failing::Nothing);
+        let shared = shared_with(Appendfsync::Everysec);
+        let files = new_files(&disk);
+        let log = &shared.keyspace.log;
+        let mut writer = log.writer(0);
+        let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+        disk.set_failing(Failing::Appends);
+        append(&mut writer, 0);
+        if is_failing_before {
+            await_that(|| shared.modes.flags.is_set(GlobalFlags::APPEND_FAILED));
+        }
+        shared.persistence.append_only.order(Order::Stop);
+        thread.join().unwrap();
+        assert_eq!(recovered(&disk), b"", "only whole records");
+    }
+}
