@@ -67,6 +67,8 @@ pub struct Scheduler {
     wall_offset_us: AtomicI64,
     faults: Vec<Fault>,
     gap_stalls: GapStalls,
+    /// The first panic. While it unwinds, destructors pass points, and its consequences may end other threads.
+    first_panic: Mutex<Option<Failure>>,
     extensions: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -90,8 +92,6 @@ thread_local! {
     /// Points that the thread may pass with this baton.
     static GRANTED: Cell<u32> = const { Cell::new(0) };
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
-    /// The message and location of the thread's panic.
-    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -122,6 +122,7 @@ impl Scheduler {
             wall_offset_us: AtomicI64::new(options.start_unix_us - (START_NS / 1000) as i64),
             faults: options.faults,
             gap_stalls: options.gap_stalls,
+            first_panic: Mutex::default(),
             extensions: Mutex::default(),
         })
     }
@@ -196,9 +197,8 @@ impl Scheduler {
         core.running_count -= 1;
         core.wake(self.key_of_end(id), true);
         if let Some(payload) = panic {
-            let message = PANIC.take().unwrap_or_else(|| text_of(&*payload));
             let thread = core.threads[id].name.clone();
-            core.failure = Some(Failure::Panic { thread, message });
+            core.failure = Some(Failure::Panic { thread, message: text_of(&*payload) });
         }
         if core.failure.is_none()
             && let Some(next) = core.choose(id, false)
@@ -212,6 +212,9 @@ impl Scheduler {
     }
 
     fn finish(&self, core: &mut Core) {
+        if let Some(cause) = lock(&self.first_panic).take() {
+            core.failure = Some(cause);
+        }
         core.is_over = true;
         self.over.notify_all();
     }
@@ -291,9 +294,11 @@ fn hook_panics() {
     HOOKED.call_once(|| {
         let others = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if is_simulated() {
+            if let Some((scheduler, _)) = local() {
                 let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
-                PANIC.set(Some(format!("{}{place}", text_of(panic.payload()))));
+                let message = format!("{}{place}", text_of(panic.payload()));
+                let thread = std::thread::current().name().unwrap_or_default().to_owned();
+                lock(&scheduler.first_panic).get_or_insert(Failure::Panic { thread, message });
             } else {
                 others(panic);
             }

@@ -47,6 +47,37 @@ fn a_lost_update_is_found() {
     assert!(message.contains("an update is lost") && message.contains("tests.rs"), "{message}");
 }
 
+/// A thread panics; its destructor lets another thread run, which panics because of it.
+#[test]
+fn the_first_panic_is_reported() {
+    struct Connection(Arc<AtomicBool>);
+    impl Drop for Connection {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+            yield_now();
+            sleep_us(1000);
+        }
+    }
+    for seed in 0..20 {
+        let outcome = Scheduler::new(seed, SchedulerOptions::default()).run(|| {
+            let is_closed = Arc::new(AtomicBool::new(false));
+            let connection = Connection(Arc::clone(&is_closed));
+            let server = spawn("server", move || {
+                let _held = connection;
+                panic!("the cause");
+            });
+            while !is_closed.load(Relaxed) {
+                sleep_us(10);
+            }
+            server.expect("a thread");
+            panic!("a consequence");
+        });
+        let Some(Failure::Panic { thread, message }) = &outcome.failure else { panic!("{outcome:?}") };
+        assert_eq!(thread, "server");
+        assert!(message.contains("the cause") && message.contains("tests.rs"), "{message}");
+    }
+}
+
 /// The flag is checked before the sleep is announced: a wake-up in between is lost.
 fn lost_wake_up(seed: u64) -> Outcome {
     // The program has few points.
