@@ -96,7 +96,7 @@ impl Trial<'_> {
             _ => {
                 self.latching.release();
                 self.latching.latch_all(Mode::Write).expect("nobody else is there");
-                self.clear_or_swap(db, other_db);
+                self.change_databases(db, other_db);
             }
         }
         self.latching.release();
@@ -177,7 +177,7 @@ impl Trial<'_> {
         }
     }
 
-    fn clear_or_swap(&mut self, db: u16, other: u16) {
+    fn change_databases(&mut self, db: u16, other: u16) {
         match self.random.below(10) {
             0 => {
                 let cleared = self.latching.clear(None);
@@ -193,6 +193,7 @@ impl Trial<'_> {
                     (before - self.model.len()) as u64
                 );
             }
+            4..6 => self.latching.make_inline(DbIndex(db)),
             _ => {
                 self.latching.swap(DbIndex(db), DbIndex(other));
                 let swapped = |of: u16| match of {

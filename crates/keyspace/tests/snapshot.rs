@@ -130,6 +130,7 @@ impl<'k> Trial<'k> {
                 match choice {
                     196 => self.latching.clear(Some(db)).free(),
                     197 => self.latching.clear(None).free(),
+                    198 => self.latching.make_inline(db),
                     _ => self.latching.swap(db, other_db),
                 }
                 self.latching.release();

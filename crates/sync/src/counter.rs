@@ -65,6 +65,33 @@ impl ThreadCounter {
     }
 }
 
+/// A number that changes hardly ever, and may be read at any time.
+///
+/// A change excludes the readers that need the new value, by a latch; other readers tolerate the old one. Reading is
+/// therefore no scheduling point of a simulation.
+#[derive(Debug, Default)]
+pub struct SettledNumber(std::sync::atomic::AtomicU32);
+
+impl SettledNumber {
+    /// Creates it with this value.
+    #[must_use]
+    pub fn new(value: u32) -> Self {
+        Self(std::sync::atomic::AtomicU32::new(value))
+    }
+
+    /// Sets the number. One thread at a time.
+    pub fn set(&self, value: u32) {
+        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Returns the number.
+    #[inline(always)]
+    #[must_use]
+    pub fn value(&self) -> u32 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::{Padded, ThreadCounter};

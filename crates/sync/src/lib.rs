@@ -42,7 +42,7 @@ mod passage;
 mod shim;
 mod wait;
 
-pub use counter::{Padded, ThreadCounter};
+pub use counter::{Padded, SettledNumber, ThreadCounter};
 pub use dirty_flag::DirtyFlag;
 pub use durable::DurableLsn;
 pub use latch::Mode;

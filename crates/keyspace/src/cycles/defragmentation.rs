@@ -77,9 +77,8 @@ impl DefragmentationCycle {
         let keyspace = latching.keyspace();
         let holds_any = |db: &usize| keyspace.counters.population(*db).keys > 0;
         let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
-        let Some(db) = (self.db..keyspace.db_count())
-            .find(|db| holds_any(db) && guard.table(*db).is_some_and(|table| !table.is_empty()))
-        else {
+        let has_any = |db| guard.table(keyspace.place(db)).is_some_and(|table| !table.is_empty());
+        let Some(db) = (self.db..keyspace.db_count()).find(|db| holds_any(db) && has_any(*db)) else {
             return false;
         };
         if db != self.db {
@@ -87,11 +86,12 @@ impl DefragmentationCycle {
         }
         let slot = Slot::new(self.slot as u16);
         let heap = keyspace.heap(slot);
-        let table = guard.table_mut(db);
+        let place = keyspace.place(db);
+        let table = guard.table_mut(place);
         let step = table.defragment(heap, self.position, STEP_BUCKET_COUNT);
         done.moved_count += step.moved_count;
         done.seen_count += step.seen_count;
-        keyspace.publish(slot, db, guard.table_mut(db));
+        keyspace.publish(slot, place, guard.table_mut(place));
         match step.next {
             Some(next) => self.position = next,
             None => (self.db, self.position) = (db + 1, 0),

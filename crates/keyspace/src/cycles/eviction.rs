@@ -182,7 +182,8 @@ impl Evictor {
         sample_count: usize,
         round_count: usize,
     ) {
-        let (slots, random) = (latching.keyspace().slots(), latching.random());
+        let (keyspace, random) = (latching.keyspace(), latching.random());
+        let slots = keyspace.slots();
         let mut rounds = [Round::default(); EVICTION_GROUP_SIZE_MAX];
         let rounds = &mut rounds[..round_count];
         let bucket_count_max = if policy.volatile_only { VOLATILE_BUCKET_COUNT } else { usize::MAX };
@@ -200,13 +201,15 @@ impl Evictor {
         let mut guards = [const { None }; EVICTION_GROUP_SIZE_MAX];
         for (guard, round) in zip(&mut guards, &*rounds) {
             *guard = slots.try_read_now(round.slot);
-            if let Some(table) = guard.as_ref().and_then(|slot| slot.table(usize::from(round.db.0))) {
+            if let Some(table) =
+                guard.as_ref().and_then(|slot| slot.table(keyspace.place(usize::from(round.db.0))))
+            {
                 table.prefetch_run(round.run);
             }
         }
         let mut tables = [None; EVICTION_GROUP_SIZE_MAX];
         for (table, (guard, round)) in zip(&mut tables, zip(&guards, &*rounds)) {
-            *table = guard.as_ref().and_then(|slot| slot.table(usize::from(round.db.0)));
+            *table = guard.as_ref().and_then(|slot| slot.table(keyspace.place(usize::from(round.db.0))));
             if let Some(table) = table {
                 table.prefetch_run_entries(round.run);
             }
@@ -231,14 +234,15 @@ impl Evictor {
         policy: EvictionPolicy,
         round: &mut Round,
     ) -> bool {
-        let (slots, random) = (latching.keyspace().slots(), latching.random());
+        let (keyspace, random) = (latching.keyspace(), latching.random());
+        let slots = keyspace.slots();
         let stride = random.next_u64() as usize | 1;
         let (mut tries_left, mut has_seen) = (SLOT_COUNT, false);
         while tries_left > 0 && round.run.len_max > 0 {
             tries_left -= 1;
             round.slot = round.slot.wrapping_add(stride) % SLOT_COUNT;
             let Some(guard) = slots.try_read_now(round.slot) else { continue };
-            let Some(table) = guard.table(usize::from(round.db.0)) else { continue };
+            let Some(table) = guard.table(keyspace.place(usize::from(round.db.0))) else { continue };
             if table.is_empty() || (policy.volatile_only && table.volatile_len() == 0) {
                 continue;
             }
@@ -361,9 +365,9 @@ fn take(latching: &mut Latching<'_>, candidate: Candidate, policy: EvictionPolic
     // memory.
     let keyspace = latching.keyspace();
     let data = latching.slot_data_mut(slot);
-    if data.table(usize::from(db.0)).is_none_or(Table::is_empty) {
-        data.drop_empty_tables(|db, table| {
-            keyspace.publish(slot, db, table);
+    if data.table(keyspace.place(usize::from(db.0))).is_none_or(Table::is_empty) {
+        data.drop_empty_tables(|place, table| {
+            keyspace.publish(slot, place, table);
         });
     }
     latching.release();

@@ -78,7 +78,7 @@ impl ExpiryCycle {
         let now = latching.mode.now.0;
         let due = {
             let Some(guard) = keyspace.slots().try_read_now(self.slot) else { return false };
-            let Some(table) = guard.table(self.db) else { return false };
+            let Some(table) = guard.table(keyspace.place(self.db)) else { return false };
             if table.volatile_len() == 0 {
                 return false;
             }
@@ -99,7 +99,7 @@ impl ExpiryCycle {
         let mut watched: Vec<Box<[u8]>> = Vec::new();
         let (logs, name) = (latching.logs(), deletion_name(latching.mode.lazy_expire));
         let mut effects = std::mem::take(&mut latching.effects);
-        let table: &mut Table = guard.table_mut(db);
+        let table: &mut Table = guard.table_mut(keyspace.place(db));
         if keyspace.snapshot.is_on() {
             let (thread, home) = (latching.thread, AllocContext { heap, hasher: keyspace.hasher() });
             table.expire_walk(self.position, STEP_BUCKET_COUNT, now, |entry| {
@@ -130,7 +130,8 @@ impl ExpiryCycle {
         }
         latching.effects = effects;
         latching.log_effects_in(slot);
-        keyspace.publish(slot, db, guard.table_mut(db));
+        let place = keyspace.place(db);
+        keyspace.publish(slot, place, guard.table_mut(place));
         self.position = walk.next.unwrap_or(0);
         walk.next.is_some()
     }

@@ -82,8 +82,9 @@ impl FieldExpiryCycle {
     fn step(&mut self, latching: &mut Latching<'_>, expired: &mut impl FnMut(FieldsExpired<'_>)) -> bool {
         let now = latching.mode.now.0;
         let due = {
-            let Some(guard) = latching.keyspace().slots().try_read_now(self.slot) else { return false };
-            let Some(table) = guard.table(self.db) else { return false };
+            let keyspace = latching.keyspace();
+            let Some(guard) = keyspace.slots().try_read_now(self.slot) else { return false };
+            let Some(table) = guard.table(keyspace.place(self.db)) else { return false };
             let mut due = None;
             let next = table.volatile_members_walk(self.position, STEP_BUCKET_COUNT, |entry| {
                 let is_due = is_due(entry.value(), now);
@@ -118,7 +119,8 @@ impl FieldExpiryCycle {
         let (now, counters) = (latching.mode.now.0, latching.counters);
         let Some(mut guard) = keyspace.slots().try_write_now(self.slot) else { return false };
         let heap = keyspace.heap(Slot::new(self.slot as u16));
-        let table: &mut Table = guard.table_mut(self.db);
+        let place = keyspace.place(self.db);
+        let table: &mut Table = guard.table_mut(place);
         if keyspace.snapshot.is_on() {
             // The entry stays where it is, or is removed: it keeps its mark.
             let home = AllocContext { heap, hasher: keyspace.hasher() };
@@ -150,7 +152,7 @@ impl FieldExpiryCycle {
             latching.announce(EventClass::Generic, "del", key);
             entry.remove()
         });
-        keyspace.publish(key.slot, self.db, guard.table_mut(self.db));
+        keyspace.publish(key.slot, place, guard.table_mut(place));
         latching.note_change_in(&mut guard, key, now);
         if logs {
             let fields = fields.iter().map(|field| &field[..]);
@@ -164,9 +166,10 @@ impl FieldExpiryCycle {
 
     /// Continues behind a bucket. Returns whether the table has more entries.
     fn pass(&mut self, latching: &Latching<'_>) -> bool {
-        let Some(guard) = latching.keyspace().slots().try_read_now(self.slot) else { return false };
-        let next =
-            guard.table(self.db).and_then(|table| table.volatile_members_walk(self.position, 1, |_| false));
+        let keyspace = latching.keyspace();
+        let Some(guard) = keyspace.slots().try_read_now(self.slot) else { return false };
+        let table = guard.table(keyspace.place(self.db));
+        let next = table.and_then(|table| table.volatile_members_walk(self.position, 1, |_| false));
         self.position = next.unwrap_or(0);
         next.is_some()
     }

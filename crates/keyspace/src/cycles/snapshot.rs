@@ -102,7 +102,8 @@ impl Keyspace {
         let progress = state.progress(slot);
         for db in databases.iter().map(|database| database.db).filter(|db| !progress.is_past(*db)) {
             // Flushed tables are walked later.
-            let Some(table) = state.current_db(db).and_then(|db| guard.table(usize::from(db.0))) else {
+            let Some(table) = state.current_db(db).and_then(|db| guard.table(self.place(usize::from(db.0))))
+            else {
                 continue;
             };
             let mut from = progress.position_in(db);

@@ -91,11 +91,11 @@ impl<'a> DatabaseWalk<'a> {
         loop {
             let slot = at.slot();
             let stopped_at = if let Some(held) = data.held_data(Slot::new(slot as u16)) {
-                scan_table(held.table(db), at.position(), &mut visit, &mut enough)
+                scan_table(held.table(data.keyspace.place(db)), at.position(), &mut visit, &mut enough)
             } else {
                 let guard = data.keyspace.slots().try_read(slot);
                 let Some(guard) = guard else { return Some(at) };
-                scan_table(guard.table(db), at.position(), &mut visit, &mut enough)
+                scan_table(guard.table(data.keyspace.place(db)), at.position(), &mut visit, &mut enough)
             };
             match stopped_at {
                 Stopped::Within(position) => return ScanPosition::new(slot, position),
@@ -136,7 +136,7 @@ impl<'a> DatabaseWalk<'a> {
                     &guard
                 }
             };
-            let Some(table) = held.table(db) else { continue };
+            let Some(table) = held.table(data.keyspace.place(db)) else { continue };
             if table.len() <= passed_over {
                 passed_over -= table.len();
                 continue;

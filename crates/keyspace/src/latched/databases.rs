@@ -9,6 +9,7 @@ use sync::epoch::Domain;
 
 use crate::latched::Latched;
 use crate::store::counters::Population;
+use crate::store::places::Place;
 
 /// Tables taken out of a database, to be dropped later or by another thread.
 pub struct Cleared {
@@ -40,7 +41,8 @@ impl Latched<'_> {
     /// Visits every live entry of a database. All slots must be held.
     pub fn for_each(&self, db: DbIndex, mut visit: impl FnMut(Entry<'_>)) {
         for slot in 0..SLOT_COUNT as u16 {
-            let Some(table) = self.slot_data(Slot::new(slot)).table(db.0 as usize) else { continue };
+            let place = self.keyspace.place(db.0 as usize);
+            let Some(table) = self.slot_data(Slot::new(slot)).table(place) else { continue };
             table.iter().filter(|entry| !self.is_expired(*entry)).for_each(&mut visit);
         }
     }
@@ -56,6 +58,13 @@ impl Latched<'_> {
             Some(db) => db.0 as usize..db.0 as usize + 1,
             None => 0..keyspace.db_count(),
         };
+        let cleared_places = match db {
+            Some(db) => {
+                let place = keyspace.place(db.0 as usize).number();
+                place..place + 1
+            }
+            None => 0..keyspace.db_count(),
+        };
         let now = self.mode.now.0;
         let mut ready = std::mem::take(&mut self.deferred.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
@@ -65,8 +74,8 @@ impl Latched<'_> {
                 data.readers_or_new().clear(&keyspace.remembered);
             }
             let mut has_empty = data.has_further_tables();
-            for db in dbs.clone() {
-                match data.table(db) {
+            for place in cleared_places.clone().map(Place::numbered) {
+                match data.table(place) {
                     None if !data.has_further_tables() => break,
                     None => continue,
                     Some(table) if table.is_empty() => {
@@ -75,19 +84,20 @@ impl Latched<'_> {
                     }
                     Some(_) => {}
                 }
+                let db = keyspace.places.db_in(place);
                 if data.is_observed() {
-                    data.note_replacement(DbIndex(db as u16), None, now, &mut ready);
+                    data.note_replacement(db, None, &keyspace.places, now, &mut ready);
                 }
-                let table = data.table_mut(db);
+                let table = data.table_mut(place);
                 let taken = table.take();
-                keyspace.publish(slot, db, table);
-                tables.extend(keyspace.snapshot.take_over(slot, DbIndex(db as u16), taken));
+                keyspace.publish(slot, place, table);
+                tables.extend(keyspace.snapshot.take_over(slot, db, taken));
             }
             // Taken tables are empty already; a search for others in each slot takes as long as all the
             // rest.
             if has_empty {
-                data.drop_empty_tables(|db, table| {
-                    keyspace.publish(slot, db, table);
+                data.drop_empty_tables(|place, table| {
+                    keyspace.publish(slot, place, table);
                 });
             }
         }
@@ -103,43 +113,58 @@ impl Latched<'_> {
         Cleared { tables, key_count, epoch: domain.end_epoch(), domain }
     }
 
-    /// Exchanges two databases. All slots must be held for writing.
+    /// Exchanges two databases: they change places, and no table moves. All slots must be held for writing.
     pub fn swap(&mut self, one: DbIndex, other: DbIndex) {
         let (one, other) = (one.0 as usize, other.0 as usize);
         if one == other {
             return;
         }
         let keyspace = self.keyspace;
-        keyspace.pair_hints([one, other]);
         let now = self.mode.now.0;
         let mut ready = std::mem::take(&mut self.deferred.ready);
         for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
             let data = self.slot_data_mut(slot);
-            if !data_has(data, one) && !data_has(data, other) {
-                continue;
-            }
             if data.is_observed() {
                 let (one, other) = (DbIndex(one as u16), DbIndex(other as u16));
-                data.note_replacement(one, Some(other), now, &mut ready);
-                data.note_replacement(other, Some(one), now, &mut ready);
-            }
-            let mut first = data.table_mut(one).take();
-            data.table_mut(other).exchange(&mut first);
-            data.table_mut(one).exchange(&mut first);
-            for db in [one, other] {
-                keyspace.publish(slot, db, data.table_mut(db));
+                data.note_replacement(one, Some(other), &keyspace.places, now, &mut ready);
+                data.note_replacement(other, Some(one), &keyspace.places, now, &mut ready);
             }
         }
+        keyspace.places.exchange(one, other);
         keyspace.snapshot.swap_databases(DbIndex(one as u16), DbIndex(other as u16));
         self.deferred.ready = ready;
         let [of_one, of_other] = [one, other].map(|db| keyspace.counters.population(db));
         self.counters.cleared(one, difference(of_one, of_other));
         self.counters.cleared(other, difference(of_other, of_one));
     }
-}
 
-fn data_has(data: &crate::store::slot_data::SlotData, db: usize) -> bool {
-    data.table(db).is_some_and(|table| !table.is_empty())
+    /// Stores the tables of a database in the slots, where they take a cache line less. All slots must be held for
+    /// writing.
+    pub fn make_inline(&mut self, db: DbIndex) {
+        let keyspace = self.keyspace;
+        let place = keyspace.place(usize::from(db.0));
+        if place == Place::INLINE {
+            return;
+        }
+        keyspace.pair_hints([Place::INLINE, place]);
+        for slot in (0..SLOT_COUNT as u16).map(Slot::new) {
+            let data = self.slot_data_mut(slot);
+            if [Place::INLINE, place].iter().all(|place| data.table(*place).is_none_or(Table::is_empty)) {
+                continue;
+            }
+            let mut first = data.table_mut(Place::INLINE).take();
+            data.table_mut(place).exchange(&mut first);
+            data.table_mut(Place::INLINE).exchange(&mut first);
+            for place in [Place::INLINE, place] {
+                keyspace.publish(slot, place, data.table_mut(place));
+            }
+            data.drop_empty_tables(|place, table| {
+                keyspace.publish(slot, place, table);
+            });
+        }
+        let inline = keyspace.places.db_in(Place::INLINE);
+        keyspace.places.exchange(usize::from(inline.0), usize::from(db.0));
+    }
 }
 
 fn difference(from: Population, to: Population) -> Population {

@@ -227,7 +227,7 @@ impl<'k> Latched<'k> {
     #[inline(always)]
     pub(crate) fn table(&self, key: Key<'_>) -> Option<&Table> {
         match self.held_data(key.slot) {
-            Some(data) => data.table(key.db.0 as usize),
+            Some(data) => data.table(self.keyspace.place(key.db.0 as usize)),
             None if self.mode.hides_unheld => None,
             None => not_held(key.slot),
         }
@@ -243,17 +243,17 @@ impl<'k> Latched<'k> {
     #[inline(always)]
     pub(crate) fn change<R>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Table, &Heap) -> R) -> R {
         let keyspace = self.keyspace;
-        let db = key.db.0 as usize;
+        let place = keyspace.place(key.db.0 as usize);
         let is_saving = keyspace.snapshot.is_on();
         if is_saving {
             self.preserve(key);
         }
-        let table = self.slot_data_mut(key.slot).table_mut(db);
+        let table = self.slot_data_mut(key.slot).table_mut(place);
         let result = change(table, keyspace.heap(key.slot));
         if is_saving {
             keyspace.snapshot.note_preserved(key.slot, key.db, table, key.hash);
         }
-        let retired_size = keyspace.publish(key.slot, db, table);
+        let retired_size = keyspace.publish(key.slot, place, table);
         if retired_size != 0 {
             self.epochs.note_retired(keyspace, retired_size);
         }
@@ -264,7 +264,7 @@ impl<'k> Latched<'k> {
     #[cold]
     #[inline(never)]
     fn preserve(&self, key: Key<'_>) {
-        let table = self.slot_data(key.slot).table(key.db.0 as usize);
+        let table = self.slot_data(key.slot).table(self.keyspace.place(key.db.0 as usize));
         let home = self.alloc_context(key);
         self.keyspace.snapshot.preserve(self.thread, key.slot, key.db, table, key.hash, home);
     }

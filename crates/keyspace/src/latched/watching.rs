@@ -17,8 +17,10 @@ impl Latched<'_> {
     /// Whether a watched key has changed, or has expired since. The slots of all keys must be held.
     #[must_use]
     pub fn has_changed(&self, watching: &Watching) -> bool {
-        let has_expired =
-            |key: &WatchedKey| self.slot_data(key.slot()).has_expired(key, watching, self.due());
+        let has_expired = |key: &WatchedKey| {
+            let data = self.slot_data(key.slot());
+            data.has_expired(key, watching, &self.keyspace.places, self.due())
+        };
         watching.has_changed() || watching.keys().any(has_expired)
     }
 
@@ -56,7 +58,7 @@ impl Latched<'_> {
             self.note_changed_key(key.bytes);
         }
         if data.is_observed() {
-            data.note_change(key, now, &mut self.deferred.ready);
+            data.note_change(key, &self.keyspace.places, now, &mut self.deferred.ready);
         }
         if data.has_readers() {
             let readers = data.readers_or_new().take(key.bytes, &self.keyspace.remembered);
@@ -73,7 +75,7 @@ impl Latched<'_> {
         let mut ready = std::mem::take(&mut self.deferred.ready);
         let keyspace = self.keyspace;
         let data = self.slot_data_mut(key.slot);
-        data.note_change(key, now, &mut ready);
+        data.note_change(key, &keyspace.places, now, &mut ready);
         if data.has_readers() {
             let readers = data.readers_or_new().take(key.bytes, &keyspace.remembered);
             self.notify_readers(key.bytes, &readers);

@@ -97,6 +97,7 @@ impl Prefetcher<'_> {
 
 #[cfg(test)]
 mod tests {
+    use base::limits::SLOT_COUNT;
     use collections::{ExpiryChange, Guess, NewValue};
     use sync::Mode;
 
@@ -197,6 +198,38 @@ mod tests {
         latching.clear(Some(three)).free();
         assert_eq!(seen_count(&latching, three), 0);
         latching.release();
+    }
+
+    #[test]
+    fn the_database_with_nearly_all_keys_is_stored_in_the_slots() {
+        let [zero, one, three] = [0, 1, 3].map(DbIndex);
+        let mut latching = filled(&[three]);
+        let seen = seen_count(&latching, three);
+        assert!(latching.settle_inline_database() && !latching.settle_inline_database());
+        assert!(seen_count(&latching, three) >= seen);
+        assert_eq!(seen_count(&latching, zero), 0);
+        // Its slots have no further tables any more.
+        let has_further = |slot| {
+            let slot = latching.keyspace().slots().try_read(slot);
+            slot.is_none_or(|slot| slot.has_further_tables())
+        };
+        assert!(!(0..SLOT_COUNT).any(has_further));
+        let under_all = |latching: &mut Latching<'static>, act: &dyn Fn(&mut Latched<'static>)| {
+            latching.latch_all(Mode::Write).expect("nobody else is there");
+            act(latching);
+            latching.release();
+        };
+        under_all(&mut latching, &|data| data.swap(three, one));
+        assert!(!latching.settle_inline_database(), "the tables are where they were");
+        assert_eq!((seen_count(&latching, three), seen_count(&latching, zero)), (0, 0));
+        assert!(seen_count(&latching, one) >= seen);
+        under_all(&mut latching, &|data| data.make_inline(three));
+        assert!(seen_count(&latching, one) >= seen);
+        let busy = latching.keyspace().slots().try_read(77);
+        assert!(!latching.settle_inline_database() && latching.holds_nothing(), "it waits for no slot");
+        drop(busy);
+        assert!(latching.settle_inline_database());
+        assert!(seen_count(&latching, one) >= seen);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Keyspace {
         for ((object, search), (guard, Preloaded { key, member })) in
             zip(zip(&mut objects, &mut searches), zip(&guards, wanted.iter().flatten()))
         {
-            if let Some(table) = guard.as_ref().and_then(|slot| slot.table(key.db.0 as usize))
+            if let Some(table) = guard.as_ref().and_then(|slot| slot.table(self.place(key.db.0 as usize)))
                 && let Some(ValueRef::Object(found)) =
                     table.find(key.hash, key.bytes).map(|entry| entry.value())
             {

@@ -1,7 +1,7 @@
-//! Hints for prefetching, by database: where the buckets of a slot's table are, readable without the latch.
+//! Hints for prefetching, by place (`places.rs`): where the buckets of a slot's table are, readable without the latch.
 //!
-//! Owns the hints of the databases other than 0; those of database 0 are stored beside the latches. Each
-//! database has an array with a hint for each slot, created when the database is large enough. An array is
+//! Owns the hints of the places other than the inline one, whose hints are stored beside the latches. Each
+//! place has an array with a hint for each slot, created when the database there is large enough. An array is
 //! 256 KiB and is kept until the keyspace is dropped, so that a prefetch may read it at any time. The
 //! planner prefetches the line of the hint together with that of the slot.
 //!
@@ -23,6 +23,7 @@ use sync::OnceLock;
 
 use crate::store::key::slot_of_hash;
 use crate::store::keyspace::{Keyspace, Slots};
+use crate::store::places::Place;
 
 /// With this many keys in one slot a database has about three thousand in all. An array of hints is then
 /// less than a fifth of the size of the slots' tables, and smaller databases stay in the caches anyway.
@@ -32,9 +33,9 @@ const SLOT_KEY_COUNT_MIN: usize = 4;
 /// choose keys of few slots.
 const KEY_COUNT_MIN: u64 = 1024;
 
-/// The hints of the databases other than 0.
+/// The hints of the further places.
 pub(crate) struct FurtherHints {
-    by_db: Box<[OnceLock<Box<[FurtherHint]>>]>,
+    by_place: Box<[OnceLock<Box<[FurtherHint]>>]>,
 }
 
 /// A hint of a table that is not stored beside the latch, and the table's address at its last change.
@@ -54,17 +55,17 @@ pub struct Hints<'k> {
 enum Which<'k> {
     BesideLatches,
     Further(&'k [FurtherHint]),
-    /// A small database other than 0.
+    /// A small database in a further place.
     None,
 }
 
 impl FurtherHints {
     pub(crate) fn new(db_count: usize) -> Self {
-        Self { by_db: (1..db_count.max(1)).map(|_| OnceLock::new()).collect() }
+        Self { by_place: (1..db_count.max(1)).map(|_| OnceLock::new()).collect() }
     }
 
-    fn of(&self, db: usize) -> Option<&[FurtherHint]> {
-        Some(self.by_db.get(db.checked_sub(1)?)?.get()?)
+    fn of(&self, place: Place) -> Option<&[FurtherHint]> {
+        Some(self.by_place.get(place.number().checked_sub(1)?)?.get()?)
     }
 }
 
@@ -73,9 +74,9 @@ impl Keyspace {
     #[must_use]
     #[inline]
     pub fn hints(&self, db: DbIndex) -> Hints<'_> {
-        let which = match usize::from(db.0) {
-            0 => Which::BesideLatches,
-            db => self.further_hints.of(db).map_or(Which::None, Which::Further),
+        let which = match self.place(usize::from(db.0)) {
+            Place::INLINE => Which::BesideLatches,
+            place => self.further_hints.of(place).map_or(Which::None, Which::Further),
         };
         Hints { slots: self.slots(), which }
     }
@@ -83,29 +84,29 @@ impl Keyspace {
     /// Updates the hint of a table after a change. The slot is held for writing. Returns the bytes of the
     /// segments that were retired.
     #[inline(always)]
-    pub(crate) fn publish(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
-        if db == 0 {
+    pub(crate) fn publish(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
+        if place == Place::INLINE {
             self.slots().shared(slot.index()).publish(table)
         } else {
-            self.publish_further(slot, db, table)
+            self.publish_further(slot, place, table)
         }
     }
 
     #[inline(never)]
-    fn publish_further(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
-        match self.further_hints.of(db) {
+    fn publish_further(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
+        match self.further_hints.of(place) {
             Some(hints) => hints[slot.index()].publish(table),
-            None if table.len() >= SLOT_KEY_COUNT_MIN => self.make_hints(slot, db, table),
+            None if table.len() >= SLOT_KEY_COUNT_MIN => self.make_hints(slot, place, table),
             // The table's replaced segments are retired: no hint may lead to them.
             None => new_hint().publish(table),
         }
     }
 
-    /// Before two databases are swapped: if one of them has hints, the other one gets them, too.
-    pub(crate) fn pair_hints(&self, dbs: [usize; 2]) {
-        let places = dbs.map(|db| db.checked_sub(1));
-        let hints = || places.iter().flatten().map(|place| &self.further_hints.by_db[*place]);
-        // Database 0 always has hints.
+    /// Before the tables of two places are swapped: if one of them has hints, the other one gets them, too.
+    pub(crate) fn pair_hints(&self, places: [Place; 2]) {
+        let places = places.map(|place| place.number().checked_sub(1));
+        let hints = || places.iter().flatten().map(|place| &self.further_hints.by_place[*place]);
+        // The inline place always has hints.
         if places.contains(&None) || hints().any(|hints| hints.get().is_some()) {
             for hints in hints() {
                 hints.get_or_init(no_hints);
@@ -113,14 +114,15 @@ impl Keyspace {
         }
     }
 
-    /// Creates the hints of a database that has grown large enough. Each is filled when its table next
+    /// Creates the hints of a place whose database has grown large enough. Each is filled when its table next
     /// changes.
     #[cold]
-    fn make_hints(&self, slot: Slot, db: usize, table: &mut Table) -> usize {
-        if self.counters.population(db).keys < KEY_COUNT_MIN {
+    fn make_hints(&self, slot: Slot, place: Place, table: &mut Table) -> usize {
+        let db = self.places.db_in(place);
+        if self.counters.population(usize::from(db.0)).keys < KEY_COUNT_MIN {
             return new_hint().publish(table);
         }
-        self.further_hints.by_db[db - 1].get_or_init(no_hints)[slot.index()].publish(table)
+        self.further_hints.by_place[place.number() - 1].get_or_init(no_hints)[slot.index()].publish(table)
     }
 }
 
@@ -159,7 +161,7 @@ impl Hints<'_> {
         Self { which: Which::None, ..self }
     }
 
-    /// Prefetches the home bucket of a key. In a database other than 0, the table is prefetched as well.
+    /// Prefetches the home bucket of a key. In a further place, the table is prefetched as well.
     #[inline(always)]
     pub(crate) fn prefetch_home(&self, hash: u64) -> HomeBucket {
         match self.which {

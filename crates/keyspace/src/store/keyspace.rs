@@ -5,7 +5,7 @@
 //! protocols, sockets or clocks.
 //! Invariants:
 //! 1. A key's entry is in the slot of its hash and nowhere else.
-//! 2. The hint of a slot describes its table of database 0 whenever no writer holds the slot; the hints of
+//! 2. The hint of a slot describes its table of the inline database whenever no writer holds the slot; the hints of
 //!    the other databases are in `hints.rs`.
 //! 3. Latches are acquired in ascending slot order.
 
@@ -23,6 +23,7 @@ use crate::store::changes::LastChanges;
 use crate::store::counters::AllCounters;
 use crate::store::events::Observer;
 use crate::store::hints::{FurtherHints, new_hint};
+use crate::store::places::{Place, Places};
 use crate::store::readers::Remembered;
 use crate::store::slot_data::SlotData;
 use crate::store::snapshot::SnapshotState;
@@ -48,6 +49,8 @@ pub struct Keyspace {
     heaps: Box<[Heap]>,
     hasher: KeyHasher,
     db_count: usize,
+    /// Where the tables of each database are.
+    pub(crate) places: Places,
     pub(crate) further_hints: FurtherHints,
     /// Table segments that prefetches may still read.
     pub(crate) segments: Arc<Domain<Retired>>,
@@ -87,6 +90,7 @@ impl Keyspace {
             heaps: heaps.into(),
             hasher: KeyHasher::new(seed),
             db_count,
+            places: Places::new(db_count),
             further_hints: FurtherHints::new(db_count),
             segments: Arc::default(),
             waiting_bytes: AtomicUsize::new(0),
@@ -121,6 +125,12 @@ impl Keyspace {
     #[must_use]
     pub fn db_count(&self) -> usize {
         self.db_count
+    }
+
+    /// The place of a database's tables. Exact while a latch is held.
+    #[inline(always)]
+    pub(crate) fn place(&self, db: usize) -> Place {
+        self.places.of(db)
     }
 
     /// Number of entries of all databases.

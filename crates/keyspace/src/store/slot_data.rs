@@ -1,12 +1,14 @@
 //! The data that a slot's latch guards: the slot's tables, and the watches, waiters and readers of its keys.
+//! Tables are addressed by their places: see `places.rs`.
 //!
 //! Invariants:
-//! 1. The tables of further databases are those that have been written here, each once.
+//! 1. The tables in further places are those that have been written here, each once.
 //! 2. `may_be_observed` is set while a list has any content.
 
 use base::DbIndex;
 use collections::Table;
 
+use crate::store::places::{Place, Places};
 use crate::store::readers::Readers;
 use crate::store::waiting::Waits;
 use crate::store::watching::Watches;
@@ -14,30 +16,30 @@ use crate::store::watching::Watches;
 /// The data that a slot's latch guards: its table in each database, and the watches, waiters and readers of
 /// its keys.
 pub struct SlotData {
-    /// Database 0, inline: with the latch and the hint it fills one cache line.
+    /// The table of the inline database: with the latch and the hint it fills one cache line.
     first: Table,
     /// The parts that most slots do not need.
     more: Option<Box<More>>,
 }
 
-/// The parts that most slots do not need. Finding the table of a further database reads one line more than
-/// for database 0.
+/// The parts that most slots do not need. Finding a table in a further place reads one line more than
+/// for the inline one.
 #[repr(align(64))]
 #[derive(Default)]
 struct More {
-    /// The number of the further database that was written here first; its table is `further`.
-    further_db: u16,
+    /// The number of the further place that was written here first; its table is `further`.
+    further_place: u16,
     /// Whether `lists` may have any content: reading it touches another line.
     may_be_observed: bool,
     further: Option<Table>,
-    /// The databases after the first further one.
+    /// The places after the first further one.
     others: Option<Box<Others>>,
     lists: Option<Box<Lists>>,
 }
 
 const _: () = assert!(size_of::<More>() == 64);
 
-/// The tables of other further databases, with their numbers, ascending.
+/// The tables in other further places, with their numbers, ascending.
 #[derive(Default)]
 struct Others(Vec<(usize, Table)>);
 
@@ -51,8 +53,9 @@ struct Lists {
 
 /// The tables of a slot.
 pub(crate) struct Tables<'a> {
+    places: &'a Places,
     first: &'a Table,
-    further_db: u16,
+    further_place: u16,
     further: Option<&'a Table>,
     others: Option<&'a Others>,
 }
@@ -62,43 +65,43 @@ impl SlotData {
         Self { first: Table::with_hint(), more: None }
     }
 
-    /// The table of a database; `None`: empty, not created yet.
+    /// The table in a place; `None`: empty, not created yet.
     #[inline]
-    pub(crate) fn table(&self, db: usize) -> Option<&Table> {
-        if db == 0 {
+    pub(crate) fn table(&self, place: Place) -> Option<&Table> {
+        if place == Place::INLINE {
             return Some(&self.first);
         }
         let more = self.more.as_deref()?;
-        further_table(more.further_db, more.further.as_ref(), more.others.as_deref(), db)
+        further_table(more.further_place, more.further.as_ref(), more.others.as_deref(), place.number())
     }
 
-    /// Whether there are tables of databases other than 0.
+    /// Whether there are tables of databases other than the inline one.
     pub(crate) fn has_further_tables(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.further.is_some())
     }
 
     /// Frees the memory of empty tables. `publish` is called with each of them when it has no segments any
     /// more.
-    pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(usize, &mut Table)) {
-        let mut empty = |db, table: &mut Table| {
+    pub(crate) fn drop_empty_tables(&mut self, mut publish: impl FnMut(Place, &mut Table)) {
+        let mut empty = |place, table: &mut Table| {
             if table.is_empty() {
                 table.clear();
-                publish(db, table);
+                publish(Place::numbered(place), table);
             }
         };
-        empty(0, &mut self.first);
+        empty(Place::INLINE.number(), &mut self.first);
         let Some(more) = &mut self.more else { return };
         if let Some(others) = &mut more.others {
-            others.0.iter_mut().for_each(|(db, table)| empty(*db, table));
+            others.0.iter_mut().for_each(|(place, table)| empty(*place, table));
             others.0.retain(|(_, table)| !table.is_empty());
             others.0.shrink_to_fit();
         }
         if let Some(further) = &mut more.further {
-            empty(usize::from(more.further_db), further);
+            empty(usize::from(more.further_place), further);
             if further.is_empty() {
                 let next = more.others.as_mut().and_then(|others| others.take_first());
-                (more.further_db, more.further) =
-                    next.map_or((0, None), |(db, table)| (db as u16, Some(table)));
+                (more.further_place, more.further) =
+                    next.map_or((0, None), |(place, table)| (place as u16, Some(table)));
             }
         }
         if more.others.as_ref().is_some_and(|others| others.0.is_empty()) {
@@ -119,24 +122,24 @@ impl SlotData {
         }
     }
 
-    /// The table of a database, created if necessary.
+    /// The table in a place, created if necessary.
     #[inline]
-    pub(crate) fn table_mut(&mut self, db: usize) -> &mut Table {
-        if db == 0 { &mut self.first } else { self.further_table_mut(db) }
+    pub(crate) fn table_mut(&mut self, place: Place) -> &mut Table {
+        if place == Place::INLINE { &mut self.first } else { self.further_table_mut(place.number()) }
     }
 
     #[inline(never)]
-    fn further_table_mut(&mut self, db: usize) -> &mut Table {
+    fn further_table_mut(&mut self, place: usize) -> &mut Table {
         let more = self.more.get_or_insert_default();
-        let first_db = &mut more.further_db;
+        let first_place = &mut more.further_place;
         let further = more.further.get_or_insert_with(|| {
-            *first_db = db as u16;
+            *first_place = place as u16;
             Table::with_hint()
         });
-        if usize::from(more.further_db) == db {
+        if usize::from(more.further_place) == place {
             further
         } else {
-            more.others.get_or_insert_default().table_mut(db)
+            more.others.get_or_insert_default().table_mut(place)
         }
     }
 
@@ -179,11 +182,15 @@ impl SlotData {
         &mut self.lists_or_new().watches
     }
 
-    pub(crate) fn watches_and_tables(&mut self) -> Option<(&mut Watches, Tables<'_>)> {
-        let More { further_db, further, others, lists, .. } = &mut **self.more.as_mut()?;
+    pub(crate) fn watches_and_tables<'a>(
+        &'a mut self,
+        places: &'a Places,
+    ) -> Option<(&'a mut Watches, Tables<'a>)> {
+        let More { further_place, further, others, lists, .. } = &mut **self.more.as_mut()?;
         let tables = Tables {
+            places,
             first: &self.first,
-            further_db: *further_db,
+            further_place: *further_place,
             further: further.as_ref(),
             others: others.as_deref(),
         };
@@ -211,41 +218,41 @@ impl Lists {
 impl Tables<'_> {
     /// The table of a database; `None`: empty, not created yet.
     pub(crate) fn of(&self, db: DbIndex) -> Option<&Table> {
-        match db.0 {
-            0 => Some(self.first),
-            db => further_table(self.further_db, self.further, self.others, usize::from(db)),
+        match self.places.of(usize::from(db.0)) {
+            Place::INLINE => Some(self.first),
+            place => further_table(self.further_place, self.further, self.others, place.number()),
         }
     }
 }
 
-/// The table of a database other than 0.
+/// The table in a further place.
 #[inline]
 fn further_table<'a>(
-    first_db: u16,
+    first_place: u16,
     first: Option<&'a Table>,
     others: Option<&'a Others>,
-    db: usize,
+    place: usize,
 ) -> Option<&'a Table> {
     let first = first?;
-    if usize::from(first_db) == db { Some(first) } else { others?.table(db) }
+    if usize::from(first_place) == place { Some(first) } else { others?.table(place) }
 }
 
 impl Others {
     #[inline(never)]
-    fn table(&self, db: usize) -> Option<&Table> {
-        let place = self.0.binary_search_by_key(&db, |(number, _)| *number).ok()?;
-        Some(&self.0[place].1)
+    fn table(&self, place: usize) -> Option<&Table> {
+        let index = self.0.binary_search_by_key(&place, |(number, _)| *number).ok()?;
+        Some(&self.0[index].1)
     }
 
     /// The table, created if necessary.
     #[inline(never)]
-    fn table_mut(&mut self, db: usize) -> &mut Table {
-        let place = self.0.binary_search_by_key(&db, |(number, _)| *number).unwrap_or_else(|place| {
+    fn table_mut(&mut self, place: usize) -> &mut Table {
+        let index = self.0.binary_search_by_key(&place, |(number, _)| *number).unwrap_or_else(|index| {
             self.0.reserve_exact(1);
-            self.0.insert(place, (db, Table::with_hint()));
-            place
+            self.0.insert(index, (place, Table::with_hint()));
+            index
         });
-        &mut self.0[place].1
+        &mut self.0[index].1
     }
 
     fn take_first(&mut self) -> Option<(usize, Table)> {
@@ -261,26 +268,27 @@ mod tests {
     use crate::store::readers::Remembered;
 
     #[test]
-    fn a_slot_has_tables_of_those_databases_only_that_were_written() {
+    fn a_slot_has_tables_in_those_places_only_that_were_written() {
         let heap = Heap::new();
         let mut data = SlotData::new();
         assert!(!data.has_further_tables());
-        for db in [9, 3, 15, 3, 0] {
-            data.table_mut(db);
+        for place in [9, 3, 15, 3, 0] {
+            data.table_mut(Place::numbered(place));
         }
         let numbers = |data: &SlotData| -> Vec<usize> {
             let Some(more) = &data.more else { return Vec::new() };
-            let others = more.others.iter().flat_map(|others| others.0.iter().map(|(db, _)| *db));
-            others.chain(more.further.iter().map(|_| usize::from(more.further_db))).collect()
+            let others = more.others.iter().flat_map(|others| others.0.iter().map(|(place, _)| *place));
+            others.chain(more.further.iter().map(|_| usize::from(more.further_place))).collect()
         };
         assert_eq!(numbers(&data), [3, 15, 9]);
-        assert!(data.table(3).is_some() && data.table(4).is_none() && data.table(16).is_none());
-        data.table_mut(15).set_int(&heap, 7, b"key", 1);
+        let has = |data: &SlotData, place| data.table(Place::numbered(place)).is_some();
+        assert!(has(&data, 3) && !has(&data, 4) && !has(&data, 16));
+        data.table_mut(Place::numbered(15)).set_int(&heap, 7, b"key", 1);
         let mut unlinked = Vec::new();
-        data.drop_empty_tables(|db, table| unlinked.push((db, table.memory_bytes())));
+        data.drop_empty_tables(|place, table| unlinked.push((place.number(), table.memory_bytes())));
         assert_eq!((numbers(&data), unlinked), (vec![15], vec![(0, 0), (3, 0), (9, 0)]));
-        assert_eq!(data.table(15).map(Table::len), Some(1));
-        data.table_mut(15).clear();
+        assert_eq!(data.table(Place::numbered(15)).map(Table::len), Some(1));
+        data.table_mut(Place::numbered(15)).clear();
         data.drop_empty_tables(|_, _| {});
         assert!(data.more.is_none());
     }
@@ -289,7 +297,7 @@ mod tests {
     fn a_slot_is_observed_while_there_is_something_in_its_lists() {
         let remembered = Remembered::default();
         let mut data = SlotData::new();
-        data.table_mut(3);
+        data.table_mut(Place::numbered(3));
         assert!(!data.is_observed());
         for _ in 0..2 {
             data.watches_or_new();
@@ -301,6 +309,7 @@ mod tests {
             assert!(!data.is_observed());
         }
         data.drop_empty_lists();
-        assert!(data.more.as_ref().is_some_and(|more| more.lists.is_none()) && data.table(3).is_some());
+        assert!(data.more.as_ref().is_some_and(|more| more.lists.is_none()));
+        assert!(data.table(Place::numbered(3)).is_some());
     }
 }

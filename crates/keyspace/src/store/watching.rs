@@ -20,6 +20,7 @@ use collections::Table;
 use sync::DirtyFlag;
 
 use crate::store::key::{Key, slot_of_hash};
+use crate::store::places::Places;
 use crate::store::slot_data::SlotData;
 use crate::store::waiting::OwnedKey;
 
@@ -187,8 +188,14 @@ impl SlotData {
     }
 
     /// Whether a watched key of this slot has expired since its watch began.
-    pub(crate) fn has_expired(&self, key: &WatchedKey, watching: &Watching, due: i64) -> bool {
-        let table = self.table(key.db.0 as usize).filter(|table| table.volatile_len() > 0);
+    pub(crate) fn has_expired(
+        &self,
+        key: &WatchedKey,
+        watching: &Watching,
+        places: &Places,
+        due: i64,
+    ) -> bool {
+        let table = self.table(places.of(usize::from(key.db.0))).filter(|table| table.volatile_len() > 0);
         let Some((watches, table)) = self.watches().zip(table) else { return false };
         watches.list.iter().any(|watch| {
             watch.is_by(&watching.mark)
@@ -210,11 +217,17 @@ impl SlotData {
 
     /// Handles a change of a key of this slot.
     #[cold]
-    pub(crate) fn note_change(&mut self, key: Key<'_>, now: i64, ready: &mut VecDeque<Arc<OwnedKey>>) {
+    pub(crate) fn note_change(
+        &mut self,
+        key: Key<'_>,
+        places: &Places,
+        now: i64,
+        ready: &mut VecDeque<Arc<OwnedKey>>,
+    ) {
         if let Some(waits) = self.waits_mut() {
             waits.note_ready(key, ready);
         }
-        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        let Some((watches, tables)) = self.watches_and_tables(places) else { return };
         watches.flag_changed(|watch| {
             if !watch.is_of(key) {
                 return false;
@@ -232,13 +245,14 @@ impl SlotData {
         &mut self,
         db: DbIndex,
         by: Option<DbIndex>,
+        places: &Places,
         now: i64,
         ready: &mut VecDeque<Arc<OwnedKey>>,
     ) {
         if let Some(waits) = self.waits_mut() {
             waits.note_all_ready(db, ready);
         }
-        let Some((watches, tables)) = self.watches_and_tables() else { return };
+        let Some((watches, tables)) = self.watches_and_tables(places) else { return };
         watches.flag_changed(|watch| {
             if watch.db != db {
                 return false;

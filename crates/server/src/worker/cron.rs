@@ -81,6 +81,7 @@ impl Worker {
             if self.index == 0 && self.clock.uptime >= self.cron.next_trim {
                 self.cron.next_trim = self.clock.uptime.plus_ms(TRIM_MS);
                 self.shared.trim();
+                self.executor.latching.settle_inline_database();
             }
             self.check_clients();
         }
