@@ -298,7 +298,7 @@ impl Executor {
                 connection.parser = Parser::new();
                 return (range.start, Some(Processed::Yielded));
             }
-            if plan.id == self.planner.multi_id
+            if (plan.id == self.planner.multi_id || plan.id == self.planner.watch_id)
                 && plan.command.is_some()
                 && plan.refusal == Refusal::None
                 && self.is_plain(connection)

@@ -35,6 +35,8 @@ pub(super) struct Planner {
     found: Vec<u32>,
     /// The number of `MULTI`.
     pub(super) multi_id: CommandId,
+    /// The number of `WATCH`.
+    pub(super) watch_id: CommandId,
 }
 
 impl Planner {
@@ -45,7 +47,8 @@ impl Planner {
             other_pipeline: Box::default(),
             spare_plans: Vec::new(),
             found: Vec::new(),
-            multi_id: multi_id(),
+            multi_id: id_of("multi"),
+            watch_id: id_of("watch"),
         }
     }
 
@@ -110,10 +113,18 @@ impl Planner {
                     plans.push(self.plan_series(found, *series, batch, bytes, keys, places));
                 }
                 // One plan for each: their keys may depend on the contents of the arguments.
-                found => plans.extend(
-                    (0..series.count())
-                        .map(|nth| self.plan_series(found, series.only(nth), batch, bytes, keys, places)),
-                ),
+                found => {
+                    if found.is_some_and(|found| found.id == self.multi_id)
+                        && let Some(before) = plans.last_mut().filter(|before| before.id == self.watch_id)
+                    {
+                        // It is run together with the transaction that it precedes.
+                        before.is_plain = false;
+                    }
+                    plans
+                        .extend((0..series.count()).map(|nth| {
+                            self.plan_series(found, series.only(nth), batch, bytes, keys, places)
+                        }));
+                }
             }
         }
         self.pipeline.announce(keys, db);
@@ -183,9 +194,9 @@ impl Planner {
     }
 }
 
-/// The number of `MULTI`.
-fn multi_id() -> CommandId {
-    let place = NUMBERED.iter().position(|(name, _)| name == "multi");
+/// The number of a command that the table has.
+fn id_of(name: &str) -> CommandId {
+    let place = NUMBERED.iter().position(|(other, _)| other == name);
     CommandId(place.expect("the table has it") as u16)
 }
 

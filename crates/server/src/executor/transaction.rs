@@ -2,6 +2,9 @@
 //! connection without special modes. They are run in place, with nothing queued. The steps (latch, check
 //! the watched keys, run, release, report) and the replies are those of a transaction that arrives in parts.
 //!
+//! `WATCH` directly before such a transaction is part of it: all latches are taken before its first key is watched
+//! and kept until `EXEC` has run, so no watched key can change in between, and no watch is recorded.
+//!
 //! Invariant: a transaction that can't be latched at once, or is not plain, is left untouched for the general path.
 
 use base::Slot;
@@ -16,13 +19,17 @@ use wire::reply::ReplyBuffer;
 
 use super::handler::{context, run_handler};
 use super::latching::{latch_in_order, latch_keys};
-use super::plan::{Place, Planned, Refusal};
+use super::plan::{PLAIN_KEY_COUNT_MAX, Place, Plan, Planned, Refusal};
 use super::{Asked, Executor};
 use crate::connection::Connection;
 use crate::monitoring::command_log::Cost;
 
 /// A transaction that is completely in a batch.
 struct Whole {
+    /// The index of the plan of `WATCH`, if there is one directly before `MULTI`.
+    watch: Option<usize>,
+    /// The index of the plan of `MULTI`.
+    multi: usize,
     /// The index of the plan of `EXEC`; those of its requests are between it and that of `MULTI`.
     exec: usize,
     /// Number of requests in between.
@@ -47,13 +54,17 @@ impl Executor {
         if connection.session.user.is_restricted() {
             return None;
         }
-        let whole = whole_transaction(planned, place)?;
-        let (first, exec) = (&planned.plans[place.plan + 1], &planned.plans[whole.exec]);
+        let whole = self.whole_transaction(planned, place)?;
+        if whole.watch.is_some() && connection.session.watching.is_some() {
+            return None;
+        }
+        let first_at = whole.watch.unwrap_or(whole.multi + 1);
+        let (first, exec) = (&planned.plans[first_at], &planned.plans[whole.exec]);
         let size = exec.requests.range_of(0).end - first.requests.range_of(0).start;
         if !self.has_room_for(size) {
             return None;
         }
-        let keys = planned.keys_between(place.plan + 1, whole.exec);
+        let keys = planned.keys_between(first_at, whole.exec);
         let first_key = planned.first_announced_of(first, 0);
         self.planner.pipeline.advance(&self.latching, first_key, keys.len() as u32);
         self.planner.pipeline.apply_hints(keys, first_key);
@@ -62,6 +73,9 @@ impl Executor {
             return None;
         }
         let protocol = connection.session.protocol;
+        if let Some(watch) = whole.watch {
+            self.report_watch(connection, planned, bytes, watch, started);
+        }
         let mark = connection.out.len();
         let mut out = ReplyBuffer::new(&mut connection.out, protocol);
         out.simple("OK");
@@ -83,7 +97,7 @@ impl Executor {
             ReplyBuffer::new(&mut connection.out, protocol).array(whole.count);
             connection.session.flags.insert(SessionFlags::IN_EXEC);
             self.latching.effects.begin_transaction();
-            for at in place.plan + 1..whole.exec {
+            for at in whole.multi + 1..whole.exec {
                 self.run_part(connection, planned, bytes, at, started, host);
             }
             self.latching.effects.end_transaction();
@@ -131,6 +145,32 @@ impl Executor {
             || latch_in_order(latches, data, slots, Mode::Write).is_ok()
     }
 
+    /// Answers and counts the `WATCH` requests of a plan. Their keys are latched until `EXEC` has run.
+    fn report_watch(
+        &mut self,
+        connection: &mut Connection,
+        planned: &Planned,
+        bytes: &[u8],
+        at: usize,
+        started: &mut Ticks,
+    ) {
+        let plan = &planned.plans[at];
+        let Some(found) = plan.found() else { return };
+        let count = plan.requests.count();
+        let mark = connection.out.len();
+        let mut out = ReplyBuffer::new(&mut connection.out, connection.session.protocol);
+        (0..count).for_each(|_| out.simple("OK"));
+        let reply_size = (connection.out.len() - mark) / count;
+        let now = Ticks::now();
+        let ns = now.ns_since(*started) / count as u64;
+        *started = now;
+        self.statistics.ran(plan.id, count as u64, ns * count as u64);
+        self.statistics.commands_processed.add(count as u64);
+        connection.session.command_count += count as u64;
+        let cost = Cost { ns, reply_size, request_size: plan.requests.size() };
+        self.log_if_notable(connection, found, planned.args(plan, 0, bytes), cost);
+    }
+
     /// Runs the requests of one plan as parts of a transaction.
     #[inline(always)]
     fn run_part(
@@ -171,23 +211,32 @@ impl Executor {
         let cost = Cost { ns, reply_size, request_size: size };
         self.log_if_notable(connection, found, planned.args(plan, nth, bytes), cost);
     }
-}
 
-/// Returns the transaction that `MULTI` at this place begins, if it is complete and plain.
-fn whole_transaction(planned: &Planned, place: Place) -> Option<Whole> {
-    let (mut count, mut mode) = (0, Mode::Read);
-    for (at, plan) in planned.plans.iter().enumerate().skip(place.plan + 1) {
-        let command = plan.command.filter(|_| plan.refusal == Refusal::None)?;
-        if command.access == Access::Queued {
-            return (count > 0).then_some(Whole { exec: at, count, mode });
-        }
-        if !plan.is_plain || command.flags.intersects(Flags::NO_MULTI | Flags::NO_QUEUE) {
+    /// Returns the transaction that `MULTI`, or `WATCH` directly before it, begins at this place, if it is complete
+    /// and plain.
+    fn whole_transaction(&self, planned: &Planned, place: Place) -> Option<Whole> {
+        let is_watch =
+            |plan: &Plan| plan.id == self.planner.watch_id && plan.key_count <= PLAIN_KEY_COUNT_MAX;
+        let watch = is_watch(&planned.plans[place.plan]).then_some(place.plan);
+        let multi = place.plan + usize::from(watch.is_some());
+        let plan = planned.plans.get(multi)?;
+        if place.nth > 0 || plan.id != self.planner.multi_id || plan.refusal != Refusal::None {
             return None;
         }
-        if command.access == Access::Write {
-            mode = Mode::Write;
+        let (mut count, mut mode) = (0, Mode::Read);
+        for (at, plan) in planned.plans.iter().enumerate().skip(multi + 1) {
+            let command = plan.command.filter(|_| plan.refusal == Refusal::None)?;
+            if command.access == Access::Queued {
+                return (count > 0).then_some(Whole { watch, multi, exec: at, count, mode });
+            }
+            if !plan.is_plain || command.flags.intersects(Flags::NO_MULTI | Flags::NO_QUEUE) {
+                return None;
+            }
+            if command.access == Access::Write {
+                mode = Mode::Write;
+            }
+            count += plan.requests.count();
         }
-        count += plan.requests.count();
+        None
     }
-    None
 }
