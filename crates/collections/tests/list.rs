@@ -75,7 +75,9 @@ fn run(seed: u64, steps: usize, bias: usize) {
                 model[index] = element;
             }
             6 if random.below(40) == 0 => {
-                list.remove_range(0, len);
+                let cut = list.cut(0, len);
+                assert!(cut.as_ref().is_none_or(|cut| cut.is_costly_to_drop() && cut.len() == len));
+                cut.iter().for_each(List::check);
                 model.clear();
             }
             6 | 8 if len > 0 => {
@@ -204,4 +206,24 @@ fn the_encoding_is_called_as_in_redis() {
     list.set(0, &[b'x'; 2000]);
     list.shrunk(limits);
     assert_eq!(list.encoding_name(), "listpack");
+}
+
+#[test]
+fn what_is_costly_to_drop_can_be_left_to_others() {
+    let numbered =
+        |numbers: std::ops::Range<usize>| numbers.map(|number| format!("element {number}").into_bytes());
+    let limits = ListLimits::of_directive(-2);
+    let mut list = List::new();
+    for (index, element) in numbered(0..100_000).enumerate() {
+        list.insert(index, &element);
+    }
+    assert!(list.cut(100, 10).is_none(), "cheap");
+    let cut = list.cut(1000, 50_000).expect("many nodes");
+    list.shrunk(limits);
+    assert!((49_000..=50_000).contains(&cut.len()));
+    cut.check();
+    list.check();
+    assert_eq!(list.len(), 49_990);
+    let expected = numbered(0..100).chain(numbered(110..1010)).chain(numbered(51_010..100_000));
+    assert!(expected.enumerate().all(|(index, element)| list.at(index).is(&element)));
 }

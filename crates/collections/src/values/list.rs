@@ -35,6 +35,9 @@ const SMALL_SIZE_MAX: usize = if crate::IS_TINY { 512 } else { 4096 };
 /// Bytes of elements up to which a node accepts elements.
 const NODE_SIZE_MAX: usize = SMALL_SIZE_MAX / 2;
 
+/// Number of nodes whose dropping takes a few microseconds.
+const CHEAP_NODE_COUNT_MAX: usize = 64;
+
 /// A list.
 #[derive(Debug)]
 pub struct List {
@@ -224,15 +227,22 @@ impl List {
 
     /// Removes `count` elements from `index` on. Panics beyond the end.
     pub fn remove_range(&mut self, index: usize, count: usize) {
+        drop(self.cut(index, count));
+    }
+
+    /// [`Self::remove_range`]; returns most of the removed elements, if dropping them may take long.
+    pub fn cut(&mut self, index: usize, count: usize) -> Option<List> {
         match &mut self.repr {
             Repr::Small { elements, listpack_size: sum, .. } => {
                 let removed = elements.iter_from(index).take(count);
                 *sum -= removed.map(|[item]| listpack_size(item) as u32).sum::<u32>();
                 elements.remove_range(index, count);
+                None
             }
             Repr::Large(nodes) => {
-                nodes.remove_range(index, count);
+                let removed = nodes.cut(index, count);
                 self.become_small_if_few();
+                removed.map(|nodes| Self { repr: Repr::Large(Box::new(nodes)) })
             }
         }
     }
@@ -285,7 +295,7 @@ impl List {
     /// Whether dropping it may take long.
     #[must_use]
     pub fn is_costly_to_drop(&self) -> bool {
-        matches!(&self.repr, Repr::Large(nodes) if nodes.node_count() > 64)
+        matches!(&self.repr, Repr::Large(nodes) if nodes.node_count() > CHEAP_NODE_COUNT_MAX)
     }
 
     /// A deep copy.

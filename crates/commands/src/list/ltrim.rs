@@ -1,6 +1,6 @@
 //! `LTRIM`
 
-use collections::List;
+use collections::{Collection, List, NewValue, OwnedEntry};
 use wire::number::parse_i64_strict;
 use wire::request::Args;
 
@@ -31,14 +31,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     let start = parse_i64_strict(args.at(2)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let stop = parse_i64_strict(args.at(3)).ok_or(CommandError::NOT_AN_INTEGER)?;
     let (key, limits) = (ctx.key(0), limits(ctx.config));
-    let removed = ctx.edit(key, |list: &mut List, _| {
+    let mut garbage = [None, None];
+    let removed = ctx.edit(key, |list: &mut List, home| {
         let len = list.len();
         let (from, count) = resolve_range(start, stop, len);
-        list.remove_range(from + count, len - from - count);
-        list.remove_range(0, from);
+        garbage = [list.cut(from + count, len - from - count), list.cut(0, from)].map(|cut| {
+            cut.map(|cut| {
+                OwnedEntry::new(home.heap, b"", NewValue::Object(Box::new(cut.into_object())), None)
+            })
+        });
         list.shrunk(limits);
         len - count
     })?;
+    garbage.into_iter().flatten().for_each(|garbage| ctx.data.discard(garbage));
     match removed {
         None => {}
         Some(0) => ctx.announce(EventClass::List, "ltrim", key),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::limits::{ListLimits, listpack_size};
-use super::{Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, remove_equal};
+use super::{CHEAP_NODE_COUNT_MAX, Elements, End, NODE_SIZE_MAX, SMALL_SIZE_MAX, remove_equal};
 use crate::estimate::estimated_sum;
 use crate::memory::prefetch;
 use crate::packed::Item;
@@ -30,8 +30,12 @@ struct Node {
     /// Number of elements: stored here, so that finding an index does not touch the elements of other
     /// nodes.
     len: u32,
+    /// Bytes that its elements take in a listpack; 0 for a single one, which has its size at hand.
+    listpack_size: u32,
     content: Content,
 }
+
+const _: () = assert!(size_of::<Node>() == size_of::<Content>() + 8);
 
 #[derive(Clone)]
 enum Content {
@@ -43,18 +47,17 @@ enum Content {
 impl Node {
     /// A node of one element.
     fn of(text: &[u8]) -> Self {
-        let content = if text.len() > NODE_SIZE_MAX {
-            Content::Single(text.into())
-        } else {
-            let mut elements = Elements::new();
-            elements.push_back([text]);
-            Content::Several(elements)
-        };
-        Self { len: 1, content }
+        if text.len() > NODE_SIZE_MAX {
+            return Self { len: 1, listpack_size: 0, content: Content::Single(text.into()) };
+        }
+        let mut elements = Elements::new();
+        elements.push_back([text]);
+        Self::of_several(elements, listpack_size(Item::of_text(text)))
     }
 
-    fn of_several(elements: Elements) -> Self {
-        Self { len: elements.len() as u32, content: Content::Several(elements) }
+    fn of_several(elements: Elements, listpack_size: usize) -> Self {
+        let (len, listpack_size) = (elements.len() as u32, listpack_size as u32);
+        Self { len, listpack_size, content: Content::Several(elements) }
     }
 
     #[inline]
@@ -81,26 +84,34 @@ impl Node {
         }
     }
 
-    /// Adds an element that fits.
+    /// Adds an element that fits. `size`: its size in a listpack.
     #[inline]
-    fn insert(&mut self, index: usize, text: &[u8]) {
+    fn insert(&mut self, index: usize, text: &[u8], size: usize) {
         if let Content::Several(elements) = &mut self.content {
             elements.insert(index, [text]);
             self.len += 1;
+            self.listpack_size += size as u32;
         }
     }
 
     fn remove_range(&mut self, index: usize, count: usize) {
+        let size = self.listpack_size(index, count);
         if let Content::Several(elements) = &mut self.content {
             elements.remove_range(index, count);
             self.len -= count as u32;
+            self.listpack_size -= size as u32;
         }
     }
 
-    /// Removes elements that are equal to `text`, at most `count_max` of them. Returns how many.
-    fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+    /// Removes elements that are equal to `text`, whose size in a listpack is `size`, at most `count_max` of them.
+    /// Returns how many.
+    fn remove_equal(&mut self, text: &[u8], size: usize, from: End, count_max: usize) -> usize {
         let removed = match &mut self.content {
-            Content::Several(elements) => remove_equal(elements, text, from, count_max),
+            Content::Several(elements) => {
+                let removed = remove_equal(elements, text, from, count_max);
+                self.listpack_size -= (removed * size) as u32;
+                removed
+            }
             Content::Single(own) => usize::from(count_max > 0 && **own == *text),
         };
         self.len -= removed as u32;
@@ -111,12 +122,16 @@ impl Node {
     fn split_off(&mut self, index: usize) -> Option<Self> {
         let Content::Several(elements) = &mut self.content else { return None };
         let tail = elements.split_off(index);
+        let size = tail.iter().map(|[item]| listpack_size(item)).sum();
         self.len = index as u32;
-        Some(Self::of_several(tail))
+        self.listpack_size -= size as u32;
+        Some(Self::of_several(tail, size))
     }
 
+    /// Bytes that some of the elements take in a listpack. Of all, it is known.
     fn listpack_size(&self, index: usize, count: usize) -> usize {
         match &self.content {
+            Content::Several(_) if count == self.len() => self.listpack_size as usize,
             Content::Several(elements) => {
                 elements.iter_from(index).take(count).map(|[item]| listpack_size(item)).sum()
             }
@@ -130,7 +145,7 @@ impl Nodes {
         let mut nodes = VecDeque::with_capacity(4);
         let len = elements.len();
         if len > 0 {
-            nodes.push_back(Node::of_several(elements));
+            nodes.push_back(Node::of_several(elements, listpack_size as usize));
         }
         Self { nodes, len, listpack_size: listpack_size as usize, is_quicklist }
     }
@@ -233,23 +248,24 @@ impl Nodes {
     }
 
     pub(super) fn insert(&mut self, index: usize, text: &[u8]) {
-        self.listpack_size += listpack_size(Item::of_text(text));
+        let size = listpack_size(Item::of_text(text));
+        self.listpack_size += size;
         self.len += 1;
         if index == 0 {
             match self.nodes.front_mut().filter(|node| node.has_room_for(text.len())) {
-                Some(node) => node.insert(0, text),
+                Some(node) => node.insert(0, text, size),
                 None => self.nodes.push_front(self.new_end(text)),
             }
         } else if index == self.len - 1 {
             match self.nodes.back_mut().filter(|node| node.has_room_for(text.len())) {
-                Some(node) => node.insert(node.len(), text),
+                Some(node) => node.insert(node.len(), text, size),
                 None => self.nodes.push_back(self.new_end(text)),
             }
         } else {
             self.len -= 1;
             let (place, within) = self.place(index);
             self.len += 1;
-            self.insert_at(place, within, text);
+            self.insert_at(place, within, text, size);
         }
     }
 
@@ -267,21 +283,21 @@ impl Nodes {
     }
 
     /// Adds an element before the element at `within` of a node, or to a new node there.
-    fn insert_at(&mut self, place: usize, within: usize, text: &[u8]) {
+    fn insert_at(&mut self, place: usize, within: usize, text: &[u8], size: usize) {
         if self.nodes[place].has_room_for(text.len()) {
-            self.nodes[place].insert(within, text);
+            self.nodes[place].insert(within, text, size);
         } else if within == 0 {
             match place.checked_sub(1).filter(|before| self.nodes[*before].has_room_for(text.len())) {
                 Some(before) => {
                     let node = &mut self.nodes[before];
-                    node.insert(node.len(), text);
+                    node.insert(node.len(), text, size);
                 }
                 None => self.nodes.insert(place, Node::of(text)),
             }
         } else if let Some(tail) = self.nodes[place].split_off(within) {
             self.nodes.insert(place + 1, tail);
             if self.nodes[place].has_room_for(text.len()) {
-                self.nodes[place].insert(within, text);
+                self.nodes[place].insert(within, text, size);
             } else {
                 self.nodes.insert(place + 1, Node::of(text));
             }
@@ -292,12 +308,15 @@ impl Nodes {
         let (place, within) = self.place(index);
         let old = self.nodes[place].at(within);
         let (old_size, old_len) = (listpack_size(old), old.len());
-        self.listpack_size = self.listpack_size - old_size + listpack_size(Item::of_text(text));
-        if let Content::Several(elements) = &mut self.nodes[place].content
+        let size = listpack_size(Item::of_text(text));
+        self.listpack_size = self.listpack_size - old_size + size;
+        let node = &mut self.nodes[place];
+        if let Content::Several(elements) = &mut node.content
             && (text.len() <= old_len || elements.size() + text.len() <= NODE_SIZE_MAX + old_len)
             && elements.fits(text.len())
         {
             elements.replace(within, 0, text);
+            node.listpack_size = (node.listpack_size as usize - old_size + size) as u32;
             return;
         }
         if self.nodes[place].len() == 1 {
@@ -308,7 +327,7 @@ impl Nodes {
         if within == self.nodes[place].len() {
             self.nodes.insert(place + 1, Node::of(text));
         } else {
-            self.insert_at(place, within, text);
+            self.insert_at(place, within, text, size);
         }
     }
 
@@ -326,28 +345,30 @@ impl Nodes {
             unreachable!("a node of several elements stays")
         };
         elements.take(within, |[item]| {
-            self.listpack_size -= listpack_size(item);
+            let size = listpack_size(item);
+            self.listpack_size -= size;
+            node.listpack_size -= size as u32;
             see(item);
         });
         node.len -= 1;
         self.len -= 1;
     }
 
-    pub(super) fn remove_range(&mut self, index: usize, count: usize) {
+    /// Removes `count` elements from `index` on. Returns the nodes that have become empty, if they are many.
+    pub(super) fn cut(&mut self, index: usize, count: usize) -> Option<Nodes> {
         assert!(count <= self.len - index, "beyond the end");
-        // The size is computed from the removed or the remaining elements, whichever are fewer.
-        let most_go = count > self.len / 2;
         let mut left = count;
-        let mut at = if count > 0 { self.place(index) } else { return };
+        let mut at = if count > 0 { self.place(index) } else { return None };
+        let (mut gone_len, mut gone_size) = (0, 0);
         let mut emptied = at.0..at.0;
         while left > 0 {
             let (place, within) = at;
             let node = &mut self.nodes[place];
             let here = left.min(node.len() - within);
-            if !most_go {
-                self.listpack_size -= node.listpack_size(within, here);
-            }
+            let size = node.listpack_size(within, here);
+            self.listpack_size -= size;
             if here == node.len() {
+                (gone_len, gone_size) = (gone_len + here, gone_size + size);
                 if emptied.is_empty() {
                     emptied = place..place;
                 }
@@ -359,18 +380,24 @@ impl Nodes {
             at = (place + 1, 0);
         }
         self.len -= count;
-        self.nodes.drain(emptied);
-        if most_go {
-            self.listpack_size = self.nodes.iter().map(|node| node.listpack_size(0, node.len())).sum();
-        }
+        let is_costly = emptied.len() > CHEAP_NODE_COUNT_MAX;
+        let gone = self.nodes.drain(emptied);
+        let gone = is_costly.then(|| Nodes {
+            nodes: gone.collect(),
+            len: gone_len,
+            listpack_size: gone_size,
+            is_quicklist: self.is_quicklist,
+        });
         self.give_back();
+        gone
     }
 
     /// Removes elements that are equal to `text`, at most `count_max` of them, beginning at one end. Returns how many.
     pub(super) fn remove_equal(&mut self, text: &[u8], from: End, count_max: usize) -> usize {
+        let size = listpack_size(Item::of_text(text));
         let (mut left, mut has_emptied) = (count_max, false);
         let mut visit = |node: &mut Node| {
-            left -= node.remove_equal(text, from, left);
+            left -= node.remove_equal(text, size, from, left);
             has_emptied |= node.len == 0;
             left > 0
         };
@@ -380,7 +407,7 @@ impl Nodes {
         };
         let removed = count_max - left;
         self.len -= removed;
-        self.listpack_size -= removed * listpack_size(Item::of_text(text));
+        self.listpack_size -= removed * size;
         if has_emptied {
             self.nodes.retain(|node| node.len > 0);
             self.give_back();
@@ -436,6 +463,8 @@ impl Nodes {
             len += node.len();
             sum += node.listpack_size(0, node.len());
             if let Content::Several(elements) = &node.content {
+                let size: usize = elements.iter().map(|[item]| listpack_size(item)).sum();
+                assert_eq!(size, node.listpack_size as usize);
                 elements.check().expect("a sound sequence");
                 assert_eq!(elements.len(), node.len());
             }
