@@ -1,6 +1,6 @@
 //! `BITOP`
 
-use collections::{DecimalBuffer, ExpiryChange, NewValue};
+use collections::{DecimalBuffer, ExpiryChange, NewValue, ValueRef};
 use wire::request::Args;
 
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
@@ -158,14 +158,19 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 }
 
 fn combined(ctx: &Ctx<'_>, operation: Operation) -> Result<Vec<u8>, CommandError> {
-    let sources: Vec<_> =
-        ctx.keys_for_reading(1).map(|key| ctx.find_string(key)).collect::<Result<_, _>>()?;
-    let mut decimals = vec![DecimalBuffer::new(); sources.len()];
-    let texts: Vec<&[u8]> = sources
-        .iter()
-        .zip(&mut decimals)
-        .map(|(source, decimal)| source.and_then(|value| value.text(decimal)).unwrap_or_default())
-        .collect();
+    let mut texts: Vec<&[u8]> = Vec::with_capacity(ctx.planned.len());
+    let mut integers = Vec::new();
+    for key in ctx.keys_for_reading(1) {
+        let value = ctx.find_string(key)?;
+        if let Some(ValueRef::Int(integer)) = value {
+            integers.push((texts.len(), integer));
+        }
+        texts.push(if let Some(ValueRef::Bytes(bytes)) = value { bytes } else { &[] });
+    }
+    let mut decimals = vec![DecimalBuffer::new(); integers.len()];
+    for ((place, integer), decimal) in integers.into_iter().zip(&mut decimals) {
+        texts[place] = decimal.format(integer);
+    }
     Ok(operation.of(&texts))
 }
 
