@@ -82,6 +82,8 @@ pub struct Finding {
     pub case: &'static Case,
     /// N.
     pub size: usize,
+    /// Whether N is that of a short test.
+    pub is_quick: bool,
     /// Our costs.
     pub ours: Costs,
     /// Valkey's costs; `None` if it does not implement the command.
@@ -114,7 +116,7 @@ impl Finding {
         if self.grows_too_much() {
             complaints.push(format!("grows {:.1}x, at most {growth_max}x allowed", self.ours.growth()));
         }
-        let ratio_max = self.case.ratio_max * self.allowance.ratio;
+        let ratio_max = self.case.ratio_max(self.is_quick) * self.allowance.ratio;
         if let Some(ratio) = self.ratio().filter(|ratio| *ratio > ratio_max) {
             complaints.push(format!("{ratio:.1}x Valkey's time, at most {ratio_max}x allowed"));
         }
@@ -234,7 +236,8 @@ impl Trial {
     fn finding(&self, plan: Plan) -> Finding {
         let (size, ours) = (self.case.scale.size(plan.is_quick), self.ours.costs());
         let peer = self.peer.as_ref().map(Samples::costs);
-        Finding { case: self.case, size, ours, peer, allowance: plan.allowance }
+        let Plan { is_quick, allowance, .. } = plan;
+        Finding { case: self.case, size, is_quick, ours, peer, allowance }
     }
 }
 
@@ -252,7 +255,8 @@ mod tests {
     fn finding(ours: (f64, f64), peer: (f64, f64)) -> Finding {
         let case = cases::all().next().expect("there are cases");
         let costs = |(small, large)| Costs { small, large, largest: None };
-        Finding { case, size: 1000, ours: costs(ours), peer: Some(costs(peer)), allowance: Allowance::NONE }
+        let (ours, peer) = (costs(ours), Some(costs(peer)));
+        Finding { case, size: 1000, is_quick: false, ours, peer, allowance: Allowance::NONE }
     }
 
     #[test]

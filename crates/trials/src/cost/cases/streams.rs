@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
     Case::elements("XREAD", &[ENTRIES], "XREAD STREAMS s 0"),
     Case::elements("XREAD at the end", &[ENTRIES], "100: XREAD COUNT 10 STREAMS s N"),
     Case::arguments("XREAD of many streams", &["N: XADD s# 1-1 name v"], "XREAD STREAMS {s#}*N {0}*N"),
-    Case::arguments("XREAD of many streams, nothing new", &[], "XREAD BLOCK 1 STREAMS {s#}*N {0}*N").up_to(4.0, SLOTS),
+    Case::arguments("XREAD of many streams, nothing new", &[], "XREAD BLOCK 1 STREAMS {s#}*N {0}*N").quick_up_to(4.0, SLOTS),
     Case::elements("XREADGROUP", &[ENTRIES, "XGROUP CREATE s g 0"], "XREADGROUP GROUP g c STREAMS s >"),
     Case::elements("XREADGROUP NOACK", &[ENTRIES, "XGROUP CREATE s g 0"], "XREADGROUP GROUP g c NOACK STREAMS s >"),
     Case::elements("XREADGROUP of what is pending", &[ENTRIES, PENDING], "XREADGROUP GROUP g c STREAMS s 0"),
