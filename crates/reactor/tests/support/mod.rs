@@ -67,8 +67,12 @@ impl Fixture {
     }
 
     pub fn with_options(backend: Backend, options: ReactorOptions) -> Self {
+        Self::with_backlog(backend, options, 511)
+    }
+
+    pub fn with_backlog(backend: Backend, options: ReactorOptions, backlog: u32) -> Self {
         let (mut reactor, waker) = backend.reactor(options).unwrap();
-        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 511, ReusePort::No).unwrap();
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), backlog, ReusePort::No).unwrap();
         let address = listener.local_address().unwrap().tcp().unwrap();
         reactor.listen(listener, Self::LISTENER).unwrap();
         Self { reactor, waker, address }
