@@ -56,7 +56,9 @@ impl Worker {
         if let Event::Received { token, data, .. } = &event {
             self.events.size += data.len();
             let token = Token(*token);
-            if let Some(connection) = self.connections.find(token) {
+            if let Some(connection) =
+                self.connections.find(token).filter(|connection| connection.encryption.is_none())
+            {
                 planned = self.executor.plan_ahead(connection, data);
             }
         }

@@ -94,6 +94,13 @@ impl Delivery {
     }
 }
 
+impl Output {
+    /// Returns an empty buffer.
+    pub(super) fn take_spare_buffer(&mut self) -> Vec<u8> {
+        self.spare_buffers.pop().unwrap_or_default()
+    }
+}
+
 impl Worker {
     /// Sends the output of every connection that has some: replies first, so that their clients can continue meanwhile.
     pub(super) fn flush_dirty(&mut self) {
@@ -203,21 +210,31 @@ impl Worker {
             let spare = spare.filter(|_| !self.shared.memory.is_over_limit.load(Ordering::Relaxed));
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
-            // From the end, so that no byte is moved twice.
-            let parts: Vec<_> =
-                lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
-            self.events.reactor.send(id, out);
-            for (text, behind) in parts.into_iter().rev() {
-                self.events.reactor.send_shared(id, text);
-                self.events.reactor.send(id, behind);
+            if connection.encryption.is_some() {
+                self.send_encrypted(token, out, lent);
+            } else {
+                // From the end, so that no byte is moved twice.
+                let parts: Vec<_> =
+                    lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
+                self.events.reactor.send(id, out);
+                for (text, behind) in parts.into_iter().rev() {
+                    self.events.reactor.send_shared(id, text);
+                    self.events.reactor.send(id, behind);
+                }
             }
         }
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let queued = connection.queued_output();
         if connection.closing {
+            if connection.encryption.is_some() && !self.end_encrypted(token, id) {
+                return;
+            }
+            let Some(connection) = self.connections.find_mut(token) else { return };
             self.statistics.client_memory.subtract(connection.release());
             self.events.reactor.close(id, CloseMode::AfterSends);
             return;
         }
-        let pending = self.events.reactor.pending_send_bytes(id);
+        let pending = self.events.reactor.pending_send_bytes(id) + queued;
         // A connection that is closed for its own output must not evict others for their memory.
         if pending > 0 && !self.check_output_size(token, pending) {
             return;
@@ -225,18 +242,33 @@ impl Worker {
         self.note_output(token, pending);
     }
 
-    /// Handles a buffer that is completely sent.
-    pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
+    /// Keeps an empty buffer for later output, if it is of use.
+    pub(super) fn keep_spare_buffer(&mut self, buffer: Vec<u8>) {
         if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
             && self.output.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
             && !self.shared.memory.is_over_limit.load(Ordering::Relaxed)
         {
             self.output.spare_buffers.push(buffer);
         }
+    }
+
+    /// Handles a buffer that is completely sent.
+    pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
+        self.keep_spare_buffer(buffer);
         let Some(connection) = self.connections.find_mut(token) else {
             return;
         };
-        let pending = self.events.reactor.pending_send_bytes(connection.id);
+        let mut queued = connection.queued_output();
+        if queued > 0 {
+            self.encrypt_queued(token);
+            let Some(connection) = self.connections.find_mut(token) else { return };
+            queued = connection.queued_output();
+            if connection.closing && queued == 0 {
+                self.output.dirty.push(token);
+            }
+        }
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let pending = self.events.reactor.pending_send_bytes(connection.id) + queued;
         if pending == 0 {
             connection.soft_limit_since = None;
         }
@@ -285,7 +317,7 @@ impl Worker {
         if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
     }
 
-    fn pause_requests(&mut self, token: Token) {
+    pub(super) fn pause_requests(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         if !connection.receive_paused {
             connection.receive_paused = true;
