@@ -365,7 +365,9 @@ impl Connection {
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
         let names = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
         let encryption = self.encryption.as_ref().map_or(0, |encryption| encryption.stream.memory_bytes());
-        (fixed + queued + watched + names + encryption) as u64 + counted(self.query_capacity()) + counted(self.pending)
+        (fixed + queued + watched + names + encryption) as u64
+            + counted(self.query_capacity())
+            + counted(self.pending)
     }
 
     /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as input.

@@ -133,6 +133,7 @@ impl Shared {
     pub fn reset_statistics(&self) {
         self.monitoring.reset();
         self.memory.background.reset();
+        self.certificates.failed_handshakes.store(0, Ordering::Relaxed);
         self.memory.exceeded_time.reset();
         let counters = &self.keyspace.counters;
         counters.reset(|counters| &counters.hits);

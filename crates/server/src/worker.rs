@@ -37,9 +37,9 @@ use sync::atomic::Ordering;
 use sync::simulation::{Fault, planted};
 
 use crate::admin::host::WorkerHost;
+use crate::connection::Token;
 use crate::connection::UnblockReply;
 use crate::connection::listeners::Listeners;
-use crate::connection::Token;
 use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
@@ -51,7 +51,7 @@ use connection_table::ConnectionTable;
 use cron::Cron;
 use encryption::EncryptionWork;
 use ending::Ending;
-use events::Events;
+use events::{Events, Taken};
 use output::Output;
 use waits::Waits;
 
@@ -146,10 +146,10 @@ impl Worker {
         self.read_mail();
         // Later barrier requests are about events that this turn has not seen.
         let asker_count = self.waits.barrier_requests.len();
-        while let Some((event, planned)) = self.next_event() {
+        while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
             self.read_mail();
-            self.handle(event, planned);
+            self.handle(taken);
         }
         self.accept_arrivals();
         self.continue_handshakes();
@@ -276,8 +276,8 @@ impl Worker {
         }
     }
 
-    fn handle(&mut self, event: Event, planned: Option<Box<Planned>>) {
-        match event {
+    fn handle(&mut self, taken: Taken) {
+        match taken.event {
             Event::Accepted { listener, socket, peer } => {
                 self.arrivals.arrived(listener, socket, peer);
             }
@@ -285,11 +285,9 @@ impl Worker {
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
             Event::Received { token, mut data, .. } => {
-                match self.connections.find(Token(token)) {
-                    Some(connection) if connection.encryption.is_some() => {
-                        self.received_encrypted(Token(token), &mut data);
-                    }
-                    _ => self.received(Token(token), &data, planned),
+                match taken.is_encrypted {
+                    false => self.received(Token(token), &data, taken.planned),
+                    true => self.received_encrypted(Token(token), &mut data),
                 }
                 self.events.reactor.recycle(data);
             }

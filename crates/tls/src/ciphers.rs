@@ -16,9 +16,8 @@ struct Tls12Suite {
 }
 
 /// Keywords that select all suites offered here.
-const ALL: &[&str] = &[
-    "ALL", "DEFAULT", "HIGH", "ECDH", "ECDHE", "EECDH", "KECDHE", "KEECDH", "TLSV1.2", "AEAD", "FIPS",
-];
+const ALL: &[&str] =
+    &["ALL", "DEFAULT", "HIGH", "ECDH", "ECDHE", "EECDH", "KECDHE", "KEECDH", "TLSV1.2", "AEAD", "FIPS"];
 
 /// The suites of TLS 1.2 in order of preference.
 const TLS12_SUITES: &[Tls12Suite] = &[

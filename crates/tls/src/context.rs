@@ -9,10 +9,10 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 
 use crate::certificate::CertificateSummary;
+use crate::ciphers;
 use crate::files::{self, LoadError};
 use crate::sessions::Sessions;
 use crate::settings::{ClientCertificates, Settings};
-use crate::ciphers;
 
 /// Everything that a new connection needs. Immutable: a change of the settings makes a new one, and connections keep
 /// theirs.
@@ -62,12 +62,15 @@ impl Context {
                     ClientCertificates::Optional => verifier.allow_unauthenticated(),
                     _ => verifier,
                 };
-                let failed = |error: rustls::server::VerifierBuilderError| authorities_error(settings, &error);
+                let failed =
+                    |error: rustls::server::VerifierBuilderError| authorities_error(settings, &error);
                 builder.with_client_cert_verifier(verifier.build().map_err(failed)?)
             }
         };
         let mut server = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => key_error(&settings.key_file, "the key is not that of the certificate"),
+            rustls::Error::InconsistentKeys(_) => {
+                key_error(&settings.key_file, "the key is not that of the certificate")
+            }
             error => key_error(&settings.key_file, &error.to_string()),
         })?;
         server.ignore_client_order = settings.prefer_server_ciphers;

@@ -54,7 +54,9 @@ pub enum LoadError {
     #[error("Invalid tls-protocols specified. Use a combination of 'TLSv1.2' and 'TLSv1.3'.")]
     Protocols,
     /// `tls-protocols` names only versions that are not offered.
-    #[error("Invalid tls-protocols specified: TLSv1 and TLSv1.1 are not offered. Use 'TLSv1.2' or 'TLSv1.3'.")]
+    #[error(
+        "Invalid tls-protocols specified: TLSv1 and TLSv1.1 are not offered. Use 'TLSv1.2' or 'TLSv1.3'."
+    )]
     OldProtocols,
     /// `tls-ciphers` selects nothing.
     #[error("Failed to configure ciphers: {0}")]
@@ -81,11 +83,13 @@ pub(crate) fn private_key(path: &str, password: Option<&[u8]>) -> Result<Private
     let bytes = read(Path::new(path)).map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     if let Some(encrypted) = section(&text, ENCRYPTED_LABEL) {
-        let password = password.ok_or_else(|| failed("the key is encrypted: set tls-key-file-pass".to_owned()))?;
+        let password =
+            password.ok_or_else(|| failed("the key is encrypted: set tls-key-file-pass".to_owned()))?;
         return decrypt(encrypted, password).map_err(failed);
     }
     if text.contains("Proc-Type: 4,ENCRYPTED") {
-        let advice = "the key is encrypted in a form that is not supported: convert it with 'openssl pkcs8 -topk8'";
+        let advice =
+            "the key is encrypted in a form that is not supported: convert it with 'openssl pkcs8 -topk8'";
         return Err(failed(advice.to_owned()));
     }
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
@@ -104,8 +108,11 @@ fn section<'text>(text: &'text str, label: &str) -> Option<&'text str> {
 
 fn decrypt(pem: &str, password: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let (_, document) = SecretDocument::from_pem(pem).map_err(|error| error.to_string())?;
-    let encrypted = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
-    let key = encrypted.decrypt(password).map_err(|_| "the password is wrong, or the encryption unknown".to_owned())?;
+    let encrypted =
+        EncryptedPrivateKeyInfo::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
+    let key = encrypted
+        .decrypt(password)
+        .map_err(|_| "the password is wrong, or the encryption unknown".to_owned())?;
     Ok(PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec())))
 }
 

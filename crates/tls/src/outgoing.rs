@@ -124,7 +124,9 @@ mod tests {
         assert_eq!(queue.size(), 16);
         let mut scratch = Vec::new();
         let mut taken = Vec::new();
-        while let Some(text) = queue.take(5, &mut scratch, |bytes| String::from_utf8_lossy(bytes).into_owned()) {
+        while let Some(text) =
+            queue.take(5, &mut scratch, |bytes| String::from_utf8_lossy(bytes).into_owned())
+        {
             taken.push(text);
         }
         assert_eq!(taken, ["abc01", "23456", "789xy", "z"]);

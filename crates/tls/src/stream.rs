@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 
 use crate::certificate::Identity;
 use crate::context::Context;
@@ -26,8 +26,11 @@ const RECORD_OVERHEAD_MAX: usize = 64;
 /// TLS of a connection.
 pub struct Stream {
     connection: UnbufferedServerConnection,
-    /// The beginning of a record or of a message of the handshake; while a handshake waits for its turn, all input.
+    /// Bytes that the library has seen and not consumed: the beginning of a record or of a message of the handshake. Every
+    /// call of the library gets them: it remembers places in them.
     incoming: Vec<u8>,
+    /// Received bytes that wait for the next [`Stream::receive`].
+    kept: Vec<u8>,
     outgoing: Outgoing,
     has_failed: bool,
 }
@@ -57,6 +60,7 @@ impl Stream {
         Ok(Self {
             connection: UnbufferedServerConnection::new(Arc::clone(&context.server))?,
             incoming: Vec::new(),
+            kept: Vec::new(),
             outgoing: Outgoing::default(),
             has_failed: false,
         })
@@ -66,6 +70,12 @@ impl Stream {
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Whether it has ended with an error.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether the client resumed an earlier session.
@@ -82,19 +92,19 @@ impl Stream {
 
     /// Keeps received bytes for the next [`Self::receive`].
     pub fn keep(&mut self, data: &[u8]) {
-        self.incoming.extend_from_slice(data);
+        self.kept.extend_from_slice(data);
     }
 
-    /// Bytes that are received and not decrypted.
+    /// Bytes kept for the next [`Self::receive`].
     #[must_use]
     pub fn kept_size(&self) -> usize {
-        self.incoming.len()
+        self.kept.len()
     }
 
-    /// Bytes of buffers that it holds.
+    /// Bytes of memory that it uses, without queued output.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.incoming.capacity() + self.outgoing.size()
+        size_of::<Self>() + self.incoming.capacity() + self.kept.capacity()
     }
 
     /// Handles received bytes: appends the plain ones to `plain`, and records to be sent to `out`. The latter also counts
@@ -108,14 +118,19 @@ impl Stream {
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<Progress, StreamError> {
-        if self.incoming.is_empty() {
+        if self.has_failed {
+            return Err(rustls::Error::HandshakeNotComplete.into());
+        }
+        if self.incoming.is_empty() && self.kept.is_empty() {
             let (used, progress) = self.drive(data, plain, out);
             let progress = progress?;
             self.incoming.extend_from_slice(&data[used..]);
             return Ok(progress);
         }
         let mut incoming = std::mem::take(&mut self.incoming);
+        incoming.append(&mut self.kept);
         incoming.extend_from_slice(data);
+        self.kept = Vec::new();
         let (used, progress) = self.drive(&mut incoming, plain, out);
         let progress = progress?;
         // Memory of a long input is not kept for an incomplete record.
@@ -137,7 +152,8 @@ impl Stream {
         let mut used = 0;
         let mut is_closed = false;
         loop {
-            let UnbufferedStatus { discard, state, .. } = self.connection.process_tls_records(&mut data[used..]);
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut data[used..]);
             let is_done = match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(Ok(record)) = traffic.next_record() {
@@ -146,13 +162,7 @@ impl Stream {
                     false
                 }
                 Ok(ConnectionState::EncodeTlsData(mut record)) => {
-                    append(out, |room| match record.encode(room) {
-                        Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                            Err(required_size)
-                        }
-                        Ok(size) => Ok(size),
-                        Err(_) => Ok(0),
-                    });
+                    append(out, |room| encode(&mut record, room));
                     false
                 }
                 Ok(ConnectionState::TransmitTlsData(sent)) => {
@@ -166,7 +176,10 @@ impl Stream {
                 Ok(_) => true,
                 Err(error) => {
                     self.has_failed = true;
-                    self.append_alert(out);
+                    // What is no TLS is from a client that would not understand the alert.
+                    if !(matches!(error, rustls::Error::InvalidMessage(_)) && self.is_handshaking()) {
+                        self.append_alert(&mut data[used + discard..], out);
+                    }
                     return (data.len(), Err(error.into()));
                 }
             };
@@ -182,16 +195,18 @@ impl Stream {
         (used, Ok(progress))
     }
 
-    /// Appends the alert that tells the peer about an error.
-    fn append_alert(&mut self, out: &mut Vec<u8>) {
-        while let Ok(ConnectionState::EncodeTlsData(mut record)) =
-            self.connection.process_tls_records(&mut []).state
-        {
-            append(out, |room| match record.encode(room) {
-                Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => Err(required_size),
-                Ok(size) => Ok(size),
-                Err(_) => Ok(0),
-            });
+    /// Appends the alert that tells the peer about an error. `data`: the input that is not consumed, which must not be
+    /// looked at again: the library takes a second error for its own fault.
+    fn append_alert(&mut self, data: &mut [u8], out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            match self.connection.process_tls_records(data).state {
+                Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                    append(out, |room| encode(&mut record, room))
+                }
+                // Plain bytes before the error are lost with the connection.
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => while traffic.next_record().is_some() {},
+                _ => return,
+            }
         }
     }
 
@@ -265,7 +280,9 @@ impl Stream {
         }
         let mut is_exhausted = false;
         loop {
-            match self.connection.process_tls_records(&mut []).state? {
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut self.incoming);
+            let is_done = match state? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     append_sized(out, size, |room| match write(&mut traffic, room) {
                         Ok(size) => Ok(size),
@@ -275,23 +292,41 @@ impl Stream {
                             Ok(0)
                         }
                     });
-                    break;
+                    true
                 }
-                ConnectionState::EncodeTlsData(mut record) => append(out, |room| match record.encode(room) {
-                    Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
-                    Ok(size) => Ok(size),
-                    Err(_) => Ok(0),
-                }),
-                ConnectionState::TransmitTlsData(sent) => sent.done(),
+                ConnectionState::EncodeTlsData(mut record) => {
+                    append(out, |room| encode(&mut record, room));
+                    false
+                }
+                ConnectionState::TransmitTlsData(sent) => {
+                    sent.done();
+                    false
+                }
                 // The peer's end of input leads to the state for writing, in the next round.
-                ConnectionState::PeerClosed => {}
+                ConnectionState::PeerClosed => false,
                 _ => return Err(rustls::Error::HandshakeNotComplete.into()),
+            };
+            self.incoming.drain(..discard);
+            if is_done {
+                break;
             }
         }
         if is_exhausted { Err(rustls::Error::EncryptError.into()) } else { Ok(()) }
     }
 }
 
+/// Writes a record of the protocol itself. `Err`: the room that it needs.
+fn encode(record: &mut Encoding<'_>, room: &mut [u8]) -> Result<usize, usize> {
+    match record.encode(room) {
+        Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
+        Ok(size) => Ok(size),
+        // It is encoded.
+        Err(_) => Ok(0),
+    }
+}
+
+type Encoding<'connection> =
+    rustls::unbuffered::EncodeTlsData<'connection, rustls::server::ServerConnectionData>;
 type Writing<'connection> =
     rustls::unbuffered::WriteTraffic<'connection, rustls::server::ServerConnectionData>;
 
@@ -301,7 +336,11 @@ fn append(out: &mut Vec<u8>, write: impl FnMut(&mut [u8]) -> Result<usize, usize
 }
 
 /// As [`append`], beginning with a room of `size` bytes.
-fn append_sized(out: &mut Vec<u8>, mut size: usize, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
+fn append_sized(
+    out: &mut Vec<u8>,
+    mut size: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>,
+) {
     let start = out.len();
     // The second room is as large as was asked for; a third one is never needed.
     for _ in 0..3 {

@@ -83,7 +83,9 @@ impl Shared {
                 Ok(())
             }
             Id::port | Id::tls_port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
-                (Id::port | Id::tls_port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
+                (Id::port | Id::tls_port, RelistenError) => {
+                    "Unable to listen on this port. Check server logs.".to_owned()
+                }
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
             Id::io_threads => self.change_thread_count(config),

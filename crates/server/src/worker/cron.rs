@@ -224,7 +224,11 @@ impl Worker {
             {
                 idle.push(connection.token);
             }
-            if connection.encryption.as_ref().is_some_and(|encryption| encryption.is_overdue(self.clock.uptime)) {
+            if connection
+                .encryption
+                .as_ref()
+                .is_some_and(|encryption| encryption.is_overdue(self.clock.uptime))
+            {
                 idle.push(connection.token);
             }
             let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();

@@ -11,7 +11,7 @@ use commands::host::DenialEvent;
 use commands::reply_buffers::LentTexts;
 use config::TlsAuthClientsUser;
 use os::clock::Ticks;
-use reactor::ConnectionId;
+use reactor::CloseMode;
 use sync::atomic::Ordering;
 use tls::{Progress, StreamError};
 
@@ -197,14 +197,13 @@ impl Worker {
         self.output.dirty.push(token);
     }
 
-    /// Counts a handshake that ends without an error of the protocol.
+    /// Counts a handshake that the client ends without an error of the protocol.
     pub(super) fn note_abandoned_handshake(&self, connection: &Connection) {
-        if connection.encryption.as_ref().is_some_and(|encryption| encryption.stream.is_handshaking()) {
+        let Some(encryption) = &connection.encryption else { return };
+        if encryption.stream.is_handshaking() && !encryption.stream.has_failed() {
             self.shared.certificates.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-            log::debug!(
-                "Error accepting a client connection: the handshake was not completed (addr={})",
-                connection.session.peer
-            );
+            let peer = &connection.session.peer;
+            log::debug!("Error accepting a client connection: the handshake was not completed (addr={peer})");
         }
     }
 
@@ -286,25 +285,48 @@ impl Worker {
             && self.events.reactor.pending_send_bytes(id) < ENCRYPTED_SIZE_MAX
         {
             let mut encrypted = Vec::new();
-            if let Err(error) = stream.encrypt_queued(PORTION_SIZE, &mut self.encryption.scratch, &mut encrypted) {
+            if let Err(error) =
+                stream.encrypt_queued(PORTION_SIZE, &mut self.encryption.scratch, &mut encrypted)
+            {
                 return self.end_for_error(token, &error, false);
             }
             self.events.reactor.send(id, encrypted);
         }
     }
 
-    /// Sends the last record of a connection that is to be closed. Returns whether it may be closed now: if not, output is
-    /// queued that is to be sent before.
-    pub(super) fn end_encrypted(&mut self, token: Token, id: ConnectionId) -> bool {
-        let Some(encryption) = self.encryption_of(token) else { return true };
-        if encryption.stream.queued_size() > 0 && !encryption.stream.is_handshaking() {
-            return false;
+    /// Continues the output of a connection, some of which is sent.
+    pub(super) fn continue_output(&mut self, token: Token) {
+        self.encrypt_queued(token);
+        if self.connections.find(token).is_some_and(|connection| connection.closing) {
+            self.output.dirty.push(token);
         }
-        if !std::mem::replace(&mut encryption.has_ended, true) {
-            let mut out = Vec::new();
-            encryption.stream.close(&mut out);
-            self.events.reactor.send(id, out);
+    }
+
+    /// Closes a connection with TLS if its output is passed on and it is to be closed; otherwise checks its limits.
+    pub(super) fn after_flush(&mut self, token: Token) {
+        let Some(connection) = self.connections.find_mut(token) else { return };
+        let id = connection.id;
+        let queued = connection.queued_output();
+        if connection.closing {
+            let charge = connection.release();
+            let Some(encryption) = &mut connection.encryption else { return };
+            // It is sent before, with the reactor's next events.
+            if queued > 0 && !encryption.stream.is_handshaking() {
+                self.statistics.client_memory.subtract(charge);
+                return;
+            }
+            if !std::mem::replace(&mut encryption.has_ended, true) {
+                let mut out = Vec::new();
+                encryption.stream.close(&mut out);
+                self.events.reactor.send(id, out);
+            }
+            self.statistics.client_memory.subtract(charge);
+            self.events.reactor.close(id, CloseMode::AfterSends);
+            return;
         }
-        true
+        let pending = self.events.reactor.pending_send_bytes(id) + queued;
+        if pending == 0 || self.check_output_size(token, pending) {
+            self.note_output(token, pending);
+        }
     }
 }

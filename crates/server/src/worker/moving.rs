@@ -105,6 +105,7 @@ impl Worker {
         for buffer in unsent {
             self.events.reactor.send(id, buffer);
         }
+        self.encrypt_queued(token);
         self.output.dirty.push(token);
         self.wait_on(token);
         self.read_early_mail();

@@ -212,29 +212,26 @@ impl Worker {
             let lent = std::mem::take(&mut connection.lent);
             if connection.encryption.is_some() {
                 self.send_encrypted(token, out, lent);
-            } else {
-                // From the end, so that no byte is moved twice.
-                let parts: Vec<_> =
-                    lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
-                self.events.reactor.send(id, out);
-                for (text, behind) in parts.into_iter().rev() {
-                    self.events.reactor.send_shared(id, text);
-                    self.events.reactor.send(id, behind);
-                }
+                return self.after_flush(token);
+            }
+            // From the end, so that no byte is moved twice.
+            let parts: Vec<_> =
+                lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
+            self.events.reactor.send(id, out);
+            for (text, behind) in parts.into_iter().rev() {
+                self.events.reactor.send_shared(id, text);
+                self.events.reactor.send(id, behind);
             }
         }
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        let queued = connection.queued_output();
         if connection.closing {
-            if connection.encryption.is_some() && !self.end_encrypted(token, id) {
-                return;
+            if connection.encryption.is_some() {
+                return self.after_flush(token);
             }
-            let Some(connection) = self.connections.find_mut(token) else { return };
             self.statistics.client_memory.subtract(connection.release());
             self.events.reactor.close(id, CloseMode::AfterSends);
             return;
         }
-        let pending = self.events.reactor.pending_send_bytes(id) + queued;
+        let pending = self.events.reactor.pending_send_bytes(id) + connection.queued_output();
         // A connection that is closed for its own output must not evict others for their memory.
         if pending > 0 && !self.check_output_size(token, pending) {
             return;
@@ -255,20 +252,15 @@ impl Worker {
     /// Handles a buffer that is completely sent.
     pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
         self.keep_spare_buffer(buffer);
-        let Some(connection) = self.connections.find_mut(token) else {
+        let Some(mut connection) = self.connections.find_mut(token) else {
             return;
         };
-        let mut queued = connection.queued_output();
-        if queued > 0 {
-            self.encrypt_queued(token);
-            let Some(connection) = self.connections.find_mut(token) else { return };
-            queued = connection.queued_output();
-            if connection.closing && queued == 0 {
-                self.output.dirty.push(token);
-            }
+        if connection.queued_output() > 0 {
+            self.continue_output(token);
+            let Some(again) = self.connections.find_mut(token) else { return };
+            connection = again;
         }
-        let Some(connection) = self.connections.find_mut(token) else { return };
-        let pending = self.events.reactor.pending_send_bytes(connection.id) + queued;
+        let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
         if pending == 0 {
             connection.soft_limit_since = None;
         }
