@@ -161,7 +161,7 @@ fn requests_are_served() {
 fn clients_need_the_configured_certificates() {
     on_each_backend("certificates", &[], |secure| {
         let known = secure.authority.issue("alice", &[]);
-        let unknown = Authority::new("stranger").issue("alice", &[]);
+        let unknown = Authority::new("other").issue("alice", &[]);
         let mut plain = secure.server.client();
         assert_eq!(secure.client(Some(&known)).text(&["PING"]), "PONG");
         assert!(secure.client(None).refusal().contains("CertificateRequired"));
@@ -275,7 +275,7 @@ fn the_port_can_be_opened_and_closed() {
 fn sessions_are_resumed() {
     let secure = Secure::start("sessions", &["--tls-auth-clients", "no", "--io-threads", "2"]);
     let config = secure.authority.client(None);
-    let mut connect = || {
+    let connect = || {
         let mut client = secure.connect_as(&config);
         assert_eq!(client.text(&["PING"]), "PONG");
         client.stream.conn.handshake_kind().unwrap()

@@ -228,10 +228,10 @@ fn mutated_handshakes_never_panic() {
 #[test]
 fn clients_are_known_by_their_certificates() {
     let authority = Authority::new("authority");
-    let stranger = Authority::new("stranger");
+    let other = Authority::new("other");
     let files = Files::new("clients", &authority);
     let known = authority.issue("alice", &["urn:user:a", "urn:user:b"]);
-    let unknown = stranger.issue("alice", &[]);
+    let unknown = other.issue("alice", &[]);
     let connect = |wanted, own| {
         let context = Context::load(&Settings { client_certificates: wanted, ..settings(&files) }).unwrap();
         let mut pair = Pair::new(&context, authority.client(own), 4096);
