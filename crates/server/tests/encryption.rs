@@ -1,4 +1,5 @@
 //! The TLS port: requests, certificates and their users, reloading, sessions, moves between workers, hostile clients.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../../tls/tests/support/mod.rs"]
 mod certificates;

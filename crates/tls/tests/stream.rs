@@ -1,4 +1,5 @@
 //! A stream against a client in the same process: any cut of the bytes, garbage, certificates, sessions, portions.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
