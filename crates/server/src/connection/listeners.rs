@@ -144,6 +144,8 @@ impl ListenSockets {
         let result = match bound {
             Ok(bound) => {
                 change.closed = open.iter().filter(leaves).map(|door| door.token).collect();
+                // At once, so that the next change can use the port: the first worker closes it later.
+                open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
                 open.retain(stays);
                 for (endpoint, listener) in bound {
                     let Some(listener) = listener else { continue };
