@@ -275,6 +275,8 @@ directives! {
         loglevel: LogLevel = LogLevel::Notice, ANY;
         /// Maximum number of connections accepted in one turn.
         max_new_connections_per_cycle: u32 = 10, int(1, 1000);
+        /// Maximum number of TLS connections that a worker accepts in a turn.
+        max_new_tls_connections_per_cycle: u32 = 1, int(1, 1000);
         /// Maximum number of clients.
         maxclients: u32 = 10_000, int(1, UINT_MAX);
         /// Maximum bytes for data and buffers; 0: no limit.
@@ -381,6 +383,44 @@ directives! {
         tcp_keepalive: u32 = 300, seconds(0, INT_MAX);
         /// Seconds after which an idle client is closed; 0: never.
         timeout: u32 = 0, seconds(0, INT_MAX);
+        /// Whether clients of the TLS port need a certificate.
+        tls_auth_clients: TlsAuthClients = TlsAuthClients::Yes, ANY;
+        /// The field of a TLS client's certificate that names its ACL user.
+        tls_auth_clients_user: TlsAuthClientsUser = TlsAuthClientsUser::Off, ANY;
+        /// How often the files of certificates and keys are checked for changes, in seconds; 0: never.
+        tls_auto_reload_interval: u32 = 0, seconds(0, INT_MAX);
+        /// A directory of certificates of authorities, PEM.
+        tls_ca_cert_dir: String = String::new(), text_or_unset(), [volatile];
+        /// A file of certificates of authorities, PEM.
+        tls_ca_cert_file: String = String::new(), text_or_unset(), [volatile];
+        /// The certificate chain of the TLS port, PEM.
+        tls_cert_file: String = String::new(), text_or_unset(), [volatile];
+        /// The cipher suites of TLS 1.2, as an OpenSSL cipher list.
+        tls_ciphers: String = String::new(), text_or_unset();
+        /// The cipher suites of TLS 1.3, separated by colons.
+        tls_ciphersuites: String = String::new(), text_or_unset();
+        /// The certificate chain of connections that the server opens, PEM.
+        tls_client_cert_file: String = String::new(), text_or_unset(), [volatile];
+        /// The private key of `tls-client-cert-file`, PEM.
+        tls_client_key_file: String = String::new(), text_or_unset(), [volatile];
+        /// The password of `tls-client-key-file`.
+        tls_client_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        /// The private key of `tls-cert-file`, PEM.
+        tls_key_file: String = String::new(), text_or_unset(), [volatile];
+        /// The password of `tls-key-file`.
+        tls_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+        /// TCP port for TLS connections; 0: none.
+        tls_port: u16 = 0, int(0, 65_535);
+        /// Whether the server's order of cipher suites counts, and not the client's.
+        tls_prefer_server_ciphers: bool = false, ANY;
+        /// The versions of TLS, separated by spaces; empty: 1.2 and 1.3.
+        tls_protocols: String = String::new(), text_or_unset();
+        /// Maximum number of TLS sessions that clients can resume.
+        tls_session_cache_size: u32 = 20 * 1024, int(0, INT_MAX);
+        /// How long a TLS session can be resumed, in seconds.
+        tls_session_cache_timeout: u32 = 300, seconds(0, INT_MAX);
+        /// Whether clients can resume TLS sessions.
+        tls_session_caching: bool = true, ANY;
         /// Maximum number of keys tracked for client-side caching; 0: no limit.
         tracking_table_max_keys: u64 = 1_000_000, int(0, LONG_MAX);
         /// The Unix socket; empty: none.
@@ -493,31 +533,13 @@ directives! {
         slot_migration_max_failover_repl_bytes: i64 = 0, memory(-1, LONG_MAX);
     }
 
-    inert "there is no TLS yet" {
-        max_new_tls_connections_per_cycle: u32 = 1, int(1, 1000);
-        tls_auth_clients: TlsAuthClients = TlsAuthClients::Yes, ANY;
-        tls_auth_clients_user: TlsAuthClientsUser = TlsAuthClientsUser::Off, ANY;
-        tls_auto_reload_interval: u32 = 0, seconds(0, INT_MAX);
-        tls_ca_cert_dir: String = String::new(), text_or_unset(), [volatile];
-        tls_ca_cert_file: String = String::new(), text_or_unset(), [volatile];
-        tls_cert_file: String = String::new(), text_or_unset(), [volatile];
-        tls_ciphers: String = String::new(), text_or_unset();
-        tls_ciphersuites: String = String::new(), text_or_unset();
-        tls_client_cert_file: String = String::new(), text_or_unset(), [volatile];
-        tls_client_key_file: String = String::new(), text_or_unset(), [volatile];
-        tls_client_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
+    inert "the server opens no connections yet" {
         tls_cluster: bool = false, ANY;
-        tls_dh_params_file: String = String::new(), text_or_unset(), [volatile];
-        tls_key_file: String = String::new(), text_or_unset(), [volatile];
-        tls_key_file_pass: Secret = Secret::default(), text_or_unset(), [sensitive];
-        tls_port: u16 = 0, int(0, 65_535),
-            refused "No client could connect with TLS, and clients of the plain port would be unencrypted.";
-        tls_prefer_server_ciphers: bool = false, ANY;
-        tls_protocols: String = String::new(), text_or_unset();
         tls_replication: bool = false, ANY;
-        tls_session_cache_size: u32 = 20 * 1024, int(0, INT_MAX);
-        tls_session_cache_timeout: u32 = 300, seconds(0, INT_MAX);
-        tls_session_caching: bool = true, ANY;
+    }
+
+    inert "all cipher suites that the server offers use elliptic curves" {
+        tls_dh_params_file: String = String::new(), text_or_unset(), [volatile];
     }
 
     inert "there are no modules" {

@@ -188,7 +188,6 @@ fn what_must_not_be_ignored_is_refused() {
         ("replicaof h 1", "'replicaof h 1' is not supported"),
         ("slaveof h 1", "'replicaof h 1' is not supported"),
         ("cluster-enabled yes", "'cluster-enabled yes' is not supported"),
-        ("tls-port 6380", "'tls-port 6380' is not supported"),
         ("loadmodule /x.so a", "'/x.so' can't be loaded"),
     ] {
         let error = load_text(line.as_bytes(), &mut FakeFiles::default()).expect_err(line).to_string();
@@ -223,7 +222,7 @@ fn what_has_no_effect_is_told_once() {
     assert_eq!(
         loaded.inert_notice().unwrap(),
         "These settings are accepted but have no effect: sanitize-dump-payload (persistence works differently here); \
-         tls-cluster (there is no TLS yet); foo.bar (there are no modules)"
+         tls-cluster (the server opens no connections yet); foo.bar (there are no modules)"
     );
     assert_eq!(read("port 1\nappendonly no").inert_notice(), None);
 }

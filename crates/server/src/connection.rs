@@ -4,6 +4,7 @@
 //! 1. `query` begins with the first byte that is not executed yet.
 //! 2. A connection that is parked or blocked executes nothing; input is kept in `query`.
 
+pub mod encryption;
 pub mod listeners;
 pub mod query_buffer;
 pub mod registry;
@@ -18,6 +19,7 @@ use os::clock::Uptime;
 use reactor::ConnectionId;
 use wire::request::Parser;
 
+use crate::connection::encryption::Encryption;
 use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
 use crate::connection::reply_buffers::ReplyBufferSize;
@@ -104,6 +106,8 @@ pub struct Connection {
     pub id: ConnectionId,
     /// The connection as commands see it.
     pub session: Session,
+    /// Its TLS; `None`: its bytes are plain.
+    pub encryption: Option<Box<Encryption>>,
     /// The parser's state in an incomplete request.
     pub parser: Parser,
     /// Input that is not executed yet.
@@ -210,6 +214,7 @@ impl Connection {
             token,
             id,
             session,
+            encryption: None,
             parser: Parser::new(),
             query: QueryBuffer::default(),
             query_peak: 0,
@@ -291,6 +296,13 @@ impl Connection {
         self.out.len() + self.lent.size_since(0)
     }
 
+    /// Bytes of output that is passed on, but not encrypted yet.
+    #[must_use]
+    #[inline]
+    pub fn queued_output(&self) -> usize {
+        self.encryption.as_ref().map_or(0, |encryption| encryption.stream.queued_size())
+    }
+
     /// Bytes of the buffer of replies, if it is freed after they are sent, and of its reply chunks.
     #[must_use]
     pub fn passing_output_bytes(&self) -> u64 {
@@ -352,7 +364,10 @@ impl Connection {
         let queued = session.multi.as_ref().map_or(0, |queue| queue.size());
         let watched = session.watching.as_ref().map_or(0, |watching| watching.memory_bytes());
         let names = session.subscriptions.as_ref().map_or(0, |names| names.memory_bytes());
-        (fixed + queued + watched + names) as u64 + counted(self.query_capacity()) + counted(self.pending)
+        let encryption = self.encryption.as_ref().map_or(0, |encryption| encryption.stream.memory_bytes());
+        (fixed + queued + watched + names + encryption) as u64
+            + counted(self.query_capacity())
+            + counted(self.pending)
     }
 
     /// Bytes of input before a large argument that is arriving: these are parsed, and no longer count as input.

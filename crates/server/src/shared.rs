@@ -4,6 +4,7 @@
 
 pub mod access;
 pub mod background;
+pub mod certificates;
 pub mod connections;
 pub mod current_config;
 pub mod loading;
@@ -30,6 +31,7 @@ use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
 use crate::snapshot::{LatchWakes, Snapshots};
 use access::AccessControl;
+use certificates::Certificates;
 use connections::Connections;
 use current_config::CurrentConfig;
 use loading::Loading;
@@ -58,6 +60,8 @@ pub struct Shared {
     pub clients: Registry,
     /// Listeners, limits and totals of the connections.
     pub connections: Connections,
+    /// Certificates and keys of the TLS port.
+    pub certificates: Certificates,
     /// Subscriptions of all workers.
     pub hub: &'static Hub,
     /// Records of what the server does.
@@ -108,6 +112,7 @@ impl Shared {
             pool: WorkerPool::new(&config, start_worker),
             clients: Registry::default(),
             connections: Connections { listen_sockets, ..Connections::default() },
+            certificates: Certificates::default(),
             hub,
             monitoring: Monitoring::default(),
             memory,
@@ -128,6 +133,7 @@ impl Shared {
     pub fn reset_statistics(&self) {
         self.monitoring.reset();
         self.memory.background.reset();
+        self.certificates.failed_handshakes.store(0, Ordering::Relaxed);
         self.memory.exceeded_time.reset();
         let counters = &self.keyspace.counters;
         counters.reset(|counters| &counters.hits);

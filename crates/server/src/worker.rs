@@ -9,10 +9,12 @@
 //!
 //! Start reading at [`Worker::run`].
 
+mod arrivals;
 mod caching;
 mod connection_table;
 mod cron;
 mod defragment;
+mod encryption;
 mod ending;
 mod events;
 mod memory;
@@ -24,34 +26,32 @@ mod waits;
 
 pub use starting::{replay, start};
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::Millis;
-use commands::session::Session;
 use os::clock::{self, Ticks, Uptime};
-use reactor::{CloseMode, ConnectionId, Event, Reactor, Socket};
+use reactor::{Event, Reactor};
 use sync::atomic::Ordering;
 use sync::simulation::{Fault, planted};
 
 use crate::admin::host::WorkerHost;
+use crate::connection::Token;
 use crate::connection::UnblockReply;
-use crate::connection::listeners::{Listeners, Origin};
-use crate::connection::registry::ClientRecord;
-use crate::connection::{Connection, Token};
+use crate::connection::listeners::Listeners;
 use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
 use crate::shared::Shared;
 use crate::shared::memory::aging;
+use arrivals::Arrivals;
 use connection_table::ConnectionTable;
 use cron::Cron;
+use encryption::EncryptionWork;
 use ending::Ending;
-use events::Events;
+use events::{Events, Taken};
 use output::Output;
 use waits::Waits;
 
@@ -70,16 +70,10 @@ pub struct Worker {
     arrivals: Arrivals,
     waits: Waits,
     output: Output,
+    encryption: EncryptionWork,
     clock: Clock,
     cron: Cron,
     ending: Ending,
-}
-
-/// The connections that arrive.
-struct Arrivals {
-    listeners: Listeners,
-    /// Connections that were accepted and wait for their turn, see `max-new-connections-per-cycle`.
-    waiting: VecDeque<(Socket, Origin)>,
 }
 
 /// The time as of the beginning of the turn.
@@ -109,9 +103,10 @@ impl Worker {
             executor,
             host: WorkerHost::new(shared, index, subscriptions),
             connections: ConnectionTable::new(index, handle),
-            arrivals: Arrivals { listeners, waiting: VecDeque::new() },
+            arrivals: Arrivals::new(listeners),
             waits: Waits::default(),
             output: Output::default(),
+            encryption: EncryptionWork::default(),
             clock: Clock {
                 now: Millis(clock::unix_millis()),
                 uptime: Uptime::now(),
@@ -151,12 +146,13 @@ impl Worker {
         self.read_mail();
         // Later barrier requests are about events that this turn has not seen.
         let asker_count = self.waits.barrier_requests.len();
-        while let Some((event, planned)) = self.next_event() {
+        while let Some(taken) = self.next_event() {
             // Messages published before these bytes were sent precede their replies.
             self.read_mail();
-            self.handle(event, planned);
+            self.handle(taken);
         }
         self.accept_arrivals();
+        self.continue_handshakes();
         self.executor.go_on_evicting();
         if self.cron.defragmenter.has_time() {
             self.defragment();
@@ -197,7 +193,8 @@ impl Worker {
         let mut timeout = Some(Duration::ZERO);
         let sleeps = self.waits.ready.is_empty()
             && self.waits.barrier_requests.is_empty()
-            && self.arrivals.waiting.is_empty()
+            && self.arrivals.are_empty()
+            && self.encryption.waiting.is_empty()
             && !self.output.delivery.is_due()
             && !self.executor.is_evicting()
             && !self.cron.defragmenter.has_time()
@@ -279,16 +276,19 @@ impl Worker {
         }
     }
 
-    fn handle(&mut self, event: Event, planned: Option<Box<Planned>>) {
-        match event {
+    fn handle(&mut self, taken: Taken) {
+        match taken.event {
             Event::Accepted { listener, socket, peer } => {
-                self.arrivals.waiting.push_back((socket, self.arrivals.listeners.origin(listener, peer)));
+                self.arrivals.arrived(listener, socket, peer);
             }
             // A listener shut down by another worker, about to be closed.
             Event::AcceptError { error, .. } if error.kind() == std::io::ErrorKind::InvalidInput => {}
             Event::AcceptError { error, .. } => log::warn!("Error accepting a client connection: {error}"),
-            Event::Received { token, data, .. } => {
-                self.received(Token(token), &data, planned);
+            Event::Received { token, mut data, .. } => {
+                match taken.is_encrypted {
+                    false => self.received(Token(token), &data, taken.planned),
+                    true => self.received_encrypted(Token(token), &mut data),
+                }
                 self.events.reactor.recycle(data);
             }
             Event::Eof { token, .. } => self.reached_end(Token(token)),
@@ -299,67 +299,6 @@ impl Worker {
             }
             Event::Woken => {}
         }
-    }
-
-    /// Accepts as many new connections as a turn may; the others are accepted in the next turns.
-    fn accept_arrivals(&mut self) {
-        for _ in 0..self.executor.settings.config.max_new_connections_per_cycle {
-            let Some((socket, origin)) = self.arrivals.waiting.pop_front() else { return };
-            self.accept(socket, origin);
-        }
-    }
-
-    /// Gives a new connection to the worker with the fewest.
-    fn accept(&mut self, socket: Socket, origin: Origin) {
-        self.statistics.connections_received.add(1);
-        let thread = self.least_loaded();
-        if thread == self.index {
-            self.welcome(socket, origin);
-        } else {
-            let thread = self.shared.workers.expect_connection(thread);
-            self.shared.workers.post(thread, Mail::Accepted(socket, origin));
-        }
-    }
-
-    /// Begins to serve a new connection, or refuses it.
-    fn welcome(&mut self, socket: Socket, origin: Origin) {
-        let config = &self.executor.settings.config;
-        if let Some(refusal) = self.shared.refusal(config, &origin) {
-            self.shared.connections.rejected.fetch_add(1, Ordering::Relaxed);
-            let id = self.events.reactor.adopt(socket, u64::MAX);
-            self.events.reactor.send(id, refusal.to_vec());
-            self.events.reactor.close(id, CloseMode::AfterSends);
-            return;
-        }
-        if self.ending.is_stopping {
-            return;
-        }
-        if !origin.is_unix() {
-            // A socket without these options is served, too.
-            let _ = socket.set_nodelay();
-            let _ = socket.set_keepalive(config.tcp_keepalive);
-        }
-        let id = self.shared.clients.next_id();
-        let (peer, local) = origin.addresses(&socket);
-        let users = &self.executor.settings.users;
-        let mut session = Session::new(id, peer.clone(), local.clone(), self.clock.now, users);
-        session.fd = socket.number();
-        session.by_unix_socket = origin.is_unix();
-        session.from_local = origin.is_local();
-        let mut record = ClientRecord::new(id, peer, local, session.fd, self.clock.now.0);
-        record.is_unix = origin.is_unix();
-        let record = Arc::new(record);
-        self.shared.clients.insert(&record);
-        let now = self.clock.uptime.to_raw();
-        self.place(socket, |token, reactor_id| Connection::new(token, reactor_id, session, record, now));
-    }
-
-    /// Puts a connection into the table and its socket into the reactor.
-    fn place(&mut self, socket: Socket, make: impl FnOnce(Token, ConnectionId) -> Connection) -> Token {
-        let reactor = &mut self.events.reactor;
-        let token = self.connections.insert(|token| make(token, reactor.adopt(socket, token.0)));
-        self.take_note(token);
-        token
     }
 
     /// Handles received bytes: executes complete requests, keeps the rest.
@@ -476,6 +415,9 @@ impl Worker {
             return;
         };
         connection.at_eof = true;
+        if connection.encryption.as_ref().is_some_and(|encryption| encryption.awaits_step) {
+            return;
+        }
         // Requests sent before are executed first: these waits end soon.
         if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
             return;
@@ -494,6 +436,7 @@ impl Worker {
         self.cancel_wait(token);
         self.deregister(token);
         let Some(mut connection) = self.connections.remove(token) else { return };
+        self.note_abandoned_handshake(&connection);
         if let Some(parked) = connection.parked.take() {
             self.executor.latching.cancel(parked.busy, token.0);
         }

@@ -85,7 +85,6 @@ fn a_server_that_relies_on_what_there_is_not_does_not_start() {
         ("port 0\n\ncluster-enabled yes\n", "at line 3\n>>> 'cluster-enabled yes'"),
         ("replicaof 127.0.0.1 6379\n", "'replicaof 127.0.0.1 6379' is not supported"),
         ("cluster-enabled yes\n", "'cluster-enabled yes' is not supported"),
-        ("tls-port 6380\n", "'tls-port 6380' is not supported"),
         ("loadmodule /x.so\n", "'/x.so' can't be loaded"),
     ] {
         let (text, succeeded) = run(&["-", "--check-config"], input);

@@ -15,7 +15,6 @@ const READ_THOUGH_INERT: &[(&str, &str)] = &[
     ("list_compress_depth", "DEBUG OBJECT shows whether it is set"),
     ("locale_collate", "CONFIG SET refuses a locale that the system does not have"),
     ("repl_backlog_size", "INFO shows it"),
-    ("tls_port", "the process title and refusals contain it"),
 ];
 
 #[test]

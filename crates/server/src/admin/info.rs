@@ -22,6 +22,7 @@ type Write1 = fn(&mut Text, &Shared);
 /// Sections in order: name, whether plain `INFO` shows it, whether `all` does.
 const SECTIONS: &[(&str, bool, bool, Write1)] = &[
     ("server", true, true, server),
+    ("tls", false, true, figures::tls),
     ("clients", true, true, clients),
     ("memory", true, true, memory),
     ("persistence", true, true, figures::persistence),
@@ -98,7 +99,7 @@ fn server(text: &mut Text, shared: &Shared) {
         ("process_id", &process::id()),
         ("process_supervised", &crate::process::supervisor::word()),
         ("run_id", &identity.run_id),
-        ("tcp_port", &config.port),
+        ("tcp_port", &if config.port != 0 { config.port } else { config.tls_port }),
         ("server_time_usec", &now_us),
         ("uptime_in_seconds", &uptime),
         ("uptime_in_days", &(uptime / 86_400)),
@@ -112,13 +113,19 @@ fn server(text: &mut Text, shared: &Shared) {
         ("availability_zone", &config.availability_zone),
     ]);
     let mut number = 0;
-    if config.port != 0 && !config.bind.0.is_empty() {
-        let binds: String = config.bind.0.iter().map(|address| format!(",bind={address}")).collect();
-        text.line("listener0", format!("name=tcp{binds},port={}", config.port));
-        number = 1;
+    let binds: String = config.bind.0.iter().map(|address| format!(",bind={address}")).collect();
+    let mut line = |value: String| {
+        text.line(&format!("listener{number}"), value);
+        number += 1;
+    };
+    if config.port != 0 && !binds.is_empty() {
+        line(format!("name=tcp{binds},port={}", config.port));
     }
     if !config.unixsocket.is_empty() {
-        text.line(&format!("listener{number}"), format!("name=unix,bind={}", config.unixsocket));
+        line(format!("name=unix,bind={}", config.unixsocket));
+    }
+    if config.tls_port != 0 && !binds.is_empty() {
+        line(format!("name=tls{binds},port={}", config.tls_port));
     }
 }
 

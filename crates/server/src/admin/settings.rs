@@ -14,6 +14,7 @@ use crate::logging;
 use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::shared::Shared;
+use crate::shared::certificates::concerns_tls;
 use crate::shared::modes::GlobalFlags;
 
 /// Why a hook failed, as text for the reply.
@@ -29,6 +30,15 @@ impl Shared {
         let error = |error: SetError| CommandError::owned(format!("ERR {error}"));
         let mut change = current.with_changes(arguments, caller).map_err(error)?;
         change.config.io_threads.resolve(process::cpu_count());
+        let certificates = self.certificates.context();
+        let first_of_tls = change.changed.iter().copied().find(|id| concerns_tls(*id));
+        if let Some(id) = first_of_tls
+            && let Err(reason) = self.load_certificates(&change.config)
+        {
+            log::warn!("{reason}");
+            let reason = "Unable to update TLS configuration. Check server logs.".to_owned();
+            return Err(error(SetError::refused(id, reason)));
+        }
         for (index, id) in change.changed.iter().enumerate() {
             if let Err(reason) = self.apply(*id, &mut change.config) {
                 let mut old = Config::clone(&current);
@@ -37,6 +47,7 @@ impl Shared {
                         log::warn!("'{}' can't be set back: {reason}", id.name());
                     }
                 }
+                self.certificates.set(certificates);
                 return Err(error(SetError::refused(*id, reason)));
             }
         }
@@ -71,8 +82,10 @@ impl Shared {
                 self.set_default_password(config);
                 Ok(())
             }
-            Id::port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
-                (Id::port, RelistenError) => "Unable to listen on this port. Check server logs.".to_owned(),
+            Id::port | Id::tls_port | Id::bind => self.relisten(config).map_err(|error| match (id, error) {
+                (Id::port | Id::tls_port, RelistenError) => {
+                    "Unable to listen on this port. Check server logs.".to_owned()
+                }
                 (_, RelistenError) => "Failed to bind to specified addresses.".to_owned(),
             }),
             Id::io_threads => self.change_thread_count(config),
@@ -227,7 +240,8 @@ pub fn set_title(config: &Config, shared: &Shared) {
     if !config.set_proc_title {
         return;
     }
-    let address = match (config.port, config.bind.0.first()) {
+    let port = if config.port != 0 { config.port } else { config.tls_port };
+    let address = match (port, config.bind.0.first()) {
         (0, _) | (_, None) => config.unixsocket.clone(),
         (port, Some(address)) => format!("{}:{port}", address.trim_start_matches('-')),
     };

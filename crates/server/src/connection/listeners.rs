@@ -28,11 +28,18 @@ pub struct ListenSockets {
 
 /// A TCP address with its listener.
 struct ListenSocket {
+    endpoint: Endpoint,
+    token: ListenerToken,
+    listener: Listener,
+}
+
+/// A configured address and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Endpoint {
     /// As configured.
     address: String,
     port: u16,
-    token: ListenerToken,
-    listener: Listener,
+    is_encrypted: bool,
 }
 
 /// A change of the first worker's listeners.
@@ -51,6 +58,7 @@ pub struct RelistenError;
 pub struct Origin {
     peer: PeerAddress,
     unix_path: Option<String>,
+    is_encrypted: bool,
 }
 
 /// A listener could not be created.
@@ -58,27 +66,38 @@ pub struct Origin {
 pub struct ListenError {
     /// The address or path.
     pub address: String,
+    /// The port; 0: it has none.
+    pub port: u16,
+    /// `tcp`, `tls` or `unix`.
+    pub kind: &'static str,
     /// The error of the kernel.
     pub source: io::Error,
 }
 
 const UNIX_TOKEN: ListenerToken = ListenerToken(u32::MAX);
 
+/// Set in the tokens of listeners for TLS.
+const ENCRYPTED: u32 = 1 << 30;
+
+/// Returns the token of a TCP listener.
+fn token_of(number: u32, endpoint: &Endpoint) -> ListenerToken {
+    ListenerToken(if endpoint.is_encrypted { number | ENCRYPTED } else { number })
+}
+
+fn number_of(token: ListenerToken) -> u32 {
+    token.0 & !ENCRYPTED
+}
+
 impl ListenSockets {
     /// Binds the configured addresses. An address marked optional (`-::1`) may be missing on this machine.
     pub fn bind(&self, config: &Config) -> Result<Listeners, ListenError> {
         let mut listeners = Listeners::default();
         let mut listen_sockets = Vec::new();
-        for address in addresses(config) {
-            if let Some(listener) = bind_tcp(address, config)? {
-                let token = ListenerToken(listen_sockets.len() as u32);
-                let kept = listener.try_clone().map_err(|source| of(address, config, source))?;
-                listen_sockets.push(ListenSocket {
-                    address: address.clone(),
-                    port: config.port,
-                    token,
-                    listener: kept,
-                });
+        for endpoint in endpoints(config) {
+            if let Some(listener) = bind_tcp(&endpoint, config)? {
+                let token = token_of(listen_sockets.len() as u32, &endpoint);
+                let kept = listener.try_clone().map_err(|source| failure(&endpoint, source))?;
+                listen_sockets.push(ListenSocket { endpoint, token, listener: kept });
                 listeners.waiting.push((listener, token));
             }
         }
@@ -87,7 +106,12 @@ impl ListenSockets {
             let path = Path::new(&config.unixsocket);
             let listener = Listener::unix(path, mode, config.tcp_backlog)
                 .and_then(|listener| give_to_group(path, &config.unixsocketgroup).map(|()| listener))
-                .map_err(|source| ListenError { address: config.unixsocket.clone(), source })?;
+                .map_err(|source| ListenError {
+                    address: config.unixsocket.clone(),
+                    port: 0,
+                    kind: "unix",
+                    source,
+                })?;
             listeners.unix_path = Some(config.unixsocket.clone());
             listeners.waiting.push((listener, UNIX_TOKEN));
         }
@@ -101,21 +125,17 @@ impl ListenSockets {
     /// first worker: after an error, it may have to replace listeners.
     pub fn relisten(&self, config: &Config) -> (Relisten, Result<(), RelistenError>) {
         let mut open = self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let wanted = addresses(config);
-        let stays = |door: &ListenSocket| {
-            door.port == config.port && wanted.iter().any(|wanted| **wanted == door.address)
-        };
-        let missing: Vec<&String> = wanted
-            .iter()
-            .copied()
-            .filter(|address| !open.iter().any(|door| stays(door) && door.address == **address))
-            .collect();
-        let mut next_token = open.iter().map(|door| door.token.0 + 1).max().unwrap_or(0);
+        let wanted = endpoints(config);
+        let stays = |door: &ListenSocket| wanted.contains(&door.endpoint);
+        let missing: Vec<&Endpoint> =
+            wanted.iter().filter(|endpoint| !open.iter().any(|door| door.endpoint == **endpoint)).collect();
+        let mut next_number = open.iter().map(|door| number_of(door.token) + 1).max().unwrap_or(0);
         let bind_missing =
-            || missing.iter().map(|address| Ok((*address, bind_tcp(address, config)?))).collect();
+            || missing.iter().map(|endpoint| Ok((*endpoint, bind_tcp(endpoint, config)?))).collect();
         let mut bound: Result<Vec<_>, ListenError> = bind_missing();
         let leaves = |door: &&ListenSocket| !stays(door);
-        if bound.is_err() && open.iter().filter(leaves).any(|door| door.port == config.port) {
+        let is_wanted = |port: u16| wanted.iter().any(|endpoint| endpoint.port == port);
+        if bound.is_err() && open.iter().filter(leaves).any(|door| is_wanted(door.endpoint.port)) {
             // An address to be closed may cover a new one.
             open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
             bound = bind_missing();
@@ -124,20 +144,17 @@ impl ListenSockets {
         let result = match bound {
             Ok(bound) => {
                 change.closed = open.iter().filter(leaves).map(|door| door.token).collect();
+                // At once, so that the next change can use the port: the first worker closes it later.
+                open.iter().filter(leaves).for_each(|door| door.listener.hang_up());
                 open.retain(stays);
-                for (address, listener) in bound {
+                for (endpoint, listener) in bound {
                     let Some(listener) = listener else { continue };
                     let Ok(kept) = listener.try_clone() else {
                         return (Relisten::default(), Err(RelistenError));
                     };
-                    let token = ListenerToken(next_token);
-                    next_token += 1;
-                    open.push(ListenSocket {
-                        address: address.clone(),
-                        port: config.port,
-                        token,
-                        listener: kept,
-                    });
+                    let token = token_of(next_number, endpoint);
+                    next_number += 1;
+                    open.push(ListenSocket { endpoint: endpoint.clone(), token, listener: kept });
                     change.opened.push((listener, token));
                 }
                 Ok(())
@@ -146,9 +163,9 @@ impl ListenSockets {
                 log::warn!("Could not listen on {}: {}", error.address, error.source);
                 for door in open.iter_mut().filter(|door| door.listener.is_hung_up()) {
                     change.closed.push(door.token);
-                    door.token = ListenerToken(next_token);
-                    next_token += 1;
-                    let Ok(Some(again)) = bind_address(&door.address, door.port, config) else { continue };
+                    door.token = token_of(next_number, &door.endpoint);
+                    next_number += 1;
+                    let Ok(Some(again)) = bind_endpoint(&door.endpoint, config) else { continue };
                     if let Ok(kept) = again.try_clone() {
                         door.listener = kept;
                         change.opened.push((again, door.token));
@@ -161,12 +178,25 @@ impl ListenSockets {
     }
 }
 
-fn addresses(config: &Config) -> Vec<&String> {
-    if config.port == 0 { Vec::new() } else { config.bind.0.iter().filter(|one| !one.is_empty()).collect() }
+/// The TCP endpoints of a configuration.
+fn endpoints(config: &Config) -> Vec<Endpoint> {
+    let ports = [(config.port, false), (config.tls_port, true)];
+    let ports = ports.into_iter().filter(|(port, _)| *port != 0);
+    let addresses = || config.bind.0.iter().filter(|address| !address.is_empty());
+    let of_port = |(port, is_encrypted)| {
+        addresses().map(move |address| Endpoint { address: address.clone(), port, is_encrypted })
+    };
+    ports.flat_map(of_port).collect()
 }
 
-fn of(address: &str, config: &Config, source: io::Error) -> ListenError {
-    ListenError { address: format!("{address}:{}", config.port), source }
+fn failure(endpoint: &Endpoint, source: io::Error) -> ListenError {
+    let Endpoint { address, port, is_encrypted } = endpoint;
+    ListenError {
+        address: format!("{address}:{port}"),
+        port: *port,
+        kind: if *is_encrypted { "tls" } else { "tcp" },
+        source,
+    }
 }
 
 /// Makes a group the owner of a path; an empty one changes nothing.
@@ -180,21 +210,22 @@ fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
 }
 
 /// Listens on an address; `None`: an optional address that this machine does not have.
-fn bind_tcp(address: &str, config: &Config) -> Result<Option<Listener>, ListenError> {
-    bind_address(address, config.port, config).map_err(|source| of(address, config, source))
+fn bind_tcp(endpoint: &Endpoint, config: &Config) -> Result<Option<Listener>, ListenError> {
+    bind_endpoint(endpoint, config).map_err(|source| failure(endpoint, source))
 }
 
-fn bind_address(address: &str, port: u16, config: &Config) -> io::Result<Option<Listener>> {
+fn bind_endpoint(endpoint: &Endpoint, config: &Config) -> io::Result<Option<Listener>> {
+    let Endpoint { address, port, .. } = endpoint;
     let (name, optional) = match address.strip_prefix('-') {
         Some(name) => (name, true),
-        None => (address, false),
+        None => (&address[..], false),
     };
     let name = match name {
         "*" => "0.0.0.0",
         "::*" => "::",
         name => name,
     };
-    let bound = (name, port).to_socket_addrs().and_then(|mut resolved| {
+    let bound = (name, *port).to_socket_addrs().and_then(|mut resolved| {
         let address: SocketAddr = resolved.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
         let listener = Listener::tcp(address, config.tcp_backlog, ReusePort::No)?;
         if config.socket_mark_id > 0
@@ -222,13 +253,11 @@ impl Listeners {
         self.waiting.len() + self.tokens.len()
     }
 
-    /// The kinds for the log line about their readiness: `tcp`, `unix`.
+    /// The kinds for the log line about their readiness: `tcp`, `unix`, `tls`.
     #[must_use]
     pub fn ready_texts(&self) -> Vec<&'static str> {
-        let is_unix = |(_, token): &&(Listener, ListenerToken)| *token == UNIX_TOKEN;
-        let tcp = self.waiting.iter().find(|waiting| !is_unix(waiting)).map(|_| "tcp");
-        let unix = self.waiting.iter().find(is_unix).map(|_| "unix");
-        tcp.into_iter().chain(unix).collect()
+        let kinds = self.waiting.iter().map(|(_, token)| kind_of(*token));
+        ["tcp", "unix", "tls"].into_iter().filter(|kind| kinds.clone().any(|of| of == *kind)).collect()
     }
 
     /// Begins to accept in the calling worker's reactor.
@@ -262,7 +291,15 @@ impl Listeners {
     #[must_use]
     pub fn origin(&self, listener: ListenerToken, peer: PeerAddress) -> Origin {
         let unix_path = if listener == UNIX_TOKEN { self.unix_path.clone() } else { None };
-        Origin { peer, unix_path }
+        Origin { peer, unix_path, is_encrypted: kind_of(listener) == "tls" }
+    }
+}
+
+fn kind_of(token: ListenerToken) -> &'static str {
+    match token {
+        UNIX_TOKEN => "unix",
+        ListenerToken(bits) if bits & ENCRYPTED != 0 => "tls",
+        _ => "tcp",
     }
 }
 
@@ -271,6 +308,12 @@ impl Origin {
     #[must_use]
     pub fn is_unix(&self) -> bool {
         self.unix_path.is_some()
+    }
+
+    /// Whether the connection came by the TLS port.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
     }
 
     /// Whether the connection came from this machine.

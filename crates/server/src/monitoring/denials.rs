@@ -27,6 +27,8 @@ pub struct Denials {
     pub channels: AtomicU64,
     /// Denied databases.
     pub databases: AtomicU64,
+    /// Certificates that name no user.
+    pub certificates: AtomicU64,
 }
 
 #[derive(Default)]
@@ -52,6 +54,7 @@ impl Denials {
             Some(Denied::Key) => &self.keys,
             Some(Denied::Channel) => &self.channels,
             Some(Denied::Database) => &self.databases,
+            Some(Denied::Certificate) => &self.certificates,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let len_max = usize::try_from(len_max).unwrap_or(usize::MAX);

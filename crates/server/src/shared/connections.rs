@@ -36,10 +36,16 @@ impl Connections {
 }
 
 impl Shared {
+    /// Whether no more connections are served.
+    #[must_use]
+    pub fn is_full(&self, config: &Config) -> bool {
+        self.clients.len() >= config.maxclients as usize
+    }
+
     /// The error sent to a new connection that is not served; `None`: it is served.
     #[must_use]
     pub fn refusal(&self, config: &Config, origin: &Origin) -> Option<&'static [u8]> {
-        if self.clients.len() >= config.maxclients as usize {
+        if self.is_full(config) {
             return Some(b"-ERR max number of clients reached\r\n");
         }
         if config.protected_mode && self.access.users().default_user().has_no_password() && !origin.is_local()

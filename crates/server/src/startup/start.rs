@@ -164,6 +164,11 @@ fn run(
     let identity = Identity::new(config_file, executable, pid_file);
     let shared = Shared::leak(config, users, &loaded.renames, identity, listen_sockets, worker::start);
     crash::know(shared);
+    shared.load_certificates(&shared.config.load()).map_err(|reason| {
+        log::warn!("{reason}");
+        log::error!("Failed to configure TLS. Check logs for more info.");
+        Fatal
+    })?;
     shared.load_with(worker::replay, reload::begin);
     crate::admin::settings::set_title(&shared.config.load(), shared);
     let handle = waiter.handle();
@@ -247,11 +252,12 @@ fn announce(config: &Config, config_file: Option<&Path>) {
         Some(path) => log::info!("Configuration loaded from {}", path.display()),
         None => log::info!("No configuration file given, using the defaults and the command line"),
     }
+    let port = if config.port != 0 { config.port } else { config.tls_port };
     if config.always_show_logo || (config.logfile.is_empty() && process::is_tty()) {
-        let logo = LOGO.replace("PORT", &config.port.to_string()).replace("NUMBER", &pid.to_string());
+        let logo = LOGO.replace("PORT", &port.to_string()).replace("NUMBER", &pid.to_string());
         logging::write_raw(&format!("{logo}\n"));
     }
-    log::info!("Running mode=standalone, port={}, PID: {pid}", config.port);
+    log::info!("Running mode=standalone, port={port}, PID: {pid}");
 }
 
 /// Changes to the configured directory, and stores its absolute path.
@@ -321,7 +327,7 @@ fn listen(listen_sockets: &ListenSockets, config: &Config) -> Result<Listeners, 
         Ok(listeners) => Ok(listeners),
         Err(error) => {
             log::warn!("Could not listen on {}: {}", error.address, error.source);
-            log::error!("Failed listening on port {} (tcp), aborting.", config.port);
+            log::error!("Failed listening on port {} ({}), aborting.", error.port, error.kind);
             Err(Fatal)
         }
     }

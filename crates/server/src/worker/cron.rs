@@ -99,6 +99,7 @@ impl Worker {
                 self.shared.save_if_due();
             }
             self.shared.sample(self.clock.uptime);
+            self.shared.check_certificates(self.clock.uptime);
         }
         if self.shared.memory.is_over_limit.load(Ordering::Relaxed) {
             self.drop_spare_buffers();
@@ -182,7 +183,7 @@ impl Worker {
         self.ending.is_stopping = true;
         self.ending.stop_at = self.clock.uptime.plus_ms(STOP_MS);
         self.arrivals.listeners.close(&mut self.events.reactor);
-        self.arrivals.waiting.clear();
+        self.arrivals.clear();
         let tokens: Vec<Token> = self.connections.tokens();
         for token in tokens {
             if let Some(connection) = self.connections.find_mut(token) {
@@ -224,7 +225,14 @@ impl Worker {
             {
                 idle.push(connection.token);
             }
-            let pending = self.events.reactor.pending_send_bytes(connection.id);
+            if connection
+                .encryption
+                .as_ref()
+                .is_some_and(|encryption| encryption.is_overdue(self.clock.uptime))
+            {
+                idle.push(connection.token);
+            }
+            let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
             if pending > 0 {
                 behind.push((connection.token, pending));
             }

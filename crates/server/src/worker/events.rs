@@ -16,10 +16,19 @@ use crate::executor::Planned;
 const PLANNED_COUNT_MAX: usize = 16;
 const PLANNED_SIZE_MAX: usize = 2048;
 
+/// An event that is taken.
+pub(super) struct Taken {
+    pub(super) event: Event,
+    /// The plan of the requests in it.
+    pub(super) planned: Option<Box<Planned>>,
+    /// Whether it has bytes of a connection with TLS.
+    pub(super) is_encrypted: bool,
+}
+
 /// The events of a worker: its reactor, and those taken ahead, with the plans of their requests.
 pub(super) struct Events {
     pub(super) reactor: Reactor,
-    taken: VecDeque<(Event, Option<Box<Planned>>)>,
+    taken: VecDeque<Taken>,
     /// The bytes received in them.
     size: usize,
 }
@@ -32,13 +41,13 @@ impl Events {
 
 impl Worker {
     /// Returns the next event of this turn. More are taken ahead, and their requests planned.
-    pub(super) fn next_event(&mut self) -> Option<(Event, Option<Box<Planned>>)> {
+    pub(super) fn next_event(&mut self) -> Option<Taken> {
         if self.events.taken.is_empty() {
             self.take_event();
         }
         let next = self.events.taken.pop_front();
         match &next {
-            Some((Event::Received { data, .. }, _)) => self.events.size -= data.len(),
+            Some(Taken { event: Event::Received { data, .. }, .. }) => self.events.size -= data.len(),
             Some(_) => {}
             None => self.executor.end_foresight(),
         }
@@ -53,14 +62,18 @@ impl Worker {
     fn take_event(&mut self) -> bool {
         let Some(event) = self.events.reactor.next_event() else { return false };
         let mut planned = None;
+        let mut is_encrypted = false;
         if let Event::Received { token, data, .. } = &event {
             self.events.size += data.len();
             let token = Token(*token);
             if let Some(connection) = self.connections.find(token) {
-                planned = self.executor.plan_ahead(connection, data);
+                is_encrypted = connection.encryption.is_some();
+                if !is_encrypted {
+                    planned = self.executor.plan_ahead(connection, data);
+                }
             }
         }
-        self.events.taken.push_back((event, planned));
+        self.events.taken.push_back(Taken { event, planned, is_encrypted });
         true
     }
 }

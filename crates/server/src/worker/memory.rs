@@ -125,6 +125,9 @@ impl Worker {
         connection.query = QueryBuffer::default();
         connection.out = Vec::new();
         connection.lent = LentTexts::default();
+        if let Some(encryption) = &mut connection.encryption {
+            encryption.stream.drop_queued();
+        }
         self.close_now(token);
     }
 

@@ -74,7 +74,12 @@ impl Worker {
     pub(super) fn take_over(&mut self, moved: MovedConnection, number: u64) {
         let MovedConnection { mut connection, socket, unsent, unread } = moved;
         self.own_handle().connection_arrived();
-        connection.query.push(&unread);
+        // Bytes to be decrypted follow those that the connection has kept.
+        let mut undecrypted = Vec::new();
+        match connection.encryption {
+            None => connection.query.push(&unread),
+            Some(_) => undecrypted = unread,
+        }
         let token = self.place(socket, |token, id| {
             connection.token = token;
             connection.id = id;
@@ -100,6 +105,7 @@ impl Worker {
         for buffer in unsent {
             self.events.reactor.send(id, buffer);
         }
+        self.encrypt_queued(token);
         self.output.dirty.push(token);
         self.wait_on(token);
         self.read_early_mail();
@@ -108,9 +114,13 @@ impl Worker {
                 connection.closing = true;
             }
         } else if self.ending.is_retiring {
+            if let Some(encryption) = self.encryption_of(token) {
+                encryption.stream.keep(&undecrypted);
+            }
             self.start_moving(token, self.least_loaded());
         } else {
             self.run_query(token);
+            self.continue_decrypting(token, &mut undecrypted);
         }
     }
 

@@ -94,6 +94,13 @@ impl Delivery {
     }
 }
 
+impl Output {
+    /// Returns an empty buffer.
+    pub(super) fn take_spare_buffer(&mut self) -> Vec<u8> {
+        self.spare_buffers.pop().unwrap_or_default()
+    }
+}
+
 impl Worker {
     /// Sends the output of every connection that has some: replies first, so that their clients can continue meanwhile.
     pub(super) fn flush_dirty(&mut self) {
@@ -203,6 +210,10 @@ impl Worker {
             let spare = spare.filter(|_| !self.shared.memory.is_over_limit.load(Ordering::Relaxed));
             let mut out = std::mem::replace(&mut connection.out, spare.unwrap_or_default());
             let lent = std::mem::take(&mut connection.lent);
+            if connection.encryption.is_some() {
+                self.send_encrypted(token, out, lent);
+                return self.after_flush(token);
+            }
             // From the end, so that no byte is moved twice.
             let parts: Vec<_> =
                 lent.into_iter_from_end().map(|lent| (lent.text, out.split_off(lent.at))).collect();
@@ -213,11 +224,14 @@ impl Worker {
             }
         }
         if connection.closing {
+            if connection.encryption.is_some() {
+                return self.after_flush(token);
+            }
             self.statistics.client_memory.subtract(connection.release());
             self.events.reactor.close(id, CloseMode::AfterSends);
             return;
         }
-        let pending = self.events.reactor.pending_send_bytes(id);
+        let pending = self.events.reactor.pending_send_bytes(id) + connection.queued_output();
         // A connection that is closed for its own output must not evict others for their memory.
         if pending > 0 && !self.check_output_size(token, pending) {
             return;
@@ -225,18 +239,28 @@ impl Worker {
         self.note_output(token, pending);
     }
 
-    /// Handles a buffer that is completely sent.
-    pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
+    /// Keeps an empty buffer for later output, if it is of use.
+    pub(super) fn keep_spare_buffer(&mut self, buffer: Vec<u8>) {
         if (1..=SPARE_BUFFER_SIZE_MAX).contains(&buffer.capacity())
             && self.output.spare_buffers.len() < SPARE_BUFFER_COUNT_MAX
             && !self.shared.memory.is_over_limit.load(Ordering::Relaxed)
         {
             self.output.spare_buffers.push(buffer);
         }
-        let Some(connection) = self.connections.find_mut(token) else {
+    }
+
+    /// Handles a buffer that is completely sent.
+    pub(super) fn sent(&mut self, token: Token, buffer: Vec<u8>) {
+        self.keep_spare_buffer(buffer);
+        let Some(mut connection) = self.connections.find_mut(token) else {
             return;
         };
-        let pending = self.events.reactor.pending_send_bytes(connection.id);
+        if connection.queued_output() > 0 {
+            self.continue_output(token);
+            let Some(again) = self.connections.find_mut(token) else { return };
+            connection = again;
+        }
+        let pending = self.events.reactor.pending_send_bytes(connection.id) + connection.queued_output();
         if pending == 0 {
             connection.soft_limit_since = None;
         }
@@ -285,7 +309,7 @@ impl Worker {
         if is_much { OUTPUT_PAUSE_SIZE_MIN } else { OUTPUT_PAUSE_SIZE }
     }
 
-    fn pause_requests(&mut self, token: Token) {
+    pub(super) fn pause_requests(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         if !connection.receive_paused {
             connection.receive_paused = true;

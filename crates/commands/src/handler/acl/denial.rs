@@ -15,6 +15,8 @@ pub enum Denied {
     Key,
     /// A channel.
     Channel,
+    /// The user that a client's certificate names. No request lacks it.
+    Certificate,
 }
 
 /// A denied request: what is lacking, and the argument that needs it.
@@ -67,6 +69,7 @@ impl Denial {
             Denied::Key => b"NOPERM No permissions to access a key".to_vec(),
             Denied::Channel => b"NOPERM No permissions to access a channel".to_vec(),
             Denied::Database => b"NOPERM No permissions to access database".to_vec(),
+            Denied::Certificate => b"NOPERM No such user".to_vec(),
         })
     }
 
@@ -77,7 +80,7 @@ impl Denial {
             Denied::Command => "no permission to execute the command or subcommand",
             Denied::Key => "no permission to touch the specified keys",
             Denied::Channel => "no permission to access one of the channels used as arguments",
-            Denied::Database => "no permission",
+            Denied::Database | Denied::Certificate => "no permission",
         };
         CommandError::owned(format!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
@@ -95,6 +98,7 @@ impl Denial {
             Denied::Key => [&lacks, &b"the '"[..], argument, b"' key"].concat(),
             Denied::Channel => [&lacks, &b"the '"[..], argument, b"' channel"].concat(),
             Denied::Database => [&lacks, &b"database "[..], argument].concat(),
+            Denied::Certificate => [&lacks, &b"the server"[..]].concat(),
         }
     }
 

@@ -76,6 +76,7 @@ fn reason(what: Option<Denied>) -> &'static [u8] {
         Some(Denied::Key) => b"key",
         Some(Denied::Channel) => b"channel",
         Some(Denied::Database) => b"database",
+        Some(Denied::Certificate) => b"tls-cert",
     }
 }
 

@@ -195,9 +195,28 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("acl_access_denied_cmd", &of_clients(&denials.commands)),
         ("acl_access_denied_key", &of_clients(&denials.keys)),
         ("acl_access_denied_channel", &of_clients(&denials.channels)),
-        ("acl_access_denied_tls_cert", &0),
+        ("acl_access_denied_tls_cert", &of_clients(&denials.certificates)),
         ("acl_access_denied_db", &of_clients(&denials.databases)),
     ]);
+}
+
+pub(super) fn tls(text: &mut Text, shared: &Shared) {
+    let certificates = &shared.certificates;
+    let context = certificates.context();
+    let context = context.as_deref();
+    let now = os::clock::unix_millis() / 1000;
+    text.section("TLS");
+    for (name, certificate) in [
+        ("server", context.and_then(|context| context.server_certificate())),
+        ("client", context.and_then(|context| context.client_certificate())),
+        ("ca", context.and_then(|context| context.authority())),
+    ] {
+        let serial = certificate.map_or("none", |certificate| &certificate.serial);
+        let seconds = certificate.map_or(0, |certificate| (certificate.expires_at - now).max(0));
+        text.line(&format!("tls_{name}_cert_serial"), serial);
+        text.line(&format!("tls_{name}_cert_expires_in_seconds"), seconds);
+    }
+    text.line("tls_failed_handshakes", certificates.failed_handshakes.load(Ordering::Relaxed));
 }
 
 pub(super) fn replication(text: &mut Text, shared: &Shared) {

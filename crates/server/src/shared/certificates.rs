@@ -1,0 +1,148 @@
+//! Certificates and keys of the TLS port: read when the configuration changes or their files do, taken by new connections.
+//! Running connections keep those with which they began.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use config::{Config, Id, TlsAuthClients};
+use os::clock::Uptime;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use tls::{ClientCertificates, Context, LoadError, Settings};
+
+use super::Shared;
+
+/// Certificates and keys of the TLS port.
+#[derive(Default)]
+pub struct Certificates {
+    context: ArcSwapOption<Context>,
+    /// That of the files from which the context was made.
+    fingerprint: AtomicU64,
+    /// Whether a thread compares the files.
+    is_checking: AtomicBool,
+    /// When the files were last read or compared.
+    checked_at: AtomicI64,
+    /// Handshakes that failed.
+    pub failed_handshakes: AtomicU64,
+}
+
+/// Whether a change of this directive has the certificates and keys read again.
+#[must_use]
+pub fn concerns_tls(id: Id) -> bool {
+    id.name().starts_with("tls-")
+        && !matches!(
+            id,
+            Id::tls_auth_clients_user
+                | Id::tls_auto_reload_interval
+                | Id::tls_cluster
+                | Id::tls_dh_params_file
+                | Id::tls_replication
+        )
+}
+
+impl Certificates {
+    /// Those in force; `None`: there is no TLS port.
+    #[must_use]
+    pub fn context(&self) -> Option<Arc<Context>> {
+        self.context.load_full()
+    }
+
+    /// Replaces those in force.
+    pub fn set(&self, context: Option<Arc<Context>>) {
+        self.context.store(context);
+    }
+
+    fn load(&self, settings: &Settings) -> Result<(), LoadError> {
+        // Before the files are read: a change in the meantime is found by the next comparison.
+        let fingerprint = Context::fingerprint(settings);
+        self.set(Some(Arc::new(Context::load(settings)?)));
+        self.fingerprint.store(fingerprint, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Reads the certificates and keys of this configuration, if it has a TLS port.
+    ///
+    /// # Errors
+    /// If they can't be used: those in force stay.
+    pub fn load_certificates(&self, config: &Config) -> Result<(), LoadError> {
+        if config.tls_port == 0 {
+            self.certificates.set(None);
+            return Ok(());
+        }
+        self.certificates.checked_at.store(Uptime::now().to_raw(), Ordering::Relaxed);
+        self.certificates.load(&settings(config))
+    }
+
+    /// Has the files compared by a thread of their own, `tls-auto-reload-interval` seconds after the last time.
+    pub fn check_certificates(&'static self, now: Uptime) {
+        let config = self.config.load();
+        let interval_ms = i64::from(config.tls_auto_reload_interval) * 1000;
+        let certificates = &self.certificates;
+        if config.tls_port == 0
+            || interval_ms == 0
+            || now.to_raw() - certificates.checked_at.load(Ordering::Relaxed) < interval_ms
+            || certificates.is_checking.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        certificates.checked_at.store(now.to_raw(), Ordering::Relaxed);
+        let body = move || {
+            self.reload_certificates();
+            self.certificates.is_checking.store(false, Ordering::Relaxed);
+        };
+        if let Err(error) = sync::thread::Builder::new().name("broadloom-certs".to_owned()).spawn(body) {
+            log::warn!("Can't start a thread: {error}");
+            certificates.is_checking.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the certificates and keys again if their files have changed.
+    fn reload_certificates(&self) {
+        let settings_before = settings(&self.config.load());
+        let fingerprint = Context::fingerprint(&settings_before);
+        if fingerprint == self.certificates.fingerprint.load(Ordering::Relaxed) {
+            log::trace!("TLS reload skipped: materials unchanged");
+            return;
+        }
+        log::info!("TLS materials changed, reloading in background");
+        let context = match Context::load(&settings_before) {
+            Ok(context) => context,
+            Err(error) => return log::warn!("Background TLS reload failed: {error}"),
+        };
+        let _setting = self.config.lock_changes();
+        let config = self.config.load();
+        // Otherwise CONFIG SET has read the files in the meantime.
+        if config.tls_port != 0 && settings(&config) == settings_before {
+            self.certificates.set(Some(Arc::new(context)));
+            self.certificates.fingerprint.store(fingerprint, Ordering::Relaxed);
+            log::info!("TLS materials reloaded successfully");
+        }
+    }
+}
+
+/// The values of the directives.
+fn settings(config: &Config) -> Settings {
+    Settings {
+        cert_file: config.tls_cert_file.clone(),
+        key_file: config.tls_key_file.clone(),
+        key_file_pass: config.tls_key_file_pass.reveal().map(<[u8]>::to_vec),
+        client_cert_file: config.tls_client_cert_file.clone(),
+        client_key_file: config.tls_client_key_file.clone(),
+        client_key_file_pass: config.tls_client_key_file_pass.reveal().map(<[u8]>::to_vec),
+        ca_cert_file: config.tls_ca_cert_file.clone(),
+        ca_cert_dir: config.tls_ca_cert_dir.clone(),
+        client_certificates: match config.tls_auth_clients {
+            TlsAuthClients::No => ClientCertificates::None,
+            TlsAuthClients::Optional => ClientCertificates::Optional,
+            TlsAuthClients::Yes => ClientCertificates::Required,
+        },
+        protocols: config.tls_protocols.clone(),
+        ciphers: config.tls_ciphers.clone(),
+        ciphersuites: config.tls_ciphersuites.clone(),
+        prefer_server_ciphers: config.tls_prefer_server_ciphers,
+        session_caching: config.tls_session_caching,
+        session_cache_size: config.tls_session_cache_size as usize,
+        session_cache_timeout_seconds: u64::from(config.tls_session_cache_timeout),
+    }
+}

@@ -1,0 +1,133 @@
+//! New connections: accepted by the first worker, a limited number in a turn, and given to the worker with the fewest.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use commands::session::Session;
+use reactor::{CloseMode, ConnectionId, ListenerToken, PeerAddress, Socket};
+use sync::atomic::Ordering;
+
+use super::Worker;
+use crate::connection::listeners::{Listeners, Origin};
+use crate::connection::registry::ClientRecord;
+use crate::connection::{Connection, Token};
+use crate::mail::Mail;
+
+/// The connections that arrive.
+pub(super) struct Arrivals {
+    pub(super) listeners: Listeners,
+    /// Connections that were accepted and wait for their turn, see `max-new-connections-per-cycle`.
+    plain: VecDeque<(Socket, Origin)>,
+    /// Those of the TLS port, see `max-new-tls-connections-per-cycle`.
+    encrypted: VecDeque<(Socket, Origin)>,
+}
+
+impl Arrivals {
+    pub(super) fn new(listeners: Listeners) -> Self {
+        Self { listeners, plain: VecDeque::new(), encrypted: VecDeque::new() }
+    }
+
+    pub(super) fn are_empty(&self) -> bool {
+        self.plain.is_empty() && self.encrypted.is_empty()
+    }
+
+    /// Adds a connection that a listener has accepted.
+    pub(super) fn arrived(&mut self, listener: ListenerToken, socket: Socket, peer: PeerAddress) {
+        let origin = self.listeners.origin(listener, peer);
+        let waiting = if origin.is_encrypted() { &mut self.encrypted } else { &mut self.plain };
+        waiting.push_back((socket, origin));
+    }
+
+    /// Closes the connections that wait for their turn.
+    pub(super) fn clear(&mut self) {
+        self.plain.clear();
+        self.encrypted.clear();
+    }
+}
+
+impl Worker {
+    /// Accepts as many new connections as a turn may; the others are accepted in the next turns.
+    pub(super) fn accept_arrivals(&mut self) {
+        if self.arrivals.are_empty() {
+            return;
+        }
+        for _ in 0..self.executor.settings.config.max_new_connections_per_cycle {
+            let Some((socket, origin)) = self.arrivals.plain.pop_front() else { break };
+            // Those with TLS count when their handshake is done.
+            self.statistics.connections_received.add(1);
+            self.accept(socket, origin);
+        }
+        for _ in 0..self.executor.settings.config.max_new_tls_connections_per_cycle {
+            let Some((socket, origin)) = self.arrivals.encrypted.pop_front() else { break };
+            self.accept(socket, origin);
+        }
+    }
+
+    /// Gives a new connection to the worker with the fewest.
+    fn accept(&mut self, socket: Socket, origin: Origin) {
+        let thread = self.least_loaded();
+        if thread == self.index {
+            self.welcome(socket, origin);
+        } else {
+            let thread = self.shared.workers.expect_connection(thread);
+            self.shared.workers.post(thread, Mail::Accepted(socket, origin));
+        }
+    }
+
+    /// Begins to serve a new connection, or refuses it.
+    pub(super) fn welcome(&mut self, socket: Socket, origin: Origin) {
+        let config = &self.executor.settings.config;
+        let refusal = self.shared.refusal(config, &origin);
+        if let Some(refusal) = refusal {
+            self.shared.connections.rejected.fetch_add(1, Ordering::Relaxed);
+            if !origin.is_encrypted() {
+                let id = self.events.reactor.adopt(socket, u64::MAX);
+                self.events.reactor.send(id, refusal.to_vec());
+                self.events.reactor.close(id, CloseMode::AfterSends);
+                return;
+            }
+            // A client with TLS gets the error after the handshake, which is not worth it where there are too many.
+            if self.shared.is_full(config) {
+                return;
+            }
+        }
+        if self.ending.is_stopping {
+            return;
+        }
+        if !origin.is_unix() {
+            // A socket without these options is served, too.
+            let _ = socket.set_nodelay();
+            let _ = socket.set_keepalive(config.tcp_keepalive);
+        }
+        let Ok(encryption) = self.new_encryption(&origin, refusal) else { return };
+        let id = self.shared.clients.next_id();
+        let (peer, local) = origin.addresses(&socket);
+        let users = &self.executor.settings.users;
+        let mut session = Session::new(id, peer.clone(), local.clone(), self.clock.now, users);
+        session.fd = socket.number();
+        session.by_unix_socket = origin.is_unix();
+        session.from_local = origin.is_local();
+        let mut record = ClientRecord::new(id, peer, local, session.fd, self.clock.now.0);
+        record.is_unix = origin.is_unix();
+        let record = Arc::new(record);
+        self.shared.clients.insert(&record);
+        let now = self.clock.uptime.to_raw();
+        self.place(socket, |token, reactor_id| {
+            let mut connection = Connection::new(token, reactor_id, session, record, now);
+            connection.encryption = encryption;
+            connection
+        });
+    }
+
+    /// Puts a connection into the table and its socket into the reactor.
+    pub(super) fn place(
+        &mut self,
+        socket: Socket,
+        make: impl FnOnce(Token, ConnectionId) -> Connection,
+    ) -> Token {
+        let reactor = &mut self.events.reactor;
+        let token = self.connections.insert(|token| make(token, reactor.adopt(socket, token.0)));
+        self.take_note(token);
+        token
+    }
+}

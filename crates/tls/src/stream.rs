@@ -1,0 +1,357 @@
+//! TLS of one connection, from the server's side.
+//!
+//! | from | to | by |
+//! |---|---|---|
+//! | handshake | traffic | [`Stream::receive`], with the client's last message of the handshake |
+//! | traffic | closed by the peer | [`Stream::receive`], with its `close_notify` |
+//! | any | failed | an error of [`Stream::receive`] or [`Stream::encrypt`] |
+//!
+//! Received records are decrypted in the buffer of the reactor. Only an incomplete record is kept.
+
+use std::sync::Arc;
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+
+use crate::certificate::Identity;
+use crate::context::Context;
+use crate::outgoing::Outgoing;
+
+/// The largest plain part of a record, in bytes.
+const RECORD_SIZE_MAX: usize = 16 << 10;
+
+/// What a record is longer than its plain part at most, in bytes: header, nonce, type and tag; with room to spare.
+const RECORD_OVERHEAD_MAX: usize = 64;
+
+/// TLS of a connection.
+pub struct Stream {
+    connection: UnbufferedServerConnection,
+    /// Bytes that the library has seen and not consumed: the beginning of a record or of a message of the handshake. Every
+    /// call of the library gets them: it remembers places in them.
+    incoming: Vec<u8>,
+    /// Received bytes that wait for the next [`Stream::receive`].
+    kept: Vec<u8>,
+    outgoing: Outgoing,
+    has_failed: bool,
+}
+
+/// The state after received bytes were handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The handshake needs more input.
+    Handshake,
+    /// Plain bytes can be exchanged.
+    Traffic,
+    /// The peer sends no more.
+    Closed,
+}
+
+/// Why a connection can't go on.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct StreamError(#[from] rustls::Error);
+
+impl Stream {
+    /// Returns the TLS of a new connection.
+    ///
+    /// # Errors
+    /// If the context can't be used, which loading it should have found.
+    pub fn new(context: &Context) -> Result<Self, StreamError> {
+        Ok(Self {
+            connection: UnbufferedServerConnection::new(Arc::clone(&context.server))?,
+            incoming: Vec::new(),
+            kept: Vec::new(),
+            outgoing: Outgoing::default(),
+            has_failed: false,
+        })
+    }
+
+    /// Whether no plain bytes can be exchanged yet.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Whether it has ended with an error.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether the client resumed an earlier session.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+    }
+
+    /// The names in the client's certificate; `None`: it has none.
+    #[must_use]
+    pub fn peer_identity(&self) -> Option<Identity> {
+        self.connection.peer_certificates()?.first().map(Identity::of)
+    }
+
+    /// Keeps received bytes for the next [`Self::receive`].
+    pub fn keep(&mut self, data: &[u8]) {
+        self.kept.extend_from_slice(data);
+    }
+
+    /// Bytes kept for the next [`Self::receive`].
+    #[must_use]
+    pub fn kept_size(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Bytes of memory that it uses, without queued output.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.incoming.capacity() + self.kept.capacity()
+    }
+
+    /// Handles received bytes: appends the plain ones to `plain`, and records to be sent to `out`. The latter also counts
+    /// after an error: it is the alert.
+    ///
+    /// # Errors
+    /// If the peer violates the protocol, or is refused.
+    pub fn receive(
+        &mut self,
+        data: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, StreamError> {
+        if self.has_failed {
+            return Err(rustls::Error::HandshakeNotComplete.into());
+        }
+        if self.incoming.is_empty() && self.kept.is_empty() {
+            let (used, progress) = self.drive(data, plain, out);
+            let progress = progress?;
+            self.incoming.extend_from_slice(&data[used..]);
+            return Ok(progress);
+        }
+        let mut incoming = std::mem::take(&mut self.incoming);
+        incoming.append(&mut self.kept);
+        incoming.extend_from_slice(data);
+        self.kept = Vec::new();
+        let (used, progress) = self.drive(&mut incoming, plain, out);
+        let progress = progress?;
+        // Memory of a long input is not kept for an incomplete record.
+        if used < incoming.len() {
+            incoming.drain(..used);
+            incoming.shrink_to(2 * RECORD_SIZE_MAX);
+            self.incoming = incoming;
+        }
+        Ok(progress)
+    }
+
+    /// Handles the records at the beginning of `data`. Also returns how many bytes are done with.
+    fn drive(
+        &mut self,
+        data: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<Progress, StreamError>) {
+        let mut used = 0;
+        let mut is_closed = false;
+        loop {
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut data[used..]);
+            let is_done = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(Ok(record)) = traffic.next_record() {
+                        plain.extend_from_slice(record.payload);
+                    }
+                    false
+                }
+                Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                    append(out, |room| encode(&mut record, room));
+                    false
+                }
+                Ok(ConnectionState::TransmitTlsData(sent)) => {
+                    sent.done();
+                    false
+                }
+                Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+                    is_closed = true;
+                    true
+                }
+                Ok(_) => true,
+                Err(error) => {
+                    self.has_failed = true;
+                    // What is no TLS is from a client that would not understand the alert.
+                    if !(matches!(error, rustls::Error::InvalidMessage(_)) && self.is_handshaking()) {
+                        self.append_alert(&mut data[used + discard..], out);
+                    }
+                    return (data.len(), Err(error.into()));
+                }
+            };
+            used += discard;
+            if is_done {
+                break;
+            }
+        }
+        if is_closed {
+            return (data.len(), Ok(Progress::Closed));
+        }
+        let progress = if self.is_handshaking() { Progress::Handshake } else { Progress::Traffic };
+        (used, Ok(progress))
+    }
+
+    /// Appends the alert that tells the peer about an error. `data`: the input that is not consumed, which must not be
+    /// looked at again: the library takes a second error for its own fault.
+    fn append_alert(&mut self, data: &mut [u8], out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            match self.connection.process_tls_records(data).state {
+                Ok(ConnectionState::EncodeTlsData(mut record)) => {
+                    append(out, |room| encode(&mut record, room))
+                }
+                // Plain bytes before the error are lost with the connection.
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => while traffic.next_record().is_some() {},
+                _ => return,
+            }
+        }
+    }
+
+    /// Queues plain bytes to be sent.
+    pub fn queue(&mut self, bytes: Vec<u8>) {
+        self.outgoing.push(bytes);
+    }
+
+    /// Queues plain bytes to be sent, that may be shared.
+    pub fn queue_shared(&mut self, bytes: Arc<Vec<u8>>) {
+        self.outgoing.push_shared(bytes);
+    }
+
+    /// Plain bytes that are queued.
+    #[must_use]
+    pub fn queued_size(&self) -> usize {
+        self.outgoing.size()
+    }
+
+    /// Drops the plain bytes that are queued.
+    pub fn drop_queued(&mut self) {
+        self.outgoing.clear();
+    }
+
+    /// Appends records with bytes from the queue to `out`, until that has `size_max` bytes or nothing is left. Small pieces
+    /// are joined in `scratch`. Does nothing during the handshake.
+    ///
+    /// # Errors
+    /// If the keys are used up, or the connection has failed.
+    pub fn encrypt_queued(
+        &mut self,
+        size_max: usize,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StreamError> {
+        while out.len() < size_max && self.outgoing.size() > 0 && !self.is_handshaking() {
+            let mut outgoing = std::mem::take(&mut self.outgoing);
+            let result = outgoing.take(RECORD_SIZE_MAX, scratch, |bytes| self.encrypt(bytes, out));
+            self.outgoing = outgoing;
+            result.unwrap_or(Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Appends records with these bytes to `out`. The queue must be empty, and the handshake done.
+    ///
+    /// # Errors
+    /// As [`Self::encrypt_queued`].
+    pub fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), StreamError> {
+        let size = plain.len() + plain.len().div_ceil(RECORD_SIZE_MAX) * RECORD_OVERHEAD_MAX;
+        self.write(out, size, |traffic, room| traffic.encrypt(plain, room))
+    }
+
+    /// Appends the record that ends the connection, if the handshake is done.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        if self.has_failed || self.is_handshaking() {
+            return;
+        }
+        // Without that record the peer sees a truncated stream, which is what happened then.
+        let _ = self.write(out, RECORD_OVERHEAD_MAX, |traffic, room| traffic.queue_close_notify(room));
+    }
+
+    fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        size: usize,
+        mut write: impl FnMut(&mut Writing<'_>, &mut [u8]) -> Result<usize, EncryptError>,
+    ) -> Result<(), StreamError> {
+        if self.has_failed {
+            return Err(rustls::Error::HandshakeNotComplete.into());
+        }
+        let mut is_exhausted = false;
+        loop {
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut self.incoming);
+            let is_done = match state? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    append_sized(out, size, |room| match write(&mut traffic, room) {
+                        Ok(size) => Ok(size),
+                        Err(EncryptError::InsufficientSize(error)) => Err(error.required_size),
+                        Err(EncryptError::EncryptExhausted) => {
+                            is_exhausted = true;
+                            Ok(0)
+                        }
+                    });
+                    true
+                }
+                ConnectionState::EncodeTlsData(mut record) => {
+                    append(out, |room| encode(&mut record, room));
+                    false
+                }
+                ConnectionState::TransmitTlsData(sent) => {
+                    sent.done();
+                    false
+                }
+                // The peer's end of input leads to the state for writing, in the next round.
+                ConnectionState::PeerClosed => false,
+                _ => return Err(rustls::Error::HandshakeNotComplete.into()),
+            };
+            self.incoming.drain(..discard);
+            if is_done {
+                break;
+            }
+        }
+        if is_exhausted { Err(rustls::Error::EncryptError.into()) } else { Ok(()) }
+    }
+}
+
+/// Writes a record of the protocol itself. `Err`: the room that it needs.
+fn encode(record: &mut Encoding<'_>, room: &mut [u8]) -> Result<usize, usize> {
+    match record.encode(room) {
+        Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
+        Ok(size) => Ok(size),
+        // It is encoded.
+        Err(_) => Ok(0),
+    }
+}
+
+type Encoding<'connection> =
+    rustls::unbuffered::EncodeTlsData<'connection, rustls::server::ServerConnectionData>;
+type Writing<'connection> =
+    rustls::unbuffered::WriteTraffic<'connection, rustls::server::ServerConnectionData>;
+
+/// Appends what `write` puts into the room that it gets. `Err`: the room that it needs.
+fn append(out: &mut Vec<u8>, write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
+    append_sized(out, 0, write);
+}
+
+/// As [`append`], beginning with a room of `size` bytes.
+fn append_sized(
+    out: &mut Vec<u8>,
+    mut size: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>,
+) {
+    let start = out.len();
+    // The second room is as large as was asked for; a third one is never needed.
+    for _ in 0..3 {
+        out.resize(start + size, 0);
+        match write(&mut out[start..]) {
+            Ok(written) => {
+                out.truncate(start + written);
+                return;
+            }
+            Err(needed) => size = needed,
+        }
+    }
+    out.truncate(start);
+}
