@@ -228,7 +228,7 @@ fn a_single_file_is_adopted_whatever_fails() {
                 disk.set_failing(match failing {
                     Failing::From(nth) => Failing::From(before + nth),
                     Failing::Only(nth) => Failing::Only(before + nth),
-                    Failing::Nothing => Failing::Nothing,
+                    other => other,
                 });
                 let _ = AppendOnlyFiles::open(disk.clone(), layout());
                 let mut files = AppendOnlyFiles::open(disk.crash(), layout()).unwrap();
