@@ -39,6 +39,7 @@ mod latch;
 mod lot;
 mod memory_charge;
 mod passage;
+mod prefetch;
 mod shim;
 mod wait;
 
@@ -49,6 +50,7 @@ pub use latch::Mode;
 pub use mailbox::Mailbox;
 pub use memory_charge::MemoryCharge;
 pub use passage::{Closed, Inside, Passage};
+pub use prefetch::prefetch_for_writing;
 pub use table::{Claim, LatchTable, Parked};
 pub use table::{Guard, ReadGuard, WriteGuard};
 pub use wait::{End, PutBack, TryServe, Wait};

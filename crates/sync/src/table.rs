@@ -88,14 +88,7 @@ impl<H, T> LatchTable<H, T> {
     #[inline(always)]
     pub fn prefetch(&self, slot: usize) {
         let cell: *const LatchCell<H, T> = &raw const self.cells[slot];
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            // SAFETY: a prefetch reads nothing and faults nowhere; SSE is part of x86-64.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(cell.cast()) };
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = cell;
+        crate::prefetch::prefetch_for_writing(cell.cast());
     }
 
     /// Acquires a slot for reading, with a short bounded spin if necessary.

@@ -127,6 +127,32 @@ fn any_cut_of_the_bytes_leads_to_the_same() {
 }
 
 #[test]
+fn output_leaves_between_the_parts_of_input() {
+    let authority = Authority::new("authority");
+    let files = Files::new("between", &authority);
+    let context = Context::load(&settings(&files)).unwrap();
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let mut pair = Pair::new(&context, authority.client_of_version(None, versions), 4096);
+        pair.exchange().unwrap();
+        if versions == [&rustls::version::TLS13] {
+            // The next record has new keys.
+            pair.client.refresh_traffic_keys().unwrap();
+        }
+        pair.client.writer().write_all(b"PING").unwrap();
+        let mut sent = Vec::new();
+        pair.client.write_tls(&mut sent).unwrap();
+        let mut out = Vec::new();
+        for byte in &sent {
+            pair.stream.receive(&mut [*byte], &mut pair.received, &mut out).unwrap();
+            pair.stream.encrypt(b"x", &mut out).unwrap();
+        }
+        assert_eq!(pair.received, b"PING");
+        pair.give(&out);
+        assert_eq!(pair.read(), vec![b'x'; sent.len()]);
+    }
+}
+
+#[test]
 fn queued_output_is_encrypted_in_portions() {
     let authority = Authority::new("authority");
     let files = Files::new("portions", &authority);

@@ -24,6 +24,12 @@ impl LastChanges {
         self.of_slots[slot.index()].store(end.0, Ordering::Relaxed);
     }
 
+    /// Prefetches the entry of a slot, which a write stores just before it releases its latch.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: usize) {
+        sync::prefetch_for_writing((&raw const self.of_slots[slot]).cast());
+    }
+
     /// Records a change of any slot. All are held for writing.
     pub(crate) fn note_all(&self, end: Lsn) {
         self.of_all.store(end.0, Ordering::Relaxed);

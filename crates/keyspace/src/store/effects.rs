@@ -56,6 +56,16 @@ pub struct EffectSink {
     unit_len: usize,
     /// Whether the current unit is a transaction, in which commands are not units of their own.
     is_transaction: bool,
+    /// The request that selects the first database of the last effects that were appended.
+    select: Select,
+}
+
+/// A request that selects a database.
+#[derive(Default)]
+struct Select {
+    /// `None`: `request` is empty.
+    db: Option<DbIndex>,
+    request: Vec<u8>,
 }
 
 /// The command that deletes a key. `lazy`: its value may be freed in the background.
@@ -65,9 +75,6 @@ pub(crate) const fn deletion_name(lazy: bool) -> &'static [u8] {
 
 /// Capacity that is kept for later effects, in bytes.
 const KEPT_CAPACITY: usize = 64 << 10;
-
-/// The size of the longest request that selects a database.
-const SELECT_SIZE_MAX: usize = 32;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
@@ -109,9 +116,7 @@ impl EffectSink {
             None => db,
             Some((first, last)) => {
                 if last != db {
-                    let number = db.0.to_string();
-                    self.bytes.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
-                    write_bulk(&mut self.bytes, number.as_bytes());
+                    write_select(&mut self.bytes, db);
                 }
                 first
             }
@@ -158,7 +163,12 @@ impl EffectSink {
         debug_assert!(!self.is_transaction, "latches are released after the transaction");
         self.end_command();
         let appended = match (self.databases.take(), log) {
-            (Some((first, last)), Some(log)) => append(log, first, last, &self.bytes),
+            (Some((first, last)), Some(log)) => {
+                let select = self.select.of(first);
+                let record =
+                    Record { database: Some(first), leaves: Some(last), select, parts: &[&self.bytes] };
+                log.append(&record).map(|appended| appended.end)
+            }
             _ => None,
         };
         self.bytes.clear();
@@ -169,19 +179,37 @@ impl EffectSink {
     }
 }
 
-/// Appends effects that begin in database `first` and end in `last`.
-fn append(log: &mut LogWriter, first: DbIndex, last: DbIndex, requests: &[u8]) -> Option<Lsn> {
-    let mut select = [0; SELECT_SIZE_MAX];
-    let mut rest = &mut select[..];
-    let digits = first.0.checked_ilog10().unwrap_or(0) + 1;
-    write!(rest, "*2\r\n$6\r\nSELECT\r\n${digits}\r\n{first}\r\n", first = first.0).expect("there is room");
-    let unused = rest.len();
-    let select = &select[..SELECT_SIZE_MAX - unused];
-    let record = Record { database: Some(first), leaves: Some(last), select, parts: &[requests] };
-    log.append(&record).map(|appended| appended.end)
+impl Select {
+    /// The request for a database; formatted where it differs from the one before.
+    #[inline]
+    fn of(&mut self, db: DbIndex) -> &[u8] {
+        if self.db != Some(db) {
+            self.db = Some(db);
+            self.request.clear();
+            write_select(&mut self.request, db);
+        }
+        &self.request
+    }
+}
+
+fn write_select(out: &mut Vec<u8>, db: DbIndex) {
+    out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
+    write_bulk(out, db.0.to_string().as_bytes());
 }
 
 fn write_header(out: &mut Vec<u8>, kind: u8, len: usize) {
+    if len < 10 {
+        return out.extend_from_slice(&[kind, b'0' + len as u8, b'\r', b'\n']);
+    }
+    if len < 100 {
+        return out.extend_from_slice(&[
+            kind,
+            b'0' + (len / 10) as u8,
+            b'0' + (len % 10) as u8,
+            b'\r',
+            b'\n',
+        ]);
+    }
     out.push(kind);
     let mut digits = [0; 20];
     let mut at = digits.len();

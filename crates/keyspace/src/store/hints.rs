@@ -21,6 +21,7 @@ use base::{DbIndex, Slot};
 use collections::{Hint, HomeBucket, Table, TableAddress};
 use sync::OnceLock;
 
+use crate::store::changes::LastChanges;
 use crate::store::key::slot_of_hash;
 use crate::store::keyspace::{Keyspace, Slots};
 use crate::store::places::Place;
@@ -49,6 +50,8 @@ struct FurtherHint {
 pub struct Hints<'k> {
     slots: &'k Slots,
     which: Which<'k>,
+    /// While changes are logged, each of them is noted there.
+    changes: Option<&'k LastChanges>,
 }
 
 #[derive(Clone, Copy)]
@@ -78,7 +81,8 @@ impl Keyspace {
             Place::INLINE => Which::BesideLatches,
             place => self.further_hints.of(place).map_or(Which::None, Which::Further),
         };
-        Hints { slots: self.slots(), which }
+        let changes = Some(&self.changes).filter(|_| self.log.is_on());
+        Hints { slots: self.slots(), which, changes }
     }
 
     /// Updates the hint of a table after a change. The slot is held for writing. Returns the bytes of the
@@ -150,6 +154,9 @@ impl Hints<'_> {
     pub fn prefetch_slot(&self, hash: u64) {
         let slot = slot_of_hash(hash).index();
         self.slots.prefetch(slot);
+        if let Some(changes) = self.changes {
+            changes.prefetch(slot);
+        }
         if let Which::Further(hints) = self.which {
             hints[slot].buckets.prefetch();
         }

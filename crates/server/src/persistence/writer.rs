@@ -20,6 +20,7 @@
 //!
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
+mod grouping;
 mod rewriting;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use sync::write_log::LogReader;
 
 use crate::shared::Shared;
 use crate::shared::persistence::{Figures, Order};
+use grouping::Grouping;
 use rewriting::Rewriting;
 
 /// The largest write, in bytes. The log has room for others after each.
@@ -46,10 +48,14 @@ const WRITE_SIZE_MAX: usize = 1 << 20;
 const SYNC_INTERVAL_MS: i64 = 1000;
 
 /// How long a sync may take before it counts as delayed, in nanoseconds.
-const SYNC_NS_MAX: u64 = 2_000_000_000;
+const SYNC_NS_MAX: u64 = if cfg!(test) { 1_000_000 } else { 2_000_000_000 };
 
 /// The interval of attempts to recover from a failure, in milliseconds.
 const RETRY_INTERVAL_MS: i64 = if cfg!(test) { 1 } else { 1000 };
+
+/// How long changes may wait in the log before they are written, unless with `always`, in which replies wait for them. Under
+/// load the thread writes larger pieces, and no worker has to wake it.
+const PACE: Duration = Duration::from_millis(1);
 
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
@@ -61,6 +67,7 @@ pub struct Writer<D: Disk> {
     /// `None`: the file begins with a snapshot, whose cut is still to come.
     reader: Option<LogReader>,
     rewriting: Rewriting,
+    grouping: Grouping,
     config: Arc<Config>,
     generation: u64,
     /// When the last sync with `everysec` began.
@@ -100,6 +107,7 @@ where
             shared,
             files,
             rewriting: Rewriting::new(reader.is_none()),
+            grouping: Grouping::default(),
             reader,
             config: shared.config.load_full(),
             generation,
@@ -139,7 +147,11 @@ where
             }
         }
         if self.failure.is_some() && !self.recover() {
-            return self.rest(SLEEP_MAX);
+            // What the log has cannot be written before the next attempt, so it must not end the sleep.
+            if !self.is_stopping {
+                self.shared.persistence.append_only.wait_for_order(SLEEP_MAX);
+            }
+            return !self.is_stopping;
         }
         let result = self.write().and_then(|size| self.sync_if_due().map(|()| size));
         self.rewrite();
@@ -159,7 +171,17 @@ where
             }
         };
         self.show();
+        if !is_idle && self.is_paced() {
+            self.shared.persistence.append_only.wait_for_order(PACE);
+        }
         !is_idle || self.rest(self.until_sync().unwrap_or(SLEEP_MAX).min(SLEEP_MAX))
+    }
+
+    /// Whether the next write waits for more.
+    fn is_paced(&mut self) -> bool {
+        let is_always = self.policy() == Appendfsync::Always;
+        let left = self.reader.as_mut().map_or(0, |reader| reader.complete_end().0 - reader.lsn().0);
+        !is_always && !self.is_stopping && self.failure.is_none() && left < WRITE_SIZE_MAX as u64
     }
 
     /// Waits for something to do, for this long at most. Returns false if the thread is to end instead.
@@ -174,6 +196,9 @@ where
     fn write(&mut self) -> Result<usize, Failed> {
         let policy = self.policy();
         let is_always = policy == Appendfsync::Always;
+        if is_always {
+            self.gather();
+        }
         if self.config.aof_timestamp_enabled && self.is_between_records {
             self.annotate()?;
         }
@@ -199,13 +224,16 @@ where
         }
         self.note_latency(started, "aof-write");
         if is_always {
+            let before_sync = Ticks::now();
             self.sync_now("aof-fsync-always")?;
+            self.grouping.note(size as u64, Ticks::now().ns_since(before_sync));
         }
         if let Some(reader) = &mut self.reader {
             reader.advance(size);
         }
         self.figures().size.fetch_add(size as u64, Ordering::Relaxed);
-        if policy != Appendfsync::Everysec {
+        // Also where `no-appendfsync-on-rewrite` suspends syncs: replies do not wait for the end of the rewrite.
+        if self.config.appendfsync == Appendfsync::Always {
             self.note_durable();
         }
         Ok(size)

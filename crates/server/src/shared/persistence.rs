@@ -160,6 +160,11 @@ impl AppendOnly {
         }
     }
 
+    /// Waits for an order, for this long at most. What is logged meanwhile wakes nothing.
+    pub fn wait_for_order(&self, timeout: Duration) {
+        self.signal.wait(timeout);
+    }
+
     /// Sets the cut of a rewrite. All latches are held for writing, so that the LSN is between two records and no
     /// record behind it can be read before this is seen.
     pub fn set_cut(&self, cut: Lsn) {

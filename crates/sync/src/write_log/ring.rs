@@ -4,6 +4,12 @@
 
 use std::cell::UnsafeCell;
 
+/// Bytes of a cache line.
+const LINE_SIZE: usize = 64;
+
+/// The maximum number of cache lines that are prefetched together.
+const PREFETCHED_LINE_COUNT_MAX: usize = 8;
+
 pub(super) struct Ring {
     bytes: Box<[UnsafeCell<u8>]>,
     #[cfg(loom)]
@@ -44,6 +50,15 @@ impl Ring {
         if !second.is_empty() {
             // SAFETY: `second` is shorter than the ring (2); exclusive (1).
             unsafe { std::ptr::copy_nonoverlapping(second.as_ptr(), self.pointer(0), second.len()) };
+        }
+    }
+
+    /// Prefetches the cache lines of a range of LSNs for writing, some at most: a record's lines were last used a whole
+    /// ring ago, and the next locked instruction of a writer waits for its stores.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, from: u64, to: u64) {
+        for line in (from..to).step_by(LINE_SIZE).take(PREFETCHED_LINE_COUNT_MAX) {
+            crate::prefetch::prefetch_for_writing(self.pointer(self.index(line)));
         }
     }
 

@@ -1,14 +1,19 @@
 //! The writer over a disk that fails: what it says to be durable is there after a crash.
 
+use std::io;
+use std::path::Path;
+
 use base::{DbIndex, Lsn};
 use commands::acl::Users;
 use commands::table::CATALOGUE;
 use config::Config;
-use persist::disk::DiskFile;
-use persist::disk::crashing::{CrashingDisk, Failing};
+use persist::disk::crashing::{CrashingDisk, CrashingFile, Failing};
+use persist::disk::{Disk, DiskFile};
 use persist::files::{AppendOnlyFiles, Layout};
 use persist::manifest::BaseFormat;
+use sync::atomic::AtomicU64;
 use sync::write_log::{LogWriter, Record};
+use sync::{Condvar, Mutex};
 
 use super::*;
 use crate::connection::listeners::ListenSockets;
@@ -21,7 +26,7 @@ fn layout() -> Layout {
     Layout { parent: "data".into(), directory: "aof".into(), stem: b"a".to_vec() }
 }
 
-fn new_files(disk: &CrashingDisk) -> AppendOnlyFiles<CrashingDisk> {
+fn new_files<D: Disk + Clone>(disk: &D) -> AppendOnlyFiles<D> {
     disk.create_directory(&layout().parent).unwrap();
     disk.sync_directory(std::path::Path::new("")).unwrap();
     let mut files = AppendOnlyFiles::open(disk.clone(), layout()).unwrap();
@@ -34,7 +39,10 @@ fn new_files(disk: &CrashingDisk) -> AppendOnlyFiles<CrashingDisk> {
 }
 
 fn shared_with(appendfsync: Appendfsync) -> &'static Shared {
-    let config = Config { appendonly: true, appendfsync, ..Config::default() };
+    leak(Config { appendonly: true, appendfsync, ..Config::default() })
+}
+
+fn leak(config: Config) -> &'static Shared {
     let (identity, users) = (Identity::new(None, "broadloom".to_owned(), None), Users::new(&CATALOGUE));
     Shared::leak(config, users, &[], identity, ListenSockets::default(), crate::worker::start)
 }
@@ -58,6 +66,91 @@ fn recovered(disk: &CrashingDisk) -> Vec<u8> {
     let mut bytes = vec![0; file.size().unwrap() as usize];
     assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
     bytes
+}
+
+/// A disk whose syncs take as long as the gate is closed.
+#[derive(Clone)]
+struct SlowDisk {
+    disk: CrashingDisk,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    is_closed: Mutex<bool>,
+    opened: Condvar,
+    waiting: AtomicU64,
+}
+
+struct SlowFile(CrashingFile, Arc<Gate>);
+
+impl Gate {
+    fn set_closed(&self, is_closed: bool) {
+        *self.is_closed.lock().unwrap() = is_closed;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_closed = self.is_closed.lock().unwrap();
+        drop(self.opened.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Disk for SlowDisk {
+    type File = SlowFile;
+
+    fn open(&self, path: &Path) -> io::Result<SlowFile> {
+        self.disk.open(path).map(|file| SlowFile(file, Arc::clone(&self.gate)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<SlowFile> {
+        self.disk.create(path).map(|file| SlowFile(file, Arc::clone(&self.gate)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_directory(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Vec<u8>>> {
+        self.disk.list(path)
+    }
+}
+
+impl DiskFile for SlowFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.1.pass();
+        self.0.sync()
+    }
+
+    fn truncate(&mut self, size: u64) -> io::Result<()> {
+        self.0.truncate(size)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
 }
 
 fn await_that(mut is_so: impl FnMut() -> bool) {
@@ -169,4 +262,43 @@ fn the_thread_ends_on_a_full_disk() {
         thread.join().unwrap();
         assert_eq!(recovered(&disk), b"", "only whole records");
     }
+}
+
+/// While a sync takes long, changes are accepted up to the size of the log's buffer. Then writers wait before they latch,
+/// until the disk has caught up. The delay is counted, and shown as latency.
+#[test]
+fn a_slow_disk_holds_writers_back_only_when_the_buffer_is_full() {
+    let disk = SlowDisk { disk: CrashingDisk::new(5, Failing::Nothing), gate: Arc::default() };
+    let config = Config {
+        appendonly: true,
+        appendfsync: Appendfsync::Everysec,
+        write_log_size: 1 << 20,
+        latency_monitor_threshold: 1,
+        ..Config::default()
+    };
+    let shared = leak(config);
+    let files = new_files(&disk);
+    let log = &shared.keyspace.log;
+    let mut writer = log.writer(0);
+    disk.gate.set_closed(true);
+    let thread = Writer::start(shared, files, log.attach(0)).unwrap();
+    let began = Ticks::now();
+    append(&mut writer, 0);
+    await_that(|| disk.gate.waiting.load(Ordering::Relaxed) > 0);
+    let mut number = 1;
+    while log.has_room(64) {
+        append(&mut writer, number);
+        number += 1;
+    }
+    assert!(number > (1 << 20) / 10, "{number} records of 8 bytes");
+    assert_eq!(shared.persistence.append_only.failure(), None);
+    await_that(|| Ticks::now().ns_since(began) > 2 * SYNC_NS_MAX);
+    disk.gate.set_closed(false);
+    await_that(|| log.has_room(64));
+    shared.persistence.append_only.order(Order::Stop);
+    thread.join().unwrap();
+    assert!(shared.persistence.append_only.figures.delayed_syncs.load(Ordering::Relaxed) > 0);
+    assert!(shared.monitoring.latency.all().iter().any(|event| event.name == "aof-fsync-everysec"));
+    let expected: Vec<u8> = (0..number).flat_map(record).collect();
+    assert!(recovered(&disk.disk) == expected);
 }
