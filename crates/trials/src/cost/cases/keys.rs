@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     Case::arguments("RANDOMKEY, deep pipeline", &["MSET {k# v#}*N"], "N: RANDOMKEY"),
     Case::elements("FLUSHDB", &["MSET {k# v#}*N"], "FLUSHDB").quick_up_to(8.0, EMPTY_SLOTS),
     Case::elements("FLUSHALL SYNC", &["MSET {k# v#}*N"], "FLUSHALL SYNC").quick_up_to(8.0, EMPTY_SLOTS),
-    Case::arguments("FLUSHALL of small collections", &[MIXED], "FLUSHALL").quick_up_to(12.0, EMPTY_SLOTS),
+    Case::arguments("FLUSHALL of small collections", &[MIXED], "FLUSHALL").up_to(6.0, EMPTY_SLOTS).quick_up_to(12.0, EMPTY_SLOTS),
     Case::elements("SWAPDB", &["MSET {k# v#}*N"], "10: SWAPDB 0 1").up_to(60.0, "every slot is latched"),
     Case::elements("DUMP of a list", &["RPUSH l {e#}*N"], "DUMP l").up_to(16.0, "listpacks are built; Valkey copies its own"),
     Case::elements("DUMP of a set", &["SADD s {m#}*N"], "DUMP s"),
