@@ -57,6 +57,7 @@ pub use values::sorted_set::{
     Bound, Iter as SortedSetIter, SortedSet, SortedSetLimits, Updated as SortedSetUpdated,
 };
 pub use values::table::{NotAString, Table, Upserted};
+pub use values::tracking::{Element, ElementSink, PortionLimits, Tracking};
 pub use walk::ExpiryWalk;
 
 /// Whether leaves, nodes and segments are small, so that short sequences of changes reach deep structures:

@@ -66,6 +66,23 @@ impl Table {
         next_position(segment, from)
     }
 
+    /// Visits the entries of one bucket's worth of positions from `from` on (below 2^24, 0 to begin), with their
+    /// positions, preserved or not. Returns the position to continue from; `None` at the end.
+    pub(crate) fn visit_home<'a>(&'a self, from: u32, mut visit: impl FnMut(u32, Entry<'a>)) -> Option<u32> {
+        if from >= Position::END || self.root.is_none() {
+            return None;
+        }
+        let from = Position::new(from);
+        let segment = self.segment(from);
+        for place in segment.places_of_home(segment.reference.home(from)) {
+            if place.item.position >= from {
+                // SAFETY: (1) the segment is the table's.
+                visit(place.item.position.get(), unsafe { self.entry_of(place.item) });
+            }
+        }
+        next_position(segment, from)
+    }
+
     /// Number of entries that are marked as preserved, for tests. O(keys).
     #[must_use]
     pub fn preserved_len(&self) -> usize {

@@ -6,7 +6,7 @@
 mod small;
 mod stream;
 
-use collections::{AllocContext, Hash, List, Object, Set, SortedSet, ValueRef};
+use collections::{AllocContext, Element, Hash, List, Object, Set, SortedSet, ValueRef};
 
 use crate::listpack::Builder;
 use crate::lzf::Packer;
@@ -25,6 +25,21 @@ pub struct Encoder {
     packer: Option<Packer>,
     listpack: Builder,
     ints: Vec<i64>,
+}
+
+/// How the elements of a collection are written, by its state when its head was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementForm(Times);
+
+/// How the expiries of fields are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Times {
+    /// There are none.
+    None,
+    /// Behind the field.
+    Absolute,
+    /// Before the field, as the distance to this one.
+    Since(i64),
 }
 
 /// How far a value is written.
@@ -153,6 +168,57 @@ impl Encoder {
         }))
     }
 
+    /// Appends the beginning of a collection whose elements, of which the caller appends each once in any order
+    /// ([`Self::write_element`]), are the rest. `None` if it is written in another form: then nothing is appended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::type_byte`].
+    pub fn begin_elements(
+        &mut self,
+        value: ValueRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<ElementForm>, FieldExpiriesLost> {
+        let times = match (self.layout(value)?, value) {
+            (Layout::PlainSet | Layout::PlainSortedSet, _) => Times::None,
+            (Layout::HashListpack, _) => return Ok(None),
+            (_, ValueRef::Object(Object::Hash(hash))) => self.times(hash),
+            _ => return Ok(None),
+        };
+        self.begin(value, out)?;
+        Ok(Some(ElementForm(times)))
+    }
+
+    /// Appends an element of a collection.
+    pub fn write_element(&mut self, form: ElementForm, element: Element<'_>, out: &mut Vec<u8>) {
+        let packer = &mut self.packer;
+        match element {
+            Element::Member(member) => write_text(member, packer.as_mut(), out),
+            Element::Scored(member, score) => {
+                write_text(member, packer.as_mut(), out);
+                out.extend(score.to_le_bytes());
+            }
+            Element::Field(field, value, expiry) => {
+                if let Times::Since(earliest) = form.0 {
+                    write_len(expiry.map_or(0, |at| at.wrapping_sub(earliest) as u64 + 1), out);
+                }
+                small::write_item(field, packer.as_mut(), out);
+                small::write_item(value, packer.as_mut(), out);
+                if form.0 == Times::Absolute {
+                    out.extend(expiry.unwrap_or(-1).to_le_bytes());
+                }
+            }
+        }
+    }
+
+    fn times(&self, hash: &Hash) -> Times {
+        match self.version.family {
+            _ if !hash.has_expiries() => Times::None,
+            crate::Family::Valkey => Times::Absolute,
+            crate::Family::Redis => Times::Since(earliest(hash)),
+        }
+    }
+
     /// Appends the next piece of a value that has not changed since [`Self::begin`]. Returns whether there are more.
     pub fn write_piece(
         &mut self,
@@ -217,18 +283,9 @@ impl Encoder {
     }
 
     fn fields(&mut self, home: AllocContext<'_>, hash: &Hash, from: u64, out: &mut Vec<u8>) -> Stage {
-        let (packer, has_expiries) = (&mut self.packer, hash.has_expiries());
-        let is_valkey = self.version.family == crate::Family::Valkey;
-        let earliest = earliest(hash);
+        let form = ElementForm(self.times(hash));
         let next = hash.scan_with_expiries(home, from, |field, value, expiry| {
-            if has_expiries && !is_valkey {
-                write_len(expiry.map_or(0, |at| at.wrapping_sub(earliest) as u64 + 1), out);
-            }
-            small::write_item(field, packer.as_mut(), out);
-            small::write_item(value, packer.as_mut(), out);
-            if has_expiries && is_valkey {
-                out.extend(expiry.unwrap_or(-1).to_le_bytes());
-            }
+            self.write_element(form, Element::Field(field, value, expiry), out);
         });
         next.map_or(Stage::Done, |from| Stage::Fields { from })
     }
@@ -237,8 +294,7 @@ impl Encoder {
     fn scores(&mut self, set: &SortedSet, left: usize, out: &mut Vec<u8>) -> Stage {
         let Some(start) = left.checked_sub(1) else { return Stage::Done };
         for (member, score) in set.range_backward(start, PIECE_LEN) {
-            write_text(member, self.packer.as_mut(), out);
-            out.extend(score.to_le_bytes());
+            self.write_element(ElementForm(Times::None), Element::Scored(member, score), out);
         }
         match left.saturating_sub(PIECE_LEN) {
             0 => Stage::Done,

@@ -6,7 +6,7 @@
 use collections::{AllocContext, ValueRef};
 
 use crate::cutter::{AUX, END, EXPIRY_MS, FREQUENCY, FUNCTION, IDLE, RESIZE, SELECT};
-use crate::encode::{Encoder, FieldExpiriesLost};
+use crate::encode::{ElementForm, Encoder, FieldExpiriesLost};
 use crate::output::write_len;
 
 /// What a record says about a key besides its value.
@@ -59,6 +59,39 @@ impl Encoder {
         value: ValueRef<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), FieldExpiriesLost> {
+        self.write_record_head(head, key, value, out)?;
+        self.write_value(home, value, out)
+    }
+
+    /// Appends a key, and the beginning of its value, which is a collection with elements to be appended one by one.
+    /// `None` if its value is written in another form: then nothing is appended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::type_byte`]. Then nothing is appended.
+    pub fn begin_record(
+        &mut self,
+        head: RecordHead,
+        key: &[u8],
+        value: ValueRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<ElementForm>, FieldExpiriesLost> {
+        let start = out.len();
+        self.write_record_head(head, key, value, out)?;
+        let form = self.begin_elements(value, out)?;
+        if form.is_none() {
+            out.truncate(start);
+        }
+        Ok(form)
+    }
+
+    fn write_record_head(
+        &mut self,
+        head: RecordHead,
+        key: &[u8],
+        value: ValueRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FieldExpiriesLost> {
         let type_byte = self.type_byte(value)?;
         if let Some(at) = head.expiry {
             out.push(EXPIRY_MS);
@@ -74,7 +107,7 @@ impl Encoder {
         }
         out.push(type_byte);
         self.write_string(key, out);
-        self.write_value(home, value, out)
+        Ok(())
     }
 }
 

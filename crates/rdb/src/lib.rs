@@ -35,7 +35,7 @@ pub use checksum::Checksum;
 pub use cutter::{Cut, Cutter, Event, Record};
 pub use decode::{DecodeContext, Limits, Value, decode};
 pub use dump::{Payload, PayloadChecks, PayloadError};
-pub use encode::{Encoder, FieldExpiriesLost, Pieces};
+pub use encode::{ElementForm, Encoder, FieldExpiriesLost, Pieces};
 pub use error::{Error, Fault};
 pub use file::{RecordHead, Usage, write_end, write_resize, write_select};
 pub use value_type::{StreamForm, ValueType};

@@ -28,6 +28,7 @@
 //! | busy | busy, cancelled | [`Snapshots::cancel`], or an error: the walk goes on, to remove its marks |
 //! | either | idle | the end of the walk; then `done` runs |
 
+mod elements;
 mod preserved;
 mod run;
 mod settings;

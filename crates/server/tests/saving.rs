@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use collections::stream::NodeLimits;
 use collections::{
-    AllocContext, CollectionLimits, DecimalBuffer, Heap, KeyHasher, ListLimits, Object, SetLimits,
+    AllocContext, CollectionLimits, DecimalBuffer, Heap, Item, KeyHasher, ListLimits, Object, SetLimits,
     SortedSetLimits,
 };
 use rdb::{Cutter, DecodeContext, Event, Limits, Value};
@@ -47,7 +47,8 @@ impl Drop for Directory {
     }
 }
 
-/// A file's strings and hashes by database and key, a hash as its fields.
+/// A file's strings and collections by database and key; a sorted set as its members and their scores, a set as its
+/// members.
 #[derive(Debug, Default, PartialEq)]
 struct Dump {
     version: u16,
@@ -97,6 +98,15 @@ fn read_dump(path: &Path) -> Dump {
                             true
                         });
                         dump.hashes.insert(place, fields).is_none()
+                    }
+                    Value::Object(Object::SortedSet(set)) => {
+                        let members = set.iter().map(|(member, score)| (text(member), score.to_string()));
+                        dump.hashes.insert(place, members.collect()).is_none()
+                    }
+                    Value::Object(Object::Set(set)) => {
+                        let shown = |item: Item<'_>| text(item.text(&mut DecimalBuffer::new()));
+                        let members = set.iter().map(|item| (shown(item), String::new()));
+                        dump.hashes.insert(place, members.collect()).is_none()
                     }
                     other => panic!("not made here: {other:?}"),
                 };
@@ -220,6 +230,81 @@ fn a_save_under_load_has_the_state_of_one_instant() {
     });
 }
 
+/// Elements of a collection that is saved in portions.
+const LARGE_LEN: usize = 5000;
+
+/// Sends a request with an argument, or two, for each element.
+fn fill(client: &mut Client, command: &[&str], of_element: impl Fn(usize) -> Vec<String>) {
+    for first in (0..LARGE_LEN).step_by(500) {
+        let elements: Vec<String> = (first..first + 500).flat_map(&of_element).collect();
+        let words: Vec<&str> = command.iter().copied().chain(elements.iter().map(String::as_str)).collect();
+        client.text(&words);
+    }
+}
+
+#[test]
+fn large_collections_are_saved_in_portions_as_they_were_at_the_cut() {
+    let directory = Directory::new("large");
+    let (server, mut client) = start(&directory, &["--io-threads", "2", "--snapshot-threads", "2"]);
+    let member = |number: usize| format!("member:{number}");
+    fill(&mut client, &["HSET", "hash"], |number| vec![member(number), "1000".to_owned()]);
+    fill(&mut client, &["ZADD", "scores"], |number| vec!["1000".to_owned(), member(number)]);
+    fill(&mut client, &["SADD", "left"], |number| vec![member(2 * number)]);
+    fill(&mut client, &["SADD", "right"], |number| vec![member(2 * number + 1)]);
+    let stops = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..3_usize {
+            let (mut client, stops) = (server.client(), &stops);
+            scope.spawn(move || {
+                let mut random = thread as u64 + 1;
+                let mut below = |bound: usize| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (random >> 33) as usize % bound
+                };
+                while !stops.load(Ordering::Relaxed) {
+                    let (from, to) = (member(below(LARGE_LEN)), member(below(LARGE_LEN)));
+                    let (moved, amount) = (member(below(2 * LARGE_LEN)), below(100).to_string());
+                    let debit = format!("-{amount}");
+                    for request in [
+                        &["MULTI"][..],
+                        &["HINCRBY", "hash", &from, &debit],
+                        &["HINCRBY", "hash", &to, &amount],
+                        &["ZINCRBY", "scores", &debit, &from],
+                        &["ZINCRBY", "scores", &amount, &to],
+                        &["HDEL", "hash", "temporary"],
+                        &["RENAME", "scores", "other"],
+                        &["RENAME", "other", "scores"],
+                        &["EXEC"],
+                        &["SMOVE", "left", "right", &moved],
+                        &["SMOVE", "right", "left", &from],
+                    ] {
+                        client.text(request);
+                    }
+                }
+            });
+        }
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+            wait_until_saved(&server, &mut client);
+            assert_eq!(server.info(&mut client, "rdb_last_bgsave_status"), "ok");
+            let mut dump = read_dump(&directory.dump());
+            let mut take = |key: &str| dump.hashes.remove(&(0, key.to_owned())).expect("a collection");
+            let [hash, scores, mut left, right] = ["hash", "scores", "left", "right"].map(&mut take);
+            let sum: i64 = hash.values().map(|value| value.parse::<i64>().unwrap()).sum();
+            assert_eq!((hash.len(), sum), (LARGE_LEN, 1000 * LARGE_LEN as i64));
+            // The same instant for both.
+            assert!(hash == scores);
+            left.extend(right);
+            assert_eq!(left.len(), 2 * LARGE_LEN);
+            seen.push(hash);
+        }
+        stops.store(true, Ordering::Relaxed);
+        seen.dedup();
+        assert!(seen.len() > 50, "{} different states", seen.len());
+    });
+}
+
 #[test]
 fn flushed_and_swapped_databases_are_saved_as_they_were() {
     let directory = Directory::new("flush");
@@ -227,17 +312,27 @@ fn flushed_and_swapped_databases_are_saved_as_they_were() {
     for number in 0..1000 {
         client.text(&["SET", &format!("key:{number}"), "zero"]);
     }
+    let field = |number: usize| vec![format!("field:{number}"), "zero".to_owned()];
+    for key in ["changed", "deleted", "flushed", "replaced"] {
+        fill(&mut client, &["HSET", key], field);
+    }
     client.text(&["SELECT", "1"]);
     for number in 0..1000 {
         client.text(&["SET", &format!("key:{number}"), "one"]);
     }
+    fill(&mut client, &["HSET", "moved"], field);
     assert_eq!(client.text(&["BGSAVE"]), "Background saving started");
+    client.text(&["HDEL", "moved", "field:1"]);
+    assert_eq!(client.text(&["MOVE", "moved", "2"]), "1");
     assert_eq!(client.text(&["BGSAVE"]), "ERR Background save already in progress");
     assert_eq!(client.text(&["SWAPDB", "0", "1"]), "OK");
     for number in (0..1000).step_by(7) {
         client.text(&["SET", &format!("key:{number}"), "new"]);
         client.text(&["RENAME", &format!("key:{}", number + 1), &format!("other:{number}")]);
     }
+    client.text(&["HSET", "changed", "field:1", "new", "field:new", "new"]);
+    client.text(&["DEL", "deleted"]);
+    client.text(&["SET", "replaced", "new"]);
     assert_eq!(client.text(&["FLUSHDB"]), "OK");
     client.text(&["SET", "key:1", "newest"]);
     assert_eq!(server.info(&mut client, "rdb_bgsave_in_progress"), "1");
@@ -247,6 +342,11 @@ fn flushed_and_swapped_databases_are_saved_as_they_were() {
     assert_eq!(dump.strings.len(), 2000);
     let right = |((db, _), value): (&(u64, String), &String)| value == ["zero", "one"][*db as usize];
     assert!(dump.strings.iter().all(right));
+    let expected: BTreeMap<_, _> =
+        (0..LARGE_LEN).map(|number| (format!("field:{number}"), "zero".to_owned())).collect();
+    assert_eq!(dump.hashes.len(), 5);
+    assert!(dump.hashes.values().all(|fields| *fields == expected));
+    assert!(dump.hashes.contains_key(&(1, "moved".to_owned())));
 }
 
 #[test]

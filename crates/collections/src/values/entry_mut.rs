@@ -155,6 +155,15 @@ impl<'a> EntryMut<'a> {
         unsafe { OwnedEntry::object_of_block(self.place.item.block()) }
     }
 
+    /// As [`Self::object_mut`], for as long as the table is borrowed.
+    #[must_use]
+    pub fn into_object(mut self) -> Option<&'a mut Object> {
+        let object: *mut Object = self.object_mut()?;
+        // SAFETY: the entry belongs to the table, which stays borrowed for `'a`, and `self` with its access
+        // ends here.
+        Some(unsafe { &mut *object })
+    }
+
     /// Removes the key from the table.
     pub fn remove(self) -> OwnedEntry {
         // SAFETY: (1, 2) the invariant, and `self` ends here.

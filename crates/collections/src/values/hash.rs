@@ -24,6 +24,7 @@ use crate::values::collection::{AllocContext, Collection, CollectionLimits};
 use crate::values::members::PrefetchStep;
 use crate::values::object::{Kind, Object};
 use crate::values::owned_entry::ExpiryChange;
+use crate::values::tracking::{Tracker, Walkable};
 use fields::Fields;
 
 /// Bytes of elements up to which the packed form is kept: twice the size of a hash of 50 fields with values
@@ -351,6 +352,16 @@ impl Hash {
 
     pub(crate) fn is_costly_to_drop(&self) -> bool {
         matches!(&self.form, Form::Table(fields) if fields.allocation_count() > COSTLY_ALLOCATION_COUNT)
+    }
+
+    /// See [`Object::is_large`].
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.form, Form::Table(fields) if !fields.is_listpack && fields.is_large())
+    }
+
+    /// See [`Object::tracked`].
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        if let Form::Table(fields) = &self.form { fields.tracked() } else { None }
     }
 
     /// Verifies the invariants of the forms.

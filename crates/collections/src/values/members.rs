@@ -25,14 +25,16 @@ mod leaf;
 mod linear_hash;
 mod single;
 mod slabs;
+mod tracked;
 mod whole;
 
 use crate::Entry;
-use crate::estimate::estimated_sum;
+use crate::estimate::{SAMPLE_LEN, estimated_sum};
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::collection::AllocContext;
 use crate::values::table::Table;
+use crate::values::tracking::{Tracker, Walkable, is_large};
 pub(crate) use leaf::Keyed;
 use leaf::Leaf;
 use linear_hash::{LOAD, LinearHashDirectory};
@@ -40,7 +42,7 @@ use single::Single;
 pub(crate) use whole::Whole;
 
 /// Distinct byte strings.
-pub(crate) enum Members<K> {
+pub(crate) enum Members<K: Keyed> {
     /// Few enough for one leaf.
     One(Single),
     /// More.
@@ -48,9 +50,10 @@ pub(crate) enum Members<K> {
 }
 
 /// The members of a larger set.
-pub(crate) struct Many<K> {
+pub(crate) struct Many<K: Keyed> {
     row: LinearHashDirectory<K>,
     overflow: Table,
+    tracker: Tracker,
 }
 
 /// A member's place, valid until a member is added or removed.
@@ -189,18 +192,24 @@ impl<K: Keyed> Members<K> {
         }
     }
 
-    /// The mutable table, if it has entries. After a removal the caller calls [`Self::make_compact`].
+    /// The mutable table, if it has entries, to change the entry with this hash. After a removal the caller calls
+    /// [`Self::make_compact`].
     #[inline]
-    pub(crate) fn overflow_mut(&mut self) -> Option<&mut Table> {
+    pub(crate) fn overflow_mut(&mut self, hash: u64) -> Option<&mut Table> {
         match self {
-            Self::One(_) => None,
-            Self::Many(many) => (!many.overflow.is_empty()).then_some(&mut many.overflow),
+            Self::Many(many) if !many.overflow.is_empty() => {
+                many.before_overflow_changes(hash);
+                Some(&mut many.overflow)
+            }
+            _ => None,
         }
     }
 
-    /// The table, created if there is none, for a key that is not in a leaf.
-    pub(crate) fn make_aside(&mut self, home: AllocContext<'_>) -> &mut Table {
-        &mut self.many_mut(home).overflow
+    /// The table, created if there is none, for a key with this hash that is not in a leaf.
+    pub(crate) fn make_aside(&mut self, home: AllocContext<'_>, hash: u64) -> &mut Table {
+        let many = self.many_mut(home);
+        many.before_overflow_changes(hash);
+        &mut many.overflow
     }
 
     /// Adds a member whose key is absent, if it fits its leaf; otherwise it belongs in the table.
@@ -214,7 +223,9 @@ impl<K: Keyed> Members<K> {
             single.push(tag_of(hash), member);
             return true;
         }
-        self.many_mut(home).row.try_add(home, hash, member)
+        let many = self.many_mut(home);
+        many.before_leaf_changes(hash);
+        many.row.try_add(home, hash, member)
     }
 
     /// Replaces a member by another one with the same key, if that fits the leaf.
@@ -222,7 +233,10 @@ impl<K: Keyed> Members<K> {
     pub(crate) fn try_replace(&mut self, heap: &Heap, place: Place, member: &[u8]) -> bool {
         match self {
             Self::One(single) => single.replace::<K>(place.index as usize, member),
-            Self::Many(many) => many.row.try_replace(heap, place, member),
+            Self::Many(many) => {
+                many.before_change_at(place);
+                many.row.try_replace(heap, place, member)
+            }
         }
     }
 
@@ -236,6 +250,7 @@ impl<K: Keyed> Members<K> {
         match self {
             Self::One(single) => single.remove(place.index as usize),
             Self::Many(many) => {
+                many.before_change_at(place);
                 many.row.take_out(home.heap, place);
                 self.make_compact(home, spill);
             }
@@ -246,7 +261,10 @@ impl<K: Keyed> Members<K> {
     /// passed to `spill`, for the table.
     pub(crate) fn make_compact(&mut self, home: AllocContext<'_>, mut spill: impl FnMut(&mut Table, &[u8])) {
         let Self::Many(many) = self else { return };
-        let Many { row, overflow } = &mut **many;
+        if many.row.leaf_count() > 1 && many.row.len() * 2 < many.row.leaf_count() * LOAD {
+            many.before_merge();
+        }
+        let Many { row, overflow, .. } = &mut **many;
         if row.leaf_count() == 1 {
             if overflow.is_empty() && row.len() <= LOAD {
                 let leaf = row.leaf(0);
@@ -311,7 +329,7 @@ impl<K: Keyed> Members<K> {
             Self::Many(many) => many,
         };
         if let Ok(from) = u32::try_from(from) {
-            let next = many.row.scan(home, from, &mut visit);
+            let next = many.row.scan(home.hasher, from, &mut visit);
             return (next < 1 << ORDER_BITS || !many.overflow.is_empty()).then_some(next);
         }
         let position = u32::try_from(from - (1 << ORDER_BITS)).ok()?;
@@ -326,6 +344,7 @@ impl<K: Keyed> Members<K> {
             Self::Many(many) => Self::Many(Box::new(Many {
                 row: many.row.to_copy(heap),
                 overflow: many.overflow.to_copy(heap),
+                tracker: Tracker::default(),
             })),
         }
     }
@@ -345,6 +364,32 @@ impl<K: Keyed> Members<K> {
         many.overflow.check()
     }
 
+    /// The parts that a snapshot walks, and the place that leads to their tracking, unless they are one leaf.
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        if let Self::Many(many) = self { Some((many.tracker(), &**many)) } else { None }
+    }
+
+    /// Whether a snapshot walks them in portions.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Self::Many(_)) && is_large(self.len(), || self.estimated_bytes(SAMPLE_LEN))
+    }
+
+    /// The mutable table, to remove expired entries from these buckets.
+    pub(crate) fn overflow_to_expire(
+        &mut self,
+        from: u32,
+        bucket_count_max: usize,
+        now: i64,
+    ) -> Option<&mut Table> {
+        match self {
+            Self::Many(many) if !many.overflow.is_empty() => {
+                many.before_expiry(from, bucket_count_max, now);
+                Some(&mut many.overflow)
+            }
+            _ => None,
+        }
+    }
+
     fn many_mut(&mut self, home: AllocContext<'_>) -> &mut Many<K> {
         if let Self::One(single) = self {
             let mut row = LinearHashDirectory::new();
@@ -352,7 +397,7 @@ impl<K: Keyed> Members<K> {
                 let is_added = row.try_add(home, home.hasher.hash(K::key(member)), member);
                 debug_assert!(is_added, "a leaf has room for what was in a leaf before");
             }
-            *self = Self::Many(Box::new(Many { row, overflow: Table::new() }));
+            *self = Self::Many(Box::new(Many { row, overflow: Table::new(), tracker: Tracker::default() }));
         }
         match self {
             Self::Many(many) => many,

@@ -15,3 +15,4 @@ pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub mod stream;
 pub(crate) mod table;
+pub(crate) mod tracking;

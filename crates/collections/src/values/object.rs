@@ -3,6 +3,8 @@
 //! Collection types add their variant to [`Object`] and its [`Kind`]; the table only moves, clones and drops
 //! objects and never reads their contents.
 
+use std::sync::Arc;
+
 use crate::estimate::SAMPLE_LEN;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
@@ -13,6 +15,7 @@ use crate::values::members::PrefetchStep;
 use crate::values::set::Set;
 use crate::values::sorted_set::SortedSet;
 use crate::values::stream::Stream;
+use crate::values::tracking::{Tracker, Tracking, Walkable};
 
 /// The type of a value, as the `TYPE` command names it. At most 16 types: an entry stores four bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -179,6 +182,45 @@ impl Object {
             Self::Stream(stream) => Self::Stream(stream.clone()),
             #[cfg(test)]
             Self::Probe(bytes) => Self::Probe(bytes.clone()),
+        }
+    }
+
+    /// Whether a snapshot writes it in portions ([`Tracking`]). Lists and streams are written in one piece, and so is
+    /// what clients see as `listpack` or `intset`.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        match self {
+            Self::Set(set) => set.is_large(),
+            Self::Hash(hash) => hash.is_large(),
+            Self::SortedSet(set) => set.is_large(),
+            _ => false,
+        }
+    }
+
+    /// The parts that a snapshot can walk in portions, and the place that leads to their tracking.
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        match self {
+            Self::Set(set) => set.tracked(),
+            Self::Hash(hash) => hash.tracked(),
+            Self::SortedSet(set) => set.tracked(),
+            _ => None,
+        }
+    }
+
+    /// The tracking of a snapshot that is being taken, if it tracks this collection.
+    #[must_use]
+    pub fn tracking(&self) -> Option<Arc<Tracking>> {
+        self.tracked()?.0.tracking()
+    }
+
+    /// Number of elements of a set, hash or sorted set.
+    #[must_use]
+    pub fn element_count(&self) -> usize {
+        match self {
+            Self::Set(set) => set.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::SortedSet(set) => set.len(),
+            _ => 0,
         }
     }
 

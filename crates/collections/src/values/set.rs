@@ -18,6 +18,7 @@ use crate::packed::Item;
 use crate::values::collection::{AllocContext, Collection};
 use crate::values::members::{Members, Place, PrefetchStep, Whole, below};
 use crate::values::object::{Kind, Object};
+use crate::values::tracking::{Tracker, Walkable};
 
 /// The thresholds of the compact encodings.
 #[derive(Clone, Copy, Debug)]
@@ -415,6 +416,19 @@ impl Set {
             Form::Hashtable(members) => Form::Hashtable(members.to_copy(heap)),
         };
         Self { form }
+    }
+
+    /// See [`Object::is_large`].
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.form, Form::Hashtable(members) if members.is_large())
+    }
+
+    /// See [`Object::tracked`].
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        match &self.form {
+            Form::Ints(_) => None,
+            Form::Listpack(members) | Form::Hashtable(members) => members.tracked(),
+        }
     }
 
     /// Verifies the invariants.

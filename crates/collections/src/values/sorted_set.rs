@@ -26,6 +26,7 @@ use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::collection::{AllocContext, Collection};
 use crate::values::object::{Kind, Object};
+use crate::values::tracking::{Tracker, Walkable};
 use cursor::Cursor;
 use large::Large;
 use order::{Probe, score_of};
@@ -348,6 +349,16 @@ impl SortedSet {
             Form::Small(small) => !small.is_named_skiplist(),
             Form::Large(large) => large.is_named_listpack,
         }
+    }
+
+    /// See [`Object::is_large`].
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(&self.form, Form::Large(large) if !large.is_named_listpack && large.is_large())
+    }
+
+    /// See [`Object::tracked`].
+    pub(crate) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        if let Form::Large(large) = &self.form { Some(large.tracked()) } else { None }
     }
 
     pub(crate) fn to_copy(&self, heap: &Heap) -> Self {

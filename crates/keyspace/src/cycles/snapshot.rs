@@ -3,9 +3,11 @@
 //! A thread that does so is no worker: it waits for latches through a [`Waiting`], and may sleep. See
 //! `store/snapshot.rs` for what changes do meanwhile.
 
+use std::sync::Arc;
+
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{AllocContext, Entry};
+use collections::{AllocContext, Entry, PortionLimits, ValueRef};
 use sync::{Claim, Guard, Mode, Parked};
 
 use crate::latched::Latched;
@@ -13,6 +15,7 @@ use crate::latched::held::SlotGuard;
 use crate::latching::TRY_COUNT_MAX;
 use crate::store::keyspace::Keyspace;
 use crate::store::snapshot::{CutDatabase, Progress, TakenTable};
+use crate::store::tracked::{TrackedCollection, large};
 
 /// How a thread that is no worker waits for a latch.
 pub struct Waiting<'a> {
@@ -102,12 +105,18 @@ impl Keyspace {
         let progress = state.progress(slot);
         for db in databases.iter().map(|database| database.db).filter(|db| !progress.is_past(*db)) {
             // Flushed tables are walked later.
-            let Some(table) = state.current_db(db).and_then(|db| guard.table(self.place(usize::from(db.0))))
-            else {
-                continue;
-            };
+            let current = state.current_db(db);
+            let table = current.and_then(|current| guard.table(self.place(usize::from(current.0))));
+            let Some((current, table)) = current.zip(table) else { continue };
             let mut from = progress.position_in(db);
-            while let Some(next) = table.snapshot_walk(from, |entry| visit(CutEntry { db, entry, home })) {
+            let mut visit = |entry: Entry<'_>| {
+                if state.is_on() && large(entry.value()).is_some() {
+                    state.track(db, slot, current, entry, home);
+                } else {
+                    visit(CutEntry { db, entry, home });
+                }
+            };
+            while let Some(next) = table.snapshot_walk(from, &mut visit) {
                 from = next;
                 if enough() {
                     state.set_progress(slot, Progress::new(db, from));
@@ -134,13 +143,70 @@ impl Keyspace {
             let home = AllocContext { heap: self.heap(slot), hasher: self.hasher() };
             let mut next = Some(from);
             while let Some(from) = next {
-                next = table.snapshot_walk(from, |entry| visit(CutEntry { db, entry, home }));
+                next = table.snapshot_walk(from, |entry| {
+                    if self.snapshot.is_on() && large(entry.value()).is_some() {
+                        // The table is dropped at the end: then the tracking has the contents.
+                        self.snapshot.track(db, slot, db, entry, home);
+                    } else {
+                        visit(CutEntry { db, entry, home });
+                    }
+                });
             }
+            drop(table);
             if enough() {
                 return false;
             }
         }
         true
+    }
+}
+
+/// The result of a step in the walk of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionStep {
+    /// A portion was walked, and others follow.
+    Portion,
+    /// The last portion was walked.
+    Done,
+    /// It has lost its key, and is about to be dropped.
+    Missing,
+}
+
+impl Keyspace {
+    /// The next collection to be walked in portions, by one thread. [`Self::end_collection`] must follow.
+    pub fn next_collection(&self) -> Option<Arc<TrackedCollection>> {
+        self.snapshot.tracked.next()
+    }
+
+    /// Ends the walk of a collection, at its end or before.
+    pub fn end_collection(&self, collection: &TrackedCollection) {
+        collection.tracking.close();
+        self.snapshot.tracked.remove(collection);
+    }
+
+    /// Walks a portion of a collection, under the read latch of its slot while it has a key.
+    pub fn snapshot_collection(
+        &self,
+        collection: &TrackedCollection,
+        limits: PortionLimits,
+        waiting: &Waiting<'_>,
+    ) -> CollectionStep {
+        let place = collection.place();
+        let guard = self.latch_waiting(place.slot.index(), Mode::Read, waiting);
+        let entry = guard
+            .table(self.place(usize::from(place.db.0)))
+            .and_then(|table| table.find(place.hash, &place.key));
+        let found = match entry.map(Entry::value) {
+            Some(ValueRef::Object(object)) if collection.tracking.is_of(object) => Some(object),
+            _ => None,
+        };
+        let is_done = found.map(|object| collection.tracking.walk(object, limits));
+        drop(guard);
+        match is_done.or_else(|| collection.tracking.walk_detached(limits)) {
+            Some(true) => CollectionStep::Done,
+            Some(false) => CollectionStep::Portion,
+            None => CollectionStep::Missing,
+        }
     }
 }
 

@@ -89,8 +89,9 @@ impl Latched<'_> {
                     data.note_replacement(db, None, &keyspace.places, now, &mut ready);
                 }
                 let table = data.table_mut(place);
-                let taken = table.take();
+                let mut taken = table.take();
                 keyspace.publish(slot, place, table);
+                keyspace.snapshot.detach_tracked(slot, db, &mut taken, keyspace.heap(slot));
                 tables.extend(keyspace.snapshot.take_over(slot, db, taken));
             }
             // Taken tables are empty already; a search for others in each slot takes as long as all the

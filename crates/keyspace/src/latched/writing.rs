@@ -8,6 +8,7 @@ use collections::{
 use crate::latched::Latched;
 use crate::store::events::EventClass;
 use crate::store::key::Key;
+use crate::store::tracked::KeyPlace;
 
 /// The state of a key before it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,6 +268,7 @@ impl Latched<'_> {
     pub fn insert(&mut self, key: Key<'_>, owned: OwnedEntry) -> Option<OwnedEntry> {
         let counters = self.counters;
         let db = key.db.0 as usize;
+        self.keyspace.snapshot.tracked.note_moved(&owned, || KeyPlace::of(key));
         counters.population(db, 1, owned.entry());
         let replaced = self.change(key, |table, heap| {
             let replaced = table.insert_owned(heap, key.hash, key.bytes, owned);

@@ -15,5 +15,6 @@ pub(crate) mod random;
 pub(crate) mod readers;
 pub(crate) mod slot_data;
 pub(crate) mod snapshot;
+pub(crate) mod tracked;
 pub(crate) mod waiting;
 pub(crate) mod watching;

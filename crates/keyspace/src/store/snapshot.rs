@@ -17,17 +17,22 @@
 
 use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
-use collections::{AllocContext, Entry, Table};
+use collections::{AllocContext, Collection, ElementSink, Entry, EntryMut, Heap, Table, Tracking};
 use sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::{Mutex, OnceLock};
 
 use crate::store::counters::Population;
+use crate::store::tracked::{KeyPlace, TrackedCollections, large};
 
 /// Receives the state at the cut of entries that are about to change.
 pub trait SnapshotSink: Send + Sync {
     /// Keeps an entry, which was in database `db` at the cut. Called under the entry's write latch by the thread of this
     /// number: it must not block for long.
     fn preserve(&self, thread: usize, db: DbIndex, entry: Entry<'_>, home: AllocContext<'_>);
+
+    /// Begins a collection that is written in portions: [`Object::is_large`](collections::Object::is_large). Called under
+    /// its latch. `None` if it can't be written.
+    fn begin_elements(&self, entry: Entry<'_>) -> Option<Box<dyn ElementSink>>;
 }
 
 /// See the module documentation.
@@ -42,6 +47,8 @@ pub struct SnapshotState {
     progress: OnceLock<Box<[AtomicU64]>>,
     /// Tables that were flushed before the walk reached their end.
     taken: Mutex<Vec<TakenTable>>,
+    /// Collections that are written in portions.
+    pub(crate) tracked: TrackedCollections,
 }
 
 /// A table that was taken out of the keyspace while a snapshot needed it.
@@ -103,6 +110,7 @@ impl SnapshotState {
             current_dbs: none(),
             progress: OnceLock::new(),
             taken: Mutex::default(),
+            tracked: TrackedCollections::default(),
         }
     }
 
@@ -121,7 +129,7 @@ impl SnapshotState {
     /// Whether a change in this slot may have to preserve entries. Without the slot's latch the answer may be outdated.
     #[must_use]
     pub fn needs(&self, slot: Slot) -> bool {
-        self.is_on() && self.progress(slot) != Progress::DONE
+        self.is_on() && (self.progress(slot) != Progress::DONE || !self.tracked.is_empty())
     }
 
     /// Begins a snapshot of these databases. The caller holds all latches.
@@ -145,6 +153,7 @@ impl SnapshotState {
     /// Ends the preserving of entries. The walk goes on to its end, to remove the marks.
     pub fn cancel(&self) {
         self.is_on.store(false, Ordering::Relaxed);
+        self.tracked.close();
     }
 
     /// The number that a database had at the cut, if its entry at this position of a slot is neither walked nor taken.
@@ -188,7 +197,43 @@ impl SnapshotState {
     ) {
         let Some(cut_db) = self.unsaved_db(slot, db, Table::position(hash)) else { return };
         let (Some(table), Some(sink)) = (table, self.sink.get()) else { return };
-        table.preserve(hash, |entry| sink.preserve(by, cut_db, entry, home));
+        table.preserve(hash, |entry| {
+            if large(entry.value()).is_some() {
+                self.track(cut_db, slot, db, entry, home);
+            } else {
+                sink.preserve(by, cut_db, entry, home);
+            }
+        });
+    }
+
+    /// Begins to track a large collection, which was in database `cut_db` at the cut and is in `db` now. Under its latch.
+    pub(crate) fn track(
+        &self,
+        cut_db: DbIndex,
+        slot: Slot,
+        db: DbIndex,
+        entry: Entry<'_>,
+        home: AllocContext<'_>,
+    ) {
+        let (Some(object), Some(sink)) = (large(entry.value()), self.sink.get()) else { return };
+        let Some(elements) = sink.begin_elements(entry) else { return };
+        if let Some(tracking) = Tracking::begin(object, home.hasher, elements) {
+            let place = KeyPlace { slot, db, hash: home.hasher.hash(entry.key()), key: entry.key().into() };
+            self.tracked.add(cut_db, tracking, place);
+        }
+    }
+
+    /// Detaches the tracked collections from a table that is being taken out of the keyspace.
+    pub(crate) fn detach_tracked(&self, slot: Slot, db: DbIndex, table: &mut Table, heap: &Heap) {
+        for one in self.tracked.at(slot, db) {
+            let place = one.place();
+            let entry = table.find_mut(heap, place.hash, &place.key);
+            if let Some(object) =
+                entry.and_then(EntryMut::into_object).filter(|object| one.tracking.is_of(object))
+            {
+                *object = collections::Set::new().into_object();
+            }
+        }
     }
 
     /// Called after the change of the entries with this hash.
@@ -222,6 +267,7 @@ impl SnapshotState {
     /// Called when two databases are exchanged, under all latches.
     pub(crate) fn swap_databases(&self, one: DbIndex, other: DbIndex) {
         let cut = [self.cut_db(other), self.cut_db(one)];
+        self.tracked.swap_databases(one, other);
         for (db, cut_db) in [one, other].into_iter().zip(cut) {
             let number = cut_db.map_or(NOT_PART, |cut_db| cut_db.0.into());
             self.cut_dbs[usize::from(db.0)].store(number, Ordering::Relaxed);

@@ -8,12 +8,13 @@ use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
 use base::limits::WRITER_COUNT_MAX;
-use collections::{AllocContext, Entry};
+use collections::{AllocContext, ElementSink, Entry};
 use keyspace::SnapshotSink;
 use rdb::Encoder;
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Mutex, OnceLock};
 
+use super::elements::Elements;
 use super::settings::Encoding;
 
 /// Bytes of preserved entries from which on changes wait, and those from which on they go on.
@@ -143,16 +144,40 @@ impl Preserved {
         if self.size() == 0 {
             return;
         }
+        let mut size = 0;
         for part in &self.parts {
             let records = std::mem::take(&mut part.lock().unwrap_or_else(PoisonError::into_inner).records);
             if records.key_count > 0 {
-                self.size.fetch_sub(records.bytes.len(), Ordering::Relaxed);
+                size += records.bytes.len();
                 each(records);
             }
         }
+        self.note_taken(size);
+    }
+
+    /// Counts bytes that were added. Too many make changes wait.
+    pub(super) fn note_added(&self, size: usize) {
+        if self.size.fetch_add(size, Ordering::Relaxed) + size >= SIZE_MAX {
+            self.set_full(true);
+        }
+    }
+
+    /// Counts bytes that were taken out.
+    pub(super) fn note_taken(&self, size: usize) {
+        self.size.fetch_sub(size, Ordering::Relaxed);
         if self.is_full.load(Ordering::Relaxed) && self.size() < SIZE_LOW {
             self.set_full(false);
         }
+    }
+
+    /// Whether the buffer is half full, so that it should be written without rest.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.size() >= SIZE_LOW
+    }
+
+    /// How entries are encoded; `None` before the first snapshot.
+    fn encoding(&self) -> Option<Encoding> {
+        self.parts[0].lock().unwrap_or_else(PoisonError::into_inner).encoding
     }
 }
 
@@ -170,8 +195,14 @@ impl SnapshotSink for PreservedSink {
             self.0.fail();
         }
         let size = records.bytes.len() - size_before;
-        if self.0.size.fetch_add(size, Ordering::Relaxed) + size >= SIZE_MAX {
-            self.0.set_full(true);
+        self.0.note_added(size);
+    }
+
+    fn begin_elements(&self, entry: Entry<'_>) -> Option<Box<dyn ElementSink>> {
+        let elements = Elements::begin(&self.0, self.0.encoding()?, entry);
+        if elements.is_none() {
+            self.0.fail();
         }
+        Some(Box::new(elements?))
     }
 }

@@ -63,6 +63,14 @@ pub enum SaveError {
     /// A hash has field expiries, which the version that the configuration demands does not have.
     #[error("rdb-version {0} can't hold the expiries of hash fields")]
     Version(u16),
+    /// Not every element of a large collection is in the file.
+    #[error("{saved} elements of {expected} of a collection are in the file")]
+    IncompleteCollection {
+        /// Elements that were written.
+        saved: usize,
+        /// Elements at the cut.
+        expected: usize,
+    },
     /// Not every key of the cut is in the file.
     #[error("{saved} keys of {expected} are in the file")]
     Incomplete {
@@ -74,18 +82,18 @@ pub enum SaveError {
 }
 
 /// What the threads of a snapshot share.
-struct Run {
-    snapshots: &'static Snapshots,
-    keyspace: &'static Keyspace,
+pub(super) struct Run {
+    pub(super) snapshots: &'static Snapshots,
+    pub(super) keyspace: &'static Keyspace,
     settings: Settings,
-    databases: Vec<CutDatabase>,
+    pub(super) databases: Vec<CutDatabase>,
     next_slot: AtomicUsize,
     key_count: AtomicU64,
     output: Mutex<Output>,
 }
 
 /// The file.
-struct Output {
+pub(super) struct Output {
     /// `None` after an error.
     file: Option<SnapshotFile<ServerDisk>>,
     error: Option<SaveError>,
@@ -194,6 +202,7 @@ impl Run {
                 let visit = |entry: CutEntry<'_>| walker.borrow_mut().add(entry);
                 let enough = || walker.borrow().has_enough();
                 is_done = self.keyspace.snapshot_slot(slot, &self.databases, &waiting, visit, enough);
+                walker.borrow_mut().write_collections(&waiting);
                 walker.borrow_mut().end_portion();
             }
         }
@@ -201,24 +210,27 @@ impl Run {
     }
 
     fn walk_flushed(&self) {
+        let wait = || self.snapshots.wakes.wait(0);
+        let waiting = waiting(0, &wait);
         let walker = RefCell::new(Walker::new(self));
         let mut is_done = false;
         while !is_done {
             walker.borrow_mut().begin_portion();
             let visit = |entry: CutEntry<'_>| walker.borrow_mut().add(entry);
             is_done = self.keyspace.snapshot_flushed(visit, || walker.borrow().has_enough());
+            walker.borrow_mut().write_collections(&waiting);
             walker.borrow_mut().end_portion();
         }
         walker.borrow_mut().write();
     }
 
     /// Whether the walk only removes marks.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.snapshots.is_cancelled.load(Ordering::Relaxed)
     }
 
     /// Makes the rest of the walk remove marks only, if there is no file any more.
-    fn stop_after_error(&self) {
+    pub(super) fn stop_after_error(&self) {
         if self.lock_output().error.is_some() {
             self.snapshots.is_cancelled.store(true, Ordering::Relaxed);
         }
@@ -231,11 +243,15 @@ impl Run {
             output.append(bytes);
         }
         drop(output);
-        let key_count = records.key_count as u64;
-        let before = self.key_count.fetch_add(key_count, Ordering::Relaxed);
-        self.snapshots.status.processed(before + key_count);
+        self.note_written(records.key_count as u64);
         records.clear();
         self.stop_after_error();
+    }
+
+    /// Counts keys that are written.
+    pub(super) fn note_written(&self, key_count: u64) {
+        let before = self.key_count.fetch_add(key_count, Ordering::Relaxed);
+        self.snapshots.status.processed(before + key_count);
     }
 
     /// Completes the file.
@@ -268,7 +284,7 @@ impl Run {
         Ok(saved)
     }
 
-    fn lock_output(&self) -> sync::MutexGuard<'_, Output> {
+    pub(super) fn lock_output(&self) -> sync::MutexGuard<'_, Output> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -292,7 +308,7 @@ impl Output {
     }
 
     /// Selects a database of the cut, and writes its size the first time.
-    fn select(&mut self, db: DbIndex, databases: &[CutDatabase]) {
+    pub(super) fn select(&mut self, db: DbIndex, databases: &[CutDatabase]) {
         if self.selected == Some(db) {
             return;
         }
@@ -308,7 +324,7 @@ impl Output {
         self.append(&bytes);
     }
 
-    fn append(&mut self, bytes: &[u8]) {
+    pub(super) fn append(&mut self, bytes: &[u8]) {
         let Some(file) = &mut self.file else { return };
         if let Err(source) = file.append(bytes) {
             self.fail("write the temporary file", source);
@@ -317,18 +333,26 @@ impl Output {
 
     /// Gives the file up, which removes it.
     fn fail(&mut self, action: &str, source: io::Error) {
+        self.fail_with(SaveError::Disk { action: action.to_owned(), source });
+    }
+
+    pub(super) fn fail_with(&mut self, error: SaveError) {
         self.file = None;
-        self.error.get_or_insert(SaveError::Disk { action: action.to_owned(), source });
+        self.error.get_or_insert(error);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
     }
 }
 
 /// What one thread has encoded and not yet written.
-struct Walker<'a> {
-    run: &'a Run,
+pub(super) struct Walker<'a> {
+    pub(super) run: &'a Run,
     encoder: Encoder,
     records: Records,
     /// Whether the walk only removes marks.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// When it began to work after its last sleep.
     worked_since: Ticks,
     /// Keys, and bytes of records, of this portion.
@@ -394,6 +418,11 @@ impl<'a> Walker<'a> {
         if self.run.settings.key_delay != 0 {
             self.delay();
         }
+        self.rest();
+    }
+
+    /// Sleeps, if it has worked for a millisecond, as long as its share of the CPU demands.
+    pub(super) fn rest(&mut self) {
         let percent = u64::from(self.run.settings.cpu_percent);
         let worked_ns = Ticks::now().ns_since(self.worked_since);
         if worked_ns >= WORK_NS {

@@ -13,6 +13,7 @@ use crate::values::entry::{Entry, ValueRef};
 use crate::values::members::{Keyed, Members, Place, PrefetchStep};
 use crate::values::owned_entry::{ExpiryChange, NewValue, OwnedEntry};
 use crate::values::table::Table;
+use crate::values::tracking::{Element, Tracker, Walkable};
 
 /// Buckets that a step of expiry walks.
 const STEP_BUCKET_COUNT: usize = 16;
@@ -43,6 +44,17 @@ impl Keyed for Pair {
     #[inline]
     fn key(element: &[u8]) -> &[u8] {
         &element[1..][..usize::from(element[0])]
+    }
+
+    #[inline]
+    fn element(element: &[u8]) -> Element<'_> {
+        let (field, value) = pair_items(element);
+        Element::Field(field, value, None)
+    }
+
+    fn overflow_element(entry: Entry<'_>) -> Element<'_> {
+        let (field, value) = items_of(entry);
+        Element::Field(field, value, entry.expiry())
     }
 }
 
@@ -127,7 +139,7 @@ impl Fields {
             return FieldWas::Present;
         }
         let entry =
-            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(home.heap, hash, field));
         if let Some(mut entry) = entry {
             let is_over = !is_live(entry.entry(), due);
             let expiry = if is_over && expiry == ExpiryChange::Keep { ExpiryChange::Clear } else { expiry };
@@ -148,7 +160,7 @@ impl Fields {
             return true;
         }
         let entry =
-            self.members.overflow_mut().and_then(|overflow| overflow.find_mut(home.heap, hash, field));
+            self.members.overflow_mut(hash).and_then(|overflow| overflow.find_mut(home.heap, hash, field));
         let Some(entry) = entry.filter(|entry| is_live(entry.entry(), due)) else { return false };
         entry.remove();
         self.members.make_compact(home, spill(home));
@@ -162,7 +174,7 @@ impl Fields {
             (Some(place), Some(at)) => self.move_aside(home, hash, place, ExpiryChange::At(at)),
             (Some(_), None) => {}
             (None, _) => {
-                if let Some(overflow) = self.members.overflow_mut() {
+                if let Some(overflow) = self.members.overflow_mut(hash) {
                     overflow.set_expiry(home.heap, hash, field, expiry);
                 }
             }
@@ -212,7 +224,8 @@ impl Fields {
         if self.earliest > now && self.cursor == 0 {
             return FieldExpiry::default();
         }
-        let Some(overflow) = self.members.overflow_mut() else { return FieldExpiry::default() };
+        let overflow = self.members.overflow_to_expire(self.cursor, STEP_BUCKET_COUNT, now);
+        let Some(overflow) = overflow else { return FieldExpiry::default() };
         let walk = overflow.remove_expired(heap, self.cursor, STEP_BUCKET_COUNT, now, expired);
         self.pass_earliest = self.pass_earliest.min(walk.earliest.unwrap_or(i64::MAX));
         self.cursor = walk.next.unwrap_or(0);
@@ -237,7 +250,7 @@ impl Fields {
         value: &[u8],
         expiry: ExpiryChange,
     ) {
-        self.members.make_aside(home).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
+        self.members.make_aside(home, hash).upsert(home.heap, hash, field, NewValue::Auto(value), expiry);
     }
 
     /// Moves a field from its leaf to the table.
@@ -257,6 +270,14 @@ impl Fields {
 
     pub(super) fn allocation_count(&self) -> usize {
         self.members.allocation_count()
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.members.is_large()
+    }
+
+    pub(super) fn tracked(&self) -> Option<(&Tracker, &dyn Walkable)> {
+        self.members.tracked()
     }
 
     #[cfg(any(test, debug_assertions))]

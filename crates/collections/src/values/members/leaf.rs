@@ -23,14 +23,22 @@
 
 use crate::memory::prefetch;
 use crate::memory::size_class::LINE_SIZE;
+use crate::values::entry::Entry;
+use crate::values::tracking::Element;
 
 /// How elements are identified.
-pub(crate) trait Keyed {
+pub(crate) trait Keyed: 'static {
     /// Size of the longest element that a leaf stores.
     const SIZE_MAX: usize;
 
     /// The part of an element that is hashed and compared.
     fn key(element: &[u8]) -> &[u8];
+
+    /// An element of a leaf, as a snapshot has it.
+    fn element(element: &[u8]) -> Element<'_>;
+
+    /// The same for an entry of the table beside the leaves.
+    fn overflow_element(entry: Entry<'_>) -> Element<'_>;
 }
 
 /// The elements of one range of hashes.

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use super::leaf::{Keyed, LEAF_SIZE_MAX, Leaf, LeafMut, leaf_size, slots_for};
 use super::slabs::{BlockId, SlabPool};
 use super::{ORDER_BITS, Place, PrefetchStep, scan_position, tag_of};
+use crate::hasher::KeyHasher;
 use crate::memory::heap::Heap;
 use crate::memory::prefetch;
 use crate::values::collection::AllocContext;
@@ -193,18 +194,13 @@ impl<K: Keyed> LinearHashDirectory<K> {
     }
 
     /// Visits the elements of one leaf from a position on. Returns the next position, which may be the end.
-    pub(super) fn scan<'a>(
-        &'a self,
-        home: AllocContext<'_>,
-        from: u32,
-        visit: &mut impl FnMut(&'a [u8]),
-    ) -> u64 {
+    pub(super) fn scan<'a>(&'a self, hasher: &KeyHasher, from: u32, visit: &mut impl FnMut(&'a [u8])) -> u64 {
         let index = self.leaf_index(u64::from(from.reverse_bits()));
         // Number of positions of the leaf's elements; they start at a multiple of that number.
         let span = 1u64 << (ORDER_BITS - self.depth(index));
         let is_whole = u64::from(from) & (span - 1) == 0;
         for element in self.leaf(index).iter() {
-            if is_whole || scan_position(home.hasher.hash(K::key(element))) >= from {
+            if is_whole || scan_position(hasher.hash(K::key(element))) >= from {
                 visit(element);
             }
         }

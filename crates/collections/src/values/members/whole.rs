@@ -2,8 +2,10 @@
 
 use super::{Keyed, Members, Place};
 use crate::values::collection::AllocContext;
+use crate::values::entry::Entry;
 use crate::values::owned_entry::{ExpiryChange, NewValue};
 use crate::values::table::Table;
+use crate::values::tracking::Element;
 
 /// Members that consist of their keys only.
 pub(crate) enum Whole {}
@@ -14,6 +16,15 @@ impl Keyed for Whole {
     #[inline]
     fn key(element: &[u8]) -> &[u8] {
         element
+    }
+
+    #[inline]
+    fn element(element: &[u8]) -> Element<'_> {
+        Element::Member(element)
+    }
+
+    fn overflow_element(entry: Entry<'_>) -> Element<'_> {
+        Element::Member(entry.key())
     }
 }
 
@@ -39,7 +50,7 @@ impl Members<Whole> {
     #[inline]
     pub(crate) fn add_new(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) {
         if !self.try_add(home, hash, member) {
-            add_to_overflow(self.make_aside(home), home, hash, member);
+            add_to_overflow(self.make_aside(home, hash), home, hash, member);
         }
     }
 
@@ -49,7 +60,7 @@ impl Members<Whole> {
             self.remove_member(home, place);
             return true;
         }
-        let removed = self.overflow_mut().and_then(|overflow| overflow.remove(home.heap, hash, member));
+        let removed = self.overflow_mut(hash).and_then(|overflow| overflow.remove(home.heap, hash, member));
         if removed.is_some() {
             self.make_compact(home, spill(home));
         }

@@ -15,11 +15,13 @@ use crate::values::collection::AllocContext;
 use crate::values::entry::Entry;
 use crate::values::owned_entry::{ExpiryChange, NewValue};
 use crate::values::table::Table;
+use crate::values::tracking::{Element, Grains, PortionLimits, State, Tracker, Walkable, is_large};
 
 #[derive(Default)]
 pub(super) struct Large {
     table: Table,
     tree: Tree,
+    tracker: Tracker,
     /// Whether the encoding is reported as `listpack`, as thresholds may be set very high.
     pub(super) is_named_listpack: bool,
 }
@@ -63,6 +65,7 @@ impl Large {
 
     /// Adds an absent member.
     pub(super) fn insert(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8], score: f64) {
+        self.before_change(hash);
         let value = NewValue::Int(score.to_bits() as i64);
         let upserted = self.table.upsert(home.heap, hash, member, value, ExpiryChange::Clear);
         assert!(!upserted.existed, "the member is not there");
@@ -80,6 +83,7 @@ impl Large {
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
     ) -> Updated {
+        self.before_change(hash);
         let Some(entry) = self.table.find_mut(home.heap, hash, member) else {
             let new = decide(None);
             if let Some(score) = new {
@@ -105,6 +109,7 @@ impl Large {
     }
 
     pub(super) fn remove(&mut self, home: AllocContext<'_>, hash: u64, member: &[u8]) -> Option<f64> {
+        self.before_change(hash);
         let entry = self.table.find(hash, member)?;
         let score = score_of(entry);
         self.tree.remove_at(self.tree.rank_of(score_key(score), entry));
@@ -129,7 +134,10 @@ impl Large {
             for link in links.iter() {
                 // SAFETY: (1) the table still has the entry.
                 let entry = unsafe { link.entry() };
-                let removed = self.table.remove(home.heap, hash_of(link), entry.key());
+                // The tree has not got it any more; only the table's entry is preserved.
+                let hash = hash_of(link);
+                self.before_change(hash);
+                let removed = self.table.remove(home.heap, hash, entry.key());
                 if !removed.as_ref().is_some_and(|removed| link.leads_to(removed.entry())) {
                     // The tree still links to it.
                     std::mem::forget(removed);
@@ -161,7 +169,7 @@ impl Large {
                 links.push((score_key(score), unsafe { Link::new(entry) }));
             }
         }
-        Self { table, tree: Tree::of_ordered(&links), is_named_listpack: false }
+        Self { table, tree: Tree::of_ordered(&links), tracker: Tracker::default(), is_named_listpack: false }
     }
 
     pub(super) fn to_copy(&self, heap: &Heap) -> Self {
@@ -172,7 +180,7 @@ impl Large {
         let link = |(order, entry)| (order, unsafe { Link::new(entry) });
         let links: Vec<_> = entries.into_iter().map(link).collect();
         let tree = Tree::of_ordered(&links);
-        Self { table, tree, is_named_listpack: self.is_named_listpack }
+        Self { table, tree, tracker: Tracker::default(), is_named_listpack: self.is_named_listpack }
     }
 
     /// Verifies the invariants in the header of this file, the table's and the tree's.
@@ -191,6 +199,77 @@ impl Large {
         }
         Ok(())
     }
+}
+
+impl Large {
+    pub(super) fn is_large(&self) -> bool {
+        is_large(self.len(), || self.estimated_bytes(SAMPLE_LEN))
+    }
+
+    pub(super) fn tracked(&self) -> (&Tracker, &dyn Walkable) {
+        (&self.tracker, self)
+    }
+
+    /// Called before a member with this hash is added, changed or removed from the table.
+    #[inline]
+    fn before_change(&mut self, hash: u64) {
+        if self.tracker.is_set() {
+            self.tracker.preserve(|state| state.preserve_in_table(&self.table, hash, element_of, is_ahead));
+        }
+    }
+}
+
+impl Walkable for Large {
+    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+        let before = match &state.last {
+            None => self.len(),
+            Some((order, member)) => self.tree.rank(&Probe::Element(*order, member)),
+        };
+        let Some(start) = before.checked_sub(1) else { return true };
+        let mut cursor = self.cursor(start);
+        cursor.prefetch(before, true);
+        loop {
+            let entry = cursor.entry();
+            let position = || Table::position(state.hasher.hash(entry.key())) << Grains::TABLE_SHIFT;
+            if !state.table.has_marks() || !state.table.is_preserved(position()) {
+                state.sink.add(element_of(entry));
+            }
+            state.visit(1);
+            if state.is_enough(limits) {
+                state.last = Some((score_key(score_of(entry)), entry.key().into()));
+                return false;
+            }
+            if !cursor.step_back() {
+                return true;
+            }
+        }
+    }
+}
+
+impl Drop for Large {
+    #[inline]
+    fn drop(&mut self) {
+        if self.tracker.is_set() {
+            let Self { table, tree, tracker, is_named_listpack } = self;
+            tracker.detach(|| {
+                let (table, tree) = (std::mem::take(table), std::mem::take(tree));
+                let is_named_listpack = *is_named_listpack;
+                Box::new(Self { table, tree, tracker: Tracker::default(), is_named_listpack })
+            });
+        }
+    }
+}
+
+fn element_of(entry: Entry<'_>) -> Element<'_> {
+    Element::Scored(entry.key(), score_of(entry))
+}
+
+/// Whether a walk that visited `last` before has not visited an entry.
+fn is_ahead(entry: Entry<'_>, last: Option<&(u64, Box<[u8]>)>) -> bool {
+    last.is_none_or(|(order, member)| {
+        let own = score_key(score_of(entry));
+        own < *order || own == *order && entry.key() < &**member
+    })
 }
 
 /// Number of elements removed from the tree before they are removed from the table: their cache misses

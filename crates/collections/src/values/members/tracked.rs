@@ -1,0 +1,130 @@
+//! Members while a snapshot of them is taken: every function that changes a leaf or the table passes through here first.
+//!
+//! Leaves and table are tracked apart: what moves from a leaf to the table leaves the one and is new in the other. A
+//! split, or a merge that spills nothing, changes no position.
+
+use super::linear_hash::LinearHashDirectory;
+use super::{Keyed, Many, Place, scan_position};
+use crate::values::table::Table;
+use crate::values::tracking::{PortionLimits, State, Tracker, Walkable};
+
+impl<K: Keyed> Many<K> {
+    pub(super) fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
+    /// Called before an element with this hash is added to a leaf, changed or removed.
+    #[inline]
+    pub(super) fn before_leaf_changes(&mut self, hash: u64) {
+        if self.tracker.is_set() {
+            self.preserve_in_leaf(hash);
+        }
+    }
+
+    /// Called before the element at a place changes.
+    #[inline]
+    pub(super) fn before_change_at(&mut self, place: Place) {
+        if self.tracker.is_set() {
+            self.tracker.preserve(|state| {
+                let hash = state.hasher.hash(K::key(self.row.at(place)));
+                preserve_in_leaf(&self.row, state, hash);
+            });
+        }
+    }
+
+    /// Called before an entry with this hash is added to the table, changed or removed.
+    #[inline]
+    pub(super) fn before_overflow_changes(&mut self, hash: u64) {
+        if self.tracker.is_set() {
+            self.tracker.preserve(|state| self.preserve_in_overflow(state, hash));
+        }
+    }
+
+    /// Called before the last leaf is merged, which may move its elements to the table.
+    #[inline]
+    pub(super) fn before_merge(&mut self) {
+        if self.tracker.is_set() {
+            self.tracker.preserve(|state| {
+                for element in self.row.leaf(self.row.leaf_count() - 1).iter() {
+                    let hash = state.hasher.hash(K::key(element));
+                    preserve_in_leaf(&self.row, state, hash);
+                    self.preserve_in_overflow(state, hash);
+                }
+            });
+        }
+    }
+
+    /// Called before the expired entries in some buckets of the table are removed.
+    pub(super) fn before_expiry(&mut self, from: u32, bucket_count_max: usize, now: i64) {
+        if self.tracker.is_set() {
+            self.tracker.preserve(|state| {
+                self.overflow.expire_walk(from, bucket_count_max, now, |entry| {
+                    let hash = state.hasher.hash(entry.key());
+                    self.preserve_in_overflow(state, hash);
+                });
+            });
+        }
+    }
+
+    #[cold]
+    fn preserve_in_leaf(&self, hash: u64) {
+        self.tracker.preserve(|state| preserve_in_leaf(&self.row, state, hash));
+    }
+
+    fn preserve_in_overflow(&self, state: &mut State, hash: u64) {
+        state.preserve_in_table(&self.overflow, hash, K::overflow_element, |_, _| true);
+    }
+}
+
+fn preserve_in_leaf<K: Keyed>(row: &LinearHashDirectory<K>, state: &mut State, hash: u64) {
+    let State { sink, hasher, leaves, .. } = state;
+    let Some(positions) = leaves.begin_change(scan_position(hash)) else { return };
+    let mut next = positions.start;
+    while next < positions.end {
+        next = row.scan(hasher, next as u32, &mut |element| {
+            let position = scan_position(hasher.hash(K::key(element)));
+            if positions.contains(&u64::from(position)) {
+                sink.add(K::element(element));
+            }
+        });
+    }
+}
+
+impl<K: Keyed> Walkable for Many<K> {
+    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool {
+        while let Some(from) = state.leaves.next() {
+            if state.is_enough(limits) {
+                return false;
+            }
+            let mut len = 0;
+            let State { sink, hasher, leaves, .. } = state;
+            let next = self.row.scan(hasher, from, &mut |element| {
+                len += 1;
+                let is_preserved = || leaves.is_preserved(scan_position(hasher.hash(K::key(element))));
+                if !leaves.has_marks() || !is_preserved() {
+                    sink.add(K::element(element));
+                }
+            });
+            leaves.advance(Some(next));
+            state.visit(len);
+        }
+        state.walk_table(&self.overflow, limits, K::overflow_element)
+    }
+}
+
+impl<K: Keyed> Drop for Many<K> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.tracker.is_set() {
+            let Self { row, overflow, tracker } = self;
+            tracker.detach(|| {
+                let row = std::mem::replace(row, LinearHashDirectory::new());
+                Box::new(Self {
+                    row,
+                    overflow: std::mem::replace(overflow, Table::new()),
+                    tracker: Tracker::default(),
+                })
+            });
+        }
+    }
+}

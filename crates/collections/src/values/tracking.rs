@@ -1,0 +1,307 @@
+//! Large collections while a snapshot of them is taken: a walk in portions, and the elements that changes preserve
+//! before it.
+//!
+//! A collection is *tracked* from the moment when the snapshot first meets it, by its walk or because it is about to
+//! change, until its walk ends. Its contents at that moment are those at the cut. Meanwhile each function that changes
+//! elements first *preserves* those with the same position that the walk has not visited: they go to the
+//! [`ElementSink`], and the position is marked, so that the walk passes over it. What is at a marked position later
+//! is not of the cut.
+//!
+//! | part of a collection | position | order of the walk |
+//! |---|---|---|
+//! | leaves of a set or hash | bits of the hash, as for `SCAN` | ascending positions |
+//! | their table of long and volatile members | position in the table | ascending positions |
+//! | sorted set | position in the table | descending scores: servers load these fastest |
+//!
+//! A tracked collection that is dropped, wherever that happens, moves its contents into its [`Tracking`] instead of
+//! freeing them: the walk goes on there. So deletion, replacement and conversion need no further care. A collection
+//! that is moved to another key stays tracked; a copy is not.
+//!
+//! Invariants
+//! 1. Each element of the cut is passed to the sink exactly once.
+//! 2. A [`Tracking`] is used under the latch of its collection, or after the collection was dropped.
+//! 3. After [`Tracking::close`], and after the end of the walk, nothing is preserved or detached.
+//!
+//! Cost: a change of a collection that is not tracked tests one word of its memory.
+
+mod grains;
+
+use std::sync::{Arc, PoisonError};
+
+use sync::{Mutex, MutexGuard};
+
+use crate::hasher::KeyHasher;
+use crate::packed::Item;
+use crate::values::entry::Entry;
+use crate::values::object::Object;
+use crate::values::table::Table;
+pub(crate) use grains::Grains;
+
+/// Elements from which on a collection is large.
+const LARGE_LEN_MIN: usize = if crate::IS_TINY { 40 } else { 4096 };
+
+/// Elements from which on a collection is large if it has [`LARGE_SIZE_MIN`].
+const SIZED_LEN_MIN: usize = if crate::IS_TINY { 20 } else { 64 };
+
+/// Bytes of memory from which on a collection of few elements is large.
+const LARGE_SIZE_MIN: usize = 1 << 20;
+
+/// Whether a collection with these elements and, approximately, bytes is walked in portions.
+#[inline]
+pub(crate) fn is_large(len: usize, size: impl FnOnce() -> usize) -> bool {
+    len >= LARGE_LEN_MIN || len >= SIZED_LEN_MIN && size() >= LARGE_SIZE_MIN
+}
+
+/// An element of a collection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Element<'a> {
+    /// A member of a set.
+    Member(&'a [u8]),
+    /// A member of a sorted set, and its score.
+    Scored(&'a [u8], f64),
+    /// A field of a hash, its value, and when it expires.
+    Field(Item<'a>, Item<'a>, Option<i64>),
+}
+
+/// Receives the elements that a tracked collection had at the cut, in any order.
+pub trait ElementSink: Send {
+    /// Takes an element.
+    fn add(&mut self, element: Element<'_>);
+
+    /// Number of elements that were added.
+    fn len(&self) -> usize;
+
+    /// Bytes that were added and not taken.
+    fn size(&self) -> usize;
+
+    /// Runs after a change has added elements, and after each portion of the walk.
+    fn settle(&mut self);
+
+    /// Takes out the bytes that were added.
+    fn take(&mut self) -> Vec<u8>;
+}
+
+/// How much one portion of a walk visits.
+#[derive(Clone, Copy, Debug)]
+pub struct PortionLimits {
+    /// Elements, whether they are passed to the sink or not.
+    pub len_max: usize,
+    /// Bytes in the sink.
+    pub size_max: usize,
+}
+
+/// The snapshot of one collection. See the module documentation.
+pub struct Tracking {
+    /// Elements at the cut.
+    cut_len: usize,
+    state: Mutex<State>,
+}
+
+/// What changes and the walk share.
+pub(crate) struct State {
+    pub(crate) sink: Box<dyn ElementSink>,
+    pub(crate) hasher: KeyHasher,
+    /// Of the leaves of a set or hash.
+    pub(crate) leaves: Grains,
+    /// Of a table.
+    pub(crate) table: Grains,
+    /// Of a sorted set: the order and the member of the last element that the walk has visited.
+    pub(crate) last: Option<(u64, Box<[u8]>)>,
+    /// Elements that this portion has visited.
+    visited_len: usize,
+    is_over: bool,
+    /// The contents of the collection, after it was dropped.
+    detached: Option<Box<dyn Walkable>>,
+}
+
+/// The parts of a collection that have its elements.
+pub(crate) trait Walkable: Send {
+    /// Passes elements that are not preserved to the sink, until the limits or the end. Returns whether it is the end.
+    fn walk(&self, state: &mut State, limits: PortionLimits) -> bool;
+}
+
+impl Tracking {
+    /// Begins to track a collection. Called under its latch, for reading by one thread or for writing. `None` if it
+    /// can't be walked in portions.
+    pub fn begin(object: &Object, hasher: &KeyHasher, sink: Box<dyn ElementSink>) -> Option<Arc<Self>> {
+        let ((tracker, _), len) = (object.tracked()?, object.element_count());
+        let state = State {
+            sink,
+            hasher: hasher.clone(),
+            leaves: Grains::new(len),
+            table: Grains::new(len),
+            last: None,
+            visited_len: 0,
+            is_over: false,
+            detached: None,
+        };
+        let tracking = Arc::new(Self { cut_len: len, state: Mutex::new(state) });
+        *tracker.lock() = Some(Arc::clone(&tracking));
+        Some(tracking)
+    }
+
+    /// Whether it tracks this collection. Called under its latch.
+    #[must_use]
+    pub fn is_of(&self, object: &Object) -> bool {
+        let is_it = |tracking: &Arc<Self>| std::ptr::eq(&raw const **tracking, self);
+        object.tracked().is_some_and(|(tracker, _)| tracker.lock().as_ref().is_some_and(is_it))
+    }
+
+    /// Walks a portion of the collection. Called under its latch, for reading. Returns whether it was the last one;
+    /// the collection is not tracked any more then.
+    pub fn walk(&self, object: &Object, limits: PortionLimits) -> bool {
+        debug_assert!(self.is_of(object));
+        let Some((tracker, parts)) = object.tracked() else { return true };
+        let is_done = self.lock().walk(parts, limits);
+        if is_done {
+            *tracker.lock() = None;
+        }
+        is_done
+    }
+
+    /// Walks a portion of the contents of a collection that was dropped, which are freed at the end. Returns whether
+    /// it was the last one; `None` if the collection was not dropped yet.
+    pub fn walk_detached(&self, limits: PortionLimits) -> Option<bool> {
+        let mut state = self.lock();
+        let parts = state.detached.take()?;
+        let is_done = state.walk(&*parts, limits);
+        if !is_done {
+            state.detached = Some(parts);
+        }
+        Some(is_done)
+    }
+
+    /// Number of elements that were passed to the sink, and that at the cut: equal after the end of the walk.
+    #[must_use]
+    pub fn lens(&self) -> (usize, usize) {
+        (self.lock().sink.len(), self.cut_len)
+    }
+
+    /// Takes out the bytes in the sink.
+    pub fn take(&self) -> Vec<u8> {
+        self.lock().sink.take()
+    }
+
+    /// Ends it before the end of the walk.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.is_over = true;
+        drop(state.detached.take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn walk(&mut self, parts: &dyn Walkable, limits: PortionLimits) -> bool {
+        self.visited_len = 0;
+        self.is_over = self.is_over || parts.walk(self, limits);
+        self.sink.settle();
+        self.is_over
+    }
+
+    /// Whether a portion ends here.
+    #[inline]
+    pub(crate) fn is_enough(&self, limits: PortionLimits) -> bool {
+        self.visited_len >= limits.len_max || self.sink.size() >= limits.size_max
+    }
+
+    /// Counts visited elements.
+    #[inline]
+    pub(crate) fn visit(&mut self, len: usize) {
+        self.visited_len += len;
+    }
+
+    /// Walks a table until the limits or its end. Returns whether it is the end.
+    pub(crate) fn walk_table(
+        &mut self,
+        table: &Table,
+        limits: PortionLimits,
+        element: impl Fn(Entry<'_>) -> Element<'_>,
+    ) -> bool {
+        while let Some(from) = self.table.next() {
+            if self.is_enough(limits) {
+                return false;
+            }
+            let Self { sink, table: grains, visited_len, .. } = self;
+            let next = table.visit_home(from >> Grains::TABLE_SHIFT, |position, entry| {
+                *visited_len += 1;
+                if !grains.is_preserved(position << Grains::TABLE_SHIFT) {
+                    sink.add(element(entry));
+                }
+            });
+            self.table.advance(next.map(|next| u64::from(next) << Grains::TABLE_SHIFT));
+        }
+        true
+    }
+
+    /// Preserves the entries of a table at the position of a hash that `is_ahead` of the walk, before they change.
+    pub(crate) fn preserve_in_table(
+        &mut self,
+        table: &Table,
+        hash: u64,
+        element: impl Fn(Entry<'_>) -> Element<'_>,
+        is_ahead: impl Fn(Entry<'_>, Option<&(u64, Box<[u8]>)>) -> bool,
+    ) {
+        let Self { sink, table: grains, last, .. } = self;
+        let Some(positions) = grains.begin_change(Table::position(hash) << Grains::TABLE_SHIFT) else {
+            return;
+        };
+        let mut next = Some((positions.start >> Grains::TABLE_SHIFT) as u32);
+        while let Some(from) = next.filter(|from| u64::from(*from) << Grains::TABLE_SHIFT < positions.end) {
+            next = table.visit_home(from, |position, entry| {
+                let is_in = positions.contains(&(u64::from(position) << Grains::TABLE_SHIFT));
+                if is_in && is_ahead(entry, last.as_ref()) {
+                    sink.add(element(entry));
+                }
+            });
+        }
+    }
+}
+
+/// The place in a collection that leads to its [`Tracking`].
+#[derive(Default)]
+pub(crate) struct Tracker(Mutex<Option<Arc<Tracking>>>);
+
+impl Tracker {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Tracking>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tracking of the collection, if any.
+    pub(crate) fn tracking(&self) -> Option<Arc<Tracking>> {
+        self.lock().clone()
+    }
+
+    /// Whether changes must preserve elements.
+    #[inline(always)]
+    pub(crate) fn is_set(&mut self) -> bool {
+        self.0.get_mut().map_or(true, |tracking| tracking.is_some())
+    }
+
+    /// Runs `preserve`, before a change of the collection. Called if [`Self::is_set`].
+    pub(crate) fn preserve(&self, preserve: impl FnOnce(&mut State)) {
+        let mut tracker = self.lock();
+        let Some(tracking) = &*tracker else { return };
+        let mut state = tracking.lock();
+        if !state.is_over {
+            preserve(&mut state);
+            state.sink.settle();
+            return;
+        }
+        drop(state);
+        *tracker = None;
+    }
+
+    /// Keeps the contents of a collection that is dropped, if the walk needs them.
+    #[cold]
+    pub(crate) fn detach(&mut self, parts: impl FnOnce() -> Box<dyn Walkable>) {
+        let Some(tracking) = self.lock().take() else { return };
+        let mut state = tracking.lock();
+        if !state.is_over {
+            state.detached = Some(parts());
+        }
+    }
+}

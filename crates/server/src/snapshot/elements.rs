@@ -1,0 +1,134 @@
+//! Large collections, which are written in portions: the record of each is complete when its walk ends.
+//!
+//! A record can't be interrupted by others: the file is locked while a collection is walked. Entries that are preserved
+//! meanwhile stay in the buffer; when it is half full the walk goes on without rest.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use collections::{Element, ElementSink, Entry, PortionLimits};
+use keyspace::{CollectionStep, TrackedCollection, Waiting};
+use rdb::{ElementForm, Encoder};
+
+use super::preserved::Preserved;
+use super::run::{SaveError, Walker};
+use super::settings::Encoding;
+
+/// What a portion visits under a read latch: some tens of microseconds.
+const LIMITS: PortionLimits = PortionLimits { len_max: 512, size_max: 16 << 10 };
+
+/// How often to try, each a millisecond apart, whether a collection without a key was dropped. Another thread drops it
+/// soon, unless it has others to drop before.
+const MISSING_COUNT_MAX: u32 = 60_000;
+
+/// The record of a collection, up to the elements that are known.
+pub(super) struct Elements {
+    preserved: Arc<Preserved>,
+    encoder: Encoder,
+    form: ElementForm,
+    bytes: Vec<u8>,
+    /// Bytes that the buffer counts.
+    counted_size: usize,
+    len: usize,
+}
+
+impl Elements {
+    /// Begins a record. `None` if the version does not hold it.
+    pub(super) fn begin(preserved: &Arc<Preserved>, encoding: Encoding, entry: Entry<'_>) -> Option<Self> {
+        let (mut encoder, mut bytes) = (Encoder::new(encoding.version, encoding.is_packing), Vec::new());
+        let form =
+            encoder.begin_record(encoding.head(entry), entry.key(), entry.value(), &mut bytes).ok()??;
+        Some(Self { preserved: Arc::clone(preserved), encoder, form, bytes, counted_size: 0, len: 0 })
+    }
+
+    fn forget_counted(&mut self) {
+        if self.counted_size > 0 {
+            self.preserved.note_taken(std::mem::take(&mut self.counted_size));
+        }
+    }
+}
+
+impl ElementSink for Elements {
+    fn add(&mut self, element: Element<'_>) {
+        self.len += 1;
+        self.encoder.write_element(self.form, element, &mut self.bytes);
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn settle(&mut self) {
+        let added_size = self.bytes.len() - self.counted_size;
+        if added_size > 0 {
+            self.counted_size += added_size;
+            self.preserved.note_added(added_size);
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.forget_counted();
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Elements {
+    fn drop(&mut self) {
+        self.forget_counted();
+    }
+}
+
+impl Walker<'_> {
+    /// Writes the large collections that the walk or changes have met.
+    pub(super) fn write_collections(&mut self, waiting: &Waiting<'_>) {
+        let keyspace = self.run.keyspace;
+        while let Some(collection) = keyspace.next_collection() {
+            if !self.is_over {
+                self.write_collection(&collection, waiting);
+            }
+            keyspace.end_collection(&collection);
+        }
+    }
+
+    fn write_collection(&mut self, collection: &TrackedCollection, waiting: &Waiting<'_>) {
+        let (run, mut output) = (self.run, None);
+        let (mut missing_count, mut is_done) = (0, false);
+        while !is_done && !run.is_over() {
+            match run.keyspace.snapshot_collection(collection, LIMITS, waiting) {
+                CollectionStep::Missing if missing_count < MISSING_COUNT_MAX => {
+                    missing_count += 1;
+                    sync::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                CollectionStep::Portion => {}
+                CollectionStep::Done | CollectionStep::Missing => is_done = true,
+            }
+            let output = output.get_or_insert_with(|| {
+                let mut output = run.lock_output();
+                output.select(collection.db, &run.databases);
+                output
+            });
+            output.append(&collection.tracking.take());
+            if output.has_failed() {
+                break;
+            }
+            if !run.snapshots.preserved.is_half_full() {
+                self.rest();
+            }
+        }
+        let (saved, expected) = collection.tracking.lens();
+        if let Some(output) = &mut output
+            && is_done
+            && saved != expected
+        {
+            output.fail_with(SaveError::IncompleteCollection { saved, expected });
+        }
+        drop(output);
+        run.stop_after_error();
+        run.note_written(1);
+    }
+}
