@@ -469,6 +469,10 @@ impl Executor {
             connection.session.blocked = None;
             return Step::ForWriting;
         }
+        if connection.keeps_latches() {
+            self.latching.log_effects();
+            connection.kept_latches = Some(self.latching.keep());
+        }
         self.latching.release();
         if connection.session.unfinished.is_some() {
             if !failed {
@@ -494,7 +498,10 @@ impl Executor {
         *started = now;
         connection.session.command_count -= 1;
         self.account_changes(connection);
-        Step::Unfinished
+        match connection.session.blocked {
+            Some(_) => Step::Again,
+            None => Step::Unfinished,
+        }
     }
 
     /// Counts the command, and logs it where its cost requires that.

@@ -104,7 +104,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
 /// Opens a payload and builds its value where the key's value will be.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
     let knows_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
-    let checks = PayloadChecks { checksum: true, version: knows_version };
+    let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: knows_version };
     let payload = Payload::open(payload, checks).map_err(|error| match error {
         PayloadError::VersionOrChecksum => WRONG_PAYLOAD,
         PayloadError::NoType => BAD_DATA,

@@ -95,6 +95,7 @@ impl Executor {
         }
         // MONITOR shows EXEC after the commands that it runs.
         if global_flags & GlobalFlags::MONITORED != 0
+            && connection.session.unfinished.is_none()
             && found.command.access != Access::Queued
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {

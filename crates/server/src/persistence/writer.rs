@@ -21,6 +21,7 @@
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
 mod grouping;
+mod requests;
 mod rewriting;
 #[cfg(test)]
 mod tests;
@@ -207,6 +208,10 @@ where
         let end = reader.complete_end();
         let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
+        let delay_us = self.shared.persistence.append_only.figures.write_delay_us.load(Ordering::Relaxed);
+        if delay_us > 0 && chunk.len() > 0 {
+            sync::thread::sleep(Duration::from_micros(delay_us));
+        }
         let mut room = if is_always { usize::MAX } else { WRITE_SIZE_MAX };
         let mut size = 0;
         let (started, whole_size) = (Ticks::now(), chunk.len());
@@ -376,6 +381,7 @@ where
         }
         self.files.close();
         self.figures().is_on.store(false, Ordering::Relaxed);
+        self.figures().forget_rewrites_ordered();
         self.shared.note_append_failure(None);
     }
 }

@@ -19,7 +19,7 @@ use keyspace::{Latching, Waiter};
 use os::clock;
 use sync::{Mode, TryServe, mpsc};
 
-use super::{LoadFailed, RdbOptions, load_append_only, load_rdb, wait_a_moment};
+use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::Token;
 use crate::mail::Mail;
 use crate::persistence::append_only;
@@ -53,6 +53,10 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
         Reload::Dump { saves: true, .. } if !save(shared) => NO_SAVE,
         Reload::Dump { flushes, replaces, .. } => {
             let path = Path::new(&shared.config.load().dbfilename).to_owned();
+            // A file that can't be loaded at all replaces nothing.
+            if !has_known_header(shared, &path) {
+                return NO_DUMP;
+            }
             let options = RdbOptions { replaces, ..RdbOptions::default() };
             let loaded = unlogged(shared, flushes, || load_rdb(shared, &path, options));
             if loaded != Ok(true) {
