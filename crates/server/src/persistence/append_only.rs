@@ -83,7 +83,9 @@ pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<ServerDisk>) ->
     } else {
         files.resume()?;
     }
-    files.remove_history()?;
+    if !shared.config.load().aof_disable_auto_gc {
+        files.remove_history()?;
+    }
     start_writer(shared, files)
 }
 
@@ -130,7 +132,10 @@ pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandE
     }
     if figures.is_on.load(Ordering::Relaxed) {
         figures.note_rewrite_ordered();
-        shared.persistence.append_only.order(Order::Rewrite);
+        shared
+            .persistence
+            .append_only
+            .order(Order::Rewrite { is_rdb: shared.config.load().aof_use_rdb_preamble });
     } else {
         write_once(shared).map_err(|error| {
             log::error!("Can't rewrite the append-only file: {error}");

@@ -122,6 +122,7 @@ where
         figures.size.store(size, Ordering::Relaxed);
         figures.base_size.store(size, Ordering::Relaxed);
         figures.is_on.store(true, Ordering::Relaxed);
+        figures.is_beginning.store(writer.reader.is_none(), Ordering::Relaxed);
         if let Some(reader) = &writer.reader {
             shared.advance_durable(reader.lsn());
         }
@@ -140,6 +141,7 @@ where
         if self.shared.config.generation() != self.generation {
             self.generation = self.shared.config.generation();
             self.config = self.shared.config.load_full();
+            self.remove_history();
         }
         while let Some(order) = self.shared.persistence.append_only.take_order() {
             match order {
@@ -381,6 +383,7 @@ where
         }
         self.files.close();
         self.figures().is_on.store(false, Ordering::Relaxed);
+        self.figures().is_beginning.store(false, Ordering::Relaxed);
         self.figures().forget_rewrites_ordered();
         self.shared.note_append_failure(None);
     }

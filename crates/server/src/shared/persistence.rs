@@ -43,8 +43,11 @@ pub struct AppendOnly {
 
 /// What other threads ask of the thread that writes the append-only file.
 pub enum Order {
-    /// Rewrite the file.
-    Rewrite,
+    /// Rewrite the file; whether its base is to be a snapshot in RDB.
+    Rewrite {
+        /// See the directive `aof-use-rdb-preamble`.
+        is_rdb: bool,
+    },
     /// The log is read from here on: this is the cut of the snapshot with this number.
     Attached(u64, LogReader),
     /// The snapshot with this number is complete and is to be the base, or why there is none.
@@ -76,6 +79,8 @@ pub struct Figures {
     pub is_rewrite_scheduled: AtomicBool,
     /// Whether a rewrite is under way.
     pub is_rewriting: AtomicBool,
+    /// Whether the file has no base yet, so that nothing of it would be loaded.
+    pub is_beginning: AtomicBool,
     /// How many rewrites were ordered, and how many of these orders the thread has followed.
     rewrites_ordered: AtomicU64,
     rewrites_taken: AtomicU64,

@@ -24,6 +24,7 @@ use crate::connection::Token;
 use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::shared::Shared;
+use crate::snapshot::SaveKind;
 
 const OK: &[u8] = b"+OK\r\n";
 const NO_DUMP: &[u8] = b"-ERR Error trying to load the RDB dump, check server logs.\r\n";
@@ -82,7 +83,7 @@ fn save(shared: &'static Shared) -> bool {
         let (tell, told) = mpsc::channel();
         // The receiver is waiting.
         let then = Box::new(move |is_saved| _ = tell.send(is_saved));
-        match shared.begin_save(None, then) {
+        match shared.begin_save(SaveKind::Foreground, None, then) {
             Ok(()) => return told.recv().unwrap_or(false),
             Err(_) if shared.is_stopping() => return false,
             Err(_) => wait_a_moment(),

@@ -35,6 +35,8 @@ static SNAPSHOT_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The state of rewriting.
 pub(super) struct Rewriting {
     is_wanted: bool,
+    /// The form of the base, if the order for it says so.
+    wanted_format: Option<BaseFormat>,
     /// Whether the file begins with the snapshot, and has no history before it.
     is_beginning: bool,
     under_way: Option<UnderWay>,
@@ -72,6 +74,7 @@ impl Rewriting {
     pub(super) fn new(is_beginning: bool) -> Self {
         Self {
             is_wanted: is_beginning,
+            wanted_format: None,
             is_beginning,
             under_way: None,
             is_last: false,
@@ -79,6 +82,10 @@ impl Rewriting {
             order_count: u64::from(is_beginning),
         }
     }
+}
+
+fn format_of(is_rdb: bool) -> BaseFormat {
+    if is_rdb { BaseFormat::Rdb } else { BaseFormat::Requests }
 }
 
 impl<D: Disk + Send + 'static> Writer<D>
@@ -89,8 +96,11 @@ where
     pub(super) fn follow(&mut self, order: Order) {
         let is_current = |number| self.rewriting.under_way.as_ref().is_some_and(|it| it.number == number);
         match order {
-            Order::Rewrite => {
-                self.rewriting.is_wanted |= self.rewriting.under_way.is_none();
+            Order::Rewrite { is_rdb } => {
+                if self.rewriting.under_way.is_none() {
+                    self.rewriting.is_wanted = true;
+                    self.rewriting.wanted_format = Some(format_of(is_rdb));
+                }
                 self.rewriting.order_count += 1;
             }
             Order::Attached(number, reader) if is_current(number) => {
@@ -159,11 +169,12 @@ where
                 append_only.order(Order::Attached(number, reader));
             }
         };
-        let format = if self.config.aof_use_rdb_preamble { BaseFormat::Rdb } else { BaseFormat::Requests };
+        let wanted = self.rewriting.wanted_format;
+        let format = wanted.unwrap_or_else(|| format_of(self.config.aof_use_rdb_preamble));
         let progress = Arc::new(Progress::default());
         let request = Request {
             target: Target::Base { path: self.files.base_path() },
-            settings: shared.snapshot_settings(),
+            settings: shared.base_settings(),
             at_cut: Box::new(at_cut),
             done: self.after_snapshot(number, format, Arc::clone(&progress)),
         };
@@ -175,6 +186,7 @@ where
         }
         log::info!("Background append only file rewriting started");
         self.rewriting.is_wanted = false;
+        self.rewriting.wanted_format = None;
         self.rewriting.under_way = Some(UnderWay {
             number,
             began: Uptime::now(),
@@ -245,6 +257,7 @@ where
         }
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         self.rewriting.is_beginning = false;
+        self.figures().is_beginning.store(false, Ordering::Relaxed);
         log::info!("Background AOF rewrite finished successfully");
         let size = self.files.total_size();
         let figures = self.figures();
@@ -262,10 +275,18 @@ where
         }
         let base = self.files.open_base()?;
         self.files.finish_rewrite(base, format)?;
+        self.remove_history();
+        Ok(())
+    }
+
+    /// Removes the files that rewrites have replaced, unless they are to stay.
+    pub(super) fn remove_history(&mut self) {
+        if self.config.aof_disable_auto_gc {
+            return;
+        }
         if let Err(error) = self.files.remove_history() {
             log::warn!("Former append-only files remain: {error}");
         }
-        Ok(())
     }
 
     /// Ends the rewrite under way without a result.
@@ -326,6 +347,7 @@ where
     /// Ends the rewrite under way because the file ends, or begins again.
     pub(super) fn abandon_rewrite(&mut self) {
         if let Some(under_way) = self.rewriting.under_way.take() {
+            log::info!("Killing AOF child: the rewrite under way ends without a result");
             under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
             // Otherwise a snapshot that is being taken is another one.
             if !under_way.progress.has_snapshot.load(Ordering::Acquire) {
