@@ -61,11 +61,10 @@ fn try_all(server: &Server, path: &Path, whole: &[u8], load: &[&str], error: &st
         attempt(&whole[..size], format!("cut at {size}"));
     }
     for offset in 0..whole.len() {
-        for bit in [offset % 8, 7 - (offset + 3) % 8] {
-            let mut bytes = whole.to_vec();
-            bytes[offset] ^= 1 << bit;
-            attempt(&bytes, format!("bit {bit} of byte {offset}"));
-        }
+        let bit = offset % 8;
+        let mut bytes = whole.to_vec();
+        bytes[offset] ^= 1 << bit;
+        attempt(&bytes, format!("bit {bit} of byte {offset}"));
     }
     assert!(server.has_logged(error), "{error}");
     assert!(!server.has_logged("panicked"));
@@ -90,19 +89,31 @@ fn every_damage_of_a_dump_is_survived() {
     assert!(whole.len() < 2000, "{}", whole.len());
     let load = ["DEBUG", "RELOAD", "NOSAVE"];
     let (loaded, refused) = try_all(&server, &file, &whole, &load, "Internal error in RDB reading offset");
-    assert!(refused > whole.len() && loaded > 100, "{refused} {loaded}");
-    // With the checksum no change of a byte is accepted.
-    assert_eq!(client.text(&["CONFIG", "SET", "rdbchecksum", "yes"]), "OK");
-    assert_eq!(client.text(&["FLUSHALL"]), "OK");
+    assert!(refused > whole.len() && loaded > 50, "{refused} {loaded}");
+}
+
+#[test]
+fn with_the_checksum_no_change_of_a_dump_is_accepted() {
+    let directory = Directory::new("changed-dump");
+    let path = directory.path("");
+    let server = Server::start(&options(&path, &[]));
+    let mut client = server.client();
     enter_values(&mut client);
     assert_eq!(client.text(&["SAVE"]), "OK");
+    let digest = client.text(&["DEBUG", "DIGEST"]);
+    let file = directory.0.join("dump.rdb");
     let whole = std::fs::read(&file).unwrap();
-    for offset in (9..whole.len()).step_by(7) {
+    let load = ["DEBUG", "RELOAD", "NOSAVE"];
+    for offset in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[offset] ^= 4;
         std::fs::write(&file, &bytes).unwrap();
         let reply = client.text(&load);
         assert!(reply.starts_with("ERR Error trying to load"), "byte {offset}: {reply}");
+        if offset < 9 {
+            // A file without the header of a known version replaces nothing.
+            assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+        }
     }
 }
 
@@ -120,5 +131,5 @@ fn every_damage_of_an_append_only_file_is_survived() {
     let server = Server::start(&options(&path, &["--aof-load-truncated", "no"]));
     let load = ["DEBUG", "LOADAOF"];
     let (loaded, refused) = try_all(&server, &written, &whole, &load, "valid up to offset");
-    assert!(refused > whole.len() / 2 && loaded > 100, "{refused} {loaded}");
+    assert!(refused > whole.len() / 2 && loaded > 50, "{refused} {loaded}");
 }

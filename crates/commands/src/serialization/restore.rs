@@ -113,8 +113,16 @@ fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a
     let context =
         DecodeContext { home: ctx.home(key), limits: value_limits(ctx.config), drop_fields_before: None };
     match rdb::decode(value_type, payload.value, 0, context) {
-        Ok(Value::Empty) | Err(_) => Err(BAD_DATA),
+        Ok(Value::Empty) => Err(BAD_DATA),
         Ok(value) => Ok(value),
+        Err(error) => {
+            let reason = rdb::describe_fault(error.fault, value_type);
+            ctx.host.log(&format!(
+                "Internal error in RDB reading offset {} of a payload -> {reason}",
+                error.offset
+            ));
+            Err(BAD_DATA)
+        }
     }
 }
 

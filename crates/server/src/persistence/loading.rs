@@ -72,7 +72,10 @@ pub fn load_at_start(
         Ok(None) => {}
         Err(LoadFailed) if shared.is_stopping() => return Err(LoadFailed),
         Err(LoadFailed) => {
-            log::error!("Fatal error loading the DB, check server logs. Exiting.");
+            log::error!(
+                "Terminating server after rdb file reading failure. Fatal error loading the DB, check server logs. \
+                 Exiting."
+            );
             return Err(LoadFailed);
         }
     }
@@ -148,6 +151,9 @@ fn log_rdb_error(name: &str, error: &RdbError) {
         other => other.to_string(),
     };
     log::error!("Internal error in RDB reading offset {offset} of {name}{of_key} -> {reason}");
+    if matches!(fault, RdbFault::Value { .. }) {
+        log::error!("A value's integrity check failed: broadloom check-rdb reports on the whole file");
+    }
 }
 
 fn seconds_since(started: Ticks) -> f64 {

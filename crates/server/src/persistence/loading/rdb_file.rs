@@ -11,7 +11,7 @@ use base::DbIndex;
 use base::limits::DECODER_COUNT_MAX;
 use config::{Config, RdbVersionCheck};
 use os::{clock, process};
-use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record};
+use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record, ValueType};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 
@@ -61,6 +61,14 @@ pub enum RdbFault {
     /// The file is not valid.
     #[error("{0}")]
     Format(Fault),
+    /// A value is not valid.
+    #[error("{}", rdb::describe_fault(*fault, *value_type))]
+    Value {
+        /// What is wrong.
+        fault: Fault,
+        /// The type of the value.
+        value_type: ValueType,
+    },
     /// The file can't be read.
     #[error("{0}")]
     Disk(#[from] io::Error),
@@ -98,6 +106,13 @@ impl From<Error> for RdbError {
 }
 
 impl RdbError {
+    /// The error of decoding a value.
+    pub(super) fn of_value(error: Error, value_type: ValueType) -> Self {
+        let is_known = error.fault != Fault::Module;
+        let fault = is_known.then_some(RdbFault::Value { fault: error.fault, value_type });
+        Self { fault: fault.unwrap_or(RdbFault::Format(error.fault)), offset: error.offset, key: error.key }
+    }
+
     /// The same error, of this key.
     pub(super) fn of_key(self, key: &[u8]) -> Self {
         Self { key: Some(key.into()), ..self }
