@@ -9,7 +9,7 @@ use wire::request::Args;
 
 use super::value_limits;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -96,8 +96,7 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     ctx.data.set(key, value, expiry.map_or(ExpiryChange::Clear, ExpiryChange::At));
     options.set_access(ctx, key);
     ctx.changed(EventClass::Generic, "restore", key);
-    let (at, payload) = (expiry.unwrap_or(0).into(), args.at(3).into());
-    ctx.log(&["RESTORE".into(), key.bytes.into(), at, payload, "REPLACE".into(), "ABSTTL".into()]);
+    options.log(ctx, args, expiry);
     Ok(reply.ok())
 }
 
@@ -156,6 +155,17 @@ impl RestoreOptions {
             }
         }
         Ok(options)
+    }
+
+    /// Records the request with the time of the expiry in place of the time to live.
+    fn log(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
+        let mut effect: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
+        effect[0] = "RESTORE".into();
+        if let Some(at) = expiry.filter(|_| !self.is_absolute) {
+            effect[2] = at.into();
+            effect.push("ABSTTL".into());
+        }
+        ctx.log(&effect);
     }
 
     /// Sets how recently or often the key was used, as far as the eviction policy records it.

@@ -265,7 +265,7 @@ impl Persistence for TestHost {
         Err(CommandError::new("ERR Background saving is currently not in progress or scheduled"))
     }
 
-    fn rewrite_append_only(&self) -> Result<&'static str, CommandError> {
+    fn rewrite_append_only(&self, _: &Session) -> Result<&'static str, CommandError> {
         Ok("Background append only file rewriting started")
     }
 

@@ -107,6 +107,7 @@ impl Shared {
     /// `SHUTDOWN ABORT`
     pub fn abort_shutdown(&self) -> Result<(), CommandError> {
         let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
+        log::warn!("Shutdown manually aborted.");
         self.snapshots.cancel();
         self.give_shutdown_up(origin);
         Ok(())

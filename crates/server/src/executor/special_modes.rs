@@ -227,6 +227,20 @@ impl Executor {
         writes(found.command.flags) || queued
     }
 
+    /// Counts the changes and the time of a part of a command.
+    #[cold]
+    pub(super) fn finish_part(&mut self, connection: &mut Connection, started: &mut Ticks) -> Step {
+        let now = Ticks::now();
+        connection.parts_ns += now.ns_since(*started);
+        *started = now;
+        connection.session.command_count -= 1;
+        self.account_changes(connection);
+        match connection.session.blocked {
+            Some(_) => Step::Again,
+            None => Step::Unfinished,
+        }
+    }
+
     /// Whether a command that reads all connections must wait for the other workers' turns: requests
     /// these, or finds that it has waited. The wait is bounded, as a worker may be busy.
     pub(super) fn must_await_turns(&mut self, connection: &mut Connection) -> bool {

@@ -120,11 +120,11 @@ pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendO
     Ok(())
 }
 
-/// `BGREWRITEAOF`: returns the status.
+/// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction orders counts as scheduled.
 ///
 /// # Errors
 /// A rewrite is under way, or the file system refuses.
-pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandError> {
+pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
     let figures = &shared.persistence.append_only.figures;
     let is_other_busy = shared.snapshots.is_busy();
     if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_ordered() && !is_other_busy) {
@@ -142,7 +142,7 @@ pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandE
             CANT_REWRITE
         })?;
     }
-    Ok(match is_other_busy {
+    Ok(match is_other_busy || is_queued {
         true => "Background append only file rewriting scheduled",
         false => "Background append only file rewriting started",
     })

@@ -210,9 +210,8 @@ where
         let end = reader.complete_end();
         let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
-        let delay_us = self.shared.persistence.append_only.figures.write_delay_us.load(Ordering::Relaxed);
-        if delay_us > 0 && chunk.len() > 0 {
-            sync::thread::sleep(Duration::from_micros(delay_us));
+        if !chunk.is_empty() {
+            self.shared.persistence.append_only.figures.delay_write();
         }
         let mut room = if is_always { usize::MAX } else { WRITE_SIZE_MAX };
         let mut size = 0;

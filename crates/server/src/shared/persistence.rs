@@ -97,6 +97,14 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Delays a write, where a test demands that.
+    pub fn delay_write(&self) {
+        let micros = self.write_delay_us.load(Ordering::Relaxed);
+        if micros > 0 {
+            sync::thread::sleep(Duration::from_micros(micros));
+        }
+    }
+
     /// Counts an order for a rewrite, before it is given: from now on it shows.
     pub fn note_rewrite_ordered(&self) {
         self.rewrites_ordered.fetch_add(1, Ordering::Relaxed);

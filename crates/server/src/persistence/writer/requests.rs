@@ -187,24 +187,20 @@ impl<'a, F: DiskFile> Conversion<'a, F> {
 
     fn write_hash(&mut self, key: &[u8], hash: &Hash) {
         let home = AllocContext { heap: &self.values.heap, hasher: &self.values.hasher };
-        let mut expiries = Vec::new();
+        let mut expiring = Vec::new();
         let mut request = Growing::new(&mut self.out, b"HSET", key, 2);
         let mut from = Some(0);
         while let Some(start) = from {
             from = hash.scan_with_expiries(home, start, |field, value, expiry| {
                 let (mut of_field, mut of_value) = (DecimalBuffer::new(), DecimalBuffer::new());
-                let field = text(field, &mut of_field);
-                request.add([field, text(value, &mut of_value)]);
-                if let Some(at) = expiry {
-                    push(
-                        &mut expiries,
-                        &[b"HPEXPIREAT", key, at.to_string().as_bytes(), b"FIELDS", b"1", field],
-                    );
-                }
+                let (field, value) = (text(field, &mut of_field), text(value, &mut of_value));
+                let Some(at) = expiry else { return request.add([field, value]) };
+                let at = at.to_string();
+                push(&mut expiring, &[b"HSETEX", key, b"PXAT", at.as_bytes(), b"FIELDS", b"1", field, value]);
             });
         }
         request.end();
-        self.out.append(&mut expiries);
+        self.out.append(&mut expiring);
     }
 
     fn write_dump(&mut self, key: &[u8], object: &Object) -> Result<(), ConvertError> {
@@ -263,7 +259,7 @@ fn write_stream(out: &mut Vec<u8>, key: &[u8], stream: &Stream) {
         push(out, &[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
     }
     for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-        push_count(out, 3 + 2 * entry.pair_count() as usize);
+        push_count(out, 3 + 2 * entry.pair_count());
         let id = entry.id.to_string();
         [b"XADD".as_slice(), key, id.as_bytes()].into_iter().for_each(|arg| push_arg(out, arg));
         for (name, value) in entry.pairs() {

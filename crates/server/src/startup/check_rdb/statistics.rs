@@ -267,7 +267,7 @@ fn largest_in(bucket: usize) -> u64 {
     }
     let shift = bucket / EXACT_MAX - 1;
     let head = bucket - shift * EXACT_MAX;
-    ((u128::from(head) + 1 << shift) - 1).min(u128::from(u64::MAX)) as u64
+    (((u128::from(head) + 1) << shift) - 1).min(u128::from(u64::MAX)) as u64
 }
 
 #[cfg(test)]
