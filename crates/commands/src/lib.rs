@@ -30,8 +30,8 @@ mod transaction;
 
 use handler::expiry;
 pub use handler::{
-    acl, command, context, doc, error, found, help, host, identity, key_flags, reply, reply_buffers, session,
-    subscriptions, timeout, tracking, walk, word,
+    acl, command, context, doc, error, found, help, host, identity, key_flags, migration, reply,
+    reply_buffers, session, subscriptions, timeout, tracking, walk, word,
 };
 pub use serialization::value_limits;
 pub use table::index;

@@ -162,12 +162,20 @@ directives! {
         activedefrag: bool = false, ANY;
         /// Whether the log starts with the logo even if it is not a terminal.
         always_show_logo: bool = false, ANY, [immutable];
+        /// Whether files that a rewrite has replaced stay.
+        aof_disable_auto_gc: bool = false, ANY, [hidden];
         /// The size of a damaged end of an append-only file below which it is cut off; 0: never.
         aof_load_corrupt_tail_max_size: u64 = 0, memory(0, LONG_MAX);
         /// Whether an append-only file that ends within a request is loaded, and its end cut off.
         aof_load_truncated: bool = true, ANY;
+        /// The CPUs of the threads that rewrite the append-only file; empty: all.
+        aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
+        /// Whether a base is synchronised while it is written, not only at its end.
+        aof_rewrite_incremental_fsync: bool = true, ANY;
         /// Whether timestamps are written to the append-only file.
         aof_timestamp_enabled: bool = false, ANY;
+        /// Whether bases are snapshots in RDB; otherwise they are requests.
+        aof_use_rdb_preamble: bool = true, ANY;
         /// The directory of the append-only files, in `dir`.
         appenddirname: String = "appendonlydir".into(), checked_text(check_append_dir_name), [immutable];
         /// The beginning of the names of the append-only files.
@@ -448,10 +456,6 @@ directives! {
     }
 
     inert "persistence works differently here" {
-        aof_disable_auto_gc: bool = false, ANY, [hidden];
-        aof_rewrite_cpulist: String = String::new(), text_or_unset(), [immutable], alias "aof_rewrite_cpulist";
-        aof_rewrite_incremental_fsync: bool = true, ANY;
-        aof_use_rdb_preamble: bool = true, ANY;
         loading_process_events_interval_bytes: u32 = 2 << 20, int(1024, INT_MAX), [hidden];
         sanitize_dump_payload: SanitizeDumpPayload = SanitizeDumpPayload::No, ANY;
     }

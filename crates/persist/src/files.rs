@@ -59,7 +59,7 @@ pub enum FilesError {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The manifest lists this file, which does not exist.
-    #[error("the AOF manifest lists {0}, which doesn't exist")]
+    #[error("the AOF manifest lists {0} which can't be opened: No such file or directory")]
     Missing(String),
     /// A write or sync has failed, and [`AppendOnlyFiles::rollback`] has not succeeded since.
     #[error("an earlier write of the append-only file has failed")]
@@ -329,6 +329,21 @@ impl<D: Disk> AppendOnlyFiles<D> {
         self.layout.path(&self.layout.temporary(".base"))
     }
 
+    /// The path of a base in the form of requests, which is written from the file at [`Self::base_path`].
+    #[must_use]
+    pub fn requests_path(&self) -> PathBuf {
+        self.layout.path(&self.layout.temporary(".requests"))
+    }
+
+    /// Puts the file at [`Self::requests_path`], which is complete, in place of that at [`Self::base_path`].
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn take_requests(&self) -> Result<(), FilesError> {
+        let path = self.requests_path();
+        self.disk.rename(&path, &self.base_path()).map_err(|error| doing("rename", &path, error))
+    }
+
     /// Begins a rewrite at the cut: what is appended from now on belongs to a new increment.
     ///
     /// # Errors
@@ -509,7 +524,7 @@ impl<D: Disk> AppendOnlyFiles<D> {
 
     /// Removes what an interrupted step has left. Failures do not matter: such files are overwritten.
     fn remove_temporary(&self) {
-        for suffix in [".base", ".incr", ".manifest"] {
+        for suffix in [".base", ".requests", ".incr", ".manifest"] {
             let _ = self.disk.remove(&self.layout.path(&self.layout.temporary(suffix)));
         }
     }

@@ -61,6 +61,12 @@ pub enum Fault {
     /// The entries of a stream contradict each other or its lengths.
     #[error("invalid stream entries")]
     StreamEntries,
+    /// A group of a stream has a consumer twice.
+    #[error("duplicate stream consumer")]
+    Consumer,
+    /// An entry is pending for two consumers, or for none.
+    #[error("invalid pending entry of a stream group")]
+    Delivery,
     /// The groups of a stream contradict each other.
     #[error("invalid stream group")]
     StreamGroup,

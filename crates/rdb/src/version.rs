@@ -96,6 +96,12 @@ impl Version {
         }
     }
 
+    /// Whether it is one of those that are read without being told to.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        Self::of_number(self.number) == Ok(self)
+    }
+
     /// Whether a file ends with a checksum, which may be 0 for none.
     #[must_use]
     pub fn has_checksum(self) -> bool {

@@ -7,6 +7,7 @@ pub mod clients;
 pub mod host;
 pub mod info;
 pub mod memory;
+pub mod migration;
 pub mod saving;
 pub mod settings;
 pub mod shutdown;

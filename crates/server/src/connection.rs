@@ -128,6 +128,8 @@ pub struct Connection {
     pub pending: usize,
     /// The latch it waits for.
     pub parked: Option<ParkedCommand>,
+    /// The latches that its request keeps while it waits for something else than a latch.
+    pub kept_latches: Option<HeldLatches<'static>>,
     /// The progress of the current request in latching several slots.
     pub tries: Tries,
     /// Its entry in the queues of its awaited keys; in no queue if it waits for something else.
@@ -224,6 +226,7 @@ impl Connection {
             reply_buffer: ReplyBufferSize::new(now),
             pending: 0,
             parked: None,
+            kept_latches: None,
             tries: Tries::default(),
             waiter: None,
             end_asked: None,
@@ -259,6 +262,20 @@ impl Connection {
     pub fn awaits_turns(&self) -> bool {
         let blocked = self.session.blocked.as_ref();
         blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Turns | BlockReason::Barrier))
+    }
+
+    /// Whether its request is to keep its latches while it waits.
+    #[must_use]
+    pub fn keeps_latches(&self) -> bool {
+        let blocked = self.session.blocked.as_ref();
+        blocked.is_some_and(|blocked| blocked.reason == BlockReason::Transfer { keeps_latches: true })
+    }
+
+    /// Whether it waits for another server, to which its request transfers keys.
+    #[must_use]
+    pub fn awaits_transfer(&self) -> bool {
+        let blocked = self.session.blocked.as_ref();
+        blocked.is_some_and(|blocked| matches!(blocked.reason, BlockReason::Transfer { .. }))
     }
 
     /// Whether it waits for room in the write log, whose wake-up names its token.

@@ -469,7 +469,7 @@ impl Executor {
             connection.session.blocked = None;
             return Step::ForWriting;
         }
-        self.latching.release();
+        self.release_or_keep(connection);
         if connection.session.unfinished.is_some() {
             if !failed {
                 return self.finish_part(connection, started);
@@ -484,17 +484,6 @@ impl Executor {
             self.feed_monitors(connection, found, args);
         }
         self.finish(connection, asked, mark, failed, started)
-    }
-
-    /// Counts the changes and the time of a part of a command.
-    #[cold]
-    fn finish_part(&mut self, connection: &mut Connection, started: &mut Ticks) -> Step {
-        let now = Ticks::now();
-        connection.parts_ns += now.ns_since(*started);
-        *started = now;
-        connection.session.command_count -= 1;
-        self.account_changes(connection);
-        Step::Unfinished
     }
 
     /// Counts the command, and logs it where its cost requires that.

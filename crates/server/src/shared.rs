@@ -9,6 +9,7 @@ pub mod connections;
 pub mod current_config;
 pub mod loading;
 pub mod memory;
+pub mod migration_sockets;
 pub mod modes;
 pub mod pause;
 pub mod pending_shutdown;
@@ -36,6 +37,7 @@ use connections::Connections;
 use current_config::CurrentConfig;
 use loading::Loading;
 use memory::Memory;
+use migration_sockets::MigrationSockets;
 use modes::{GlobalFlags, Modes};
 use persistence::Persistence;
 use worker_pool::{StartWorker, WorkerPool};
@@ -74,6 +76,8 @@ pub struct Shared {
     pub snapshots: Snapshots,
     /// What is kept on disk.
     pub persistence: Persistence,
+    /// Connections to the targets of `MIGRATE`.
+    pub migration_sockets: MigrationSockets,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -119,6 +123,7 @@ impl Shared {
             loading: Loading::default(),
             snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
             persistence,
+            migration_sockets: MigrationSockets::default(),
             identity,
             config: CurrentConfig::new(config),
         }));

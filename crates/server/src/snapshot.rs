@@ -59,6 +59,8 @@ pub enum Target {
         directory: PathBuf,
         /// The name, `dbfilename`.
         name: String,
+        /// The kind of save.
+        kind: SaveKind,
     },
     /// The base of an append-only file: written here, and left here.
     #[allow(dead_code, reason = "for the rewrite of the append-only file")]
@@ -66,6 +68,15 @@ pub enum Target {
         /// The path of the file.
         path: PathBuf,
     },
+}
+
+/// The kinds of saves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveKind {
+    /// `BGSAVE` or a save point: nobody waits for it. After a failure writes are refused, where save points demand that.
+    Background,
+    /// `SAVE`, or for a shutdown: whoever demands it is told of a failure.
+    Foreground,
 }
 
 /// An order for a snapshot.
@@ -179,7 +190,7 @@ impl Snapshots {
             return Err(Busy);
         }
         self.is_cancelled.store(false, Ordering::Release);
-        self.status.begin(matches!(request.target, Target::Dump { .. }), Uptime::now());
+        self.status.begin(&request.target, Uptime::now());
         Ok(Box::new(request))
     }
 

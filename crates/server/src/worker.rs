@@ -419,7 +419,8 @@ impl Worker {
             return;
         }
         // Requests sent before are executed first: these waits end soon.
-        if connection.parked.is_some() || connection.awaits_turns() || connection.has_more {
+        let ends_soon = connection.awaits_turns() || connection.awaits_transfer() || connection.has_more;
+        if connection.parked.is_some() || ends_soon {
             return;
         }
         self.cancel_wait(token);

@@ -110,6 +110,7 @@ const NOT_PLAYED: &[(&str, &str)] = &[
     ("xackdel", "not in Valkey; its dialogues run against the newest Redis"),
     ("xdelex", "not in Valkey; its dialogues run against the newest Redis"),
     ("dump", "its payloads name their version; tests/dumps.rs exchanges them with real servers"),
+    ("migrate", "needs another server; crates/server/tests/migrating.rs has several"),
     ("restore-asking", "RESTORE under another name, for clusters"),
     ("pfselftest", "has a constant reply and takes seconds"),
 ];

@@ -315,3 +315,82 @@ fn files_go_to_every_server_and_come_back() {
         assert_eq!(call(&mut here, &[b"DEBUG", b"DIGEST"]), before, "{}", peer_server.name());
     }
 }
+
+/// The directory in which a server has its files.
+fn data_dir(connection: &mut Connection) -> std::path::PathBuf {
+    dump_path(connection).parent().unwrap().to_owned()
+}
+
+/// Waits until an append-only file has been begun or rewritten.
+fn await_rewrite(connection: &mut Connection) {
+    for _ in 0..2000 {
+        let Reply::Bulk(info) = call(connection, &[b"INFO", b"persistence"]) else { panic!("no INFO") };
+        let info = String::from_utf8(info).unwrap();
+        if info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0") {
+            assert!(info.contains("aof_last_bgrewrite_status:ok"), "{info}");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the rewrite does not end");
+}
+
+/// Copies the append-only directory of one server into that of another.
+fn copy_append_only(from: &std::path::Path, to: &std::path::Path) {
+    let (from, to) = (from.join("appendonlydir"), to.join("appendonlydir"));
+    let _ = std::fs::remove_dir_all(&to);
+    std::fs::create_dir_all(&to).unwrap();
+    for file in std::fs::read_dir(&from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+/// Fills one server with data in the base and in the increment of its append-only file, and loads the files in the other.
+fn transfer_append_only(from: &mut Connection, to: &mut Connection, preamble: &[u8]) {
+    expect_ok(from, &[b"CONFIG", b"SET", b"aof-use-rdb-preamble", preamble]);
+    expect_ok(from, &[b"CONFIG", b"SET", b"appendfsync", b"always"]);
+    fill(from);
+    let expiry = call(from, &[b"PEXPIREAT", b"string", FAR.as_bytes()]);
+    assert_eq!(expiry, Reply::Integer(1));
+    expect_ok(from, &[b"CONFIG", b"SET", b"appendonly", b"yes"]);
+    await_rewrite(from);
+    expect_ok(from, &[b"SELECT", b"5"]);
+    fill(from);
+    copy_append_only(&data_dir(from), &data_dir(to));
+    expect_ok(to, &[b"DEBUG", b"LOADAOF"]);
+    for db in [b"0", b"5"] {
+        expect_ok(from, &[b"SELECT", db]);
+        expect_ok(to, &[b"SELECT", db]);
+        for Sample { key, .. } in samples() {
+            assert_eq!(content(to, key), content(from, key), "{key}");
+        }
+        let key = b"string";
+        assert_eq!(call(to, &[b"PEXPIRETIME", key]), call(from, &[b"PEXPIRETIME", key]));
+    }
+}
+
+#[test]
+fn append_only_files_go_to_every_server_and_come_back() {
+    let programs = [
+        ("broadloom", Program::broadloom()),
+        ("valkey", Program::valkey()),
+        ("redis", Program::redis()),
+        ("redis-next", Program::newest_redis()),
+    ];
+    let Some([ours, peers @ ..]) = programs_or_skip(programs) else { return };
+    for peer in peers {
+        for preamble in [&b"yes"[..], b"no"] {
+            let (_ours, mut here) = start(&ours).unwrap();
+            let (peer_server, mut there) = start(&peer).unwrap();
+            eprintln!("{}, preamble {}", peer_server.name(), preamble.escape_ascii());
+            let version: &[u8] = if peer_server.name() == "valkey" { b"auto" } else { b"12" };
+            expect_ok(&mut here, &[b"CONFIG", b"SET", b"rdb-version", version]);
+            transfer_append_only(&mut here, &mut there, preamble);
+
+            let (_ours, mut here) = start(&ours).unwrap();
+            let (_peer, mut there) = start(&peer).unwrap();
+            transfer_append_only(&mut there, &mut here, preamble);
+        }
+    }
+}

@@ -14,6 +14,7 @@ pub mod help;
 pub mod host;
 pub mod identity;
 pub mod key_flags;
+pub mod migration;
 pub mod reply;
 pub mod reply_buffers;
 pub mod session;

@@ -20,6 +20,7 @@ use crate::context::PlannedKey;
 use crate::error::CommandError;
 use crate::found::{CommandId, Found};
 use crate::host::Reload;
+use crate::migration::Migration;
 use crate::subscriptions::Subscriptions;
 use crate::tracking::Tracking;
 
@@ -84,6 +85,8 @@ pub struct Session {
     /// What its command has done so far. A handler that sets it writes no reply: the command runs again in
     /// the next turn, and continues there. `None`: no command is unfinished.
     pub unfinished: Option<u64>,
+    /// The `MIGRATE` that it has begun.
+    pub migration: Option<Box<Migration>>,
 }
 
 bitflags! {
@@ -261,7 +264,8 @@ impl Blocked {
             | BlockReason::Turns
             | BlockReason::Barrier
             | BlockReason::Shutdown
-            | BlockReason::Save => {}
+            | BlockReason::Save
+            | BlockReason::Transfer { .. } => {}
             BlockReason::Keys(_) => reply.null_array(),
             BlockReason::Replicas { acknowledged } => reply.integer(acknowledged),
             BlockReason::Disk { is_durable, .. } => {
@@ -321,6 +325,11 @@ pub enum BlockReason {
     Shutdown,
     /// The end of a save (`SAVE`).
     Save,
+    /// The end of a step of a transfer to another server (`MIGRATE`): the request is then run again.
+    Transfer {
+        /// Whether it keeps the latches of its keys meanwhile.
+        keeps_latches: bool,
+    },
     /// The turns of the other workers, before a command that reads the state of all connections.
     Turns,
     /// The turns of the other workers, after a command that must apply to all of them before its reply is
@@ -364,6 +373,7 @@ impl Session {
             tracking: None,
             blocked: None,
             unfinished: None,
+            migration: None,
         }
     }
 

@@ -31,13 +31,18 @@ fn run(ctx: &mut Ctx<'_>, _args: Args<'_>, reply: Reply<'_>) -> Result<Replied, 
     let key = ctx.key(0);
     let home = ctx.home(key);
     let Some(entry) = ctx.data.find(key) else { return Ok(reply.null()) };
-    let payload = [Version::V11, Version::V80]
-        .into_iter()
-        .find_map(|version| payload(version, ctx.config.rdbcompression, home, entry.value()));
-    Ok(reply.bulk(&payload.expect("the second version holds every value")))
+    Ok(reply.bulk(&payload(ctx.config.rdbcompression, home, entry.value())))
 }
 
-fn payload(
+/// Returns the payload of a value, in the oldest version that can hold it.
+pub(super) fn payload(is_packing: bool, home: AllocContext<'_>, value: ValueRef<'_>) -> Vec<u8> {
+    let payload = [Version::V11, Version::V80]
+        .into_iter()
+        .find_map(|version| payload_in(version, is_packing, home, value));
+    payload.expect("the second version holds every value")
+}
+
+fn payload_in(
     version: Version,
     is_packing: bool,
     home: AllocContext<'_>,

@@ -3,6 +3,7 @@
 //! The limits that decide how a value is kept are those of its type's commands.
 
 pub mod dump;
+pub mod migrate;
 pub mod restore;
 
 use config::Config;

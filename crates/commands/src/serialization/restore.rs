@@ -9,7 +9,7 @@ use wire::request::Args;
 
 use super::value_limits;
 use crate::command::{Access, Categories, Command, Flags, KeyFlags, KeySpec};
-use crate::context::{Ctx, EventClass};
+use crate::context::{Ctx, EffectArg, EventClass};
 use crate::doc::{Arg, Doc, Group};
 use crate::error::CommandError;
 use crate::reply::{Replied, Reply};
@@ -96,15 +96,14 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
     ctx.data.set(key, value, expiry.map_or(ExpiryChange::Clear, ExpiryChange::At));
     options.set_access(ctx, key);
     ctx.changed(EventClass::Generic, "restore", key);
-    let (at, payload) = (expiry.unwrap_or(0).into(), args.at(3).into());
-    ctx.log(&["RESTORE".into(), key.bytes.into(), at, payload, "REPLACE".into(), "ABSTTL".into()]);
+    options.log(ctx, args, expiry);
     Ok(reply.ok())
 }
 
 /// Opens a payload and builds its value where the key's value will be.
 fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a>, CommandError> {
     let knows_version = ctx.config.rdb_version_check == RdbVersionCheck::Strict;
-    let checks = PayloadChecks { checksum: true, version: knows_version };
+    let checks = PayloadChecks { checksum: ctx.host.checks_checksums(), version: knows_version };
     let payload = Payload::open(payload, checks).map_err(|error| match error {
         PayloadError::VersionOrChecksum => WRONG_PAYLOAD,
         PayloadError::NoType => BAD_DATA,
@@ -113,8 +112,16 @@ fn decode<'a>(ctx: &Ctx<'_>, key: Key<'_>, payload: &'a [u8]) -> Result<Value<'a
     let context =
         DecodeContext { home: ctx.home(key), limits: value_limits(ctx.config), drop_fields_before: None };
     match rdb::decode(value_type, payload.value, 0, context) {
-        Ok(Value::Empty) | Err(_) => Err(BAD_DATA),
+        Ok(Value::Empty) => Err(BAD_DATA),
         Ok(value) => Ok(value),
+        Err(error) => {
+            let reason = rdb::describe_fault(error.fault, value_type);
+            ctx.host.log(&format!(
+                "Internal error in RDB reading offset {} of a payload -> {reason}",
+                error.offset
+            ));
+            Err(BAD_DATA)
+        }
     }
 }
 
@@ -148,6 +155,17 @@ impl RestoreOptions {
             }
         }
         Ok(options)
+    }
+
+    /// Records the request with the time of the expiry in place of the time to live.
+    fn log(&self, ctx: &mut Ctx<'_>, args: Args<'_>, expiry: Option<i64>) {
+        let mut effect: Vec<EffectArg<'_>> = args.iter().map(EffectArg::from).collect();
+        effect[0] = "RESTORE".into();
+        if let Some(at) = expiry.filter(|_| !self.is_absolute) {
+            effect[2] = at.into();
+            effect.push("ABSTTL".into());
+        }
+        ctx.log(&effect);
     }
 
     /// Sets how recently or often the key was used, as far as the eviction policy records it.

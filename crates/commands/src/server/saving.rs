@@ -66,7 +66,7 @@ pub const BGREWRITEAOF: Command = Command::keyless(
     1,
     WRITES_FILES,
     Doc::new(Group::Server, "1.0.0", "Rewrites the append-only file in the background."),
-    |ctx, _, reply| Ok(reply.simple(ctx.host.rewrite_append_only()?)),
+    |ctx, _, reply| Ok(reply.simple(ctx.host.rewrite_append_only(ctx.session)?)),
 );
 
 fn save(ctx: &mut Ctx<'_>, _: Args<'_>, reply: Reply<'_>) -> Result<Replied, CommandError> {

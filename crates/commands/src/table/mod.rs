@@ -147,6 +147,7 @@ pub static COMMANDS: &[&Command] = &[
     &ltrim::COMMAND,
     &memory::COMMAND,
     &mget::COMMAND,
+    &migrate::COMMAND,
     &module::COMMAND,
     &monitor::COMMAND,
     &move_key::COMMAND,

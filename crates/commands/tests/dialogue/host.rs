@@ -11,8 +11,8 @@ use commands::error::CommandError;
 use commands::host::{
     AccessControl, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
     CommandLogs, ConfigAdmin, Debugging, DenialEvent, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand,
-    MemoryReport, MemoryStat, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting, Secrets,
-    ServerReport, ShutdownOptions,
+    MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting,
+    Secrets, ServerReport, ShutdownOptions, Transfer, TransferTarget,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -265,7 +265,7 @@ impl Persistence for TestHost {
         Err(CommandError::new("ERR Background saving is currently not in progress or scheduled"))
     }
 
-    fn rewrite_append_only(&self) -> Result<&'static str, CommandError> {
+    fn rewrite_append_only(&self, _: &Session) -> Result<&'static str, CommandError> {
         Ok("Background append only file rewriting started")
     }
 
@@ -274,6 +274,12 @@ impl Persistence for TestHost {
     }
 
     fn flushed_all(&self) {}
+}
+
+impl Migrations for TestHost {
+    fn begin_transfer(&self, _: TransferTarget, _: &Session) -> Result<Box<dyn Transfer>, CommandError> {
+        Err(CommandError::new("IOERR error or timeout connecting to the client"))
+    }
 }
 
 impl Debugging for TestHost {
@@ -288,6 +294,14 @@ impl Debugging for TestHost {
     fn set_reply_buffers(&self, _: ReplyBufferSetting) {}
 
     fn sleep(&self, _: u64) {}
+
+    fn check_checksums(&self, _: bool) {}
+
+    fn checks_checksums(&self) -> bool {
+        true
+    }
+
+    fn delay_append_only(&self, _: u64) {}
 
     fn log(&self, _: &str) {}
 

@@ -54,7 +54,12 @@ pub(super) fn list(
                 match input.len()? {
                     NODE_PLAIN => {
                         is_quicklist = true;
-                        push(input.text()?.item());
+                        let text = input.text()?;
+                        // Only elements that are too long for a packed node have one of their own.
+                        if text.item().len() == 0 {
+                            return Err(before.error(Fault::ListNode));
+                        }
+                        push(text.item());
                     }
                     NODE_PACKED => read_blob(input, |blob| {
                         let items = Listpack::open(blob)?;

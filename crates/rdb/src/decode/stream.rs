@@ -181,7 +181,10 @@ fn read_group(form: StreamForm, input: &mut Input<'_>, stream: &mut Stream) -> R
         read_given_back(input, &mut group, &mut unowned)?;
     }
     let mut buffer = collections::DecimalBuffer::new();
-    let is_right = unowned.is_empty() && stream.add_group(name.item().text(&mut buffer), group);
+    if !unowned.is_empty() {
+        return Err(before.error(Fault::Delivery));
+    }
+    let is_right = stream.add_group(name.item().text(&mut buffer), group);
     if is_right { Ok(()) } else { Err(before.error(Fault::StreamGroup)) }
 }
 
@@ -196,7 +199,7 @@ fn read_consumer(
     let mut buffer = collections::DecimalBuffer::new();
     let name = name.item().text(&mut buffer);
     if group.find_consumer(name).is_some() {
-        return Err(before.error(Fault::StreamGroup));
+        return Err(before.error(Fault::Consumer));
     }
     let seen_at = input.time()?;
     let active_at = if form >= StreamForm::V3 { input.time()? } else { seen_at };
@@ -205,7 +208,7 @@ fn read_consumer(
     for _ in 0..input.len()? {
         let before = *input;
         let id = read_raw_id(input)?;
-        let Some((at, count)) = unowned.remove(&id) else { return Err(before.error(Fault::StreamGroup)) };
+        let Some((at, count)) = unowned.remove(&id) else { return Err(before.error(Fault::Delivery)) };
         group.deliver(id, Delivery { consumer, at, count });
     }
     Ok(())
@@ -217,7 +220,7 @@ fn read_given_back(input: &mut Input<'_>, group: &mut Group, unowned: &mut Unown
     for _ in 0..input.len()? {
         let before = *input;
         let id = read_raw_id(input)?;
-        let Some((at, count)) = unowned.remove(&id) else { return Err(before.error(Fault::StreamGroup)) };
+        let Some((at, count)) = unowned.remove(&id) else { return Err(before.error(Fault::Delivery)) };
         let consumer = group.find_consumer(b"").unwrap_or_else(|| group.add_consumer(b"", at));
         group.deliver(id, Delivery { consumer, at, count });
     }

@@ -13,7 +13,7 @@ use os::clock;
 use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
-use crate::snapshot::{Busy, Request, SaveError, Saved, Settings, Target};
+use crate::snapshot::{Busy, Request, SaveError, SaveKind, Saved, Settings, Target};
 
 /// Seconds after a failed save before save points are tried again.
 const RETRY_SECONDS: i64 = 5;
@@ -36,11 +36,23 @@ impl Shared {
         Settings::of(&self.config.load(), clock::unix_millis(), self.used_memory())
     }
 
+    /// The settings of the base of an append-only file that begins now.
+    #[must_use]
+    pub fn base_settings(&self) -> Settings {
+        Settings::of_base(&self.config.load(), clock::unix_millis(), self.used_memory())
+    }
+
     /// Begins to save to the file of the configuration: the state under all latches if they are held (`data`), or that
     /// of the next moment. `then` is called at the end, with whether it succeeded.
-    pub fn begin_save(&'static self, data: Option<&mut Latched<'_>>, then: Then) -> Result<(), Busy> {
+    pub fn begin_save(
+        &'static self,
+        kind: SaveKind,
+        data: Option<&mut Latched<'_>>,
+        then: Then,
+    ) -> Result<(), Busy> {
         let config = self.config.load();
-        let target = Target::Dump { directory: PathBuf::from(&config.dir), name: config.dbfilename.clone() };
+        let (directory, name) = (PathBuf::from(&config.dir), config.dbfilename.clone());
+        let target = Target::Dump { directory, name, kind };
         let done = move |result| {
             self.note_saved(&result);
             then(result.is_ok());
@@ -94,7 +106,7 @@ impl Shared {
         }
         if status.take_scheduled() {
             // A snapshot that began just now goes first.
-            if self.begin_save(None, Box::new(|_| ())).is_err() {
+            if self.begin_save(SaveKind::Background, None, Box::new(|_| ())).is_err() {
                 status.schedule(true);
             }
             return;
@@ -109,7 +121,7 @@ impl Shared {
         if let Some(point) = config.save.0.iter().find(is_due).filter(|_| may_try && changes > 0) {
             log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
             // Otherwise the next tick tries again.
-            let _ = self.begin_save(None, Box::new(|_| ()));
+            let _ = self.begin_save(SaveKind::Background, None, Box::new(|_| ()));
         }
     }
 
@@ -125,7 +137,7 @@ impl Shared {
     pub(super) fn save(&'static self, data: &mut Latched<'_>, session: &Session) -> Result<(), CommandError> {
         let client = session.id;
         let then = move |is_ok| self.answer_waiting(client, if is_ok { b"+OK\r\n" } else { b"-ERR\r\n" });
-        self.begin_save(Some(data), Box::new(then)).map_err(|_| IN_PROGRESS)
+        self.begin_save(SaveKind::Foreground, Some(data), Box::new(then)).map_err(|_| IN_PROGRESS)
     }
 
     /// `BGSAVE`
@@ -140,7 +152,7 @@ impl Shared {
             return Err(IN_PROGRESS);
         }
         let is_queued = session.flags.contains(SessionFlags::IN_EXEC);
-        if !is_queued && self.begin_save(Some(data), Box::new(|_| ())).is_ok() {
+        if !is_queued && self.begin_save(SaveKind::Background, Some(data), Box::new(|_| ())).is_ok() {
             return Ok("Background saving started");
         }
         if !may_wait && !is_queued {

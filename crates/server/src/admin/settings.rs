@@ -27,7 +27,11 @@ impl Shared {
         let current = self.config.load_full();
         let caller =
             SetCaller { is_local: own.from_local || own.by_unix_socket, is_loading: self.is_loading() };
-        let error = |error: SetError| CommandError::owned(format!("ERR {error}"));
+        let is_redis = current.extended_redis_compatibility;
+        let error = |error: SetError| match error {
+            SetError::Loading => CommandError::loading(is_redis),
+            error => CommandError::owned(format!("ERR {error}")),
+        };
         let mut change = current.with_changes(arguments, caller).map_err(error)?;
         change.config.io_threads.resolve(process::cpu_count());
         let certificates = self.certificates.context();

@@ -7,9 +7,11 @@ use commands::error::CommandError;
 use commands::host::ShutdownOptions;
 use config::ShutdownFlags;
 use os::clock::Uptime;
+use sync::atomic::Ordering;
 
 use crate::shared::Shared;
 use crate::shared::pending_shutdown::Origin;
+use crate::snapshot::SaveKind;
 
 /// The origin of a shutdown.
 pub enum Cause {
@@ -44,6 +46,15 @@ impl Shared {
             self.end();
             return Ok(false);
         }
+        // Without its first base the append-only file has nothing of the data, though it is what the next start would load.
+        let append_only = &self.persistence.append_only.figures;
+        if self.config.load().appendonly && append_only.is_beginning.load(Ordering::Relaxed) {
+            if !force {
+                log::warn!("Writing initial AOF, can't exit.");
+                return Err(CANNOT);
+            }
+            log::warn!("Writing initial AOF. Exit anyway.");
+        }
         if !save.unwrap_or_else(|| !self.config.load().save.0.is_empty()) {
             self.end();
             return Ok(false);
@@ -74,7 +85,7 @@ impl Shared {
             return self.modes.shutdown.save_again();
         }
         let then = |is_ok| self.end_shutdown(is_ok);
-        if self.begin_save(None, Box::new(then)).is_err() {
+        if self.begin_save(SaveKind::Foreground, None, Box::new(then)).is_err() {
             self.modes.shutdown.save_again();
         }
     }
@@ -96,6 +107,7 @@ impl Shared {
     /// `SHUTDOWN ABORT`
     pub fn abort_shutdown(&self) -> Result<(), CommandError> {
         let origin = self.modes.shutdown.take().ok_or(NONE_IN_PROGRESS)?;
+        log::warn!("Shutdown manually aborted.");
         self.snapshots.cancel();
         self.give_shutdown_up(origin);
         Ok(())

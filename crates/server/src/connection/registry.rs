@@ -340,6 +340,7 @@ fn blocked_number(blocked: &Blocked) -> u64 {
         | BlockReason::Log
         | BlockReason::Turns
         | BlockReason::Barrier
+        | BlockReason::Transfer { .. }
         | BlockReason::Reload(_) => return 0,
         BlockReason::Pause => BLOCKED_BY_PAUSE,
         BlockReason::Replicas { .. } | BlockReason::Disk { .. } => BLOCKED_FOR_REPLICAS,

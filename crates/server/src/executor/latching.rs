@@ -14,6 +14,16 @@ use super::Executor;
 use crate::connection::Connection;
 
 impl Executor {
+    /// Releases the latches of a request that has run, unless it keeps them while it waits.
+    #[inline(always)]
+    pub(super) fn release_or_keep(&mut self, connection: &mut Connection) {
+        if connection.keeps_latches() {
+            self.latching.log_effects();
+            connection.kept_latches = Some(self.latching.keep());
+        }
+        self.latching.release();
+    }
+
     /// Latches the command's slots in ascending order, beginning after those it already holds.
     pub(super) fn latch(
         &mut self,

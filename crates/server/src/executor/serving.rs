@@ -126,7 +126,8 @@ impl Executor {
                 | BlockReason::Turns
                 | BlockReason::Barrier
                 | BlockReason::Shutdown
-                | BlockReason::Save,
+                | BlockReason::Save
+                | BlockReason::Transfer { .. },
             ) => {
                 let unheard = SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP;
                 connection.is_muted = connection.session.flags.intersects(unheard);

@@ -95,6 +95,7 @@ impl Executor {
         }
         // MONITOR shows EXEC after the commands that it runs.
         if global_flags & GlobalFlags::MONITORED != 0
+            && connection.session.unfinished.is_none()
             && found.command.access != Access::Queued
             && !found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN)
         {
@@ -224,6 +225,20 @@ impl Executor {
                 && queue.iter().any(|queued| writes(queued.found.command.flags))
         });
         writes(found.command.flags) || queued
+    }
+
+    /// Counts the changes and the time of a part of a command.
+    #[cold]
+    pub(super) fn finish_part(&mut self, connection: &mut Connection, started: &mut Ticks) -> Step {
+        let now = Ticks::now();
+        connection.parts_ns += now.ns_since(*started);
+        *started = now;
+        connection.session.command_count -= 1;
+        self.account_changes(connection);
+        match connection.session.blocked {
+            Some(_) => Step::Again,
+            None => Step::Unfinished,
+        }
     }
 
     /// Whether a command that reads all connections must wait for the other workers' turns: requests

@@ -16,6 +16,12 @@ pub fn is_secret(found: Found, args: Args<'_>, index: usize) -> bool {
             let auth = args.iter().position(|word| word.eq_ignore_ascii_case(b"auth"));
             auth.is_some_and(|auth| index == auth + 1 || index == auth + 2)
         }
+        "migrate" => {
+            let is_option = |at: usize, name: &[u8]| {
+                index.checked_sub(at).is_some_and(|at| at >= 6 && args.at(at).eq_ignore_ascii_case(name))
+            };
+            is_option(1, b"auth") || is_option(1, b"auth2") || is_option(2, b"auth2")
+        }
         "config|set" => index >= 3 && index % 2 == 1 && config::is_sensitive(args.at(index - 1)),
         "acl|setuser" | "acl|deluser" | "acl|getuser" => index >= 2,
         _ => false,

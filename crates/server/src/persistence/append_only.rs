@@ -71,13 +71,21 @@ pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<ServerDisk>) ->
     if files.manifest().is_empty() {
         files.start()?;
         let mut base = files.create_base()?;
-        base.append(&empty_snapshot())?;
-        files.finish_rewrite(base, BaseFormat::Rdb)?;
+        let format = match shared.config.load().aof_use_rdb_preamble {
+            true => {
+                base.append(&empty_snapshot())?;
+                BaseFormat::Rdb
+            }
+            false => BaseFormat::Requests,
+        };
+        files.finish_rewrite(base, format)?;
         log::info!("Creating AOF base file on server start");
     } else {
         files.resume()?;
     }
-    files.remove_history()?;
+    if !shared.config.load().aof_disable_auto_gc {
+        files.remove_history()?;
+    }
     start_writer(shared, files)
 }
 
@@ -101,32 +109,40 @@ fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> 
 pub fn switch_on(shared: &'static Shared, config: &Config) -> Result<(), AppendOnlyError> {
     // A thread that was told to stop may still be synchronising.
     end(shared);
-    shared.persistence.append_only.clear_orders();
+    let append_only = &shared.persistence.append_only;
+    append_only.clear_orders();
     let mut files = open(config)?;
     files.start()?;
-    shared.persistence.append_only.keep_thread(Writer::start(shared, files, None)?);
+    append_only.figures.note_rewrite_ordered();
+    append_only.keep_thread(
+        Writer::start(shared, files, None).inspect_err(|_| append_only.figures.forget_rewrites_ordered())?,
+    );
     Ok(())
 }
 
-/// `BGREWRITEAOF`: returns the status.
+/// `BGREWRITEAOF`: returns the status. As in Redis, a rewrite that a transaction orders counts as scheduled.
 ///
 /// # Errors
 /// A rewrite is under way, or the file system refuses.
-pub fn request_rewrite(shared: &'static Shared) -> Result<&'static str, CommandError> {
+pub fn request_rewrite(shared: &'static Shared, is_queued: bool) -> Result<&'static str, CommandError> {
     let figures = &shared.persistence.append_only.figures;
-    if figures.is_rewriting.load(Ordering::Relaxed) {
+    let is_other_busy = shared.snapshots.is_busy();
+    if figures.is_rewriting.load(Ordering::Relaxed) || (figures.is_rewrite_ordered() && !is_other_busy) {
         return Err(IN_PROGRESS);
     }
-    let is_other_busy = shared.snapshots.is_busy();
     if figures.is_on.load(Ordering::Relaxed) {
-        shared.persistence.append_only.order(Order::Rewrite);
+        figures.note_rewrite_ordered();
+        shared
+            .persistence
+            .append_only
+            .order(Order::Rewrite { is_rdb: shared.config.load().aof_use_rdb_preamble });
     } else {
         write_once(shared).map_err(|error| {
             log::error!("Can't rewrite the append-only file: {error}");
             CANT_REWRITE
         })?;
     }
-    Ok(match is_other_busy {
+    Ok(match is_other_busy || is_queued {
         true => "Background append only file rewriting scheduled",
         false => "Background append only file rewriting started",
     })

@@ -72,7 +72,10 @@ pub fn load_at_start(
         Ok(None) => {}
         Err(LoadFailed) if shared.is_stopping() => return Err(LoadFailed),
         Err(LoadFailed) => {
-            log::error!("Fatal error loading the DB, check server logs. Exiting.");
+            log::error!(
+                "Terminating server after rdb file reading failure. Fatal error loading the DB, check server logs. \
+                 Exiting."
+            );
             return Err(LoadFailed);
         }
     }
@@ -106,6 +109,14 @@ pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Re
     }
 }
 
+/// Whether an RDB file exists and begins with the header of a version that can be loaded.
+fn has_known_header(shared: &Shared, path: &Path) -> bool {
+    let name = path.display().to_string();
+    let result = File::open(path).map_err(|error| RdbError { fault: error.into(), offset: 0, key: None });
+    let result = result.and_then(|file| rdb_file::check_header(shared, &file));
+    result.inspect_err(|error| log_rdb_error(&name, error)).is_ok()
+}
+
 fn log_loaded(shared: &Shared) {
     let count = |counter: &sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let loading = &shared.loading;
@@ -133,10 +144,16 @@ fn log_rdb_error(name: &str, error: &RdbError) {
         }
         RdbFault::Format(rdb::Fault::Magic) => "Wrong signature trying to load DB from file".to_owned(),
         RdbFault::Format(rdb::Fault::Version(number)) => format!("Can't handle RDB format version {number}"),
+        RdbFault::Format(rdb::Fault::UnknownType(value_type)) => format!(
+            "Unknown type or opcode when loading DB. Unrecoverable error, aborting now. The type is {value_type}"
+        ),
         RdbFault::Format(rdb::Fault::Module) => "The RDB file contains module data I can't load".to_owned(),
         other => other.to_string(),
     };
     log::error!("Internal error in RDB reading offset {offset} of {name}{of_key} -> {reason}");
+    if matches!(fault, RdbFault::Value { .. }) {
+        log::error!("A value's integrity check failed: broadloom check-rdb reports on the whole file");
+    }
 }
 
 fn seconds_since(started: Ticks) -> f64 {

@@ -21,6 +21,7 @@
 //! Start reading at [`Writer::turn`]; rewriting is in `writer/rewriting.rs`.
 
 mod grouping;
+mod requests;
 mod rewriting;
 #[cfg(test)]
 mod tests;
@@ -121,6 +122,7 @@ where
         figures.size.store(size, Ordering::Relaxed);
         figures.base_size.store(size, Ordering::Relaxed);
         figures.is_on.store(true, Ordering::Relaxed);
+        figures.is_beginning.store(writer.reader.is_none(), Ordering::Relaxed);
         if let Some(reader) = &writer.reader {
             shared.advance_durable(reader.lsn());
         }
@@ -139,6 +141,7 @@ where
         if self.shared.config.generation() != self.generation {
             self.generation = self.shared.config.generation();
             self.config = self.shared.config.load_full();
+            self.remove_history();
         }
         while let Some(order) = self.shared.persistence.append_only.take_order() {
             match order {
@@ -207,6 +210,9 @@ where
         let end = reader.complete_end();
         let limit = self.shared.persistence.append_only.cut().unwrap_or(end).min(end);
         let chunk = reader.bytes(limit);
+        if !chunk.is_empty() {
+            self.shared.persistence.append_only.figures.delay_write();
+        }
         let mut room = if is_always { usize::MAX } else { WRITE_SIZE_MAX };
         let mut size = 0;
         let (started, whole_size) = (Ticks::now(), chunk.len());
@@ -376,6 +382,8 @@ where
         }
         self.files.close();
         self.figures().is_on.store(false, Ordering::Relaxed);
+        self.figures().is_beginning.store(false, Ordering::Relaxed);
+        self.figures().forget_rewrites_ordered();
         self.shared.note_append_failure(None);
     }
 }

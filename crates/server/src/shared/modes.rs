@@ -22,6 +22,8 @@ pub struct Modes {
     pub active_expire: AtomicBool,
     /// Whether the periodic work is suspended (`DEBUG PAUSE-CRON`).
     pub cron_paused: AtomicBool,
+    /// Whether checksums of dumped values are not checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
+    pub skips_checksums: AtomicBool,
 }
 
 impl Default for Modes {
@@ -33,6 +35,7 @@ impl Default for Modes {
             monitor_count: AtomicU64::new(0),
             active_expire: AtomicBool::new(true),
             cron_paused: AtomicBool::new(false),
+            skips_checksums: AtomicBool::new(false),
         }
     }
 }

@@ -43,8 +43,11 @@ pub struct AppendOnly {
 
 /// What other threads ask of the thread that writes the append-only file.
 pub enum Order {
-    /// Rewrite the file.
-    Rewrite,
+    /// Rewrite the file; whether its base is to be a snapshot in RDB.
+    Rewrite {
+        /// See the directive `aof-use-rdb-preamble`.
+        is_rdb: bool,
+    },
     /// The log is read from here on: this is the cut of the snapshot with this number.
     Attached(u64, LogReader),
     /// The snapshot with this number is complete and is to be the base, or why there is none.
@@ -66,6 +69,8 @@ pub struct Figures {
     pub base_size: AtomicU64,
     /// The LSN up to which the log is written.
     pub written: AtomicU64,
+    /// Microseconds that each write is delayed, for tests (`DEBUG AOF-FLUSH-SLEEP`).
+    pub write_delay_us: AtomicU64,
     /// Whether there are bytes that are written, but not synchronised.
     pub is_unsynced: AtomicBool,
     /// How often synchronising took longer than the interval between two.
@@ -74,6 +79,11 @@ pub struct Figures {
     pub is_rewrite_scheduled: AtomicBool,
     /// Whether a rewrite is under way.
     pub is_rewriting: AtomicBool,
+    /// Whether the file has no base yet, so that nothing of it would be loaded.
+    pub is_beginning: AtomicBool,
+    /// How many rewrites were ordered, and how many of these orders the thread has followed.
+    rewrites_ordered: AtomicU64,
+    rewrites_taken: AtomicU64,
     /// Unix time at which the rewrite under way began, in seconds.
     pub rewrite_began: AtomicI64,
     /// How long the last rewrite took, in seconds; -1: there was none.
@@ -84,6 +94,39 @@ pub struct Figures {
     pub rewrites: AtomicU64,
     /// The number of rewrites that failed since the last one that did not.
     pub rewrite_failures: AtomicU64,
+}
+
+impl Figures {
+    /// Delays a write, where a test demands that.
+    pub fn delay_write(&self) {
+        let micros = self.write_delay_us.load(Ordering::Relaxed);
+        if micros > 0 {
+            sync::thread::sleep(Duration::from_micros(micros));
+        }
+    }
+
+    /// Counts an order for a rewrite, before it is given: from now on it shows.
+    pub fn note_rewrite_ordered(&self) {
+        self.rewrites_ordered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts orders whose effect shows in the other figures.
+    pub fn note_rewrites_taken(&self, count: u64) {
+        let ordered = self.rewrites_ordered.load(Ordering::Relaxed);
+        let taken = self.rewrites_taken.load(Ordering::Relaxed);
+        self.rewrites_taken.store((taken + count).min(ordered), Ordering::Relaxed);
+    }
+
+    /// Counts all orders as followed: there is no thread any more.
+    pub fn forget_rewrites_ordered(&self) {
+        self.rewrites_taken.store(self.rewrites_ordered.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Whether there is an order for a rewrite that the other figures do not show yet.
+    #[must_use]
+    pub fn is_rewrite_ordered(&self) -> bool {
+        self.rewrites_taken.load(Ordering::Relaxed) < self.rewrites_ordered.load(Ordering::Relaxed)
+    }
 }
 
 /// A flag with a thread that waits for it.

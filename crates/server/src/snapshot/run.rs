@@ -460,7 +460,7 @@ fn waiting<'a>(walker: usize, wait: &'a dyn Fn()) -> Waiting<'a> {
 
 fn path_of(target: &Target) -> PathBuf {
     match target {
-        Target::Dump { directory, name } => directory.join(Path::new(name)),
+        Target::Dump { directory, name, .. } => directory.join(Path::new(name)),
         Target::Base { path } => path.clone(),
     }
 }

@@ -64,6 +64,15 @@ impl Settings {
         }
     }
 
+    /// The settings for the base of an append-only file that begins now.
+    #[must_use]
+    pub fn of_base(config: &Config, now_ms: i64, used_memory: usize) -> Self {
+        let mut settings = Self::of(config, now_ms, used_memory);
+        settings.file.syncs_early = config.aof_rewrite_incremental_fsync;
+        settings.cpus = config::parse_cpu_list(&config.aof_rewrite_cpulist).unwrap_or_default();
+        settings
+    }
+
     /// Decides the version: by default the oldest that holds the data.
     pub(super) fn decide_version(&mut self, has_volatile_members: bool) {
         self.encoding.version = match self.wanted_version {

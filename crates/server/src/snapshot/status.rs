@@ -4,6 +4,8 @@ use keyspace::CutDatabase;
 use os::clock::{self, Uptime};
 use sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use super::{SaveKind, Target};
+
 /// See the module documentation. Times in seconds are Unix times; -1: none.
 pub struct Status {
     /// Whether the snapshot that is being taken is a dump.
@@ -14,6 +16,8 @@ pub struct Status {
     /// When the last dump began, successful or not; 0: never.
     last_try: AtomicI64,
     has_failed: AtomicBool,
+    /// Whether a failure of the running dump is one of saving in the background, after which writes are refused.
+    reports_failure: AtomicBool,
     last_duration: AtomicI64,
     save_count: AtomicU64,
     /// Changes of the data up to the cut of the running snapshot, and of the last successful dump.
@@ -54,6 +58,7 @@ impl Status {
             last_save: AtomicI64::new(started_at_seconds),
             last_try: AtomicI64::new(0),
             has_failed: AtomicBool::new(false),
+            reports_failure: AtomicBool::new(true),
             last_duration: AtomicI64::new(-1),
             save_count: AtomicU64::new(0),
             dirty_at_cut: AtomicU64::new(0),
@@ -74,7 +79,10 @@ impl Status {
         self.is_scheduled.swap(false, Ordering::Relaxed)
     }
 
-    pub(super) fn begin(&self, is_dump: bool, now: Uptime) {
+    pub(super) fn begin(&self, target: &Target, now: Uptime) {
+        let is_dump = matches!(target, Target::Dump { .. });
+        let is_foreground = matches!(target, Target::Dump { kind: SaveKind::Foreground, .. });
+        self.reports_failure.store(!is_foreground, Ordering::Relaxed);
         self.is_dump.store(is_dump, Ordering::Relaxed);
         self.began_ms.store(now.to_raw().max(1), Ordering::Relaxed);
         if is_dump {
@@ -102,6 +110,7 @@ impl Status {
             self.last_duration.store(seconds, Ordering::Relaxed);
             match is_ok {
                 Some(true) => self.saved(self.dirty_at_cut.load(Ordering::Relaxed)),
+                Some(false) if !self.reports_failure.load(Ordering::Relaxed) => {}
                 Some(false) => self.has_failed.store(true, Ordering::Release),
                 None => {}
             }

@@ -39,7 +39,7 @@ impl Waiter {
                     _ => continue,
                 }
             };
-            if shared.is_stopping() && signal == SIGINT {
+            if (shared.is_stopping() || shared.is_shutting_down()) && signal == SIGINT {
                 log::warn!("You insist... exiting now.");
                 crate::admin::shutdown::clean_up(shared);
                 crate::logging::flush();

@@ -88,6 +88,7 @@ impl Worker {
         if self.index == 0 {
             self.executor.limit_tracking();
             self.shared.end_pause_if_over(self.clock.uptime);
+            self.shared.migration_sockets.close_unused(self.clock.uptime);
             if self.executor.settings.config.maxmemory > 0 {
                 // Buffers grow without a write, and the limit may have been lowered.
                 self.executor.make_room(0);

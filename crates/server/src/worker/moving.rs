@@ -23,6 +23,7 @@ impl Worker {
     pub(super) fn start_moving(&mut self, token: Token, to: usize) {
         let Some(connection) = self.connections.find_mut(token) else { return };
         if connection.parked.is_some()
+            || connection.kept_latches.is_some()
             || connection.closing
             || connection.moving_to.is_some()
             || connection.awaits_turns()

@@ -52,7 +52,8 @@ impl Worker {
     /// Begins the wait of a connection.
     pub(super) fn start_waiting(&mut self, token: Token) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        if connection.at_eof && connection.session.blocked.is_some() && !connection.holds_output() {
+        let is_blocked = connection.session.blocked.is_some() && !connection.awaits_transfer();
+        if connection.at_eof && is_blocked && !connection.holds_output() {
             // The peer is gone.
             connection.closing = true;
             self.cancel_wait(token);
@@ -199,17 +200,24 @@ impl Worker {
         self.go_on(token);
     }
 
-    /// Sends the reply to a connection that waits for the end of a save or of the server.
+    /// Sends the reply to a connection that waits for the end of a save or of the server, or continues the request of one
+    /// that waits for another server.
     fn finish_answered(&mut self, token: Token, reply: &[u8]) {
         let Some(connection) = self.connections.find_mut(token) else { return };
-        let waits = |blocked: &Blocked| matches!(blocked.reason, BlockReason::Save | BlockReason::Shutdown);
+        let waits = |blocked: &Blocked| {
+            matches!(blocked.reason, BlockReason::Save | BlockReason::Shutdown | BlockReason::Transfer { .. })
+        };
         if connection.session.blocked.take_if(|blocked| waits(blocked)).is_none() {
             return;
         }
         if !std::mem::take(&mut connection.is_muted) {
             connection.out.extend_from_slice(reply);
         }
+        let Some(kept) = connection.kept_latches.take() else { return self.go_on(token) };
+        self.executor.latching.restore(kept);
         self.go_on(token);
+        // A connection that is being closed runs nothing any more.
+        self.executor.latching.release();
     }
 
     fn go_on(&mut self, token: Token) {
@@ -229,6 +237,7 @@ impl Worker {
         self.leave_queues(token);
         if let Some(connection) = self.connections.find_mut(token) {
             connection.session.blocked = None;
+            connection.kept_latches = None;
         }
     }
 

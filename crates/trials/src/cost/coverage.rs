@@ -15,6 +15,7 @@ const NOT_AUDITED: &[(&str, &str)] = &[
     ("commandlog", "its list has a maximum"),
     ("function", "functions are not implemented yet"),
     ("latency", "its lists have a maximum"),
+    ("migrate", "its cost is that of `DUMP`, `RESTORE` and the network"),
     ("module", "modules are not supported"),
     ("restore", "its payloads are bytes that `DUMP` makes"),
     ("restore-asking", "as `restore`"),

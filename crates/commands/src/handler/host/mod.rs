@@ -7,6 +7,7 @@ mod access;
 mod clients;
 mod criteria;
 mod memory;
+mod migration;
 mod monitoring;
 mod persistence;
 mod process;
@@ -16,6 +17,7 @@ pub use self::access::{AccessControl, DenialEvent};
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
 pub use self::criteria::Criteria;
 pub use self::memory::{MemoryReport, MemoryStat};
+pub use self::migration::{Migrations, Transfer, TransferStep, TransferTarget};
 pub use self::monitoring::{
     CommandHistogram, CommandLog, CommandLogs, LatencyEvent, LatencyEvents, LoggedCommand, QueuedCost,
     ServerReport,
@@ -40,6 +42,7 @@ pub trait Host:
     + CacheInvalidation
     + Lifecycle
     + Persistence
+    + Migrations
     + Debugging
     + Secrets
 {
@@ -58,6 +61,7 @@ impl<T> Host for T where
         + CacheInvalidation
         + Lifecycle
         + Persistence
+        + Migrations
         + Debugging
         + Secrets
 {

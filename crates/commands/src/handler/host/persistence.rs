@@ -23,7 +23,7 @@ pub trait Persistence {
     /// `BGSAVE CANCEL`: returns the status.
     fn cancel_saving(&self) -> Result<&'static str, CommandError>;
     /// `BGREWRITEAOF`: returns the status.
-    fn rewrite_append_only(&self) -> Result<&'static str, CommandError>;
+    fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError>;
     /// The end of what is durable of the write log.
     fn durable_end(&self) -> Lsn;
     /// Called when `FLUSHALL` has emptied all databases.

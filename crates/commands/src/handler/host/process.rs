@@ -52,6 +52,12 @@ pub trait Debugging {
     /// Begins to refuse commands as during a load, for a connection that then waits for
     /// [`BlockReason::Reload`](crate::session::BlockReason::Reload), which begins the load.
     fn prepare_reload(&self, reload: Reload) -> Result<(), CommandError>;
+    /// Whether the checksums of dumped values are checked (`DEBUG SET-SKIP-CHECKSUM-VALIDATION`).
+    fn check_checksums(&self, enabled: bool);
+    /// Whether the checksums of dumped values are checked.
+    fn checks_checksums(&self) -> bool;
+    /// Delays each write of the append-only file by `micros` microseconds (`DEBUG AOF-FLUSH-SLEEP`).
+    fn delay_append_only(&self, micros: u64);
     /// Writes a line to the log (`DEBUG LOG`).
     fn log(&self, text: &str);
     /// Crashes the process deliberately, with a crash report (`DEBUG PANIC`, `DEBUG ASSERT`, `DEBUG

@@ -36,6 +36,12 @@ pub const COMMAND: Command = Command {
             .complexity("Depends on subcommand.")
             .internal(),
         &[
+            sub(
+                "aof-flush-sleep",
+                3,
+                "Delays each write of the append-only file.",
+                &[Arg::integer("microseconds")],
+            ),
             sub("assert", 2, "Crashes the server with a failed assertion and a crash report.", &[]),
             sub("change-repl-id", 2, "Not supported: requires replication.", &[]),
             sub(
@@ -100,6 +106,12 @@ pub const COMMAND: Command = Command {
             sub("segfault", 2, "Crashes the server, with a crash report.", &[]),
             sub("set-active-expire", 3, "Turns the active expiry cycle on or off.", &[SWITCH]),
             sub(
+                "set-skip-checksum-validation",
+                3,
+                "Turns the check of the checksums of dumped values off or on.",
+                &[SWITCH],
+            ),
+            sub(
                 "sleep",
                 3,
                 "Blocks the worker thread for a number of seconds.",
@@ -150,6 +162,11 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, reply: Reply<'_>) -> Result<Replied, C
         "protocol" => return protocol::example(args.at(2), reply),
         "sleep" => sleep(ctx, args)?,
         "set-active-expire" => ctx.host.set_active_expire(is_on(args.at(2))?),
+        "set-skip-checksum-validation" => ctx.host.check_checksums(!is_on(args.at(2))?),
+        "aof-flush-sleep" => {
+            let micros = parse_i64_strict(args.at(2)).and_then(|micros| u64::try_from(micros).ok());
+            ctx.host.delay_append_only(micros.ok_or(CommandError::NOT_AN_INTEGER)?);
+        }
         "pause-cron" => ctx.host.pause_cron(is_on(args.at(2))?),
         "log" => {
             let text = String::from_utf8_lossy(args.at(2)).into_owned();

@@ -4,6 +4,7 @@
 mod access;
 mod clients;
 mod memory;
+mod migration;
 mod monitoring;
 mod persistence;
 mod process;

@@ -3,7 +3,7 @@
 use base::Lsn;
 use commands::error::CommandError;
 use commands::host::Persistence;
-use commands::session::Session;
+use commands::session::{Session, SessionFlags};
 use keyspace::Latched;
 
 use super::WorkerHost;
@@ -31,8 +31,8 @@ impl Persistence for WorkerHost {
         self.shared.cancel_saving()
     }
 
-    fn rewrite_append_only(&self) -> Result<&'static str, CommandError> {
-        append_only::request_rewrite(self.shared)
+    fn rewrite_append_only(&self, session: &Session) -> Result<&'static str, CommandError> {
+        append_only::request_rewrite(self.shared, session.flags.contains(SessionFlags::IN_EXEC))
     }
 
     fn durable_end(&self) -> Lsn {

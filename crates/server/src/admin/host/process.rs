@@ -87,6 +87,18 @@ impl Debugging for WorkerHost {
         sync::thread::sleep(Duration::from_micros(micros));
     }
 
+    fn check_checksums(&self, enabled: bool) {
+        self.shared.modes.skips_checksums.store(!enabled, Ordering::Relaxed);
+    }
+
+    fn checks_checksums(&self) -> bool {
+        !self.shared.modes.skips_checksums.load(Ordering::Relaxed)
+    }
+
+    fn delay_append_only(&self, micros: u64) {
+        self.shared.persistence.append_only.figures.write_delay_us.store(micros, Ordering::Relaxed);
+    }
+
     fn log(&self, text: &str) {
         log::warn!("{text}");
     }

@@ -18,9 +18,12 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
     let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let ok_or_err = |has_failed| if has_failed { "err" } else { "ok" };
     let is_on = shared.config.load().appendonly;
-    let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed);
+    // The rewrite of an order that was given begins in a moment.
+    let (is_ordered, is_busy) = (aof.is_rewrite_ordered(), shared.snapshots.is_busy());
+    let is_rewriting = aof.is_rewriting.load(Ordering::Relaxed) || (is_ordered && !is_busy);
+    let is_scheduled = aof.is_rewrite_scheduled.load(Ordering::Relaxed) || (is_ordered && !is_rewriting);
     let unwritten = shared.keyspace.log.end().0.saturating_sub(of(&aof.written));
-    let rewriting_seconds = match is_rewriting {
+    let rewriting_seconds = match aof.is_rewriting.load(Ordering::Relaxed) {
         true => clock::unix_millis() / 1000 - aof.rewrite_began.load(Ordering::Relaxed),
         false => -1,
     };
@@ -48,7 +51,7 @@ pub(super) fn persistence(text: &mut Text, shared: &Shared) {
         ("rdb_last_load_keys_loaded", &loading.loaded_key_count.load(Ordering::Relaxed)),
         ("aof_enabled", &u8::from(is_on)),
         ("aof_rewrite_in_progress", &u8::from(is_rewriting)),
-        ("aof_rewrite_scheduled", &u8::from(aof.is_rewrite_scheduled.load(Ordering::Relaxed))),
+        ("aof_rewrite_scheduled", &u8::from(is_scheduled)),
         ("aof_last_rewrite_time_sec", &aof.rewrite_seconds.load(Ordering::Relaxed)),
         ("aof_current_rewrite_time_sec", &rewriting_seconds),
         ("aof_last_bgrewrite_status", &ok_or_err(aof.rewrite_failed.load(Ordering::Relaxed))),
@@ -158,7 +161,7 @@ pub(super) fn stats(text: &mut Text, shared: &Shared) {
         ("pubsubshard_channels", &shared.hub.name_count(SubscriptionKind::ShardChannel)),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
-        ("migrate_cached_sockets", &0),
+        ("migrate_cached_sockets", &shared.migration_sockets.len()),
         ("slave_expires_tracked_keys", &0),
         ("active_defrag_hits", &sum(|thread| &thread.defrag_moved)),
         ("active_defrag_misses", &defrag_misses),

@@ -154,7 +154,7 @@ impl Inserter {
             drop_fields_before: (!self.options.keeps_expired).then_some(self.latching.mode.now.0),
         };
         let value = rdb::decode(place.value_type, &bytes[place.value.clone()], place.offset, context)
-            .map_err(|error| RdbError::from(error).of_key(name))?;
+            .map_err(|error| RdbError::of_value(error, place.value_type).of_key(name))?;
         let value = match value {
             Value::Bytes(ref bytes) => NewValue::Auto(bytes),
             Value::Int(value) => NewValue::Int(value),
@@ -186,7 +186,7 @@ impl Inserter {
 
     fn note_empty(&self, key: &[u8]) {
         if self.shared.loading.empty_key_count.fetch_add(1, Ordering::Relaxed) < NAMED_EMPTY_COUNT_MAX {
-            log::info!("Loading skips the key \"{}\", which has no elements", key.escape_ascii());
+            log::info!("Loading: skipping empty key: {}", key.escape_ascii());
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::{Arc, PoisonError};
 
 use base::DbIndex;
 use base::limits::DECODER_COUNT_MAX;
-use config::RdbVersionCheck;
+use config::{Config, RdbVersionCheck};
 use os::{clock, process};
-use rdb::{Cut, Cutter, Error, Event, Fault, Record};
+use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record, ValueType};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +28,10 @@ const STRETCH_SIZE: usize = 256 << 10;
 const DELAYED_STRETCH_SIZE: usize = 4 << 10;
 /// Shorter files are not worth a thread.
 const SHORT_FILE_SIZE: u64 = 1 << 20;
+/// Types and opcodes whose meaning depends on the family, where they are not known.
+const FOREIGN_TYPES: std::ops::RangeInclusive<u8> = 22..=243;
+/// Bytes that hold the header of every version.
+const HEADER_SIZE_MAX: u64 = 16;
 /// Stretches that wait for each decoder.
 const STRETCHES_A_DECODER: usize = 2;
 
@@ -57,9 +61,25 @@ pub enum RdbFault {
     /// The file is not valid.
     #[error("{0}")]
     Format(Fault),
+    /// A value is not valid.
+    #[error("{}", rdb::describe_fault(*fault, *value_type))]
+    Value {
+        /// What is wrong.
+        fault: Fault,
+        /// The type of the value.
+        value_type: ValueType,
+    },
     /// The file can't be read.
     #[error("{0}")]
     Disk(#[from] io::Error),
+    /// A type of a version of Redis that is not known.
+    #[error("Can't handle foreign type or opcode {value_type} in RDB with version {version}")]
+    ForeignType {
+        /// The type.
+        value_type: u8,
+        /// The version of the file.
+        version: u16,
+    },
     /// A database beyond `databases`.
     #[error("a key in database {db}, but `databases` is {count}")]
     Database {
@@ -86,6 +106,13 @@ impl From<Error> for RdbError {
 }
 
 impl RdbError {
+    /// The error of decoding a value.
+    pub(super) fn of_value(error: Error, value_type: ValueType) -> Self {
+        let is_known = error.fault != Fault::Module;
+        let fault = is_known.then_some(RdbFault::Value { fault: error.fault, value_type });
+        Self { fault: fault.unwrap_or(RdbFault::Format(error.fault)), offset: error.offset, key: error.key }
+    }
+
     /// The same error, of this key.
     pub(super) fn of_key(self, key: &[u8]) -> Self {
         Self { key: Some(key.into()), ..self }
@@ -131,12 +158,7 @@ pub(super) fn load(
 ) -> Result<u64, RdbError> {
     let size = file.size().unwrap_or(0);
     let mut decoders = Decoders::start(shared, size, options);
-    let config = shared.config.load();
-    let mut cutter = Cutter::new(config.rdbchecksum);
-    if config.rdb_version_check == RdbVersionCheck::Relaxed {
-        cutter = cutter.taking_any_version();
-    }
-    drop(config);
+    let cutter = cutter(&shared.config.load());
     let read = Reading { shared, options, cutter }.read(file, &mut decoders);
     let is_stopped = matches!(read, Err(RdbError { fault: RdbFault::Stopped, .. }));
     let failure = decoders.end(is_stopped);
@@ -144,6 +166,29 @@ pub(super) fn load(
         // A decoder's error is earlier in the file than the reader's, which may be its consequence.
         (_, Some(error)) => Err(error),
         (read, None) => read,
+    }
+}
+
+/// Checks that a file, which is at its beginning, has the header of a version that can be loaded.
+///
+/// # Errors
+/// It has not, or can't be read.
+pub(super) fn check_header(shared: &Shared, file: &File) -> Result<(), RdbError> {
+    let mut head = Vec::new();
+    let read = file.take(HEADER_SIZE_MAX).read_to_end(&mut head);
+    read.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None })?;
+    let mut cutter = cutter(&shared.config.load());
+    match cutter.next(&head)? {
+        Some(_) => Ok(()),
+        None => Err(cutter.unexpected_end(head.len()).into()),
+    }
+}
+
+fn cutter(config: &Config) -> Cutter {
+    let cutter = Cutter::new(config.rdbchecksum);
+    match config.rdb_version_check {
+        RdbVersionCheck::Relaxed => cutter.taking_any_version(),
+        RdbVersionCheck::Strict => cutter,
     }
 }
 
@@ -238,7 +283,7 @@ impl Reading {
             let mut records = Vec::new();
             let mut start = 0;
             let mut end_at = None;
-            while let Some(Cut { event, size }) = self.cutter.next(&bytes[start..])? {
+            while let Some(Cut { event, size }) = self.cut(&bytes[start..])? {
                 start += size;
                 match event {
                     Event::Key(record) => {
@@ -277,6 +322,23 @@ impl Reading {
                 return Err(self.error(RdbFault::Stopped));
             }
         }
+    }
+
+    /// The next event. An unknown type is told apart by what it may mean in the family of the file.
+    fn cut<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Cut<'a>>, RdbError> {
+        let result = self.cutter.next(bytes);
+        let version = self.cutter.version();
+        result.map_err(|error| match error.fault {
+            Fault::UnknownType(value_type)
+                if version.family == Family::Redis && FOREIGN_TYPES.contains(&value_type) =>
+            {
+                RdbError {
+                    fault: RdbFault::ForeignType { value_type, version: version.number },
+                    ..error.into()
+                }
+            }
+            _ => error.into(),
+        })
     }
 
     /// The record, if it is to be loaded.

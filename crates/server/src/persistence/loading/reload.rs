@@ -19,11 +19,12 @@ use keyspace::{Latching, Waiter};
 use os::clock;
 use sync::{Mode, TryServe, mpsc};
 
-use super::{LoadFailed, RdbOptions, load_append_only, load_rdb, wait_a_moment};
+use super::{LoadFailed, RdbOptions, has_known_header, load_append_only, load_rdb, wait_a_moment};
 use crate::connection::Token;
 use crate::mail::Mail;
 use crate::persistence::append_only;
 use crate::shared::Shared;
+use crate::snapshot::SaveKind;
 
 const OK: &[u8] = b"+OK\r\n";
 const NO_DUMP: &[u8] = b"-ERR Error trying to load the RDB dump, check server logs.\r\n";
@@ -53,6 +54,10 @@ fn load(shared: &'static Shared, reload: Reload) -> &'static [u8] {
         Reload::Dump { saves: true, .. } if !save(shared) => NO_SAVE,
         Reload::Dump { flushes, replaces, .. } => {
             let path = Path::new(&shared.config.load().dbfilename).to_owned();
+            // A file that can't be loaded at all replaces nothing.
+            if !has_known_header(shared, &path) {
+                return NO_DUMP;
+            }
             let options = RdbOptions { replaces, ..RdbOptions::default() };
             let loaded = unlogged(shared, flushes, || load_rdb(shared, &path, options));
             if loaded != Ok(true) {
@@ -78,7 +83,7 @@ fn save(shared: &'static Shared) -> bool {
         let (tell, told) = mpsc::channel();
         // The receiver is waiting.
         let then = Box::new(move |is_saved| _ = tell.send(is_saved));
-        match shared.begin_save(None, then) {
+        match shared.begin_save(SaveKind::Foreground, None, then) {
             Ok(()) => return told.recv().unwrap_or(false),
             Err(_) if shared.is_stopping() => return false,
             Err(_) => wait_a_moment(),

@@ -12,16 +12,19 @@
 //! | under way, cut passed | idle | the base is complete: [`Writer::finish`] |
 //! | under way | idle | [`Writer::give_up`]: the former files stay; a file that must begin with a snapshot tries again |
 
+use std::sync::{Arc, PoisonError};
+
 use config::Appendfsync;
 use os::clock::{self, Uptime};
 use persist::disk::Disk;
 use persist::files::FilesError;
 use persist::manifest::BaseFormat;
-use sync::atomic::{AtomicU64, Ordering};
+use sync::Mutex;
+use sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{RETRY_INTERVAL_MS, Writer};
+use super::{RETRY_INTERVAL_MS, Writer, requests};
 use crate::shared::persistence::Order;
-use crate::snapshot::{Request, Target};
+use crate::snapshot::{Request, SaveError, Saved, Target};
 
 /// The time after a failed rewrite before growth causes another one, in milliseconds.
 const AUTOMATIC_INTERVAL_MS: i64 = 60_000;
@@ -32,6 +35,8 @@ static SNAPSHOT_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The state of rewriting.
 pub(super) struct Rewriting {
     is_wanted: bool,
+    /// The form of the base, if the order for it says so.
+    wanted_format: Option<BaseFormat>,
     /// Whether the file begins with the snapshot, and has no history before it.
     is_beginning: bool,
     under_way: Option<UnderWay>,
@@ -39,27 +44,48 @@ pub(super) struct Rewriting {
     is_last: bool,
     /// When growth, or a file that has no base yet, may cause the next attempt.
     retry_at: Uptime,
+    /// Orders that were followed, and are not counted as such yet.
+    order_count: u64,
 }
 
 struct UnderWay {
     number: u64,
     began: Uptime,
+    format: BaseFormat,
+    progress: Arc<Progress>,
     /// Whether what is written now belongs to the new increment.
     is_past_cut: bool,
     /// Whether the base is complete.
     has_base: bool,
 }
 
+/// How far the base of a rewrite is, as the threads that make it see it.
+#[derive(Default)]
+struct Progress {
+    /// Whether the snapshot is no longer being taken.
+    has_snapshot: AtomicBool,
+    is_cancelled: AtomicBool,
+}
+
+/// Held while the base is converted: a cancelled conversion may still be ending when the next one begins.
+static CONVERTING: Mutex<()> = Mutex::new(());
+
 impl Rewriting {
     pub(super) fn new(is_beginning: bool) -> Self {
         Self {
             is_wanted: is_beginning,
+            wanted_format: None,
             is_beginning,
             under_way: None,
             is_last: false,
             retry_at: Uptime::now(),
+            order_count: u64::from(is_beginning),
         }
     }
+}
+
+fn format_of(is_rdb: bool) -> BaseFormat {
+    if is_rdb { BaseFormat::Rdb } else { BaseFormat::Requests }
 }
 
 impl<D: Disk + Send + 'static> Writer<D>
@@ -70,7 +96,13 @@ where
     pub(super) fn follow(&mut self, order: Order) {
         let is_current = |number| self.rewriting.under_way.as_ref().is_some_and(|it| it.number == number);
         match order {
-            Order::Rewrite => self.rewriting.is_wanted |= self.rewriting.under_way.is_none(),
+            Order::Rewrite { is_rdb } => {
+                if self.rewriting.under_way.is_none() {
+                    self.rewriting.is_wanted = true;
+                    self.rewriting.wanted_format = Some(format_of(is_rdb));
+                }
+                self.rewriting.order_count += 1;
+            }
             Order::Attached(number, reader) if is_current(number) => {
                 self.reader = Some(reader);
                 self.is_between_records = true;
@@ -102,6 +134,7 @@ where
         }
         let is_scheduled = self.rewriting.is_wanted && self.rewriting.under_way.is_none();
         self.figures().is_rewrite_scheduled.store(is_scheduled, Ordering::Relaxed);
+        self.figures().note_rewrites_taken(std::mem::take(&mut self.rewriting.order_count));
     }
 
     /// Whether the file has grown so much that it is rewritten.
@@ -136,25 +169,62 @@ where
                 append_only.order(Order::Attached(number, reader));
             }
         };
+        let wanted = self.rewriting.wanted_format;
+        let format = wanted.unwrap_or_else(|| format_of(self.config.aof_use_rdb_preamble));
+        let progress = Arc::new(Progress::default());
         let request = Request {
             target: Target::Base { path: self.files.base_path() },
-            settings: shared.snapshot_settings(),
+            settings: shared.base_settings(),
             at_cut: Box::new(at_cut),
-            done: Box::new(move |result| {
-                let result = result.map(|_| ()).map_err(|error| error.to_string());
-                append_only.order(Order::BaseWritten(number, result));
-            }),
+            done: self.after_snapshot(number, format, Arc::clone(&progress)),
         };
+        let figures = self.figures();
+        figures.is_rewriting.store(true, Ordering::Relaxed);
         if shared.snapshots.begin(request).is_err() {
+            figures.is_rewriting.store(false, Ordering::Relaxed);
             return;
         }
         log::info!("Background append only file rewriting started");
         self.rewriting.is_wanted = false;
-        self.rewriting.under_way =
-            Some(UnderWay { number, began: Uptime::now(), is_past_cut: attaches, has_base: false });
-        let figures = self.figures();
+        self.rewriting.wanted_format = None;
+        self.rewriting.under_way = Some(UnderWay {
+            number,
+            began: Uptime::now(),
+            format,
+            progress,
+            is_past_cut: attaches,
+            has_base: false,
+        });
         figures.rewrite_began.store(clock::unix_millis() / 1000, Ordering::Relaxed);
-        figures.is_rewriting.store(true, Ordering::Relaxed);
+    }
+
+    /// What is done when the snapshot has ended: it is the base, or is converted to requests.
+    fn after_snapshot(
+        &self,
+        number: u64,
+        format: BaseFormat,
+        progress: Arc<Progress>,
+    ) -> Box<dyn FnOnce(Result<Saved, SaveError>) + Send> {
+        let append_only = &self.shared.persistence.append_only;
+        let (snapshot, target) = (self.files.base_path(), self.files.requests_path());
+        let annotated_at = self.config.aof_timestamp_enabled.then(|| clock::unix_millis() / 1000);
+        let written = move |result: Result<(), String>| append_only.order(Order::BaseWritten(number, result));
+        Box::new(move |result| {
+            progress.has_snapshot.store(true, Ordering::Release);
+            let result = result.map(|_| ()).map_err(|error| error.to_string());
+            if result.is_err() || format == BaseFormat::Rdb {
+                return written(result);
+            }
+            let body = move || {
+                let _alone = CONVERTING.lock().unwrap_or_else(PoisonError::into_inner);
+                let result = requests::convert(&snapshot, &target, annotated_at, &progress.is_cancelled);
+                written(result.map_err(|error| error.to_string()));
+            };
+            let started = sync::thread::Builder::new().name("aof-base".to_owned()).spawn(body);
+            if let Err(error) = started {
+                written(Err(format!("can't start a thread: {error}")));
+            }
+        })
     }
 
     /// If the log is written up to the cut, begins the new increment.
@@ -181,11 +251,13 @@ where
 
     /// Puts the new files in effect.
     fn finish(&mut self) {
-        if let Err(error) = self.replace_files() {
+        let Some(format) = self.rewriting.under_way.as_ref().map(|it| it.format) else { return };
+        if let Err(error) = self.replace_files(format) {
             return self.give_up(&error.to_string());
         }
         let Some(under_way) = self.rewriting.under_way.take() else { return };
         self.rewriting.is_beginning = false;
+        self.figures().is_beginning.store(false, Ordering::Relaxed);
         log::info!("Background AOF rewrite finished successfully");
         let size = self.files.total_size();
         let figures = self.figures();
@@ -197,18 +269,30 @@ where
         self.note_end(under_way.began);
     }
 
-    fn replace_files(&mut self) -> Result<(), FilesError> {
+    fn replace_files(&mut self, format: BaseFormat) -> Result<(), FilesError> {
+        if format == BaseFormat::Requests {
+            self.files.take_requests()?;
+        }
         let base = self.files.open_base()?;
-        self.files.finish_rewrite(base, BaseFormat::Rdb)?;
+        self.files.finish_rewrite(base, format)?;
+        self.remove_history();
+        Ok(())
+    }
+
+    /// Removes the files that rewrites have replaced, unless they are to stay.
+    pub(super) fn remove_history(&mut self) {
+        if self.config.aof_disable_auto_gc {
+            return;
+        }
         if let Err(error) = self.files.remove_history() {
             log::warn!("Former append-only files remain: {error}");
         }
-        Ok(())
     }
 
     /// Ends the rewrite under way without a result.
     pub(super) fn give_up(&mut self, reason: &str) {
         let Some(under_way) = self.rewriting.under_way.take() else { return };
+        under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
         log::warn!("Background AOF rewrite terminated by error: {reason}");
         self.shared.persistence.append_only.clear_cut();
         if self.rewriting.is_beginning {
@@ -262,8 +346,13 @@ where
 
     /// Ends the rewrite under way because the file ends, or begins again.
     pub(super) fn abandon_rewrite(&mut self) {
-        if self.rewriting.under_way.take().is_some() {
-            self.shared.snapshots.cancel();
+        if let Some(under_way) = self.rewriting.under_way.take() {
+            log::info!("Killing AOF child: the rewrite under way ends without a result");
+            under_way.progress.is_cancelled.store(true, Ordering::Relaxed);
+            // Otherwise a snapshot that is being taken is another one.
+            if !under_way.progress.has_snapshot.load(Ordering::Acquire) {
+                self.shared.snapshots.cancel();
+            }
             self.shared.persistence.append_only.clear_cut();
             self.files.abort_rewrite();
             self.figures().is_rewriting.store(false, Ordering::Relaxed);

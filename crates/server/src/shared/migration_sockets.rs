@@ -1,0 +1,72 @@
+//! Connections to the targets of `MIGRATE`, kept for a while for the next one.
+//!
+//! A transfer takes a connection out, so none has two users.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::PoisonError;
+
+use os::clock::Uptime;
+use sync::Mutex;
+
+/// The most connections that are kept. Another one replaces one of them.
+const SOCKET_COUNT_MAX: usize = 64;
+
+/// How long a connection is kept without use, in milliseconds.
+const UNUSED_MS_MAX: i64 = 10_000;
+
+/// See the module documentation.
+#[derive(Default)]
+pub struct MigrationSockets {
+    sockets: Mutex<HashMap<Vec<u8>, KeptSocket>>,
+}
+
+/// A connection to a target.
+#[derive(Debug)]
+pub struct TargetSocket {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The database that it has selected; `None`: unknown.
+    pub db: Option<i64>,
+}
+
+struct KeptSocket {
+    socket: TargetSocket,
+    used_at: Uptime,
+}
+
+impl MigrationSockets {
+    /// Takes the connection to a target, if there is one.
+    #[must_use]
+    pub fn take(&self, target: &[u8]) -> Option<TargetSocket> {
+        self.lock().remove(target).map(|kept| kept.socket)
+    }
+
+    /// Keeps a connection to a target.
+    pub fn keep(&self, target: Vec<u8>, socket: TargetSocket, now: Uptime) {
+        let mut sockets = self.lock();
+        if sockets.len() >= SOCKET_COUNT_MAX
+            && !sockets.contains_key(&target)
+            && let Some(oldest) =
+                sockets.iter().min_by_key(|(_, kept)| kept.used_at).map(|(name, _)| name.clone())
+        {
+            sockets.remove(&oldest);
+        }
+        sockets.insert(target, KeptSocket { socket, used_at: now });
+    }
+
+    /// Closes the connections that were not used for a while.
+    pub fn close_unused(&self, now: Uptime) {
+        self.lock().retain(|_, kept| now.ms_since(kept.used_at) <= UNUSED_MS_MAX);
+    }
+
+    /// The number of connections that are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> sync::MutexGuard<'_, HashMap<Vec<u8>, KeptSocket>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,198 @@
+//! `MIGRATE` between servers: options, errors, and what other clients see meanwhile.
+
+#![allow(clippy::unwrap_used)] // Whatever fails here fails the test.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
+use support::{Client, Server, shown};
+
+/// Sends `MIGRATE` from `source` to a port, with the arguments from the key on.
+fn migrate(source: &mut Client, port: u16, args: &[&str]) -> String {
+    let port = port.to_string();
+    let mut request = vec!["MIGRATE", "127.0.0.1", &port];
+    request.extend_from_slice(args);
+    source.text(&request)
+}
+
+fn pair() -> (Server, Server) {
+    (Server::start(&["--enable-debug-command", "yes"]), Server::start(&["--enable-debug-command", "yes"]))
+}
+
+#[test]
+fn keys_of_every_type_move() {
+    let (source, target) = pair();
+    let (mut here, mut there) = (source.client(), target.client());
+    let keys = ["string", "number", "list", "set", "zset", "hash", "volatile", "stream"];
+    here.text(&["MSET", "string", "some text", "number", "42"]);
+    here.text(&["RPUSH", "list", "a", "b"]);
+    here.text(&["SADD", "set", "1", "2", "x"]);
+    here.text(&["ZADD", "zset", "1.5", "a", "2", "b"]);
+    here.text(&["HSET", "hash", "f", "v"]);
+    here.text(&["HSET", "volatile", "f", "v", "g", "w"]);
+    here.text(&["HPEXPIREAT", "volatile", "9999999999999", "FIELDS", "1", "f"]);
+    here.text(&["XADD", "stream", "1-1", "a", "b"]);
+    here.text(&["XGROUP", "CREATE", "stream", "group", "0"]);
+    here.text(&["PEXPIRE", "string", "1000000"]);
+    let mut digest = vec!["DEBUG", "DIGEST-VALUE"];
+    digest.extend(keys);
+    let before = here.text(&digest);
+    let mut request = vec!["", "3", "5000", "KEYS", "missing"];
+    request.extend(keys);
+    assert_eq!(migrate(&mut here, target.port, &request), "OK");
+    assert_eq!(here.text(&["DBSIZE"]), "0");
+    assert_eq!(there.text(&["SELECT", "3"]), "OK");
+    assert_eq!(there.text(&digest), before);
+    let ttl: i64 = there.text(&["PTTL", "string"]).parse().unwrap();
+    assert!(ttl > 900_000 && ttl <= 1_000_000, "{ttl}");
+    assert_eq!(migrate(&mut here, target.port, &["string", "3", "5000"]), "NOKEY");
+}
+
+#[test]
+fn keys_that_the_target_has_stay() {
+    let (source, target) = pair();
+    let (mut here, mut there) = (source.client(), target.client());
+    here.text(&["MSET", "a", "1", "b", "2", "c", "3"]);
+    there.text(&["SET", "b", "other"]);
+    let reply = migrate(&mut here, target.port, &["", "0", "5000", "KEYS", "a", "b", "c"]);
+    assert!(reply.contains("Target instance replied with error: BUSYKEY"), "{reply}");
+    assert_eq!(here.text(&["EXISTS", "a", "b", "c"]), "1");
+    assert_eq!(there.text(&["GET", "b"]), "other");
+    assert_eq!(migrate(&mut here, target.port, &["b", "0", "5000", "COPY", "REPLACE"]), "OK");
+    assert_eq!((here.text(&["GET", "b"]), there.text(&["GET", "b"])), ("2".to_owned(), "2".to_owned()));
+}
+
+#[test]
+fn the_target_may_demand_a_login() {
+    let source = Server::start(&[]);
+    let target = Server::start(&["--requirepass", "secret"]);
+    let mut here = source.client();
+    here.text(&["MSET", "a", "1", "b", "2"]);
+    let refused = migrate(&mut here, target.port, &["a", "0", "5000"]);
+    assert!(refused.contains("NOAUTH"), "{refused}");
+    let refused = migrate(&mut here, target.port, &["a", "0", "5000", "AUTH", "wrong"]);
+    assert!(refused.contains("WRONGPASS"), "{refused}");
+    assert_eq!(here.text(&["EXISTS", "a"]), "1");
+    assert_eq!(migrate(&mut here, target.port, &["a", "0", "5000", "AUTH", "secret"]), "OK");
+    assert_eq!(migrate(&mut here, target.port, &["b", "0", "5000", "AUTH2", "default", "secret"]), "OK");
+    assert_eq!(here.text(&["DBSIZE"]), "0");
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    let source = Server::start(&[]);
+    let mut here = source.client();
+    here.text(&["SET", "a", "1"]);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (args, expected) in [
+        (vec!["a", "0", "x"], "ERR value is not an integer or out of range"),
+        (vec!["a", "0", "5000", "WRONG"], "ERR syntax error"),
+        (vec!["a", "0", "5000", "AUTH"], "ERR syntax error"),
+        (vec!["a", "0", "5000", "AUTH2", "user"], "ERR syntax error"),
+        (
+            vec!["a", "0", "5000", "KEYS", "a"],
+            "ERR When using MIGRATE KEYS option, the key argument must be set to the empty string",
+        ),
+        (vec!["missing", "0", "5000"], "NOKEY"),
+        (vec!["a", "0", "5000"], "IOERR error or timeout connecting to the client"),
+    ] {
+        assert_eq!(migrate(&mut here, free, &args), expected, "{args:?}");
+    }
+    assert_eq!(here.text(&["MULTI"]), "OK");
+    migrate(&mut here, free, &["a", "0", "5000"]);
+    let reply = here.text(&["EXEC"]);
+    assert!(reply.contains("MIGRATE can't run within a transaction"), "{reply}");
+    assert_eq!(here.text(&["GET", "a"]), "1");
+}
+
+/// A target that accepts a connection and reads the first request, and replies what the test sends.
+struct SlowTarget {
+    port: u16,
+    received: mpsc::Receiver<()>,
+    replies: mpsc::Sender<&'static [u8]>,
+}
+
+impl SlowTarget {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (tell, received) = mpsc::channel();
+        let (replies, told) = mpsc::channel::<&'static [u8]>();
+        std::thread::spawn(move || {
+            let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
+            let mut bytes = [0; 1024];
+            assert!(stream.read(&mut bytes).unwrap() > 0);
+            tell.send(()).unwrap();
+            for reply in told {
+                stream.write_all(reply).unwrap();
+            }
+        });
+        Self { port, received, replies }
+    }
+}
+
+#[test]
+fn nobody_changes_a_key_under_way() {
+    let source = Server::start(&["--io-threads", "1"]);
+    let (mut here, mut other, mut third) = (source.client(), source.client(), source.client());
+    here.text(&["SET", "a", "1"]);
+    let target = SlowTarget::start();
+    let port = target.port.to_string();
+    here.send(&["MIGRATE", "127.0.0.1", &port, "a", "0", "20000"]);
+    target.received.recv().unwrap();
+    // It waits for the key, while other keys are served by the same thread.
+    other.send(&["APPEND", "a", "2"]);
+    assert_eq!(third.text(&["SET", "b", "1"]), "OK");
+    target.replies.send(b"+OK\r\n+OK\r\n").unwrap();
+    assert_eq!(shown(&here.receive().unwrap()), "OK");
+    // The key was moved first, so that this created another one.
+    assert_eq!(shown(&other.receive().unwrap()), "1");
+    assert_eq!(third.text(&["GET", "a"]), "2");
+}
+
+#[test]
+fn a_silent_target_is_given_up() {
+    let source = Server::start(&[]);
+    let mut here = source.client();
+    here.text(&["SET", "a", "1"]);
+    let target = SlowTarget::start();
+    let reply = migrate(&mut here, target.port, &["a", "0", "100"]);
+    assert_eq!(reply, "IOERR error or timeout reading to target instance");
+    assert_eq!(here.text(&["GET", "a"]), "1");
+    assert_eq!(here.text(&["SET", "a", "2"]), "OK");
+}
+
+#[test]
+fn a_closed_client_releases_its_keys() {
+    let source = Server::start(&[]);
+    let mut here = source.client();
+    here.text(&["SET", "a", "1"]);
+    let id = here.text(&["CLIENT", "ID"]);
+    let target = SlowTarget::start();
+    let port = target.port.to_string();
+    here.send(&["MIGRATE", "127.0.0.1", &port, "a", "0", "20000"]);
+    target.received.recv().unwrap();
+    let mut other = source.client();
+    assert_eq!(other.text(&["CLIENT", "KILL", "ID", &id]), "1");
+    assert_eq!(other.text(&["APPEND", "a", "2"]), "2");
+}
+
+#[test]
+fn the_move_is_logged_as_a_deletion() {
+    let directory = support::directory::Directory::new("migrating");
+    let target = Server::start(&[]);
+    let path = directory.path("");
+    let options = ["--dir", &path, "--appendonly", "yes", "--appendfsync", "always"];
+    let source = Server::start(&options);
+    let mut here = source.client();
+    here.text(&["MSET", "a", "1", "b", "2"]);
+    assert_eq!(migrate(&mut here, target.port, &["a", "0", "5000"]), "OK");
+    drop((here, source));
+    let again = Server::start(&options);
+    assert_eq!(again.client().text(&["EXISTS", "a"]), "0");
+    assert_eq!(again.client().text(&["GET", "b"]), "2");
+    assert_eq!(target.client().text(&["GET", "a"]), "1");
+}
