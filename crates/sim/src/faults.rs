@@ -12,6 +12,8 @@ pub struct Known {
     pub sign: &'static str,
     /// Switch that reintroduces the defect.
     pub fault: Fault,
+    /// Whether the runs have a disk that crashes.
+    pub crashes: bool,
     /// Maximum number of seeds, from 0, until the defect is found; asserted by a test.
     pub seed_count_max: u64,
 }
@@ -24,6 +26,7 @@ pub static ALL: &[Known] = &[
         sign: "no reply arrived in time",
         fault: Fault::MailToClosedSeat,
         seed_count_max: 150,
+        crashes: false,
     },
     Known {
         name: "early-settle",
@@ -31,6 +34,7 @@ pub static ALL: &[Known] = &[
         sign: "",
         fault: Fault::SendSettledEarly,
         seed_count_max: 100,
+        crashes: false,
     },
     Known {
         name: "early-retire",
@@ -38,6 +42,7 @@ pub static ALL: &[Known] = &[
         sign: "freed memory is read",
         fault: Fault::RetireBeforeUnlink,
         seed_count_max: 100,
+        crashes: false,
     },
     Known {
         name: "early-pause",
@@ -45,6 +50,7 @@ pub static ALL: &[Known] = &[
         sign: "a write happened during a pause",
         fault: Fault::PauseBeforeBarrier,
         seed_count_max: 100,
+        crashes: false,
     },
     Known {
         name: "wall-timers",
@@ -52,6 +58,23 @@ pub static ALL: &[Known] = &[
         sign: "",
         fault: Fault::WallClockTimers,
         seed_count_max: 100,
+        crashes: false,
+    },
+    Known {
+        name: "early-reply",
+        meaning: "replies leave before the changes that they show are synchronised",
+        sign: "crash",
+        fault: Fault::ReplyBeforeSync,
+        crashes: true,
+        seed_count_max: 60,
+    },
+    Known {
+        name: "early-manifest",
+        meaning: "the manifest names a base that is not synchronised",
+        sign: "",
+        fault: Fault::BaseNotSynced,
+        crashes: true,
+        seed_count_max: 60,
     },
 ];
 

@@ -6,9 +6,10 @@
 //!
 //! - Owns: plans, clients, checks. Never: server code; it is a client and exchanges bytes only.
 //! - Invariants: clients share only [`World`](world::World); no lock is held across a scheduling point.
-//! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`.
+//! - Start reading at `run.rs`, then `plan.rs`, then the loads in `workload`. Runs with a disk are in `crashes.rs`.
 
 pub mod connection;
+pub mod crashes;
 pub mod faults;
 pub mod plan;
 pub mod run;

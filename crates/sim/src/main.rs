@@ -32,6 +32,9 @@ struct Cli {
     /// Reintroduce a defect, and report after how many seeds it was found
     #[arg(long, value_name = "NAME", value_parser = parse_fault)]
     fault: Option<Fault>,
+    /// Runs with a disk that crashes, instead of runs with many loads
+    #[arg(long)]
+    crashes: bool,
     /// List the defects that can be reintroduced
     #[arg(long)]
     list_faults: bool,
@@ -161,8 +164,10 @@ fn run_here(cli: &Cli, seeds: std::ops::Range<u64>) -> ExitCode {
 fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--in-process", "--seeds", &format!("{}..{}", seeds.start, seeds.end)]);
-    let fault = sim::faults::ALL.iter().find(|known| Some(known.fault) == cli.fault);
-    if let Some(known) = fault {
+    if cli.crashes {
+        command.arg("--crashes");
+    }
+    if let Some(known) = known_fault(cli) {
         command.args(["--fault", known.name]);
     }
     let output = command.stderr(Stdio::inherit()).output()?;
@@ -184,7 +189,12 @@ fn run_elsewhere(cli: &Cli, seeds: std::ops::Range<u64>) -> std::io::Result<Sum>
 }
 
 fn options(cli: &Cli) -> RunOptions {
-    RunOptions { faults: cli.fault.into_iter().collect(), ..RunOptions::default() }
+    let crashes = cli.crashes || known_fault(cli).is_some_and(|known| known.crashes);
+    RunOptions { faults: cli.fault.into_iter().collect(), crashes, ..RunOptions::default() }
+}
+
+fn known_fault(cli: &Cli) -> Option<&'static sim::faults::Known> {
+    sim::faults::ALL.iter().find(|known| Some(known.fault) == cli.fault)
 }
 
 fn print_report(report: &Report) {

@@ -10,6 +10,7 @@ use sync::simulation::{self, Failure, Fault, FreedMemory, Outcome, Scheduler, Ta
 use trials::linearisability::search::{Command, Operation, check, check_each_key};
 
 use crate::connection::Connection;
+use crate::crashes::serve_and_crash;
 use crate::plan::Plan;
 use crate::workload;
 use crate::world::{World, lock};
@@ -30,6 +31,8 @@ pub struct RunOptions {
     pub trace: Option<TraceSink>,
     /// Whether the trace contains thread switches.
     pub traces_switches: bool,
+    /// Whether the run is one with a disk that crashes, instead of one with many loads.
+    pub crashes: bool,
 }
 
 /// Result of a run.
@@ -62,7 +65,10 @@ pub fn run(seed: u64, options: RunOptions) -> Report {
     scheduler.set_extension(Arc::new(FreedMemory::default()));
     let world = Arc::new(World::new(plan.clone(), SocketAddr::from(ADDRESS)));
     let shared = Arc::clone(&world);
-    let outcome = scheduler.run(move || serve_and_load(&shared));
+    let outcome = match options.crashes {
+        true => scheduler.run(move || serve_and_crash(seed)),
+        false => scheduler.run(move || serve_and_load(&shared)),
+    };
     let failure = match &outcome.failure {
         Some(Failure::Panic { thread, message }) => Some(format!("{thread}: {message}")),
         Some(other) => Some(format!("{other:?}: {}", waiting(&outcome))),

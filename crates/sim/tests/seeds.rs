@@ -17,6 +17,17 @@ fn a_corpus_of_seeds_passes() {
     }
 }
 
+/// In processes of their own: each run leaves the tables of several servers behind.
+#[test]
+fn crashes_lose_nothing_that_was_promised() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sim"))
+        .args(["--crashes", "--seeds", &format!("{}..{}", CORPUS.start, CORPUS.end)])
+        .output()
+        .expect("the binary is built");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("40 seeds"), "{text}");
+}
+
 /// Two processes differ in addresses and in their allocations; only one prints a trace.
 #[test]
 fn a_seed_gives_the_same_run_in_another_process() {

@@ -85,6 +85,10 @@ pub enum Fault {
     RetireBeforeUnlink,
     /// `CLIENT PAUSE` replies while running batches may still write.
     PauseBeforeBarrier,
+    /// Replies leave before the changes that they show are synchronised.
+    ReplyBeforeSync,
+    /// The base of an append-only file is not synchronised before the manifest names it.
+    BaseNotSynced,
     /// A lock-free addition is a load and a store.
     TornAdd,
 }

@@ -5,12 +5,14 @@
 //! exchanges bytes only.
 //! Invariants: all randomness comes from a seed, and a mismatch is reported with its seed.
 //! Start reading at `differential` (the same random commands to several servers), `linearisability` (many
-//! concurrent clients, and a search for an order that explains their replies) and `cost` (the growth of cost
+//! concurrent clients, and a search for an order that explains their replies), `durability` (what is there after a
+//! crash) and `cost` (the growth of cost
 //! with size).
 
 pub mod connection;
 pub mod cost;
 pub mod differential;
+pub mod durability;
 pub mod linearisability;
 pub mod random;
 pub mod reply;

@@ -141,8 +141,35 @@ impl Server {
         Ok(Some(format!("{status}; the end of its log:\n{tail}")))
     }
 
+    /// Kills the process. Its data stay, for [`Self::start_again`].
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Starts a killed server with the data that it has left, on another port, and waits until it replies.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        let mut last = io::Error::other("not tried");
+        for _ in 0..START_ATTEMPTS_MAX {
+            // A connection may have taken the former port.
+            let port = free_port()?;
+            self.address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            self.child = spawn(&self.program, port, &self.data_dir)?;
+            match self.wait_until_up() {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns the directory of its data.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
     fn start_once(program: &Program) -> io::Result<Server> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = free_port()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let data_dir = env::temp_dir().join(format!(
             "trials-{}-{}-{port}",
@@ -150,16 +177,7 @@ impl Server {
             process::id()
         ));
         fs::create_dir_all(&data_dir)?;
-        let log = File::create(data_dir.join("log"))?;
-        let child = Command::new(&program.path)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--enable-debug-command", "yes", "--dir"])
-            .arg(&data_dir)
-            .args(&program.extra_arguments)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
+        let child = spawn(program, port, &data_dir)?;
         let mut server = Server { program: program.clone(), child, data_dir, address };
         server.wait_until_up()?;
         Ok(server)
@@ -181,6 +199,23 @@ impl Server {
         }
         Err(io::Error::other(format!("{} does not reply", self.program.name)))
     }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn spawn(program: &Program, port: u16, data_dir: &Path) -> io::Result<Child> {
+    let log = File::create(data_dir.join("log"))?;
+    Command::new(&program.path)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(["--enable-debug-command", "yes", "--dir"])
+        .arg(data_dir)
+        .args(&program.extra_arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
 }
 
 impl Drop for Server {

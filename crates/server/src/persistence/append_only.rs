@@ -9,7 +9,6 @@ use std::time::Duration;
 use commands::error::CommandError;
 use config::Config;
 use persist::disk::DiskFile;
-use persist::disk::system::SystemDisk;
 use persist::files::{AppendOnlyFiles, FilesError, Layout};
 use persist::manifest::BaseFormat;
 use rdb::{Checksum, Version};
@@ -17,6 +16,7 @@ use sync::atomic::Ordering;
 
 use super::all_latches::with_all_latches;
 use super::writer::Writer;
+use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
 use crate::shared::persistence::Order;
 
@@ -53,13 +53,13 @@ pub enum AppendOnlyError {
 ///
 /// # Errors
 /// An invalid manifest, a missing file, or the file system.
-pub fn open(config: &Config) -> Result<AppendOnlyFiles<SystemDisk>, FilesError> {
+pub fn open(config: &Config) -> Result<AppendOnlyFiles<ServerDisk>, FilesError> {
     let layout = Layout {
         parent: PathBuf::new(),
         directory: PathBuf::from(&config.appenddirname),
         stem: config.appendfilename.clone().into_bytes(),
     };
-    AppendOnlyFiles::open(SystemDisk, layout)
+    AppendOnlyFiles::open(disk::current(), layout)
 }
 
 /// Begins to write the append-only file of a server with the data of these files. If there are none, it has no data.
@@ -67,7 +67,7 @@ pub fn open(config: &Config) -> Result<AppendOnlyFiles<SystemDisk>, FilesError> 
 ///
 /// # Errors
 /// Of the file system.
-pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<SystemDisk>) -> Result<(), AppendOnlyError> {
+pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<ServerDisk>) -> Result<(), AppendOnlyError> {
     if files.manifest().is_empty() {
         files.start()?;
         let mut base = files.create_base()?;
@@ -82,7 +82,7 @@ pub fn begin(shared: &'static Shared, mut files: AppendOnlyFiles<SystemDisk>) ->
 }
 
 /// Attaches the writer to the log. Until then nothing is logged.
-fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<SystemDisk>) -> Result<(), AppendOnlyError> {
+fn start_writer(shared: &'static Shared, files: AppendOnlyFiles<ServerDisk>) -> Result<(), AppendOnlyError> {
     let log = &shared.keyspace.log;
     let reader = with_all_latches(shared, || {
         log.forget_database();

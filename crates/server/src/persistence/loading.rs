@@ -8,7 +8,7 @@
 //! | [`load_at_start`] | what the configuration names: the append-only directory, or the dump file |
 //!
 //! ```text
-//! let mut files = AppendOnlyFiles::open(SystemDisk, layout)?;      // or none, without `appendonly`
+//! let mut files = AppendOnlyFiles::open(disk::current(), layout)?;      // or none, without `appendonly`
 //! loading::load_at_start(shared, Some(&mut files))?;
 //! files.resume()?;                                                 // the last file is cut at its valid end
 //! shared.end_loading();
@@ -29,16 +29,16 @@ mod queue;
 mod rdb_file;
 pub mod reload;
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use os::clock::Ticks;
-use persist::disk::system::SystemDisk;
+use persist::disk::Disk;
 use persist::files::AppendOnlyFiles;
 use sync::atomic::Ordering;
 
+use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 pub use append_only::load_append_only;
 pub use rdb_file::{RdbError, RdbFault, RdbOptions};
@@ -56,7 +56,7 @@ pub struct LoadFailed;
 /// The files are not valid or can't be read; the server must not serve.
 pub fn load_at_start(
     shared: &'static Shared,
-    files: Option<&mut AppendOnlyFiles<SystemDisk>>,
+    files: Option<&mut AppendOnlyFiles<ServerDisk>>,
 ) -> Result<(), LoadFailed> {
     let started = Ticks::now();
     let loaded = match files {
@@ -85,16 +85,16 @@ pub fn load_at_start(
 /// The file is not valid or can't be read. Some of its keys may be loaded.
 pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Result<bool, LoadFailed> {
     let name = path.display();
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let mut file = match disk::current().open(path) {
+        Ok(file) => FileReader::new(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => {
             log::error!("Fatal error: can't open the RDB file {name} for reading: {error}");
             return Err(LoadFailed);
         }
     };
-    shared.begin_loading(file.metadata().map_or(0, |metadata| metadata.len()));
-    match rdb_file::load(shared, &file, options) {
+    shared.begin_loading(file.size().unwrap_or(0));
+    match rdb_file::load(shared, &mut file, options) {
         Ok(_) => {
             log_loaded(shared);
             Ok(true)

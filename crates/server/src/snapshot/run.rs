@@ -13,7 +13,6 @@ use base::limits::SLOT_COUNT;
 use base::{DbIndex, Slot};
 use keyspace::{CutDatabase, CutEntry, Keyspace, Waiting};
 use os::clock::{Ticks, Uptime};
-use persist::disk::system::SystemDisk;
 use persist::snapshot::SnapshotFile;
 use rdb::Encoder;
 use sync::Mutex;
@@ -23,6 +22,7 @@ use super::preserved::Records;
 use super::settings::Settings;
 use super::wakes::LatchWakes;
 use super::{Job, Snapshots, Target};
+use crate::disk::{self, ServerDisk};
 
 /// Entries, and bytes of their records, after which a slot is released: some tens of microseconds.
 const PORTION_LEN: usize = 64;
@@ -87,7 +87,7 @@ struct Run {
 /// The file.
 struct Output {
     /// `None` after an error.
-    file: Option<SnapshotFile<SystemDisk>>,
+    file: Option<SnapshotFile<ServerDisk>>,
     error: Option<SaveError>,
     /// The database of the last record.
     selected: Option<DbIndex>,
@@ -281,7 +281,7 @@ impl Output {
         };
         let mut output =
             Self { file: None, error: None, selected: None, is_announced: vec![false; db_count] };
-        match SnapshotFile::create(SystemDisk, path.clone(), settings.file) {
+        match SnapshotFile::create(disk::current(), path.clone(), settings.file) {
             Ok(file) => output.file = Some(file),
             Err(source) => {
                 let action = format!("create {}", path.display());

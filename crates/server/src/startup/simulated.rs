@@ -18,11 +18,16 @@ use sync::{Condvar, Mutex, simulation};
 
 use crate::admin::shutdown::Cause;
 use crate::connection::listeners::ListenSockets;
+use crate::persistence::append_only;
 use crate::persistence::loading::reload;
 use crate::process::identity::Identity;
 use crate::shared::Shared;
+use crate::startup::start::load_and_log;
 use crate::startup::users;
 use crate::worker;
+
+#[cfg(feature = "simulation")]
+pub use persist::disk::crashing::{CrashingDisk, Failing};
 
 /// A server that runs in the caller's simulation.
 pub struct Server {
@@ -38,7 +43,8 @@ struct Ended {
 }
 
 impl Server {
-    /// Starts a server with the text of a configuration file. It accepts connections when this returns.
+    /// Starts a server with the text of a configuration file. It accepts connections when this returns. Its append-only
+    /// files are on the disk that is the simulation's extension now.
     ///
     /// # Errors
     /// The configuration is wrong, its address is taken, or a thread can't be started.
@@ -62,6 +68,11 @@ impl Server {
         let theirs = Arc::clone(&ended);
         shared.pool.at_end(move || theirs.notify());
         shared.guard_writes(&shared.config.load());
+        if shared.config.load().appendonly {
+            shared.begin_loading(0);
+            load_and_log(shared).map_err(|_| "the data can't be loaded".to_owned())?;
+            shared.end_loading();
+        }
         shared.start_workers(listeners).map_err(|()| "a thread can't be started".to_owned())?;
         shared.set_watchdog(shared.config.load().watchdog_period);
         Ok(Self { shared, ended })
@@ -79,6 +90,7 @@ impl Server {
     /// Blocks until all of its threads have ended, after [`Self::stop`] or `SHUTDOWN`.
     pub fn wait(&self) {
         self.ended.wait();
+        append_only::end(self.shared);
         self.shared.memory.background.end();
         self.shared.memory.pages.end();
         self.shared.pool.watchdog.end();

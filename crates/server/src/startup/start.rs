@@ -217,7 +217,7 @@ fn load(shared: &'static Shared, ready: Vec<&'static str>) -> Result<sync::threa
 }
 
 /// Loads the data. From then on changes are logged, if there is an append-only file.
-fn load_and_log(shared: &'static Shared) -> Result<(), LoadFailed> {
+pub(super) fn load_and_log(shared: &'static Shared) -> Result<(), LoadFailed> {
     if !shared.config.load().appendonly {
         return loading::load_at_start(shared, None);
     }

@@ -5,6 +5,7 @@ use config::ClientClass;
 use os::clock::{Ticks, Uptime};
 use reactor::CloseMode;
 use sync::atomic::Ordering;
+use sync::simulation::{self, Fault};
 
 use super::Worker;
 use crate::connection::query_buffer::QueryBuffer;
@@ -168,6 +169,7 @@ impl Worker {
         }
         if connection.session.reply_lsn > self.shared.persistence.durable.end()
             && self.executor.settings.awaits_disk
+            && !simulation::planted(Fault::ReplyBeforeSync)
         {
             self.output.spare_buffers.extend(spare);
             if !std::mem::replace(&mut connection.awaits_disk, true) {

@@ -4,15 +4,12 @@
 //! at its `EXEC`, so nothing of a file that ends within one has an effect.
 //! The end of the last file may be damaged: it is cut off if the configuration allows it, and otherwise nothing is changed.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use os::clock::{self, Ticks};
-use persist::disk::DiskFile;
-use persist::disk::system::SystemDisk;
+use persist::disk::{Disk, DiskFile};
 use persist::files::{AppendOnlyFiles, FilesError};
 use persist::manifest::{FileKind, ManifestFile};
 use persist::reading::{Damage, FormatError, Item, LoadPolicy, Reader, starts_with_rdb};
@@ -22,6 +19,7 @@ use super::progress::ProgressLog;
 use super::queue::Queue;
 use super::rdb_file::{self, RdbOptions};
 use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
+use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 
 /// Bytes of a file that are passed on together.
@@ -65,7 +63,7 @@ enum Outcome {
 /// A file is missing, not valid, or can't be read. Some of the data may be loaded.
 pub fn load_append_only(
     shared: &'static Shared,
-    files: &mut AppendOnlyFiles<SystemDisk>,
+    files: &mut AppendOnlyFiles<ServerDisk>,
 ) -> Result<bool, LoadFailed> {
     if files.manifest().is_empty() {
         return Ok(false);
@@ -107,25 +105,27 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    fn load(&self, files: &mut AppendOnlyFiles<SystemDisk>) -> Result<Outcome, LoadFailed> {
+    fn load(&self, files: &mut AppendOnlyFiles<ServerDisk>) -> Result<Outcome, LoadFailed> {
         let name = &self.name;
-        let mut file = File::open(files.path(&self.file.name)).map_err(|error| {
+        let opened = disk::current().open(&files.path(&self.file.name));
+        let file = opened.map_err(|error| {
             fail(&format!("Fatal error: can't open the append log file {name} for reading: {error}"))
         })?;
         let mut head = [0; HEAD_SIZE];
-        let head_size = file.read_at(&mut head, 0).map_err(|error| self.unreadable(&error))?;
+        let head_size = file.read_at(0, &mut head).map_err(|error| self.unreadable(&error))?;
         if head_size == 0 {
             return Ok(Outcome::Empty);
         }
-        let start = if starts_with_rdb(&head[..head_size]) { self.preamble(&file)? } else { 0 };
-        file.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(&error))?;
+        let mut file = FileReader::new(file);
+        let start = if starts_with_rdb(&head[..head_size]) { self.preamble(&mut file)? } else { 0 };
+        file.seek(start);
         let (reader, ending) = self.requests(file, start)?;
         self.finish(files, &reader, ending)?;
         Ok(Outcome::Loaded)
     }
 
     /// Loads the snapshot at the beginning of the file. Returns its end.
-    fn preamble(&self, file: &File) -> Result<u64, LoadFailed> {
+    fn preamble(&self, file: &mut FileReader) -> Result<u64, LoadFailed> {
         // Files from before the directory have the bare name.
         let is_old = !self.name.contains(".base.");
         let what = if is_old { "RDB preamble of the AOF" } else { "RDB base" };
@@ -148,7 +148,7 @@ impl Loading<'_> {
     }
 
     /// Runs the requests of the file from `start` on. Returns how far it is valid, and how it ends.
-    fn requests(&self, file: File, start: u64) -> Result<(Reader, Ending), LoadFailed> {
+    fn requests(&self, file: FileReader, start: u64) -> Result<(Reader, Ending), LoadFailed> {
         let shared = self.shared;
         let queue = Arc::new(Queue::new(STRETCH_COUNT_MAX));
         let theirs = Arc::clone(&queue);
@@ -180,7 +180,7 @@ impl Loading<'_> {
     /// Decides on the end of the file.
     fn finish(
         &self,
-        files: &mut AppendOnlyFiles<SystemDisk>,
+        files: &mut AppendOnlyFiles<ServerDisk>,
         reader: &Reader,
         ending: Ending,
     ) -> Result<(), LoadFailed> {
@@ -238,7 +238,7 @@ impl Loading<'_> {
     }
 
     /// Cuts the file, which must be the last one.
-    fn truncate(&self, files: &mut AppendOnlyFiles<SystemDisk>, offset: u64) -> Result<(), LoadFailed> {
+    fn truncate(&self, files: &mut AppendOnlyFiles<ServerDisk>, offset: u64) -> Result<(), LoadFailed> {
         let name = &self.name;
         if !self.is_last {
             return Err(fail(&format!("Fatal error: the truncated file is not the last file: {name}")));
@@ -259,7 +259,7 @@ fn fail(text: &str) -> LoadFailed {
 }
 
 /// Reads a file and passes its requests on, as far as they are valid.
-fn cut(shared: &Shared, mut file: File, reader: &mut Reader, queue: &Queue<Stretch>) -> Ending {
+fn cut(shared: &Shared, mut file: FileReader, reader: &mut Reader, queue: &Queue<Stretch>) -> Ending {
     let mut delay = Delay::new(shared);
     let mut progress = ProgressLog::new(shared);
     let mut bytes: Vec<u8> = Vec::new();

@@ -4,7 +4,6 @@
 //! [`STRETCH_SIZE`], or of the largest values. Short files are decoded by the reader itself.
 //! The first error ends the load: what was inserted before stays, and the caller ends the server or replies with an error.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::sync::{Arc, PoisonError};
 
@@ -20,6 +19,7 @@ use super::delay::Delay;
 use super::insert::{Inserter, Job, PendingRecord};
 use super::progress::ProgressLog;
 use super::queue::Queue;
+use crate::disk::FileReader;
 use crate::shared::Shared;
 
 /// Bytes of a file that are decoded together.
@@ -124,8 +124,12 @@ enum Decoders {
 ///
 /// # Errors
 /// The file is not valid or can't be read, or the server is ending.
-pub(super) fn load(shared: &'static Shared, file: &File, options: RdbOptions) -> Result<u64, RdbError> {
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
+pub(super) fn load(
+    shared: &'static Shared,
+    file: &mut FileReader,
+    options: RdbOptions,
+) -> Result<u64, RdbError> {
+    let size = file.size().unwrap_or(0);
     let mut decoders = Decoders::start(shared, size, options);
     let config = shared.config.load();
     let mut cutter = Cutter::new(config.rdbchecksum);
@@ -220,7 +224,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn read(mut self, mut file: &File, decoders: &mut Decoders) -> Result<u64, RdbError> {
+    fn read(mut self, file: &mut FileReader, decoders: &mut Decoders) -> Result<u64, RdbError> {
         let now = clock::unix_millis();
         let mut delay = Delay::new(self.shared);
         let mut progress = ProgressLog::new(self.shared);

@@ -1,0 +1,274 @@
+//! Runs with a disk that crashes: clients change data under an append-only file, the disk's contents after a crash are
+//! taken at random moments, and other servers start with them.
+//!
+//! A crash takes no time, so the first server goes on afterwards: what its clients have been told at that moment is
+//! compared with the data of the server that starts with what the crash has left. A disk may also fail in one of its
+//! operations, or have no space for a while.
+//!
+//! Start reading at [`serve_and_crash`].
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use server::simulated::{CrashingDisk, Failing, Server};
+use sync::simulation::{self, Task};
+use trials::durability::{Change, Contents, History, Promise, check};
+use trials::random::Random;
+use trials::reply::Reply;
+
+use crate::connection::{Connection, text_of};
+use crate::world::lock;
+
+/// Listening address of the first server; the others have the next ports.
+const ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 6379);
+/// Changes of all clients, at most.
+const CHANGE_COUNT_MAX: usize = 60;
+/// The time between two crashes, at most.
+const CRASH_INTERVAL_US_MAX: usize = 60_000;
+/// Operations among which one fails.
+const OPERATION_COUNT_MAX: usize = 60;
+
+/// What a seed decides.
+struct Setting {
+    policy: &'static str,
+    thread_count: usize,
+    client_count: usize,
+    change_count: usize,
+    crash_count: usize,
+    rewrite_count: usize,
+    failing: Failing,
+    /// Whether the disk fails for a while instead of once.
+    recovers: bool,
+}
+
+/// What the threads of a run share.
+struct Scene {
+    disk: CrashingDisk,
+    histories: Vec<Mutex<History>>,
+    left: AtomicUsize,
+    working: AtomicUsize,
+    crashes: Mutex<Vec<Crash>>,
+}
+
+/// The disk after a crash, and what the clients had been told.
+struct Crash {
+    disk: CrashingDisk,
+    histories: Vec<History>,
+}
+
+impl Setting {
+    fn draw(random: &mut Random) -> Self {
+        let policy = *random.pick(&["always", "always", "always", "everysec", "no"]);
+        let recovers = random.chance(30);
+        let first = random.below(OPERATION_COUNT_MAX) as u64;
+        let failing = match random.below(3) {
+            0 => Failing::Nothing,
+            _ if recovers => Failing::From(first),
+            _ => Failing::Only(first),
+        };
+        Self {
+            policy,
+            thread_count: 1 + random.below(3),
+            client_count: 2 + random.below(3),
+            change_count: 10 + random.below(CHANGE_COUNT_MAX - 10),
+            crash_count: 1 + random.below(3),
+            rewrite_count: random.below(3),
+            failing,
+            recovers,
+        }
+    }
+
+    fn promise(&self) -> Promise {
+        if self.policy == "always" { Promise::Shown } else { Promise::Awaited }
+    }
+
+    fn config(&self, port: u16) -> String {
+        let (threads, policy) = (self.thread_count, self.policy);
+        format!(
+            "bind 127.0.0.1\nport {port}\nio-threads {threads}\nsave \"\"\nappendonly yes\nappendfsync {policy}\nsnapshot-cpu-percent 100\n\
+             aof-load-corrupt-tail-max-size 1gb\n"
+        )
+    }
+}
+
+/// The first simulated thread.
+///
+/// # Panics
+/// If a check fails.
+pub fn serve_and_crash(seed: u64) {
+    let mut random = Random::new(seed);
+    let setting = Setting::draw(&mut random);
+    let disk = CrashingDisk::new(random.next_u64(), Failing::Nothing);
+    use_disk(&disk);
+    let address = SocketAddr::from(ADDRESS);
+    let server = start(&setting, address);
+    let before = disk.operation_count();
+    disk.set_failing(match setting.failing {
+        Failing::Nothing => Failing::Nothing,
+        Failing::Only(nth) => Failing::Only(before + nth),
+        Failing::From(first) => Failing::From(before + first),
+    });
+    let scene = Arc::new(Scene {
+        disk,
+        histories: (0..setting.client_count).map(|_| Mutex::default()).collect(),
+        left: AtomicUsize::new(setting.change_count),
+        working: AtomicUsize::new(setting.client_count),
+        crashes: Mutex::default(),
+    });
+    let mut tasks = Vec::new();
+    for client in 0..setting.client_count {
+        let (scene, random) = (Arc::clone(&scene), random.fork());
+        tasks.push(spawn(&format!("client {client}"), move || work(&scene, address, client, random)));
+    }
+    let (theirs, forked) = (Arc::clone(&scene), random.fork());
+    let (crash_count, rewrite_count, recovers) =
+        (setting.crash_count, setting.rewrite_count, setting.recovers);
+    tasks.push(spawn("crasher", move || crash(&theirs, crash_count, recovers, forked)));
+    let (theirs, forked) = (Arc::clone(&scene), random.fork());
+    tasks.push(spawn("rewriter", move || rewrite(&theirs, address, rewrite_count, forked)));
+    tasks.iter().for_each(Task::join);
+    end(server, address);
+    let crashes = std::mem::take(&mut *lock(&scene.crashes));
+    for (number, crash) in crashes.into_iter().enumerate() {
+        use_disk(&crash.disk);
+        let address = SocketAddr::from((ADDRESS.0, ADDRESS.1 + 1 + number as u16));
+        simulation::trace(|| format!("restart {number} with {}", setting.policy));
+        let server = start(&setting, address);
+        let mut admin = Connection::open(address, "admin");
+        let found: Vec<Contents> =
+            (0..crash.histories.len()).map(|client| contents(&mut admin, client)).collect();
+        drop(admin);
+        if let Err(loss) = check(&crash.histories, &found, setting.promise()) {
+            panic!("appendfsync {}, crash {number}: {loss}", setting.policy);
+        }
+        end(server, address);
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Task {
+    simulation::spawn(name, body).expect("the operating system creates a thread")
+}
+
+fn use_disk(disk: &CrashingDisk) {
+    let scheduler = simulation::current().expect("the caller is simulated");
+    scheduler.set_extension(Arc::new(disk.clone()));
+}
+
+fn start(setting: &Setting, address: SocketAddr) -> Server {
+    Server::start(&setting.config(address.port()))
+        .unwrap_or_else(|error| panic!("the server does not start: {error}"))
+}
+
+fn end(server: Server, address: SocketAddr) {
+    let mut admin = Connection::open(address, "admin");
+    admin.send(&[vec!["SHUTDOWN".to_owned(), "NOSAVE".to_owned()]]).expect("the server is there");
+    assert!(admin.receive().is_err(), "SHUTDOWN has no reply");
+    drop(admin);
+    server.wait();
+}
+
+/// The contents of a client's keys.
+fn contents(connection: &mut Connection, client: usize) -> Contents {
+    let mut number = |words: &[&str]| match connection.call(words) {
+        Reply::Null => 0,
+        reply => text_of(&reply).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{reply:?}")),
+    };
+    Contents {
+        count: number(&["GET", &format!("count:{client}")]),
+        pushed: number(&["LLEN", &format!("list:{client}")]),
+        last_pushed: number(&["LINDEX", &format!("list:{client}"), "-1"]),
+        left: number(&["GET", &format!("left:{client}")]),
+        right: number(&["GET", &format!("right:{client}")]),
+        between: number(&["LLEN", &format!("between:{client}")]),
+    }
+}
+
+fn work(scene: &Scene, address: SocketAddr, client: usize, mut random: Random) {
+    let mut connection = Connection::open(address, &format!("client {client}"));
+    let history = &scene.histories[client];
+    while scene.left.load(Ordering::Relaxed) > 0 {
+        match random.below(10) {
+            0..6 => {
+                // Several clients may go beyond the number a little.
+                let _ =
+                    scene.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                change(&mut connection, client, history, &mut random);
+            }
+            6..9 => {
+                let other = random.below(scene.histories.len());
+                let count = match connection.call(&["GET", &format!("count:{other}")]) {
+                    Reply::Null => 0,
+                    reply => text_of(&reply).and_then(|text| text.parse().ok()).expect("a number"),
+                };
+                lock(history).read(other, count);
+            }
+            _ => {
+                let reply = connection.call(&["WAITAOF", "1", "0", "3000"]);
+                if reply == Reply::List(b'*', vec![Reply::Integer(1), Reply::Integer(0)]) {
+                    lock(history).awaited();
+                }
+            }
+        }
+    }
+    scene.working.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// One change. It has no effect if the server refuses it because the disk fails.
+fn change(connection: &mut Connection, client: usize, history: &Mutex<History>, random: &mut Random) {
+    let change = *random.pick(&[Change::Count, Change::Push, Change::Transaction]);
+    let pushed = lock(history).pushed() + 1;
+    lock(history).send(&[change]);
+    let line = |text: String| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let requests = match change {
+        Change::Count => vec![line(format!("INCR count:{client}"))],
+        Change::Push => vec![line(format!("RPUSH list:{client} {pushed}"))],
+        Change::Transaction => vec![
+            line("MULTI".to_owned()),
+            line(format!("INCR left:{client}")),
+            line(format!("RPUSH between:{client} x")),
+            line(format!("INCR right:{client}")),
+            line("EXEC".to_owned()),
+        ],
+    };
+    connection.send(&requests).expect("this connection is never closed");
+    let replies = requests.iter().map(|_| connection.receive().expect("this connection is never closed"));
+    let last = replies.last().expect("there is a request");
+    match &last {
+        Reply::Error(text) => {
+            let text = String::from_utf8_lossy(text);
+            assert!(text.starts_with("MISCONF") || text.starts_with("EXECABORT"), "{text}");
+            lock(history).refuse();
+        }
+        _ => lock(history).acknowledge(),
+    }
+}
+
+/// Takes what the disk would have after a crash, and lets it recover.
+fn crash(scene: &Scene, count: usize, recovers: bool, mut random: Random) {
+    for _ in 0..count {
+        simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX) as u64);
+        // Of one instant: no other thread runs meanwhile.
+        let crash = simulation::without_points(|| Crash {
+            disk: scene.disk.crash(),
+            histories: scene.histories.iter().map(|history| lock(history).clone()).collect(),
+        });
+        simulation::trace(|| "the disk crashes".to_owned());
+        lock(&scene.crashes).push(crash);
+    }
+    if recovers {
+        simulation::sleep_us(1 + random.below(5 * CRASH_INTERVAL_US_MAX) as u64);
+        scene.disk.set_failing(Failing::Nothing);
+    }
+}
+
+fn rewrite(scene: &Scene, address: SocketAddr, count: usize, mut random: Random) {
+    let mut connection = Connection::open(address, "rewriter");
+    for _ in 0..count {
+        simulation::sleep_us(1 + random.below(CRASH_INTERVAL_US_MAX / 2) as u64);
+        if scene.working.load(Ordering::Relaxed) > 0 {
+            // An error if one is under way.
+            drop(connection.call(&["BGREWRITEAOF"]));
+        }
+    }
+}

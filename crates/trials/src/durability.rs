@@ -1,0 +1,239 @@
+//! What clients were promised before a crash, and whether a restarted server has kept it.
+//!
+//! Each client changes keys of its own, one request after the other, and reads the counters of all clients. So the data
+//! after a crash are right if, for each client, they are those after some of its first changes, at least as many as were
+//! promised to it, and no counter is below a promised one.
+//!
+//! Performs no I/O: a test fills the histories. Start reading at [`check`].
+
+use std::collections::BTreeMap;
+
+/// A change of a client's own keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `INCR` of its counter.
+    Count,
+    /// `RPUSH` of the next number to its list.
+    Push,
+    /// A transaction that increments two counters and pushes to a list.
+    Transaction,
+}
+
+/// The contents of a client's own keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Its counter.
+    pub count: u64,
+    /// The length of its list.
+    pub pushed: u64,
+    /// The last element of the list; 0 if it is empty.
+    pub last_pushed: u64,
+    /// The first counter of its transactions.
+    pub left: u64,
+    /// Their second counter.
+    pub right: u64,
+    /// The length of their list.
+    pub between: u64,
+}
+
+/// What a promise holds for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// Everything that a reply has shown: `appendfsync always`.
+    #[default]
+    Shown,
+    /// A client's own changes that were acknowledged before it sent a successful `WAITAOF`.
+    Awaited,
+}
+
+/// What one client has sent and seen since the server was started.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    before: Contents,
+    /// Changes in the order in which they were sent.
+    sent: Vec<Change>,
+    shown: Known,
+    awaited: Known,
+}
+
+/// What a client knows.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// The number of its changes that were acknowledged.
+    change_count: usize,
+    /// The largest values of clients' counters.
+    counts: BTreeMap<usize, u64>,
+}
+
+impl History {
+    /// The history of a client whose keys have these contents.
+    #[must_use]
+    pub fn new(before: Contents) -> Self {
+        Self { before, ..Self::default() }
+    }
+
+    /// Records changes before they are sent.
+    pub fn send(&mut self, changes: &[Change]) {
+        self.sent.extend_from_slice(changes);
+    }
+
+    /// Records that the last change was refused.
+    pub fn refuse(&mut self) {
+        self.sent.pop();
+    }
+
+    /// Records that all changes so far were acknowledged.
+    pub fn acknowledge(&mut self) {
+        self.shown.change_count = self.sent.len();
+    }
+
+    /// Records that a client's counter was read.
+    pub fn read(&mut self, client: usize, count: u64) {
+        let known = self.shown.counts.entry(client).or_default();
+        *known = count.max(*known);
+    }
+
+    /// Records a successful `WAITAOF`, sent after everything that was acknowledged so far. It does not cover what the
+    /// client has only read.
+    pub fn awaited(&mut self) {
+        self.awaited = Known { change_count: self.shown.change_count, counts: BTreeMap::new() };
+    }
+
+    /// The number of elements in the client's list after all changes so far.
+    #[must_use]
+    pub fn pushed(&self) -> u64 {
+        self.after(self.sent.len()).pushed
+    }
+
+    /// The number of acknowledged changes.
+    #[must_use]
+    pub fn acknowledged(&self) -> usize {
+        self.shown.change_count
+    }
+
+    /// The contents after the first `count` changes.
+    fn after(&self, count: usize) -> Contents {
+        let mut contents = self.before;
+        for change in &self.sent[..count] {
+            match change {
+                Change::Count => contents.count += 1,
+                Change::Push => {
+                    contents.pushed += 1;
+                    contents.last_pushed = contents.pushed;
+                }
+                Change::Transaction => {
+                    contents.left += 1;
+                    contents.right += 1;
+                    contents.between += 1;
+                }
+            }
+        }
+        contents
+    }
+
+    fn known(&self, promise: Promise) -> &Known {
+        match promise {
+            Promise::Shown => &self.shown,
+            Promise::Awaited => &self.awaited,
+        }
+    }
+}
+
+/// Compares the contents of all clients' keys after a restart with their histories.
+///
+/// # Errors
+/// What is missing, or half there.
+pub fn check(histories: &[History], found: &[Contents], promise: Promise) -> Result<(), String> {
+    for (client, (history, found)) in histories.iter().zip(found).enumerate() {
+        let before = &history.before;
+        if found.left != found.right || found.left != found.between {
+            return Err(format!("client {client}: a transaction is half there: {found:?}"));
+        }
+        let count = (found.count + found.pushed + found.left)
+            .checked_sub(before.count + before.pushed + before.left)
+            .ok_or_else(|| format!("client {client}: changes before the start are missing: {found:?}"))?;
+        let promised = history.known(promise).change_count;
+        if count < promised as u64 {
+            return Err(format!(
+                "client {client}: {promised} changes were promised, {count} are there: {found:?}"
+            ));
+        }
+        if count > history.sent.len() as u64 || history.after(count as usize) != *found {
+            return Err(format!("client {client}: not the first {count} changes: {found:?}"));
+        }
+    }
+    for (reader, history) in histories.iter().enumerate() {
+        for (client, count) in &history.known(promise).counts {
+            if found[*client].count < *count {
+                return Err(format!(
+                    "client {reader} was shown {count} of client {client}, which has {} now",
+                    found[*client].count
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two clients; the first has sent five changes, of which four are acknowledged and two awaited.
+    fn histories() -> Vec<History> {
+        let mut first = History::new(Contents { count: 10, ..Contents::default() });
+        first.send(&[Change::Count, Change::Transaction]);
+        first.acknowledge();
+        first.awaited();
+        first.send(&[Change::Push, Change::Count]);
+        first.acknowledge();
+        first.send(&[Change::Transaction]);
+        let mut second = History::default();
+        second.read(0, 12);
+        vec![first, second]
+    }
+
+    fn found(count: usize) -> Vec<Contents> {
+        let histories = histories();
+        vec![histories[0].after(count), Contents::default()]
+    }
+
+    #[track_caller]
+    fn check_fails(found: &[Contents], promise: Promise, part: &str) {
+        let error = check(&histories(), found, promise).expect_err(part);
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn data_that_keep_the_promise_pass() {
+        for (promise, counts) in [(Promise::Shown, 4..6), (Promise::Awaited, 2..6)] {
+            for count in counts {
+                assert_eq!(check(&histories(), &found(count), promise), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_loss_is_reported() {
+        check_fails(&found(3), Promise::Shown, "4 changes were promised, 3 are there");
+        check_fails(&found(1), Promise::Awaited, "2 changes were promised, 1 are there");
+        let mut torn = found(5);
+        torn[0].right -= 1;
+        check_fails(&torn, Promise::Awaited, "half there");
+        let mut hole = found(4);
+        (hole[0].pushed, hole[0].last_pushed, hole[0].count) = (0, 0, hole[0].count + 1);
+        check_fails(&hole, Promise::Shown, "not the first 4 changes");
+        check_fails(&[Contents::default(), Contents::default()], Promise::Awaited, "before the start");
+    }
+
+    #[test]
+    fn a_value_that_only_a_reader_saw_is_promised_too() {
+        let mut histories = histories();
+        // Nothing was acknowledged to the writer.
+        histories[0].shown = Known::default();
+        let error = check(&histories, &found(1), Promise::Shown).expect_err("the reader saw 12");
+        assert!(error.contains("client 1 was shown 12 of client 0"), "{error}");
+        assert_eq!(check(&histories, &found(4), Promise::Shown), Ok(()));
+        assert_eq!(check(&histories, &found(2), Promise::Awaited), Ok(()));
+    }
+}
