@@ -1,0 +1,105 @@
+//! The append-only file that a server writes under concurrent load of all types, with transactions, gives the same data
+//! again: in the order of the file each change has the result that it had.
+//!
+//! Several connections send random requests about the same few keys, in several databases, while the file is rewritten.
+//! Then the server is killed and started again, and its digest compared.
+
+#![allow(clippy::unwrap_used)] // A failure here fails the test.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use trials::connection::Connection;
+use trials::differential::sequence::{Recipe, Step};
+use trials::random::Random;
+use trials::reply::Reply;
+use trials::server::{Program, Server, programs_or_skip};
+
+const FAMILY_NAMES: &[&str] = &[
+    "strings",
+    "bitmaps",
+    "hashes",
+    "hyperloglogs",
+    "generic",
+    "expiry",
+    "sorted-sets",
+    "geo",
+    "streams",
+    "sets",
+    "lists",
+];
+const CONNECTION_COUNT: usize = 6;
+const ROUND_COUNT: usize = 12;
+const SEQUENCE_COUNT: usize = 10;
+const SEQUENCE_LENGTH: usize = 100;
+const DB_COUNT: usize = 2;
+
+/// Sends the requests of some sequences, batch by batch; every fourth batch is a transaction.
+fn play(server: &Server, mut random: Random) -> io::Result<()> {
+    let mut connection = server.connect()?;
+    for _ in 0..SEQUENCE_COUNT {
+        connection.call(&["SELECT", &random.below(DB_COUNT).to_string()])?;
+        let recipe =
+            Recipe::new(Some(*random.pick(FAMILY_NAMES)), SEQUENCE_LENGTH).expect("the family exists");
+        let sequence = recipe.make(random.next_u64());
+        for batch in sequence.batches() {
+            let steps: Vec<&Step> = batch.iter().filter(|step| !step.may_wait()).collect();
+            let mut requests: Vec<Vec<u8>> = steps.iter().map(|step| step.bytes()).collect();
+            if random.chance(25) {
+                requests.insert(0, b"MULTI\r\n".to_vec());
+                requests.push(b"EXEC\r\n".to_vec());
+            }
+            connection.send(&requests.concat())?;
+            for _ in requests {
+                connection.receive()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn digest(connection: &mut Connection) -> Reply {
+    connection.call(&["DEBUG", "DIGEST"]).unwrap().reply
+}
+
+fn check_replay(policy: &str, threads: &str) {
+    let Some([program]) = programs_or_skip([("broadloom", Program::broadloom())]) else { return };
+    let program = program.with_arguments(&["--appendonly", "yes", "--appendfsync", policy]);
+    let mut server = Server::start(&program.with_arguments(&["--io-threads", threads])).unwrap();
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut random = Random::new(seed);
+    for round in 0..ROUND_COUNT {
+        std::thread::scope(|scope| {
+            let players: Vec<_> = (0..CONNECTION_COUNT)
+                .map(|_| {
+                    let (server, random) = (&server, random.fork());
+                    scope.spawn(move || play(server, random))
+                })
+                .collect();
+            if round % 3 == 1 {
+                server.connect().unwrap().call(&["BGREWRITEAOF"]).unwrap();
+            }
+            players.into_iter().for_each(|player| player.join().unwrap().unwrap());
+        });
+        let mut admin = server.connect().unwrap();
+        // The file holds everything when the marker is in it.
+        admin.call(&["SET", "marker", &round.to_string()]).unwrap();
+        let awaited = admin.call(&["WAITAOF", "1", "0", "0"]).unwrap().reply;
+        assert_eq!(awaited, Reply::List(b'*', vec![Reply::Integer(1), Reply::Integer(0)]));
+        let before = digest(&mut admin);
+        server.kill().unwrap();
+        server.start_again().unwrap();
+        let mut admin = server.connect().unwrap();
+        assert_eq!(digest(&mut admin), before, "seed {seed}, round {round}");
+    }
+}
+
+#[test]
+fn a_log_of_concurrent_changes_repeats_their_results() {
+    check_replay("everysec", "4");
+}
+
+#[test]
+fn a_log_that_replies_wait_for_repeats_them_too() {
+    check_replay("always", "2");
+}
