@@ -22,6 +22,7 @@
 
 mod admin;
 mod connection;
+mod disk;
 mod executor;
 mod logging;
 mod mail;

@@ -10,6 +10,5 @@
 
 mod all_latches;
 pub mod append_only;
-pub mod disk;
 pub mod loading;
 mod writer;

@@ -15,8 +15,9 @@ use rdb::{Checksum, Version};
 use sync::atomic::Ordering;
 
 use super::all_latches::with_all_latches;
-use super::disk::{self, ServerDisk};
 use super::writer::Writer;
+use crate::disk::{self, ServerDisk};
+use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
 use crate::shared::persistence::Order;
 

@@ -38,7 +38,7 @@ use persist::disk::Disk;
 use persist::files::AppendOnlyFiles;
 use sync::atomic::Ordering;
 
-use super::disk::{self, FileReader, ServerDisk};
+use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 pub use append_only::load_append_only;
 pub use rdb_file::{RdbError, RdbFault, RdbOptions};

@@ -22,7 +22,7 @@ use super::preserved::Records;
 use super::settings::Settings;
 use super::wakes::LatchWakes;
 use super::{Job, Snapshots, Target};
-use crate::persistence::disk::{self, ServerDisk};
+use crate::disk::{self, ServerDisk};
 
 /// Entries, and bytes of their records, after which a slot is released: some tens of microseconds.
 const PORTION_LEN: usize = 64;

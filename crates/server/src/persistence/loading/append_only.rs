@@ -14,12 +14,13 @@ use persist::files::{AppendOnlyFiles, FilesError};
 use persist::manifest::{FileKind, ManifestFile};
 use persist::reading::{Damage, FormatError, Item, LoadPolicy, Reader, starts_with_rdb};
 
-use super::super::disk::{self, FileReader, ServerDisk};
 use super::delay::Delay;
 use super::progress::ProgressLog;
 use super::queue::Queue;
 use super::rdb_file::{self, RdbOptions};
 use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
+use crate::disk::{self, FileReader, ServerDisk};
+use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 
 /// Bytes of a file that are passed on together.

@@ -15,11 +15,12 @@ use rdb::{Cut, Cutter, Error, Event, Family, Fault, Record, ValueType};
 use sync::Mutex;
 use sync::atomic::{AtomicBool, Ordering};
 
-use super::super::disk::FileReader;
 use super::delay::Delay;
 use super::insert::{Inserter, Job, PendingRecord};
 use super::progress::ProgressLog;
 use super::queue::Queue;
+use crate::disk::FileReader;
+use crate::disk::FileReader;
 use crate::shared::Shared;
 
 /// Bytes of a file that are decoded together.
