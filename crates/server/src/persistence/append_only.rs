@@ -17,7 +17,6 @@ use sync::atomic::Ordering;
 use super::all_latches::with_all_latches;
 use super::writer::Writer;
 use crate::disk::{self, ServerDisk};
-use crate::disk::{self, ServerDisk};
 use crate::shared::Shared;
 use crate::shared::persistence::Order;
 

@@ -112,8 +112,9 @@ pub fn load_rdb(shared: &'static Shared, path: &Path, options: RdbOptions) -> Re
 /// Whether an RDB file exists and begins with the header of a version that can be loaded.
 fn has_known_header(shared: &Shared, path: &Path) -> bool {
     let name = path.display().to_string();
-    let result = File::open(path).map_err(|error| RdbError { fault: error.into(), offset: 0, key: None });
-    let result = result.and_then(|file| rdb_file::check_header(shared, &file));
+    let opened = disk::current().open(path);
+    let result = opened.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None });
+    let result = result.and_then(|file| rdb_file::check_header(shared, FileReader::new(file)));
     result.inspect_err(|error| log_rdb_error(&name, error)).is_ok()
 }
 

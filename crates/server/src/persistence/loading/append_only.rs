@@ -20,7 +20,6 @@ use super::queue::Queue;
 use super::rdb_file::{self, RdbOptions};
 use super::{LoadFailed, log_loaded, log_rdb_error, seconds_since};
 use crate::disk::{self, FileReader, ServerDisk};
-use crate::disk::{self, FileReader, ServerDisk};
 use crate::shared::Shared;
 
 /// Bytes of a file that are passed on together.

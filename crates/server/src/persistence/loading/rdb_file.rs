@@ -20,7 +20,6 @@ use super::insert::{Inserter, Job, PendingRecord};
 use super::progress::ProgressLog;
 use super::queue::Queue;
 use crate::disk::FileReader;
-use crate::disk::FileReader;
 use crate::shared::Shared;
 
 /// Bytes of a file that are decoded together.
@@ -174,7 +173,7 @@ pub(super) fn load(
 ///
 /// # Errors
 /// It has not, or can't be read.
-pub(super) fn check_header(shared: &Shared, file: &File) -> Result<(), RdbError> {
+pub(super) fn check_header(shared: &Shared, file: FileReader) -> Result<(), RdbError> {
     let mut head = Vec::new();
     let read = file.take(HEADER_SIZE_MAX).read_to_end(&mut head);
     read.map_err(|error| RdbError { fault: error.into(), offset: 0, key: None })?;
