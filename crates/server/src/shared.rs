@@ -28,6 +28,7 @@ use crate::mail::{Mail, Workers};
 use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
+use crate::scripts::Scripts;
 use crate::snapshot::{LatchWakes, Snapshots};
 use access::AccessControl;
 use connections::Connections;
@@ -70,6 +71,8 @@ pub struct Shared {
     pub snapshots: Snapshots,
     /// What is kept on disk.
     pub persistence: Persistence,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -114,11 +117,16 @@ impl Shared {
             loading: Loading::default(),
             snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
             persistence,
+            scripts: Scripts::default(),
             identity,
             config: CurrentConfig::new(config),
         }));
         hub.introduce(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
+        let libraries = &shared.scripts.libraries;
+        shared.snapshots.with_libraries(|| {
+            libraries.all().libraries.iter().map(|library| library.code.clone()).collect()
+        });
         let flags = &shared.modes.flags;
         shared.snapshots.at_pressure(|is_full| flags.set(GlobalFlags::SNAPSHOT_FULL, is_full));
         shared
@@ -139,5 +147,6 @@ impl Shared {
         counters.reset(|counters| &counters.evicted_keys);
         self.memory.peak.store(self.used_memory() as u64, Ordering::Relaxed);
         self.connections.reset();
+        self.scripts.totals.reset();
     }
 }

@@ -173,7 +173,7 @@ impl Executor {
         }
     }
 
-    fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
+    pub(super) fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
         let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
         let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
@@ -211,7 +211,7 @@ impl Executor {
         Some(self.wait_for_end_of_pause(connection))
     }
 
-    fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
+    pub(super) fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
         if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.modes.pause.until() {
             return false;
         }

@@ -48,7 +48,9 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
 
 /// Makes a replay of requests on the calling thread, which is no worker.
 pub fn replay(shared: &'static Shared) -> Box<dyn Replay> {
-    Box::new(LogReplay::new(shared, |subscriptions| WorkerHost::new(shared, REPLAY_THREAD, subscriptions)))
+    Box::new(LogReplay::new(shared, |subscriptions, scripts| {
+        WorkerHost::new(shared, REPLAY_THREAD, subscriptions, scripts)
+    }))
 }
 
 fn announce_backend(reactor: &Reactor) {

@@ -229,6 +229,9 @@ impl Worker {
         self.leave_queues(token);
         if let Some(connection) = self.connections.find_mut(token) {
             connection.session.blocked = None;
+            if connection.session.unfinished.is_some() {
+                self.executor.scripts.abandon(connection.session.id);
+            }
         }
     }
 

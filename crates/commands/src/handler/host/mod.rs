@@ -11,6 +11,7 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod scripting;
 
 pub use self::access::{AccessControl, DenialEvent};
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
@@ -25,6 +26,10 @@ pub use self::process::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
+pub use self::scripting::{
+    FunctionFacts, LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, ScriptName, ScriptRequest,
+    Scripting,
+};
 
 /// The server, as seen by commands.
 pub trait Host:
@@ -42,6 +47,7 @@ pub trait Host:
     + Persistence
     + Debugging
     + Secrets
+    + Scripting
 {
 }
 
@@ -60,5 +66,6 @@ impl<T> Host for T where
         + Persistence
         + Debugging
         + Secrets
+        + Scripting
 {
 }

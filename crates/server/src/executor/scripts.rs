@@ -1,0 +1,62 @@
+//! Requests that run a script: run again with other latches, continued after a pause, or without a connection.
+
+use commands::context::PlannedKey;
+use commands::host::Host;
+use commands::table::Found;
+use os::clock::Ticks;
+use wire::request::Args;
+
+use super::plan::Plan;
+use super::{Asked, Executor, Step};
+use crate::connection::Connection;
+use crate::scripts::job::ScriptLatches;
+use crate::shared::modes::GlobalFlags;
+
+impl Executor {
+    /// Whether the script that has just run ended without a result, because it needs other latches.
+    pub(super) fn must_run_script_again(&mut self, connection: &mut Connection) -> bool {
+        match self.scripts.take_again() {
+            Some(latches) => {
+                connection.script_latches = latches;
+                connection.session.command_count -= 1;
+                true
+            }
+            None => {
+                if connection.session.unfinished.is_none() {
+                    connection.script_latches = ScriptLatches::Declared;
+                }
+                false
+            }
+        }
+    }
+
+    /// Continues a script that has paused. Nothing refuses it, as it may have written; it waits for the end of a pause of
+    /// all clients.
+    #[cold]
+    pub(super) fn continue_script(
+        &mut self,
+        connection: &mut Connection,
+        plan: &Plan,
+        (found, args, keys): (Found, Args<'_>, &[PlannedKey]),
+        started: &mut Ticks,
+        host: &dyn Host,
+    ) -> Step {
+        if self.flags.is_set(GlobalFlags::ANY_PAUSE) && self.is_paused(connection, found, self.flags.load()) {
+            return self.wait_for_end_of_pause(connection);
+        }
+        let asked = Asked { found, args, keys, size: plan.requests.size() };
+        self.run(connection, asked, started, host)
+    }
+
+    /// Continues a script whose connection is gone.
+    #[cold]
+    pub fn continue_orphan(&mut self, host: &dyn Host) {
+        let Some(dirty) = self.scripts.continue_orphan(&mut self.latching) else { return };
+        self.effects.dirty += dirty;
+        if self.latching.has_ready() {
+            self.serve_ready(host);
+        }
+        self.latching.release();
+        self.count_changes();
+    }
+}
