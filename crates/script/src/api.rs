@@ -68,19 +68,24 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
     Ok(host)
 }
 
+/// The frames that are searched for the place of an error.
+const FRAME_COUNT_MAX: usize = 8;
+
 /// The source and line of the function that raised an error, for the error handler; that of its caller if it is one of
-/// the host's.
+/// the host's or of the sandbox.
 fn place_of_failure(lua: &Lua) -> (Option<String>, Option<i64>) {
     // 0: `where`, 1: the handler, 2: what raised the error.
-    for level in 2..=3 {
+    for level in 2..FRAME_COUNT_MAX {
         let place = lua.inspect_stack(level, |debug| {
             let source = debug.source();
-            (source.what == "C", source.source.map(|text| text.into_owned()), debug.current_line())
+            let name = source.source.map(|text| text.into_owned());
+            let is_own = source.what == "C" || name.as_deref() == Some("=sandbox");
+            (is_own, name, debug.current_line())
         });
         match place {
             None => return (None, None),
-            Some((true, ..)) if level == 2 => {}
-            Some((_, source, line)) => return (source, Some(line.map_or(-1, |line| line as i64))),
+            Some((true, ..)) => {}
+            Some((false, source, line)) => return (source, Some(line.map_or(-1, |line| line as i64))),
         }
     }
     (None, None)

@@ -154,7 +154,7 @@ impl<S: Server> Interpreter<S> {
     /// If there is no memory for it.
     pub fn new(settings: Settings) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::OS | StdLib::STRING | StdLib::MATH;
-        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let running = Rc::new(Running {
             server: RefCell::new(None),
             is_resp3: Cell::new(false),

@@ -44,7 +44,7 @@ end
 -- Functions that write to a table, guarded against protected ones.
 local function guarded(write)
     return function(target, ...)
-        if target ~= nil and backing[target] then error(READONLY, 2) end
+        if target ~= nil and backing[target] then error(READONLY, 0) end
         return write(target, ...)
     end
 end

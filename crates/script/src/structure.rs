@@ -25,6 +25,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
 /// The state while a format is read.
 struct Format<'a> {
     lua: &'a Lua,
+    function: &'static str,
     rest: &'a [u8],
     is_little: bool,
     alignment: usize,
@@ -39,8 +40,8 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
-    fn new(lua: &'a Lua, text: &'a [u8]) -> Self {
-        Self { lua, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
+    fn new(lua: &'a Lua, function: &'static str, text: &'a [u8]) -> Self {
+        Self { lua, function, rest: text, is_little: cfg!(target_endian = "little"), alignment: 1 }
     }
 
     /// A number in the format; `None`: there is none.
@@ -85,7 +86,10 @@ impl<'a> Format<'a> {
                 b'!' => {
                     let alignment = self.number()?.unwrap_or(ALIGNMENT);
                     if alignment == 0 || !alignment.is_power_of_two() {
-                        return Err(library_error(self.lua, "alignment is not a power of 2"));
+                        return Err(library_error(
+                            self.lua,
+                            format!("alignment {alignment} is not a power of 2"),
+                        ));
                     }
                     self.alignment = alignment;
                     continue;
@@ -98,8 +102,8 @@ impl<'a> Format<'a> {
                 b'c' => self.number()?.unwrap_or(1),
                 b's' => 0,
                 _ => {
-                    let text = format!("invalid format option '{}'", char::from(option));
-                    return Err(library_error(self.lua, text));
+                    let problem = format!("invalid format option '{}'", char::from(option));
+                    return Err(bad_argument(self.lua, 1, self.function, &problem));
                 }
             };
             let aligned = if matches!(option, b'c' | b'x' | b's') { 0 } else { size.min(self.alignment) };
@@ -129,7 +133,7 @@ fn number_at(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua
 fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::String> {
     let format = text_at(lua, &args, 0, "pack")?;
     let format = format.as_bytes();
-    let mut format = Format::new(lua, &format);
+    let mut format = Format::new(lua, "pack", &format);
     let (mut out, mut next) = (Vec::new(), 1);
     while let Some(item) = format.next(out.len())? {
         if out.len() + item.padding + item.size > SIZE_MAX {
@@ -151,7 +155,7 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<mlua::String> {
                 let text = text.as_bytes();
                 let size = if item.option == b's' || item.size == 0 { text.len() } else { item.size };
                 if text.len() < size {
-                    return Err(bad_argument(lua, next + 1, "pack", "string too short"));
+                    return Err(bad_argument(lua, next + 2, "pack", "string too short"));
                 }
                 out.extend_from_slice(&text[..size]);
                 if item.option == b's' {
@@ -194,12 +198,12 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     let data = text_at(lua, &args, 1, "unpack")?;
     let (format, data) = (format.as_bytes(), data.as_bytes());
     let position = if args.len() > 2 { number_at(lua, &args, 2, "unpack")? } else { 1.0 };
-    let position = crate::conversion::to_integer(position);
-    if position < 1 {
+    if position == 0.0 {
         return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
     }
-    let mut position = position as usize - 1;
-    let mut format = Format::new(lua, &format);
+    // A position before the data wraps, as in C: then the data are too short.
+    let mut position = (crate::conversion::to_integer(position) as usize).wrapping_sub(1);
+    let mut format = Format::new(lua, "unpack", &format);
     let mut values: Vec<Value> = Vec::new();
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
     while let Some(item) = format.next(position)? {
@@ -261,13 +265,13 @@ fn number_of(option: u8, bytes: &[u8], is_little: bool) -> f64 {
 fn size(lua: &Lua, args: MultiValue) -> mlua::Result<f64> {
     let format = text_at(lua, &args, 0, "size")?;
     let format = format.as_bytes();
-    let mut format = Format::new(lua, &format);
+    let mut format = Format::new(lua, "size", &format);
     let mut total = 0_usize;
     while let Some(item) = format.next(total)? {
         match item.option {
-            b's' => return Err(bad_argument(lua, 1, "size", "variable-size format in 'size'")),
+            b's' => return Err(bad_argument(lua, 1, "size", "option 's' has no fixed size")),
             b'c' if item.size == 0 => {
-                return Err(bad_argument(lua, 1, "size", "variable-length format in 'size'"));
+                return Err(bad_argument(lua, 1, "size", "option 'c0' has no fixed size"));
             }
             _ => {}
         }

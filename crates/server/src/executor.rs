@@ -433,6 +433,9 @@ impl Executor {
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
                 self.latching.begin_latching(&mut connection.tries);
                 while let Err((busy, mode)) = self.latch((access, asked), connection) {
+                    if let Some(step) = self.refuse_if_busy(connection, found, busy) {
+                        return step;
+                    }
                     if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
@@ -561,7 +564,7 @@ impl Executor {
             return Step::Done;
         }
         if connection.session.tracking.is_some() {
-            end_caching(connection, found);
+            special_modes::end_caching(connection, found);
         }
         // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not swallow them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
@@ -581,37 +584,5 @@ impl Executor {
     pub fn free_garbage(&mut self) {
         let garbage = std::mem::take(&mut self.latching.deferred.garbage);
         self.shared.memory.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
-    }
-
-    /// Rare work after a command: swallow its reply, close, wait.
-    #[cold]
-    fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
-        if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
-            connection.cut_output(mark);
-        }
-        let session = &mut connection.session;
-        session.flags.remove(SessionFlags::REPLY_SKIP);
-        if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
-            session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
-            session.flags.insert(SessionFlags::REPLY_SKIP);
-        }
-        if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
-            self.subscriptions.deliver_after_command(session, &mut connection.out);
-        }
-        if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
-            return Step::Stop;
-        }
-        Step::Done
-    }
-}
-
-/// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
-fn end_caching(connection: &mut Connection, found: Found) {
-    let in_multi = connection.session.in_multi();
-    if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
-        && !in_multi
-        && !refusals::full_name(found).starts_with("client|")
-    {
-        tracking.caching = false;
     }
 }

@@ -7,7 +7,7 @@
 
 pub mod cache;
 mod engine;
-mod errors;
+pub mod errors;
 pub mod job;
 pub mod libraries;
 mod request;

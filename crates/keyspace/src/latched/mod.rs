@@ -196,6 +196,17 @@ impl<'k> Latched<'k> {
         AllocContext { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
     }
 
+    /// The slots that are held, in any order.
+    #[must_use]
+    pub fn held_slots(&self) -> Vec<Slot> {
+        match &self.slots.held {
+            held::Held::Nothing => Vec::new(),
+            held::Held::Read(slot, _) => vec![*slot],
+            held::Held::Write(slot, _) => vec![*slot],
+            held::Held::Several(guards) => guards.iter().map(|(slot, _)| *slot).collect(),
+        }
+    }
+
     /// Whether all slots are held.
     #[must_use]
     pub fn holds_everything(&self) -> bool {

@@ -63,7 +63,7 @@ impl Encoder<'_> {
 
     fn table(&mut self, table: &Table, depth: i64) -> mlua::Result<()> {
         if depth > self.settings.encode_depth_max {
-            return Err(library_error(self.lua, format!("Cannot serialise, excessive depth ({depth})")));
+            return Err(library_error(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
         }
         match self.form(table)? {
             Form::Array(len) => {
@@ -96,7 +96,7 @@ impl Encoder<'_> {
                     self.value(&key, depth)?;
                     self.out.push(b'"');
                 }
-                _ => return Err(self.refused("table", "table key must be a number or string")),
+                _ => return Err(self.refused(key.type_name(), "table key must be a number or string")),
             }
             self.out.push(b':');
             self.value(&value, depth)?;

@@ -3,12 +3,14 @@
 use commands::context::PlannedKey;
 use commands::host::Host;
 use commands::table::Found;
+use keyspace::{Busy, Tries};
 use os::clock::Ticks;
 use wire::request::Args;
 
 use super::plan::Plan;
 use super::{Asked, Executor, Step};
 use crate::connection::Connection;
+use crate::scripts::errors;
 use crate::scripts::job::ScriptLatches;
 use crate::shared::modes::GlobalFlags;
 
@@ -28,6 +30,23 @@ impl Executor {
                 false
             }
         }
+    }
+
+    /// Refuses a request whose latch is held by a script that runs too long.
+    pub(super) fn refuse_if_busy(
+        &mut self,
+        connection: &mut Connection,
+        found: Found,
+        busy: Busy,
+    ) -> Option<Step> {
+        let threshold_ms = self.settings.config.busy_reply_threshold;
+        let kind = self.shared.scripts.running.busy_in(busy.0, threshold_ms)?;
+        self.latching.release();
+        connection.tries = Tries::default();
+        connection.latches_for_writing = false;
+        connection.script_latches = ScriptLatches::Declared;
+        self.reject(connection, found, &errors::busy(kind));
+        Some(Step::Done)
     }
 
     /// Continues a script that has paused. Nothing refuses it, as it may have written; it waits for the end of a pause of

@@ -222,6 +222,7 @@ impl Job {
     /// Enters the list of the scripts that run long.
     fn register(&mut self) -> &Arc<RunningScript> {
         let (shared, code) = (self.shared, &self.code);
+        let slots = if self.running.is_some() { Vec::new() } else { self.data.held_slots() };
         self.running.get_or_insert_with(|| {
             let words = self.keys.args().iter().chain(self.arguments.args().iter()).map(<[u8]>::to_vec);
             let kind = code.as_ref().map_or(ScriptKind::Script, Code::kind);
@@ -239,6 +240,7 @@ impl Job {
                 command,
                 started: self.started,
                 client: self.client,
+                slots,
                 has_written: AtomicBool::new(self.has_written),
                 is_killed: AtomicBool::new(false),
             });

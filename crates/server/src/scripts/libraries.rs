@@ -17,8 +17,6 @@ use sync::{Mutex, MutexGuard};
 pub struct FunctionEntry {
     /// What it declares about itself.
     pub flags: ScriptFlags,
-    /// The name of its library.
-    pub library: Vec<u8>,
 }
 
 /// All libraries at one time.
@@ -150,7 +148,7 @@ impl LibrarySet {
         let mut facts =
             LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
         for function in loaded.functions {
-            let entry = FunctionEntry { flags: function.flags, library: header.name.clone() };
+            let entry = FunctionEntry { flags: function.flags };
             self.functions.insert(function.name.clone(), entry);
             let flags = function.flags.names().collect();
             facts.functions.push(FunctionFacts {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use base::Slot;
 use commands::error::CommandError;
 use commands::host::{RunningFunction, ScriptKind};
 use os::clock::Ticks;
@@ -20,6 +21,8 @@ pub struct RunningScript {
     pub command: Vec<Vec<u8>>,
     /// The client that runs it.
     pub client: u64,
+    /// The slots that it held when it entered the list.
+    pub slots: Vec<Slot>,
     /// When it began.
     pub started: Ticks,
     /// Whether it has written: then it can't be killed.
@@ -38,12 +41,6 @@ pub struct RunningScripts {
 impl RunningScripts {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<RunningScript>>> {
         self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The number of scripts.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
     }
 
     /// Enters a script.
@@ -106,14 +103,16 @@ impl RunningScripts {
         })
     }
 
-    /// The kind of a script that has run longer than this; `None`: there is none.
+    /// The kind of a script that has run longer than this and holds the slot; `None`: there is none.
     #[must_use]
-    pub fn busy(&self, threshold_ms: u64) -> Option<ScriptKind> {
-        if self.count() == 0 {
+    pub fn busy_in(&self, slot: Slot, threshold_ms: u64) -> Option<ScriptKind> {
+        if self.count.load(Ordering::Relaxed) == 0 || threshold_ms == 0 {
             return None;
         }
         let now = Ticks::now();
-        let is_busy = |script: &&Arc<RunningScript>| now.ns_since(script.started) / 1_000_000 >= threshold_ms;
+        let is_busy = |script: &&Arc<RunningScript>| {
+            now.ns_since(script.started) / 1_000_000 >= threshold_ms && script.slots.contains(&slot)
+        };
         self.lock().iter().find(is_busy).map(|script| script.kind)
     }
 }
