@@ -9,6 +9,7 @@ use wire::request::ArgsBuf;
 use crate::conversion::{self, Converted};
 use crate::failure::{self, End, Failure, api_error, bad_argument, library_error};
 use crate::interpreter::{LogLevel, Running, Server, Settings, Version};
+use crate::memory::host_function;
 use crate::source::sha1_hex;
 
 /// Capacity of buffers that is kept between calls, in bytes.
@@ -22,16 +23,16 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
     let host = lua.create_table()?;
     host.set(
         "explain",
-        lua.create_function(|lua, value: Value| match value {
+        host_function(lua, |lua, value: Value| match value {
             Value::Error(error) => failure::explain(lua, &error),
             other => Ok(other),
         })?,
     )?;
-    host.set("where", lua.create_function(|lua, ()| Ok(place_of_failure(lua)))?)?;
+    host.set("where", host_function(lua, |lua, ()| Ok(place_of_failure(lua)))?)?;
     let state = Rc::clone(running);
     host.set(
         "random",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut random = state.random.get();
             let value = random.next();
             state.random.set(random);
@@ -41,7 +42,7 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
     let state = Rc::clone(running);
     host.set(
         "randomseed",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let seed = number_at(lua, &args, 0, "randomseed")?;
             let mut random = state.random.get();
             random.seed(conversion::to_integer(seed) as i32);
@@ -51,8 +52,8 @@ pub(crate) fn host_functions<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> 
     )?;
     host.set(
         "rep",
-        lua.create_function(|lua, repeat: mlua::Function| {
-            lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, |lua, repeat: mlua::Function| {
+            host_function(lua, move |lua, args: MultiValue| {
                 let size = match args.front() {
                     Some(Value::String(text)) => text.as_bytes().len() as f64,
                     _ => 0.0,
@@ -132,9 +133,9 @@ pub(crate) fn script_api<S: Server>(
 ) -> mlua::Result<Table> {
     let api = common_api(lua, running, settings)?;
     // The debugger is not there: these do nothing, as outside of a debugging session.
-    api.set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
-    api.set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
-    api.set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
+    api.set("breakpoint", host_function(lua, |_, _: MultiValue| Ok(false))?)?;
+    api.set("debug", host_function(lua, |_, _: MultiValue| Ok(()))?)?;
+    api.set("replicate_commands", host_function(lua, |_, _: MultiValue| Ok(true))?)?;
     Ok(api)
 }
 
@@ -146,15 +147,15 @@ pub(crate) fn common_api<S: Server>(
 ) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     let state = Rc::clone(running);
-    api.set("call", lua.create_function(move |lua, args: MultiValue| call(lua, &state, &args, true))?)?;
+    api.set("call", host_function(lua, move |lua, args: MultiValue| call(lua, &state, &args, true))?)?;
     let state = Rc::clone(running);
-    api.set("pcall", lua.create_function(move |lua, args: MultiValue| call(lua, &state, &args, false))?)?;
+    api.set("pcall", host_function(lua, move |lua, args: MultiValue| call(lua, &state, &args, false))?)?;
     let state = Rc::clone(running);
-    api.set("log", lua.create_function(move |lua, args: MultiValue| log(lua, &state, &args))?)?;
+    api.set("log", host_function(lua, move |lua, args: MultiValue| log(lua, &state, &args))?)?;
     let state = Rc::clone(running);
     api.set(
         "setresp",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(api_error("server.setresp() requires one argument."));
             }
@@ -169,7 +170,7 @@ pub(crate) fn common_api<S: Server>(
     let state = Rc::clone(running);
     api.set(
         "set_repl",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(api_error("server.set_repl() requires one argument."));
             }
@@ -185,7 +186,7 @@ pub(crate) fn common_api<S: Server>(
     let state = Rc::clone(running);
     api.set(
         "acl_check_cmd",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut request = state.request.borrow_mut();
             fill(lua, &mut request, &args)?;
             let allowed = with_server(&state, |server| server.is_allowed(request.args()))?;
@@ -194,7 +195,7 @@ pub(crate) fn common_api<S: Server>(
     )?;
     api.set(
         "sha1hex",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(api_error("wrong number of arguments"));
             }
@@ -205,7 +206,7 @@ pub(crate) fn common_api<S: Server>(
     )?;
     api.set(
         "error_reply",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             let Some(text) = only_string(&args) else { return wrong_arguments(lua) };
             let text = error_text(&text.as_bytes());
             failure::reply_table(lua, &text, false)
@@ -213,7 +214,7 @@ pub(crate) fn common_api<S: Server>(
     )?;
     api.set(
         "status_reply",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             let Some(text) = only_string(&args) else { return wrong_arguments(lua) };
             let table = lua.create_table_with_capacity(0, 1)?;
             table.raw_set("ok", text)?;

@@ -3,21 +3,22 @@
 use mlua::{Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
+use crate::memory::host_function;
 
 /// The library.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     library.set(
         "tobit",
-        lua.create_function(|lua, args: MultiValue| number(lua, &args, 0, "tobit").map(show))?,
+        host_function(lua, |lua, args: MultiValue| number(lua, &args, 0, "tobit").map(show))?,
     )?;
     library.set(
         "bnot",
-        lua.create_function(|lua, args: MultiValue| number(lua, &args, 0, "bnot").map(|value| show(!value)))?,
+        host_function(lua, |lua, args: MultiValue| number(lua, &args, 0, "bnot").map(|value| show(!value)))?,
     )?;
     library.set(
         "bswap",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             number(lua, &args, 0, "bswap").map(|value| show(value.swap_bytes()))
         })?,
     )?;
@@ -29,14 +30,14 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     shift(lua, &library, "arshift", |value, count| ((value as i32) >> count) as u32)?;
     shift(lua, &library, "rol", u32::rotate_left)?;
     shift(lua, &library, "ror", u32::rotate_right)?;
-    library.set("tohex", lua.create_function(to_hex)?)?;
+    library.set("tohex", host_function(lua, to_hex)?)?;
     Ok(library)
 }
 
 fn fold(lua: &Lua, library: &Table, name: &'static str, operation: fn(u32, u32) -> u32) -> mlua::Result<()> {
     library.set(
         name,
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut result = number(lua, &args, 0, name)?;
             for index in 1..args.len() {
                 result = operation(result, number(lua, &args, index, name)?);
@@ -49,7 +50,7 @@ fn fold(lua: &Lua, library: &Table, name: &'static str, operation: fn(u32, u32) 
 fn shift(lua: &Lua, library: &Table, name: &'static str, operation: fn(u32, u32) -> u32) -> mlua::Result<()> {
     library.set(
         name,
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let value = number(lua, &args, 0, name)?;
             let count = number(lua, &args, 1, name)? & 31;
             Ok(show(operation(value, count)))

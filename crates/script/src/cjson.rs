@@ -9,6 +9,7 @@ use std::rc::Rc;
 use mlua::{Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
+use crate::memory::host_function;
 
 /// The settings, which scripts may change.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let (state, marker) = (Rc::clone(&settings), array_metatable.clone());
     library.set(
         "encode",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(bad_argument(lua, 1, "encode", "expected 1 argument"));
             }
@@ -71,7 +72,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let (state, marker) = (Rc::clone(&settings), array_metatable);
     library.set(
         "decode",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             if args.len() != 1 {
                 return Err(bad_argument(lua, 1, "decode", "expected 1 argument"));
             }
@@ -95,7 +96,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let state = Rc::clone(&settings);
     library.set(
         "encode_invalid_numbers",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut all = state.get();
             if let Some(value) = args.front() {
                 all.invalid_encoding = match value {
@@ -118,7 +119,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let state = settings;
     library.set(
         "encode_sparse_array",
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut all = state.get();
             if let Some(value) = args.front() {
                 all.sparse_convert = flag(lua, value, "encode_sparse_array")?;
@@ -147,7 +148,7 @@ fn number_setting(
     let state = Rc::clone(settings);
     library.set(
         name,
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut all = state.get();
             if let Some(value) = args.front() {
                 *field(&mut all) = integer(lua, value, 1, name, range)?;
@@ -168,7 +169,7 @@ fn flag_setting(
     let state = Rc::clone(settings);
     library.set(
         name,
-        lua.create_function(move |lua, args: MultiValue| {
+        host_function(lua, move |lua, args: MultiValue| {
             let mut all = state.get();
             if let Some(value) = args.front() {
                 *field(&mut all) = flag(lua, value, name)?;

@@ -3,6 +3,7 @@
 use mlua::{Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
+use crate::memory::host_function;
 
 /// Tables in tables beyond this depth are packed as nil.
 const NESTING_MAX: usize = 16;
@@ -21,7 +22,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     library.set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
     library.set(
         "pack",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             if args.is_empty() {
                 return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
             }
@@ -34,7 +35,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     )?;
     library.set(
         "unpack",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack")?;
             let (_, values) = unpack(lua, &text.as_bytes(), 0, 0)?;
             Ok(MultiValue::from_iter(values))
@@ -42,7 +43,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     )?;
     library.set(
         "unpack_one",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack_one")?;
             let offset = integer_at(lua, &args, 1, 0)?;
             with_offset(lua, &text, 1, offset)
@@ -50,7 +51,7 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     )?;
     library.set(
         "unpack_limit",
-        lua.create_function(|lua, args: MultiValue| {
+        host_function(lua, |lua, args: MultiValue| {
             let text = text_at(lua, &args, "unpack_limit")?;
             if args.len() < 2 {
                 return Err(bad_argument(lua, 2, "unpack_limit", "number expected, got no value"));

@@ -232,7 +232,7 @@ impl Writer<'_, '_> {
 
 /// As C converts: what an `i64` cannot hold becomes its minimum.
 pub(crate) fn to_integer(value: f64) -> i64 {
-    if value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
         value as i64
     } else {
         i64::MIN

@@ -101,7 +101,9 @@ pub(crate) fn failure_of(error: &Error) -> Option<&Failure> {
 pub(crate) fn text_of(error: &Error) -> String {
     match error {
         Error::CallbackError { cause, .. } => text_of(cause),
-        Error::RuntimeError(text) | Error::MemoryError(text) => text.clone(),
+        Error::RuntimeError(text) | Error::MemoryError(text) => {
+            text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+        }
         Error::SyntaxError { message, .. } => message.clone(),
         other => other.to_string(),
     }

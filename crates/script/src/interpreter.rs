@@ -14,7 +14,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, failure_of, text_of};
 use crate::random::Random;
-use crate::{api, bit, cjson, cmsgpack, structure};
+use crate::{api, bit, cjson, cmsgpack, memory, structure};
 
 /// What a running script asks of the server.
 pub trait Server: 'static {
@@ -131,7 +131,7 @@ pub(crate) struct Parts {
     environment: Table,
     run: Function,
     run_function: Function,
-    pub(crate) protect: Function,
+    pub(crate) run_library: Function,
     pub(crate) environment_for_library: Function,
 }
 
@@ -174,6 +174,8 @@ impl<S: Server> Interpreter<S> {
             own.set(name, library)?;
         }
         let host = api::host_functions(&lua, &running)?;
+        host.set("limit_on", memory::limit_function(&lua, settings.memory_max)?)?;
+        host.set("limit_off", memory::limit_function(&lua, 0)?)?;
         let api = api::script_api(&lua, &running, &settings)?;
         let insecure = settings.allows_insecure_api;
         let sandbox = lua.load(SANDBOX).set_name("=sandbox").set_mode(ChunkMode::Text);
@@ -183,11 +185,10 @@ impl<S: Server> Interpreter<S> {
             environment: built.get("G")?,
             run: built.get("run")?,
             run_function: built.get("run_function")?,
-            protect: built.get("protect")?,
+            run_library: built.get("run_library")?,
             environment_for_library: built.get("environment_for_library")?,
         };
         set_hook(&lua, &running)?;
-        lua.set_memory_limit(settings.memory_max)?;
         let (scripts, functions) = (HashMap::new(), HashMap::new());
         Ok(Self { lua, running, parts, scripts, functions, settings, run_count: 0 })
     }
@@ -252,6 +253,7 @@ impl<S: Server> Interpreter<S> {
         self.running.is_resp3.set(false);
         let mark = out.mark();
         let result = self.call(run, keys, arguments);
+        self.settle_memory();
         let outcome = match result {
             Ok((true, value)) => match conversion::to_reply(&value, self.running.is_resp3.get(), out) {
                 None => Outcome::Replied,
@@ -275,6 +277,16 @@ impl<S: Server> Interpreter<S> {
         }
         let server = self.running.server.borrow_mut().take().expect("put there above");
         (server, outcome)
+    }
+
+    /// Turns the limit off, also after an error that has skipped that, and collects garbage if it fills half of the memory:
+    /// an allocation that fails does not collect it.
+    pub(crate) fn settle_memory(&self) {
+        let _ = self.lua.set_memory_limit(0);
+        if self.lua.used_memory() > self.settings.memory_max / 2 {
+            // Errors of finalizers are of no interest.
+            let _ = self.lua.gc_collect();
+        }
     }
 
     fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {

@@ -13,6 +13,7 @@ mod conversion;
 mod failure;
 mod interpreter;
 mod library;
+mod memory;
 mod number;
 mod random;
 mod source;

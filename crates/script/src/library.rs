@@ -8,6 +8,7 @@ use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
 use crate::api;
 use crate::failure::{Failure, api_error, failure_of, text_of};
 use crate::interpreter::{Interpreter, Server};
+use crate::memory::host_function;
 use crate::source::ScriptFlags;
 
 /// A function that a library has registered.
@@ -113,6 +114,17 @@ impl<S: Server> Interpreter<S> {
         if functions.is_empty() {
             return Err(LibraryError::new("ERR No functions registered"));
         }
+        for (index, (function, _)) in functions.iter().enumerate() {
+            if !is_valid_name(&function.name) {
+                return Err(LibraryError::new(
+                    "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one \
+                     character long",
+                ));
+            }
+            if functions[..index].iter().any(|(earlier, _)| earlier.name == function.name) {
+                return Err(LibraryError::new("ERR Function already exists in the library"));
+            }
+        }
         let mut loaded = Vec::new();
         for (function, callback) in functions {
             self.functions.insert(function.name.clone(), callback);
@@ -146,22 +158,43 @@ impl<S: Server> Interpreter<S> {
             let line = [b"ERR Error ", stage.as_bytes(), b": ", shown].concat();
             LibraryError(crate::conversion::one_line(&line))
         };
-        let environment =
+        let (environment, finish) =
             self.library_environment(registered).map_err(|error| failed("registering functions", error))?;
         let chunk = self.lua.load(code).set_name("@user_function").set_mode(ChunkMode::Text);
         let main = chunk.set_environment(environment).into_function();
         let main = main.map_err(|error| failed("compiling function", error))?;
         self.running.interrupts_left.set(LOAD_INTERRUPT_COUNT);
-        let result = main.call::<()>(());
-        result.map_err(|error| failed("registering functions", error))
+        let result = match self.parts.run_library.call::<(bool, Value)>(main) {
+            Ok((true, _)) => Ok(()),
+            Ok((false, Value::Error(error))) => Err(*error),
+            Ok((false, Value::String(text))) => Err(mlua::Error::RuntimeError(text.to_string_lossy())),
+            Ok((false, _)) => Err(mlua::Error::RuntimeError("unknown error".to_owned())),
+            Err(error) => Err(error),
+        };
+        self.settle_memory();
+        let finished = finish.call::<()>(());
+        result.and(finished).map_err(|error| failed("registering functions", error))
     }
 
-    fn library_environment(&self, registered: &Registered) -> mlua::Result<Table> {
+    fn library_environment(&self, registered: &Registered) -> mlua::Result<(Table, Function)> {
         let api = api::common_api(&self.lua, &self.running, self.settings())?;
+        // The code of a library runs no commands.
+        for name in [
+            "call",
+            "pcall",
+            "acl_check_cmd",
+            "set_repl",
+            "setresp",
+            "sha1hex",
+            "error_reply",
+            "status_reply",
+        ] {
+            api.raw_set(name, Value::Nil)?;
+        }
         let list = Rc::clone(registered);
         api.set(
             "register_function",
-            self.lua.create_function(move |lua, args: MultiValue| {
+            host_function(&self.lua, move |lua, args: MultiValue| {
                 let mut list = list.borrow_mut();
                 let Some(list) = list.as_mut() else {
                     return Err(api_error(
@@ -169,21 +202,11 @@ impl<S: Server> Interpreter<S> {
                     ));
                 };
                 let (function, callback) = registration(lua, &args)?;
-                if !is_valid_name(&function.name) {
-                    return Err(api_error(
-                        "Library names can only contain letters, numbers, or underscores(_) and must be at least one \
-                         character long",
-                    ));
-                }
-                if list.iter().any(|(known, _)| known.name == function.name) {
-                    return Err(api_error("Function already exists in the library"));
-                }
                 list.push((function, callback));
                 Ok(())
             })?,
         )?;
-        let protected: Table = self.parts.protect.call(api)?;
-        self.parts.environment_for_library.call(protected)
+        self.parts.environment_for_library.call(api)
     }
 }
 

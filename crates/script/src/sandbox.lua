@@ -206,27 +206,44 @@ raw_setmetatable(G, {__index = globals, __newindex = refuse})
 
 -- What the host calls -----------------------------------------------------------------------------------------
 
+local limit_on, limit_off = host.limit_on, host.limit_off
+
+local function finish(...)
+    limit_off()
+    return ...
+end
+
 -- Runs a script.
 local function run(script)
-    return raw_xpcall(script, handle)
+    limit_on()
+    return finish(raw_xpcall(script, handle))
+end
+
+-- Runs the code of a library.
+local function run_library(main)
+    limit_on()
+    return finish(raw_pcall(main))
 end
 
 -- Runs a function of a library.
 local function run_function(callback, keys, arguments)
-    return raw_xpcall(function() return callback(keys, arguments) end, handle)
+    limit_on()
+    return finish(raw_xpcall(function() return callback(keys, arguments) end, handle))
 end
 
--- Runs the code of a library, in an environment of its own.
+-- The environment of a library while its code runs: `server` registers functions there, and runs no commands. Returns it
+-- with the function that ends this.
 local function environment_for_library(library_api)
-    local shared = raw_setmetatable({}, {__index = function(_, name)
-        if type(name) ~= "string" and type(name) ~= "number" then
-            error("Second argument to luaProtectedTableError must be a string or number", 2)
-        end
-        return globals[name]
+    raw_setmetatable(library_api, {__index = function(_, name)
+        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
     end})
-    rawset(shared, "server", library_api)
-    return shared
+    local protected = protect(library_api)
+    local while_loading = raw_setmetatable({server = protected, redis = protected}, {__index = globals})
+    local metatable = {__index = while_loading, __newindex = refuse}
+    local environment = raw_setmetatable({}, metatable)
+    backing[environment] = globals
+    return environment, function() metatable.__index = globals end
 end
 
-return {globals = globals, G = G, run = run, run_function = run_function, protect = protect,
-        environment_for_library = environment_for_library, setfenv = raw.setfenv}
+return {globals = globals, G = G, run = run, run_function = run_function, run_library = run_library,
+        environment_for_library = environment_for_library}

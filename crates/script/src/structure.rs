@@ -3,6 +3,7 @@
 use mlua::{Lua, MultiValue, Table, Value};
 
 use crate::failure::{bad_argument, library_error};
+use crate::memory::host_function;
 
 /// The largest integer, in bytes.
 const INTEGER_SIZE_MAX: usize = 32;
@@ -16,9 +17,9 @@ const SIZE_MAX: usize = 512 << 20;
 /// The library.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
-    library.set("pack", lua.create_function(pack)?)?;
-    library.set("unpack", lua.create_function(unpack)?)?;
-    library.set("size", lua.create_function(size)?)?;
+    library.set("pack", host_function(lua, pack)?)?;
+    library.set("unpack", host_function(lua, unpack)?)?;
+    library.set("size", host_function(lua, size)?)?;
     Ok(library)
 }
 

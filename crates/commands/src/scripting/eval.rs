@@ -132,7 +132,12 @@ pub(super) fn run(
     args: Args<'_>,
     reply: Reply<'_>,
 ) -> Result<Replied, CommandError> {
-    let count = key_count(args)?;
+    let count = key_count(args).map_err(|error| match name {
+        ScriptName::Function(_) if error == CommandError::NOT_AN_INTEGER => {
+            CommandError::new("ERR Bad number of keys provided")
+        }
+        _ => error,
+    })?;
     let keys = args.range(FIRST_KEY..FIRST_KEY + count);
     let request = ScriptRequest { name, reads_only, keys, arguments: args.tail(FIRST_KEY + count) };
     let mut out = reply.parts();

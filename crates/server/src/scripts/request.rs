@@ -95,10 +95,10 @@ impl Job {
         if self.session.user.is_restricted() {
             self.check_permissions(found, args)?;
         }
+        if self.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+            return refused(self, errors::READ_ONLY);
+        }
         if flags.contains(Flags::WRITE) {
-            if self.reads_only {
-                return refused(self, errors::READ_ONLY);
-            }
             self.check_writes(found)?;
         }
         if flags.contains(Flags::DENYOOM)
