@@ -469,7 +469,8 @@ impl Executor {
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
         let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
-        if ctx.session.tracking.is_some() {
+        // The commands of a script remember what they read. Its own keys may not be latched, if it was refused.
+        if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
             ctx.remember_reads();
         }
         if self.latching.has_ready() {
