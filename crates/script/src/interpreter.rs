@@ -3,6 +3,8 @@
 //! Owns the state. Lends the [`Server`] of a run to the functions of the API while the run lasts.
 //! Invariants: a run has one server; the server is back in the hands of the caller when the run ends.
 
+pub(crate) mod api;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,7 +16,7 @@ use wire::request::{Args, ArgsBuf};
 use crate::conversion::{self, ErrorReply};
 use crate::failure::{End, Failure, failure_of, text_of};
 use crate::random::Random;
-use crate::{api, bit, cjson, cmsgpack, memory, structure};
+use crate::{bit, cjson, cmsgpack, memory, structure};
 
 /// What a running script asks of the server.
 pub trait Server: 'static {

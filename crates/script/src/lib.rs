@@ -5,7 +5,6 @@
 //!
 //! Invariant: no script can reach a value of the host other than through the functions of the API.
 
-mod api;
 mod bit;
 mod cjson;
 mod cmsgpack;

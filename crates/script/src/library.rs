@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
 
-use crate::api;
 use crate::failure::{Failure, api_error, failure_of, text_of};
+use crate::interpreter::api;
 use crate::interpreter::{Interpreter, Server};
 use crate::memory::host_function;
 use crate::source::ScriptFlags;

@@ -22,7 +22,7 @@ use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
 use crate::connection::reply_buffers::ReplyBufferSize;
 use crate::monitoring::statistics::WorkerStatistics;
-use crate::scripts::job::ScriptLatches;
+use crate::scripts::ScriptLatches;
 
 /// Smaller buffers are not counted, in bytes: they exist for one request only.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;

@@ -46,7 +46,7 @@ use crate::connection::{Connection, ParkedCommand};
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
-use crate::scripts::WorkerScripts;
+use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 use eviction::MemoryBudget;

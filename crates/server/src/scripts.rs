@@ -1,27 +1,14 @@
-//! Scripts and functions in the server: what all workers share ([`Scripts`]), and how a worker runs them
-//! ([`WorkerScripts`]).
-//!
-//! Owns the cache of scripts, the libraries, and the list of scripts that run long. A script runs with a [`job::Job`],
-//! which holds its latches and effects, on a stack of its own: so it can pause, and its worker can serve others.
-//! Start reading at [`WorkerScripts::run`].
+//! The scripts and functions of the server, which all workers share: the cache of scripts, the libraries, and the list of
+//! scripts that run long. `script_runs` runs them. Never touches a worker, a connection or a latch.
 
 pub mod cache;
-mod engine;
 pub mod errors;
-pub mod job;
 pub mod libraries;
-mod request;
 pub mod running;
-mod worker_scripts;
 
-use std::io;
-
-use commands::error::CommandError;
 use commands::host::ScriptKind;
 use sync::atomic::{AtomicU64, Ordering};
 
-pub use self::worker_scripts::{ScriptPlan, WorkerScripts};
-use crate::shared::Shared;
 use cache::ScriptCache;
 use libraries::Libraries;
 use running::RunningScripts;
@@ -50,22 +37,6 @@ pub struct Totals {
     pub exclusive: AtomicU64,
 }
 
-impl Scripts {
-    /// Adds a library that a file has.
-    ///
-    /// # Errors
-    /// It is refused.
-    pub fn load_from_file(&self, shared: &'static Shared, code: &[u8]) -> Result<(), CommandError> {
-        let mut engine = engine::Engine::new(worker_scripts::settings(shared)).map_err(no_interpreter)?;
-        self.libraries.load(code, true, &mut |code| engine.load_library(code)).map(drop)
-    }
-}
-
-/// There is no memory for an interpreter.
-fn no_interpreter(error: io::Error) -> CommandError {
-    CommandError::owned(format!("ERR No interpreter: {error}"))
-}
-
 impl Totals {
     /// Counts one.
     pub fn count(counter: &AtomicU64) {
@@ -81,9 +52,19 @@ impl Totals {
 }
 
 /// The word for a kind in the log and in errors.
-fn kill_command(kind: ScriptKind) -> &'static str {
+pub fn kill_command(kind: ScriptKind) -> &'static str {
     match kind {
         ScriptKind::Script => "SCRIPT KILL",
         ScriptKind::Function => "FUNCTION KILL",
     }
+}
+
+/// The latches with which a script is to be run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScriptLatches {
+    /// Those of its declared keys, or more, by what is known about it.
+    #[default]
+    Declared,
+    /// All.
+    Everything,
 }

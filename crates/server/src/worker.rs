@@ -46,7 +46,7 @@ use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
-use crate::scripts::WorkerScripts;
+use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::memory::aging;
 use connection_table::ConnectionTable;
@@ -99,7 +99,10 @@ impl Worker {
         let handle = shared.workers.handle(index);
         let subscriptions = Rc::new(LocalSubscriptions::new(index, shared.hub, handle));
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
-        let scripts = WorkerScripts::new(shared, index, Rc::clone(&subscriptions), true);
+        let of_scripts = Rc::clone(&subscriptions);
+        let make_host: MakeHost =
+            Box::new(move || Box::new(WorkerHost::of_script(shared, index, Rc::clone(&of_scripts))));
+        let scripts = WorkerScripts::new(shared, index, make_host, true);
         let own = Rc::clone(&subscriptions);
         let mut executor = Executor::new(shared, index, seed, own, Rc::clone(&scripts));
         assert!(executor.latching.join_epochs(), "a handle for each thread");

@@ -12,8 +12,8 @@ use sync::Mode;
 
 use super::{Asked, Executor};
 use crate::connection::Connection;
-use crate::scripts::ScriptPlan;
-use crate::scripts::job::ScriptLatches;
+use crate::script_runs::ScriptPlan;
+use crate::scripts::ScriptLatches;
 
 impl Executor {
     /// Latches the command's slots in ascending order, beginning after those it already holds.

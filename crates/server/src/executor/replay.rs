@@ -28,7 +28,7 @@ use super::{Executor, Processed};
 use crate::connection::registry::ClientRecord;
 use crate::connection::{Connection, Token};
 use crate::pubsub::LocalSubscriptions;
-use crate::scripts::WorkerScripts;
+use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::loading::Replay;
 use crate::shared::memory::aging;
@@ -56,12 +56,13 @@ impl<H: Host> LogReplay<H> {
     /// A replay on the calling thread. `host` makes the host of its commands.
     pub fn new(
         shared: &'static Shared,
+        make_host: impl FnOnce(Rc<LocalSubscriptions>) -> MakeHost,
         host: impl FnOnce(Rc<LocalSubscriptions>, Rc<WorkerScripts>) -> H,
     ) -> Self {
         let handle = shared.workers.handle(REPLAY_THREAD);
         let subscriptions = Rc::new(LocalSubscriptions::new(REPLAY_THREAD, shared.hub, handle));
         let seed = clock::unix_micros() as u64;
-        let scripts = WorkerScripts::new(shared, REPLAY_THREAD, Rc::clone(&subscriptions), false);
+        let scripts = WorkerScripts::new(shared, REPLAY_THREAD, make_host(Rc::clone(&subscriptions)), false);
         let own = Rc::clone(&subscriptions);
         let mut executor = Executor::new(shared, REPLAY_THREAD, seed, own, Rc::clone(&scripts));
         executor.is_replay = true;

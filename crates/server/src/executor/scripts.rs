@@ -10,8 +10,8 @@ use wire::request::Args;
 use super::plan::Plan;
 use super::{Asked, Executor, Step};
 use crate::connection::Connection;
+use crate::scripts::ScriptLatches;
 use crate::scripts::errors;
-use crate::scripts::job::ScriptLatches;
 use crate::shared::modes::GlobalFlags;
 
 impl Executor {

@@ -16,7 +16,7 @@ use commands::host::ServerReport;
 use commands::session::{Session, SessionFlags};
 
 use crate::pubsub::LocalSubscriptions;
-use crate::scripts::WorkerScripts;
+use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 
 /// The host for the commands of one worker.

@@ -8,7 +8,7 @@ use commands::host::{LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, S
 use wire::reply::ReplyBuffer;
 
 use super::WorkerHost;
-use crate::scripts::WorkerScripts;
+use crate::script_runs::WorkerScripts;
 
 impl WorkerHost {
     /// The scripts of the worker. Commands of scripts can't reach them.

@@ -305,7 +305,7 @@ impl Reading {
                 return Err(self.error(RdbFault::Database { db: *db, count }));
             }
             Event::Function(source) => {
-                if let Err(error) = self.shared.scripts.load_from_file(self.shared, source) {
+                if let Err(error) = crate::script_runs::load_from_file(self.shared, source) {
                     let problem = error.text().escape_ascii().to_string();
                     return Err(self.error(RdbFault::Library(problem)));
                 }

@@ -8,7 +8,7 @@ use commands::acl::DenialContext;
 use commands::command::{Access, Flags, find_keys};
 use commands::context::{Ctx, PlannedKey};
 use commands::error::CommandError;
-use commands::host::{AccessControl, DenialEvent};
+use commands::host::DenialEvent;
 use commands::reply::Reply;
 use commands::session::SessionFlags;
 use commands::table::Found;
@@ -18,8 +18,8 @@ use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 use wire::request::Args;
 
-use super::errors;
-use super::job::{Job, ScriptLatches};
+use super::job::Job;
+use crate::scripts::{ScriptLatches, errors};
 use crate::shared::modes::GlobalFlags;
 
 /// Why a command is not run.
@@ -250,7 +250,7 @@ impl Job {
             data: &mut self.data,
             session: &mut self.session,
             config: &self.config,
-            host: &self.host,
+            host: &*self.host,
             command: found.command,
             id: found.id,
             planned: &self.planned,

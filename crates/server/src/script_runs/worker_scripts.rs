@@ -12,7 +12,7 @@ use std::sync::Arc;
 use commands::command::Access;
 use commands::context::Ctx;
 use commands::error::CommandError;
-use commands::host::{ScriptName, ScriptRequest};
+use commands::host::{Host, ScriptName, ScriptRequest};
 use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
 use commands::index::PlanKind;
 use commands::session::{Session, SessionFlags};
@@ -24,12 +24,10 @@ use sync::atomic::Ordering;
 use wire::reply::ReplyBuffer;
 use wire::request::{Args, ArgsBuf};
 
-use super::cache::Script;
 use super::engine::{Engine, Progress};
-use super::job::{Code, Job, ScriptLatches};
-use super::{Totals, errors};
-use crate::admin::host::WorkerHost;
-use crate::pubsub::LocalSubscriptions;
+use super::job::{Code, Job};
+use crate::scripts::cache::Script;
+use crate::scripts::{ScriptLatches, Totals, errors};
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 
@@ -41,6 +39,9 @@ const KNOWN_COUNT_MAX: usize = 1_000;
 
 /// The client of a paused script whose connection is gone.
 const NO_CLIENT: u64 = u64::MAX;
+
+/// Makes the host for the commands of scripts.
+pub type MakeHost = Box<dyn Fn() -> Box<dyn Host>>;
 
 /// The latches that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub enum ScriptPlan {
 pub struct WorkerScripts {
     shared: &'static Shared,
     thread: usize,
-    subscriptions: Rc<LocalSubscriptions>,
+    make_host: MakeHost,
     /// Whether a script may pause: there is a worker that continues it.
     may_pause: bool,
     idle: RefCell<Option<Engine>>,
@@ -81,16 +82,11 @@ struct Known {
 
 impl WorkerScripts {
     /// The scripts of a worker. `may_pause`: it continues paused scripts.
-    pub fn new(
-        shared: &'static Shared,
-        thread: usize,
-        subscriptions: Rc<LocalSubscriptions>,
-        may_pause: bool,
-    ) -> Rc<Self> {
+    pub fn new(shared: &'static Shared, thread: usize, make_host: MakeHost, may_pause: bool) -> Rc<Self> {
         Rc::new(Self {
             shared,
             thread,
-            subscriptions,
+            make_host,
             may_pause,
             idle: RefCell::default(),
             paused: RefCell::default(),
@@ -295,8 +291,7 @@ impl WorkerScripts {
     }
 
     fn new_job(&self, ctx: &Ctx<'_>) -> Box<Job> {
-        let host = WorkerHost::of_script(self.shared, self.thread, Rc::clone(&self.subscriptions));
-        Box::new(Job::new(self.shared, host, self.thread, ctx))
+        Box::new(Job::new(self.shared, (self.make_host)(), self.thread, ctx))
     }
 
     /// Checks what a script declares about itself.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::DbIndex;
 use commands::context::{Ctx, Effects, PlannedKey};
-use commands::host::ScriptKind;
+use commands::host::{Host, ScriptKind};
 use commands::session::{Session, SessionFlags};
 use config::Config;
 use keyspace::{Latched, Latches};
@@ -18,9 +18,9 @@ use sync::atomic::{AtomicBool, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::{Args, ArgsBuf};
 
-use super::cache::Script;
-use super::running::RunningScript;
-use crate::admin::host::WorkerHost;
+use crate::scripts::ScriptLatches;
+use crate::scripts::cache::Script;
+use crate::scripts::running::RunningScript;
 use crate::shared::Shared;
 
 /// How long a script runs until its worker serves others, in nanoseconds.
@@ -76,21 +76,11 @@ impl Code {
     }
 }
 
-/// The latches with which a script is to be run again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ScriptLatches {
-    /// Those of its declared keys.
-    #[default]
-    Declared,
-    /// All.
-    Everything,
-}
-
 /// See the module documentation.
 pub struct Job {
     pub(super) shared: &'static Shared,
     pub(super) thread: usize,
-    pub(super) host: WorkerHost,
+    pub(super) host: Box<dyn Host>,
     pub(super) data: Latched<'static>,
     pub(super) latches: Latches<'static>,
     pub(super) effects: Effects,
@@ -122,7 +112,7 @@ pub struct Job {
 }
 
 impl Job {
-    pub(super) fn new(shared: &'static Shared, host: WorkerHost, thread: usize, ctx: &Ctx<'_>) -> Self {
+    pub(super) fn new(shared: &'static Shared, host: Box<dyn Host>, thread: usize, ctx: &Ctx<'_>) -> Self {
         let users = shared.access.users();
         let (peer, local) = ("lua".to_owned(), String::new());
         let session = Session::new(0, peer, local, ctx.session.connected_at, &users);
@@ -192,8 +182,9 @@ impl Job {
         self.data.effects.is_muted = false;
         if self.data.effects.is_transaction() && !in_transaction {
             self.data.effects.end_transaction();
-            ctx.effects.is_logged = true;
         }
+        // The effects of its commands stand for it.
+        ctx.effects.is_logged = self.data.logs();
         ctx.data.exchange(&mut self.data);
         ctx.session.tracking = self.session.tracking.take();
         ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
