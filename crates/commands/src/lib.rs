@@ -2,7 +2,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `string`, `bitmap`, `set`, `generic`, `serialization`, `connection`, `pubsub`, `transaction`, `server` | the commands of that family |
+//! | `string`, `bitmap`, `set`, `generic`, `serialization`, `connection`, `pubsub`, `transaction`, `scripting`, `server` | the commands of that family |
 //! | [`table`] | the list of all commands, lookup by name, and the commands that describe the table |
 //! | `handler` | the definition of a command, the context of a handler, and the interface that the server implements |
 //!
@@ -20,6 +20,7 @@ mod hash;
 mod hyperloglog;
 mod list;
 mod pubsub;
+mod scripting;
 mod serialization;
 mod server;
 mod set;

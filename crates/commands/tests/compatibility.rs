@@ -19,7 +19,7 @@ command. *Since* is the first version of Redis or Valkey with the command.
 **Known differences** are marked where they are tested, each with its reason: `@differs` and `@ours` in
 `crates/commands/tests/dialogue` for single replies, and `tests/tcl/expected-failures.txt` for Valkey's and Redis's own test suites.
 
-**Not implemented yet**: `EVAL`, `SCRIPT`, `FUNCTION`, `FCALL`; replication and `FAILOVER`; cluster mode (`CLUSTER` answers as a server outside of a cluster does); modules.
+**Not implemented yet**: replication and `FAILOVER`; cluster mode (`CLUSTER` answers as a server outside of a cluster does); modules.
 
 **Tested clients**: redis-py, go-redis, ioredis and node-redis (`tests/clients`). **Tested tools**: `valkey-cli`, `valkey-benchmark`,
 `redis-benchmark`.

@@ -196,6 +196,8 @@ directives! {
         bind: BindAddresses = BindAddresses::default(), ANY;
         /// The CPUs that the background thread may use.
         bio_cpulist: String = String::new(), checked_text_or_unset(check_cpu_list), [immutable], alias "bio_cpulist";
+        /// Age of a script from which on requests that need its keys are answered with `BUSY`; 0: never.
+        busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
         /// The limits of the pending output of clients, by class.
         client_output_buffer_limit: OutputBufferLimits = OutputBufferLimits::default(), ANY;
         /// Maximum bytes of a client's input that is neither executed nor a complete argument, its queued transaction included.
@@ -281,6 +283,10 @@ directives! {
         logfile: String = String::new(), text(), [immutable];
         /// The log level.
         loglevel: LogLevel = LogLevel::Notice, ANY;
+        /// Whether scripts have `getfenv`, `setfenv` and `newproxy`.
+        lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
+        /// Memory that the scripts of a thread may use, in bytes.
+        lua_memory_limit: u64 = 1 << 30, memory(1 << 20, LONG_MAX), [hidden];
         /// Maximum number of connections accepted in one turn.
         max_new_connections_per_cycle: u32 = 10, int(1, 1000);
         /// Maximum number of TLS connections that a worker accepts in a turn.
@@ -450,8 +456,7 @@ directives! {
         zset_max_listpack_value: u64 = 64, memory(0, LONG_MAX), alias "zset-max-ziplist-value";
     }
 
-    inert "there are no scripts yet, and lists are not compressed" {
-        busy_reply_threshold: u64 = 5000, milliseconds(0, LONG_MAX), alias "lua-time-limit";
+    inert "lists are not compressed" {
         list_compress_depth: u32 = 0, int(0, INT_MAX);
     }
 
@@ -569,7 +574,6 @@ directives! {
         ignore_warnings: String = String::new(), text();
         key_memory_histograms: bool = false, ANY;
         locale_collate: String = String::new(), text();
-        lua_enable_insecure_api: bool = false, ANY, [hidden protected], alias "lua-enable-deprecated-api";
         mptcp: bool = false, ANY, [immutable];
         rdma_bind: BindAddresses = BindAddresses(Vec::new()), ANY, [volatile];
         rdma_completion_vector: i32 = -1, int(-1, 1024), [immutable];

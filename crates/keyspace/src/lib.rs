@@ -22,7 +22,7 @@ pub use cycles::field_expiry::{FieldExpiryCycle, FieldsExpired};
 pub use cycles::snapshot::{AllSlots, CollectionStep, CutEntry, Waiting};
 pub use cycles::walks::{DatabaseWalk, Liveness, ScanPosition};
 pub use latched::{AccessMode, Cleared, Deferred, Edited, Events, Latched, NotOfThisType, WasThere};
-pub use latching::{Busy, HeldLatches, Latches, Latching, TRY_COUNT_MAX, Tries};
+pub use latching::{Busy, HeldLatches, Latches, Latching, TOKEN, TRY_COUNT_MAX, Tries};
 pub use prefetching::prefetched_keys::{
     BUCKETS_AHEAD, ENTRIES_AHEAD, GROUP_SIZE, PrefetchedKey, PrefetchedKeys,
 };

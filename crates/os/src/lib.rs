@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod clock;
+pub mod coroutine;
 pub mod fault;
 pub mod pages;
 pub mod process;

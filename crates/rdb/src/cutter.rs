@@ -317,7 +317,7 @@ impl Cutter {
     }
 }
 
-fn bytes(text: Text<'_>) -> Cow<'_, [u8]> {
+pub(crate) fn bytes(text: Text<'_>) -> Cow<'_, [u8]> {
     match text {
         Text::Bytes(bytes) => Cow::Borrowed(bytes),
         Text::Int(value) => Cow::Owned(DecimalBuffer::new().format(value).to_vec()),

@@ -70,3 +70,53 @@ impl<'a> Payload<'a> {
         out.extend(Checksum::of(out).to_le_bytes());
     }
 }
+
+/// Returns the payload of `FUNCTION DUMP` for the sources of libraries.
+pub fn write_libraries<'a>(sources: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let mut encoder = crate::encode::Encoder::new(Version::V11, true);
+    for source in sources {
+        encoder.write_function(source, &mut payload);
+    }
+    Payload::seal(Version::V11, &mut payload);
+    payload
+}
+
+/// Returns the sources of the libraries in a payload of `FUNCTION DUMP`.
+///
+/// # Errors
+///
+/// It is none.
+pub fn read_libraries(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LibrariesError> {
+    let error = LibrariesError::VersionOrChecksum;
+    let (signed, checksum) = bytes.split_last_chunk::<CHECKSUM_SIZE>().ok_or(error)?;
+    let (libraries, version) = signed.split_last_chunk::<VERSION_SIZE>().ok_or(error)?;
+    Version::of_number(u16::from_le_bytes(*version)).map_err(|_: Fault| error)?;
+    if Checksum::of(signed) != u64::from_le_bytes(*checksum) {
+        return Err(error);
+    }
+    let mut input = crate::input::Input::new(libraries, 0);
+    let mut sources = Vec::new();
+    while input.position() < libraries.len() {
+        if input.byte().map_err(|_| LibrariesError::Malformed)? != crate::cutter::FUNCTION {
+            return Err(LibrariesError::NoFunction);
+        }
+        let source = input.text().map_err(|_| LibrariesError::Malformed)?;
+        sources.push(crate::cutter::bytes(source).into_owned());
+    }
+    Ok(sources)
+}
+
+/// Why bytes are no payload of libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LibrariesError {
+    /// They are too short, of a version that is not known, or their checksum is wrong.
+    #[error("DUMP payload version or checksum are wrong")]
+    VersionOrChecksum,
+    /// Something else than a library.
+    #[error("given type is not a function")]
+    NoFunction,
+    /// A library is cut short.
+    #[error("failed loading the given functions payload")]
+    Malformed,
+}

@@ -35,7 +35,7 @@ mod zipmap;
 pub use checksum::Checksum;
 pub use cutter::{Cut, Cutter, Event, Record};
 pub use decode::{DecodeContext, Limits, Value, decode};
-pub use dump::{Payload, PayloadChecks, PayloadError};
+pub use dump::{LibrariesError, Payload, PayloadChecks, PayloadError, read_libraries, write_libraries};
 pub use encode::{ElementForm, Encoder, FieldExpiriesLost, Pieces};
 pub use error::{Error, Fault};
 pub use file::{RecordHead, Usage, write_end, write_resize, write_select};

@@ -24,6 +24,7 @@ use crate::connection::query_buffer::QueryBuffer;
 use crate::connection::registry::ClientRecord;
 use crate::connection::reply_buffers::ReplyBufferSize;
 use crate::monitoring::statistics::WorkerStatistics;
+use crate::scripts::ScriptLatches;
 
 /// Smaller buffers are not counted, in bytes: they exist for one request only.
 const BUFFER_COUNTED_MIN: usize = 16 << 10;
@@ -146,6 +147,8 @@ pub struct Connection {
     pub is_muted: bool,
     /// Whether the current request only reads, but is to wait, which needs latches for writing.
     pub latches_for_writing: bool,
+    /// The latches with which its script is to be run.
+    pub script_latches: ScriptLatches,
     /// The state that other threads can read.
     pub record: Arc<ClientRecord>,
     /// Since when its pending output has been over the soft limit.
@@ -235,6 +238,7 @@ impl Connection {
             parts_ns: 0,
             is_muted: false,
             latches_for_writing: false,
+            script_latches: ScriptLatches::Declared,
             record,
             soft_limit_since: None,
             recent_commands: 0,

@@ -18,6 +18,7 @@ mod planner;
 mod prefetch;
 mod refusals;
 mod replay;
+mod scripts;
 mod serving;
 mod settings;
 mod special_modes;
@@ -45,6 +46,7 @@ use crate::connection::{Connection, ParkedCommand};
 use crate::monitoring::command_log::Cost;
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
+use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 use crate::shared::modes::GlobalFlags;
 use eviction::MemoryBudget;
@@ -65,6 +67,8 @@ pub struct Executor {
     thread: usize,
     statistics: &'static WorkerStatistics,
     subscriptions: Rc<LocalSubscriptions>,
+    /// The scripts of this worker.
+    pub scripts: Rc<WorkerScripts>,
     /// The data, as the running command may access it.
     pub latching: Latching<'static>,
     /// The settings that this worker uses.
@@ -123,6 +127,8 @@ enum Step {
     Unfinished,
     /// Must wait for its keys. Must be run again with them latched for writing, to be added to their queues.
     ForWriting,
+    /// A script that must be run again, with the latches that the connection has noted.
+    OtherLatches,
 }
 
 impl Executor {
@@ -132,6 +138,7 @@ impl Executor {
         thread: usize,
         seed: u64,
         subscriptions: Rc<LocalSubscriptions>,
+        scripts: Rc<WorkerScripts>,
     ) -> Self {
         let mut executor = Self {
             shared,
@@ -140,6 +147,7 @@ impl Executor {
             thread,
             statistics: shared.monitoring.statistics.thread(thread),
             subscriptions,
+            scripts,
             latching: Latching::new(&shared.keyspace, thread, seed),
             settings: Settings::new(shared, false),
             budget: MemoryBudget::default(),
@@ -310,7 +318,7 @@ impl Executor {
             }
             match self.execute(connection, planned, bytes, place, &mut started, host) {
                 Step::Done => {}
-                Step::Again | Step::ForWriting => {
+                Step::Again | Step::ForWriting | Step::OtherLatches => {
                     connection.parser = Parser::new();
                     return (range.start, Some(Processed::Waiting));
                 }
@@ -360,6 +368,9 @@ impl Executor {
             return self.refuse(connection, plan, args);
         };
         let (command, keys) = (found.command, planned.keys_of(plan, nth));
+        if connection.session.unfinished.is_some() && matches!(command.access, Access::Script { .. }) {
+            return self.continue_script(connection, plan, (found, args, keys), started, host);
+        }
         let first_key = planned.first_announced_of(plan, nth);
         self.planner.pipeline.advance(&self.latching, first_key, plan.key_count);
         self.planner.pipeline.apply_hints(keys, first_key);
@@ -389,7 +400,9 @@ impl Executor {
                 self.statistics.in_hand_bytes.set(connection.passing_output_bytes());
                 let needs_memory = special_modes::needs_memory(command, connection);
                 let need = if needs_memory { eviction::need_of(plan.requests.size()) } else { 0 };
-                if !self.make_room(need) && needs_memory {
+                let has_room = self.make_room(need);
+                self.latching.mode.is_over_memory_limit = !has_room;
+                if !has_room && needs_memory {
                     self.reject(connection, found, &CommandError::OUT_OF_MEMORY);
                     return Step::Done;
                 }
@@ -419,7 +432,10 @@ impl Executor {
                 let access =
                     if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
                 self.latching.begin_latching(&mut connection.tries);
-                while let Err((busy, mode)) = self.latch(access, keys, connection) {
+                while let Err((busy, mode)) = self.latch((access, asked), connection) {
+                    if let Some(step) = self.refuse_if_busy(connection, found, busy) {
+                        return step;
+                    }
                     if !self.latching.wait_for(busy, mode, connection.token.0, &mut connection.tries) {
                         self.statistics.parked.add(1);
                         connection.parked = Some(ParkedCommand { kept: self.latching.keep(), busy });
@@ -430,7 +446,7 @@ impl Executor {
             let step = self.run(connection, asked, started, host);
             connection.tries = Tries::default();
             connection.latches_for_writing = matches!(step, Step::ForWriting);
-            if !connection.latches_for_writing {
+            if !matches!(step, Step::ForWriting | Step::OtherLatches) {
                 return step;
             }
         }
@@ -453,7 +469,8 @@ impl Executor {
         let (data, session) = ((&mut *self.latching, &mut self.effects), &mut connection.session);
         let mut ctx = context(data, session, &self.settings.config, host, self.shared, asked);
         let failed = run_handler(&mut ctx, &mut connection.out, protocol, self.shared);
-        if ctx.session.tracking.is_some() {
+        // The commands of a script remember what they read. Its own keys may not be latched, if it was refused.
+        if ctx.session.tracking.is_some() && !matches!(found.command.access, Access::Script { .. }) {
             ctx.remember_reads();
         }
         if self.latching.has_ready() {
@@ -470,6 +487,11 @@ impl Executor {
             return Step::ForWriting;
         }
         self.release_or_keep(connection);
+        if let Access::Script { .. } = found.command.access
+            && self.must_run_script_again(connection)
+        {
+            return Step::OtherLatches;
+        }
         if connection.session.unfinished.is_some() {
             if !failed {
                 return self.finish_part(connection, started);
@@ -532,7 +554,7 @@ impl Executor {
             return Step::Done;
         }
         if connection.session.tracking.is_some() {
-            end_caching(connection, found);
+            special_modes::end_caching(connection, found);
         }
         // Replies of commands that begin or end a subscription are messages: `CLIENT REPLY` does not swallow them.
         let is_message = found.command.flags.contains(Flags::PUSH_REPLY);
@@ -552,37 +574,5 @@ impl Executor {
     pub fn free_garbage(&mut self) {
         let garbage = std::mem::take(&mut self.latching.deferred.garbage);
         self.shared.memory.background.free(garbage.len() as u64, Box::new(move || drop(garbage)));
-    }
-
-    /// Rare work after a command: swallow its reply, close, wait.
-    #[cold]
-    fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
-        if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
-            connection.cut_output(mark);
-        }
-        let session = &mut connection.session;
-        session.flags.remove(SessionFlags::REPLY_SKIP);
-        if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
-            session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
-            session.flags.insert(SessionFlags::REPLY_SKIP);
-        }
-        if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
-            self.subscriptions.deliver_after_command(session, &mut connection.out);
-        }
-        if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
-            return Step::Stop;
-        }
-        Step::Done
-    }
-}
-
-/// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
-fn end_caching(connection: &mut Connection, found: Found) {
-    let in_multi = connection.session.in_multi();
-    if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
-        && !in_multi
-        && !refusals::full_name(found).starts_with("client|")
-    {
-        tracking.caching = false;
     }
 }

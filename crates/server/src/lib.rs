@@ -15,6 +15,7 @@
 //! | `connection` | a connection, its buffers, its client record, and the listeners |
 //! | `monitoring` | counters, latency events, command logs, `MONITOR` |
 //! | `persistence` | the data on disk |
+//! | `scripts`, `script_runs` | scripts and functions: what workers share, and how a worker runs them |
 //! | `snapshot` | snapshots: the data of one instant becomes a file, while clients go on |
 //! | `process`, `logging` | the process, and its log |
 //!
@@ -30,6 +31,8 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod script_runs;
+mod scripts;
 mod shared;
 mod snapshot;
 mod startup;

@@ -30,6 +30,7 @@ use crate::mail::{Mail, Workers};
 use crate::monitoring::Monitoring;
 use crate::process::identity::{Identity, seed, seed_of};
 use crate::pubsub::{EventPublisher, Hub};
+use crate::scripts::Scripts;
 use crate::snapshot::{LatchWakes, Snapshots};
 use access::AccessControl;
 use certificates::Certificates;
@@ -78,6 +79,8 @@ pub struct Shared {
     pub persistence: Persistence,
     /// Connections to the targets of `MIGRATE`.
     pub migration_sockets: MigrationSockets,
+    /// Scripts and functions.
+    pub scripts: Scripts,
     /// Identity of this process.
     pub identity: Identity,
 }
@@ -124,11 +127,16 @@ impl Shared {
             snapshots: Snapshots::new(latch_wakes, identity.started_at / 1000),
             persistence,
             migration_sockets: MigrationSockets::default(),
+            scripts: Scripts::default(),
             identity,
             config: CurrentConfig::new(config),
         }));
         hub.introduce(&shared.clients);
         shared.snapshots.connect(&shared.keyspace);
+        let libraries = &shared.scripts.libraries;
+        shared.snapshots.with_libraries(|| {
+            libraries.all().libraries.iter().map(|library| library.code.clone()).collect()
+        });
         let flags = &shared.modes.flags;
         shared.snapshots.at_pressure(|is_full| flags.set(GlobalFlags::SNAPSHOT_FULL, is_full));
         shared
@@ -150,5 +158,6 @@ impl Shared {
         counters.reset(|counters| &counters.evicted_keys);
         self.memory.peak.store(self.used_memory() as u64, Ordering::Relaxed);
         self.connections.reset();
+        self.scripts.totals.reset();
     }
 }

@@ -109,6 +109,10 @@ pub struct Snapshots {
     sender: Mutex<Option<Sender<Job>>>,
     is_busy: AtomicBool,
     is_cancelled: AtomicBool,
+    /// Returns the sources of the libraries of functions.
+    libraries: OnceLock<Box<dyn Fn() -> Vec<Vec<u8>> + Send + Sync>>,
+    /// The sources at the cut of the running snapshot.
+    cut_libraries: Mutex<Vec<Vec<u8>>>,
     /// What `INFO` shows.
     pub status: Status,
 }
@@ -124,6 +128,8 @@ impl Snapshots {
             sender: Mutex::default(),
             is_busy: AtomicBool::new(false),
             is_cancelled: AtomicBool::new(false),
+            libraries: OnceLock::new(),
+            cut_libraries: Mutex::default(),
             status: Status::new(started_at_seconds),
         }
     }
@@ -137,6 +143,11 @@ impl Snapshots {
     /// Sets the function that receives whether changes of what is not saved yet have to wait. Called once.
     pub fn at_pressure(&self, pressure: impl Fn(bool) + Send + Sync + 'static) {
         self.preserved.at_pressure(Box::new(pressure));
+    }
+
+    /// Sets the function that returns the sources of the libraries of functions. Called once.
+    pub fn with_libraries(&self, libraries: impl Fn() -> Vec<Vec<u8>> + Send + Sync + 'static) {
+        self.libraries.get_or_init(|| Box::new(libraries));
     }
 
     /// Whether a snapshot is being taken.
@@ -199,6 +210,9 @@ impl Snapshots {
         let has_volatile_members = databases.iter().any(|database| database.population.volatile_members > 0);
         request.settings.decide_version(has_volatile_members);
         self.preserved.begin(request.settings.encoding());
+        if let Some(libraries) = self.libraries.get() {
+            *self.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner) = libraries();
+        }
         let keyspace = self.keyspace();
         self.status.cut(keyspace.counters.sum(|counters| &counters.dirty), databases);
         std::mem::replace(&mut request.at_cut, Box::new(|| ()))();

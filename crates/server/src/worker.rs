@@ -44,6 +44,7 @@ use crate::executor::{Executor, Planned, Processed};
 use crate::mail::{Mail, WorkerHandle};
 use crate::monitoring::statistics::WorkerStatistics;
 use crate::pubsub::LocalSubscriptions;
+use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::memory::aging;
 use arrivals::Arrivals;
@@ -92,7 +93,12 @@ impl Worker {
         let handle = shared.workers.handle(index);
         let subscriptions = Rc::new(LocalSubscriptions::new(index, shared.hub, handle));
         let seed = clock::unix_micros() as u64 ^ (index as u64) << 48 ^ 0x5DEE_CE66_D1CE_4E5B;
-        let mut executor = Executor::new(shared, index, seed, Rc::clone(&subscriptions));
+        let of_scripts = Rc::clone(&subscriptions);
+        let make_host: MakeHost =
+            Box::new(move || Box::new(WorkerHost::of_script(shared, index, Rc::clone(&of_scripts))));
+        let scripts = WorkerScripts::new(shared, index, make_host, true);
+        let own = Rc::clone(&subscriptions);
+        let mut executor = Executor::new(shared, index, seed, own, Rc::clone(&scripts));
         assert!(executor.latching.join_epochs(), "a handle for each thread");
         assert!(executor.latching.join_log(), "a lane for each thread, and for one that is ending");
         Self {
@@ -101,7 +107,7 @@ impl Worker {
             statistics: shared.monitoring.statistics.thread(index),
             events: Events::new(reactor),
             executor,
-            host: WorkerHost::new(shared, index, subscriptions),
+            host: WorkerHost::new(shared, index, subscriptions, scripts),
             connections: ConnectionTable::new(index, handle),
             arrivals: Arrivals::new(listeners),
             waits: Waits::default(),
@@ -158,6 +164,9 @@ impl Worker {
             self.defragment();
         }
         self.run_ready();
+        if self.executor.scripts.has_orphans() {
+            self.executor.continue_orphan(&self.host);
+        }
         self.end_waits();
         if self.clock.uptime > self.cron.reclaimed_at {
             self.cron.reclaimed_at = self.clock.uptime;
@@ -200,6 +209,7 @@ impl Worker {
             && !self.cron.defragmenter.has_time()
             && !self.host.subscriptions.has_mail()
             && !self.executor.has_errands()
+            && !self.executor.scripts.has_orphans()
             && self.own_handle().mailbox().prepare_sleep();
         if sleeps {
             let deadline = self.waits.deadlines.first().map(|(at, _)| at.plus_ms(1));

@@ -163,6 +163,11 @@ pub enum Access {
     WriteAll,
     /// The union of what the commands queued in the session need (`EXEC`).
     Queued,
+    /// What a script needs: the server knows, by what it knows about the script.
+    Script {
+        /// Whether it may only read.
+        reads_only: bool,
+    },
     /// [`Self::ReadAll`] if the request accesses keys that are not among its arguments, else [`Self::Read`].
     ReadAllIf(Reaches),
     /// [`Self::WriteAll`] if the request accesses keys that are not among its arguments, else

@@ -123,6 +123,8 @@ bitflags! {
         const BROKEN_REDIRECT = 1 << 14;
         /// Is running the commands of a transaction.
         const IN_EXEC = 1 << 11;
+        /// Is the session of a script.
+        const IN_SCRIPT = 1 << 15;
     }
 }
 
@@ -400,6 +402,9 @@ impl Session {
     /// Returns how a request that runs now came about, for the log of denials.
     #[must_use]
     pub fn denial_context(&self) -> DenialContext {
+        if self.flags.contains(SessionFlags::IN_SCRIPT) {
+            return DenialContext::Lua;
+        }
         let is_multi = self.in_multi() || self.flags.contains(SessionFlags::IN_EXEC);
         if is_multi { DenialContext::Multi } else { DenialContext::Toplevel }
     }

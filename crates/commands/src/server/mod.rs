@@ -4,7 +4,6 @@ pub mod cluster;
 pub mod command_log;
 pub mod config;
 pub mod debug;
-pub mod function;
 pub mod info;
 pub mod latency;
 pub mod lolwut;

@@ -23,6 +23,7 @@ use crate::hash::*;
 use crate::hyperloglog::*;
 use crate::list::*;
 use crate::pubsub::*;
+use crate::scripting::*;
 use crate::serialization::*;
 use crate::server::*;
 use crate::set::*;
@@ -70,11 +71,17 @@ pub static COMMANDS: &[&Command] = &[
     &multi::DISCARD,
     &dump::COMMAND,
     &echo::COMMAND,
+    &eval::EVAL,
+    &eval::EVAL_RO,
+    &eval::EVALSHA,
+    &eval::EVALSHA_RO,
     &exec::COMMAND,
     &exists::EXISTS,
     &expire::EXPIRE,
     &expire::EXPIREAT,
     &ttl::EXPIRETIME,
+    &fcall::FCALL,
+    &fcall::FCALL_RO,
     &flush::FLUSHALL,
     &flush::FLUSHDB,
     &function::COMMAND,
@@ -190,6 +197,7 @@ pub static COMMANDS: &[&Command] = &[
     &saving::SAVE,
     &scan::COMMAND,
     &scard::COMMAND,
+    &script::COMMAND,
     &sdiff::SDIFF,
     &sdiff::SDIFFSTORE,
     &select::COMMAND,

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use base::{Lsn, Millis};
 use commands::acl::{LoggedDenial, Users};
+use commands::context::Ctx;
 use commands::error::CommandError;
 use commands::host::{
     AccessControl, CacheInvalidation, ClientAdmin, ClientFilter, Clock, CommandHistogram, CommandLog,
-    CommandLogs, ConfigAdmin, Debugging, DenialEvent, LatencyEvent, LatencyEvents, Lifecycle, LoggedCommand,
-    MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload, ReplyBufferSetting,
-    Secrets, ServerReport, ShutdownOptions, Transfer, TransferTarget,
+    CommandLogs, ConfigAdmin, Debugging, DenialEvent, LatencyEvent, LatencyEvents, LibraryFacts, Lifecycle,
+    LoggedCommand, MemoryReport, MemoryStat, Migrations, Persistence, PubSub, QueuedCost, Reload,
+    ReplyBufferSetting, RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting, Secrets,
+    ServerReport, ShutdownOptions, Transfer, TransferTarget,
 };
 use commands::session::{Queued, Session};
 use commands::subscriptions::SubscriptionKind;
@@ -314,5 +316,55 @@ impl Secrets for TestHost {
     fn fill_with_secrets(&self, bytes: &mut [u8]) -> Result<(), CommandError> {
         bytes.fill(0x5a);
         Ok(())
+    }
+}
+
+/// The interpreter is not part of these tests: `crates/server/tests` has the dialogues of scripts.
+const NO_SCRIPTS: CommandError = CommandError::new("ERR There are no scripts in this test");
+
+impl Scripting for TestHost {
+    fn run_script(
+        &self,
+        _: &mut Ctx<'_>,
+        _: ScriptRequest<'_>,
+        _: &mut ReplyBuffer<'_>,
+    ) -> Result<(), CommandError> {
+        Err(NO_SCRIPTS)
+    }
+
+    fn load_script(&self, _: &[u8]) -> Result<[u8; 40], CommandError> {
+        Err(NO_SCRIPTS)
+    }
+
+    fn script_body(&self, _: &[u8]) -> Option<Arc<[u8]>> {
+        None
+    }
+
+    fn flush_scripts(&self) {}
+
+    fn kill_script(&self, _: ScriptKind) -> Result<(), CommandError> {
+        Err(CommandError::new("NOTBUSY No scripts in execution right now."))
+    }
+
+    fn load_library(&self, _: &[u8], _: bool) -> Result<Vec<u8>, CommandError> {
+        Err(NO_SCRIPTS)
+    }
+
+    fn delete_library(&self, _: &[u8]) -> Result<(), CommandError> {
+        Err(CommandError::new("ERR Library not found"))
+    }
+
+    fn flush_libraries(&self) {}
+
+    fn libraries(&self) -> Vec<Arc<LibraryFacts>> {
+        Vec::new()
+    }
+
+    fn restore_libraries(&self, _: &[&[u8]], _: RestorePolicy) -> Result<(), CommandError> {
+        Err(NO_SCRIPTS)
+    }
+
+    fn running_function(&self) -> Option<RunningFunction> {
+        None
     }
 }

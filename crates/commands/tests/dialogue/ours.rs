@@ -211,11 +211,13 @@ impl Ours {
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             // More than needed, which no other connection can observe.
-            Access::Queued => Mode::Write,
+            Access::Queued | Access::Script { .. } => Mode::Write,
             Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
         };
         let latched = match (access, &slots[..]) {
-            (Access::ReadAll | Access::WriteAll | Access::Queued, _) => self.latching.latch_all(mode),
+            (Access::ReadAll | Access::WriteAll | Access::Queued | Access::Script { .. }, _) => {
+                self.latching.latch_all(mode)
+            }
             (_, []) => Ok(()),
             (_, [slot]) => self.latching.latch(*slot, mode),
             (_, slots) => self.latching.latch_several(slots.iter().copied(), mode),

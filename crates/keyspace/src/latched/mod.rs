@@ -83,6 +83,8 @@ pub struct AccessMode {
     pub lazy_expire: bool,
     /// Whether evicted entries are freed in the background (`lazyfree-lazy-eviction`).
     pub lazy_eviction: bool,
+    /// Whether a script runs while the memory limit is exceeded.
+    pub is_over_memory_limit: bool,
 }
 
 /// The work that commands leave for the time after them.
@@ -119,6 +121,7 @@ impl AccessMode {
             hides_unheld: false,
             lazy_expire: true,
             lazy_eviction: true,
+            is_over_memory_limit: false,
         }
     }
 }
@@ -138,6 +141,26 @@ impl<'k> Latched<'k> {
             deferred: Deferred::default(),
             random: Random::new(seed),
             epochs: Epochs::new(),
+        }
+    }
+
+    /// Another holder of latches for the same thread: a script runs with it, so that its latches can be put aside with
+    /// it. It appends nothing to the write log by itself.
+    #[must_use]
+    pub fn companion(&self, seed: u64) -> Self {
+        Self::new(self.keyspace, self.thread, seed)
+    }
+
+    /// Exchanges the held latches, the recorded effects, and the deferred work and events with the other holder. The events
+    /// that are wanted, and the client whose command runs, stay those of `self` in both.
+    pub fn exchange(&mut self, other: &mut Self) {
+        let (wanted, client) = (self.events.wanted, self.events.client);
+        std::mem::swap(&mut self.slots, &mut other.slots);
+        std::mem::swap(&mut self.effects, &mut other.effects);
+        std::mem::swap(&mut self.deferred, &mut other.deferred);
+        std::mem::swap(&mut self.events, &mut other.events);
+        for events in [&mut self.events, &mut other.events] {
+            (events.wanted, events.client) = (wanted, client);
         }
     }
 
@@ -171,6 +194,23 @@ impl<'k> Latched<'k> {
     #[inline]
     pub fn alloc_context(&self, key: Key<'_>) -> AllocContext<'k> {
         AllocContext { heap: self.keyspace.heap(key.slot), hasher: self.keyspace.hasher() }
+    }
+
+    /// The slots that are held, in any order.
+    #[must_use]
+    pub fn held_slots(&self) -> Vec<Slot> {
+        match &self.slots.held {
+            held::Held::Nothing => Vec::new(),
+            held::Held::Read(slot, _) => vec![*slot],
+            held::Held::Write(slot, _) => vec![*slot],
+            held::Held::Several(guards) => guards.iter().map(|(slot, _)| *slot).collect(),
+        }
+    }
+
+    /// Whether all slots are held.
+    #[must_use]
+    pub fn holds_everything(&self) -> bool {
+        matches!(&self.slots.held, held::Held::Several(guards) if guards.len() == base::limits::SLOT_COUNT)
     }
 
     /// Whether effects are recorded. Exact while a latch is held.
@@ -214,8 +254,15 @@ impl<'k> Latched<'k> {
         self.slots.data(slot)
     }
 
+    /// Whether a slot is held in any mode.
+    #[must_use]
+    pub fn holds(&self, slot: Slot) -> bool {
+        self.held_data(slot).is_some()
+    }
+
     /// Whether a slot is held for writing.
-    pub(crate) fn holds_for_writing(&self, slot: Slot) -> bool {
+    #[must_use]
+    pub fn holds_for_writing(&self, slot: Slot) -> bool {
         self.slots.is_writable(slot)
     }
 

@@ -175,6 +175,19 @@ impl<'k> Latches<'k> {
         true
     }
 
+    /// Latches one more slot for reading, if it is free. Returns whether it is held now, in any mode.
+    #[must_use]
+    pub fn try_latch_extra_to_read(&mut self, data: &mut Latched<'k>, slot: Slot) -> bool {
+        if data.held_data(slot).is_some() {
+            return true;
+        }
+        let Some(guard) = data.keyspace.slots().try_read(slot.index()) else { return false };
+        let guards = ascending(several(&mut data.slots.held, &mut self.spare_guards));
+        let place = guards.partition_point(|(held, _)| *held < slot);
+        guards.insert(place, (slot, Guard::Read(guard)));
+        true
+    }
+
     /// Latches for writing those of some more slots (ascending, distinct) that are free now.
     pub fn latch_free_too(&mut self, data: &mut Latched<'k>, wanted: &[Slot]) {
         let slots = data.keyspace.slots();

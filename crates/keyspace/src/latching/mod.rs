@@ -36,7 +36,24 @@ pub struct Tries {
     count: u8,
     /// Whether it waits for one latch, or has waited for it, with all others released.
     is_alone: bool,
+    /// Whether its attempts are used up: from now on it keeps its latches while it waits.
+    keeps: bool,
 }
+
+impl Tries {
+    /// Whether the command keeps its latches while it waits. Then [`TOKEN`] must be among its slots.
+    #[must_use]
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+}
+
+/// The slot whose latch is also the right to hold latches while waiting for others. It is the first in the order, so
+/// whoever waits for it holds nothing. A script that may meet undeclared keys holds it for writing; a command that keeps its
+/// latches while it waits has it among its slots. So of the latches that such a script waits for, none is kept by a
+/// waiting command (see `docs/design/scripts.md`).
+pub const TOKEN: Slot = Slot::new(0);
 
 /// A slot whose latch is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +175,14 @@ impl<'k> Latching<'k> {
             Held::Several(guards) => !guards.is_empty(),
             Held::Read(..) | Held::Write(..) => true,
         };
-        if !has_others || tries.count == TRY_COUNT_MAX {
+        if !has_others || tries.keeps {
             return self.park(busy, mode, token);
+        }
+        if tries.count == TRY_COUNT_MAX {
+            // Begins again, with the token.
+            tries.keeps = true;
+            self.release();
+            return true;
         }
         tries.count += 1;
         self.release();

@@ -56,6 +56,8 @@ pub struct EffectSink {
     unit_len: usize,
     /// Whether the current unit is a transaction, in which commands are not units of their own.
     is_transaction: bool,
+    /// Whether effects are dropped: a script has asked for that.
+    pub is_muted: bool,
     /// The request that selects the first database of the last effects that were appended.
     select: Select,
 }
@@ -93,6 +95,9 @@ impl EffectSink {
         db: DbIndex,
         args: impl ExactSizeIterator<Item = A>,
     ) {
+        if self.is_muted {
+            return;
+        }
         self.enter(db);
         write_header(&mut self.bytes, b'*', args.len());
         for arg in args {
@@ -133,6 +138,12 @@ impl EffectSink {
         if self.unit_len > 0 && !self.is_transaction {
             self.end_unit();
         }
+    }
+
+    /// Whether a transaction has begun.
+    #[must_use]
+    pub fn is_transaction(&self) -> bool {
+        self.is_transaction
     }
 
     /// Begins a transaction: the effects up to [`Self::end_transaction`] are one unit.

@@ -178,6 +178,27 @@ impl Figure for Percent {
     }
 }
 
+/// The memory of scripts and functions. Both run in the same interpreters, which are shown as those of scripts.
+fn write_scripts(text: &mut Text, shared: &Shared) {
+    let interpreters = shared.monitoring.statistics.sum(|thread| &thread.script_bytes);
+    let (script_count, script_bytes) = shared.scripts.cache.count_and_size();
+    let libraries = shared.scripts.libraries.all();
+    let function_bytes: usize = libraries.libraries.iter().map(|library| library.code.len()).sum();
+    text.size("used_memory_lua", interpreters);
+    text.size("used_memory_scripts", script_bytes + function_bytes as u64);
+    text.lines(&[
+        ("used_memory_vm_eval", &interpreters),
+        ("used_memory_scripts_eval", &script_bytes),
+        ("number_of_cached_scripts", &script_count),
+        ("number_of_functions", &libraries.functions.len()),
+        ("number_of_libraries", &libraries.libraries.len()),
+        ("used_memory_vm_functions", &0),
+        ("used_memory_vm_total", &interpreters),
+        ("used_memory_vm_total_human", &Human(interpreters)),
+        ("used_memory_functions", &function_bytes),
+    ]);
+}
+
 fn memory(text: &mut Text, shared: &Shared) {
     let config = shared.config.load();
     let memory = shared.memory_use(text.allocated_size());
@@ -202,19 +223,7 @@ fn memory(text: &mut Text, shared: &Shared) {
         ("allocator_muzzy", &0),
     ]);
     text.size("total_system_memory", shared.identity.system_memory);
-    text.size("used_memory_lua", 0);
-    text.size("used_memory_scripts", 0);
-    text.lines(&[
-        ("used_memory_vm_eval", &0),
-        ("used_memory_scripts_eval", &0),
-        ("number_of_cached_scripts", &0),
-        ("number_of_functions", &0),
-        ("number_of_libraries", &0),
-        ("used_memory_vm_functions", &0),
-        ("used_memory_vm_total", &0),
-        ("used_memory_vm_total_human", &Human(0)),
-        ("used_memory_functions", &0),
-    ]);
+    write_scripts(text, shared);
     text.size("maxmemory", config.maxmemory);
     text.lines(&[
         ("maxmemory_policy", &config.maxmemory_policy.word()),

@@ -7,11 +7,13 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Flags};
 use commands::context::PlannedKey;
 use commands::session::Queued;
-use keyspace::{Busy, Latched, Latches, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, TOKEN, slot_of_hash};
 use sync::Mode;
 
-use super::Executor;
+use super::{Asked, Executor};
 use crate::connection::Connection;
+use crate::script_runs::ScriptPlan;
+use crate::scripts::ScriptLatches;
 
 impl Executor {
     /// Releases the latches of a request that has run, unless it keeps them while it waits.
@@ -27,10 +29,14 @@ impl Executor {
     /// Latches the command's slots in ascending order, beginning after those it already holds.
     pub(super) fn latch(
         &mut self,
-        access: Access,
-        keys: &[PlannedKey],
+        (access, asked): (Access, Asked<'_>),
         connection: &Connection,
     ) -> Result<(), (Busy, Mode)> {
+        let keys = asked.keys;
+        let (access, needs_token) = match access {
+            Access::Script { .. } => self.access_of_script(asked, connection),
+            access => (access, false),
+        };
         let mode = match access {
             Access::None | Access::Connections => return Ok(()),
             Access::Read if connection.latches_for_writing => Mode::Write,
@@ -40,11 +46,20 @@ impl Executor {
             Access::Read | Access::ReadAll => Mode::Read,
             Access::Write | Access::WriteAll => Mode::Write,
             Access::Queued => return self.latch_queued(connection),
-            Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
+            Access::ReadAllIf(_) | Access::WriteAllIf(_) | Access::Script { .. } => {
+                unreachable!("settled for the request")
+            }
         };
         let failed = |busy| (busy, mode);
         if matches!(access, Access::ReadAll | Access::WriteAll) {
             return self.latching.latch_all(mode).map_err(failed);
+        }
+        if needs_token || (connection.tries.keeps() && keys.len() > 1) {
+            self.slots.clear();
+            self.slots.push(TOKEN);
+            self.slots.extend(keys.iter().map(|key| slot_of_hash(key.hash)));
+            let (latches, data) = self.latching.split();
+            return latch_in_order(latches, data, &mut self.slots, mode).map_err(failed);
         }
         match keys {
             [] => Ok(()),
@@ -56,6 +71,19 @@ impl Executor {
                 let (latches, data) = self.latching.split();
                 latch_keys(latches, data, keys, mode, &mut self.slots).map_err(failed)
             }
+        }
+    }
+
+    /// The access of a request that runs a script, and whether it needs the token.
+    fn access_of_script(&mut self, asked: Asked<'_>, connection: &Connection) -> (Access, bool) {
+        let Asked { found, args, .. } = asked;
+        match self.scripts.plan(found, args, &connection.session, connection.script_latches) {
+            ScriptPlan::Nothing => (Access::None, false),
+            ScriptPlan::Declared(Mode::Read) => (Access::Read, false),
+            ScriptPlan::Declared(Mode::Write) => (Access::Write, false),
+            ScriptPlan::WithToken => (Access::Write, true),
+            ScriptPlan::Everything(Mode::Read) => (Access::ReadAll, false),
+            ScriptPlan::Everything(Mode::Write) => (Access::WriteAll, false),
         }
     }
 
@@ -77,6 +105,13 @@ impl Executor {
                 Access::ReadAll => everything = true,
                 Access::WriteAll => (everything, mode) = (true, Mode::Write),
                 Access::ReadAllIf(_) | Access::WriteAllIf(_) => unreachable!("settled for the request"),
+                Access::Script { .. } => {
+                    mode = Mode::Write;
+                    let latches = ScriptLatches::Declared;
+                    let plan = self.scripts.plan(queued.found, queued.args, session, latches);
+                    // It can't pause there to wait for a latch.
+                    everything |= matches!(plan, ScriptPlan::WithToken | ScriptPlan::Everything(_));
+                }
             }
             self.slots.extend(queued.keys.iter().map(|key| slot_of_hash(key.hash)));
         }
@@ -88,6 +123,9 @@ impl Executor {
             // The watches are removed from the slots' lists, too.
             mode = Mode::Write;
             self.slots.extend(watching.slots());
+        }
+        if connection.tries.keeps() {
+            self.slots.push(TOKEN);
         }
         if everything {
             return self.latching.latch_all(mode).map_err(|busy| (busy, mode));

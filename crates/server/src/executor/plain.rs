@@ -203,6 +203,12 @@ impl Executor {
         if self.shared.hub.has_overrun(self.thread) {
             connection.overran = self.shared.hub.take_overrun(self.thread);
         }
+        self.count_changes();
+    }
+
+    /// Counts the changes since the last call, and frees what they discarded.
+    #[inline]
+    pub(super) fn count_changes(&mut self) {
         if self.effects.dirty > 0 {
             self.latching.counters.dirty.add(std::mem::take(&mut self.effects.dirty));
         }

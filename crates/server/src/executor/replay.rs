@@ -28,6 +28,7 @@ use super::{Executor, Processed};
 use crate::connection::registry::ClientRecord;
 use crate::connection::{Connection, Token};
 use crate::pubsub::LocalSubscriptions;
+use crate::script_runs::{MakeHost, WorkerScripts};
 use crate::shared::Shared;
 use crate::shared::loading::Replay;
 use crate::shared::memory::aging;
@@ -53,11 +54,17 @@ pub struct LogReplay<H> {
 
 impl<H: Host> LogReplay<H> {
     /// A replay on the calling thread. `host` makes the host of its commands.
-    pub fn new(shared: &'static Shared, host: impl FnOnce(Rc<LocalSubscriptions>) -> H) -> Self {
+    pub fn new(
+        shared: &'static Shared,
+        make_host: impl FnOnce(Rc<LocalSubscriptions>) -> MakeHost,
+        host: impl FnOnce(Rc<LocalSubscriptions>, Rc<WorkerScripts>) -> H,
+    ) -> Self {
         let handle = shared.workers.handle(REPLAY_THREAD);
         let subscriptions = Rc::new(LocalSubscriptions::new(REPLAY_THREAD, shared.hub, handle));
         let seed = clock::unix_micros() as u64;
-        let mut executor = Executor::new(shared, REPLAY_THREAD, seed, Rc::clone(&subscriptions));
+        let scripts = WorkerScripts::new(shared, REPLAY_THREAD, make_host(Rc::clone(&subscriptions)), false);
+        let own = Rc::clone(&subscriptions);
+        let mut executor = Executor::new(shared, REPLAY_THREAD, seed, own, Rc::clone(&scripts));
         executor.is_replay = true;
         executor.flags = NO_MODES.get_or_init(GlobalFlags::default);
         executor.take_config_over();
@@ -73,7 +80,7 @@ impl<H: Host> LogReplay<H> {
         let token = Token::new(THREAD_COUNT_MAX - 1, u32::MAX, Token::PLACE_MAX);
         let connection = Connection::new(token, ConnectionId::NONE, session, record, 0);
         let mut replay =
-            Self { shared, executor, host: host(subscriptions), connection, retired: Vec::new() };
+            Self { shared, executor, host: host(subscriptions, scripts), connection, retired: Vec::new() };
         replay.tell_time(now.0);
         replay
     }

@@ -24,7 +24,7 @@ use commands::session::{BlockReason, Session, SessionFlags};
 use commands::table::{CATALOGUE, Found};
 use commands::tracking::Tracking;
 use config::Config;
-use keyspace::{Busy, Latched, Latches, OwnedKey, Waiter, slot_of_hash};
+use keyspace::{Busy, Latched, Latches, OwnedKey, TOKEN, Waiter, slot_of_hash};
 use os::clock::Ticks;
 use sync::{Mode, PutBack, TryServe};
 use wire::reply::{Protocol, ReplyBuffer};
@@ -271,7 +271,9 @@ impl Executor {
     }
 
     fn latch_deferred(&mut self, deferred: &DeferredServe) -> Result<(), Busy> {
-        self.latching.latch_several(deferred.slots.iter().copied(), Mode::Write)
+        // It keeps latches while it waits for others.
+        let token = (deferred.slots.len() > 1 && deferred.slots.first() != Some(&TOKEN)).then_some(TOKEN);
+        self.latching.latch_several(token.into_iter().chain(deferred.slots.iter().copied()), Mode::Write)
     }
 }
 

@@ -9,7 +9,7 @@ use base::limits::SLOT_COUNT;
 use commands::command::{Access, Command, Flags};
 use commands::context::PlannedKey;
 use commands::error::CommandError;
-use commands::session::{BlockReason, Blocked};
+use commands::session::{BlockReason, Blocked, SessionFlags};
 use commands::subscriptions::SubscriptionKind;
 use commands::table::{Found, NUMBERED};
 use keyspace::{Tries, slot_of_hash};
@@ -174,7 +174,7 @@ impl Executor {
         }
     }
 
-    fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
+    pub(super) fn wait_for_end_of_pause(&mut self, connection: &mut Connection) -> Step {
         let left_ms = self.shared.modes.pause.until().ms_since(Uptime::now());
         let timeout = Some(Duration::from_millis(u64::try_from(left_ms).unwrap_or(0)));
         connection.session.blocked = Some(Blocked { timeout, reason: BlockReason::Pause });
@@ -212,7 +212,7 @@ impl Executor {
         Some(self.wait_for_end_of_pause(connection))
     }
 
-    fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
+    pub(super) fn is_paused(&self, connection: &Connection, found: Found, global_flags: u32) -> bool {
         if global_flags & GlobalFlags::ANY_PAUSE == 0 || Uptime::now() >= self.shared.modes.pause.until() {
             return false;
         }
@@ -369,6 +369,27 @@ impl Executor {
     pub(super) fn log_command(&self, connection: &Connection, found: Found, args: Args<'_>, cost: Cost) {
         self.shared.monitoring.log_command(&self.settings.config, &connection.session, found, args, cost);
     }
+
+    /// Rare work after a command: swallow its reply, close, wait.
+    #[cold]
+    pub(super) fn finish_special(&mut self, connection: &mut Connection, mark: usize) -> Step {
+        if connection.session.flags.intersects(SessionFlags::REPLY_OFF | SessionFlags::REPLY_SKIP) {
+            connection.cut_output(mark);
+        }
+        let session = &mut connection.session;
+        session.flags.remove(SessionFlags::REPLY_SKIP);
+        if session.flags.contains(SessionFlags::REPLY_SKIP_NEXT) {
+            session.flags.remove(SessionFlags::REPLY_SKIP_NEXT);
+            session.flags.insert(SessionFlags::REPLY_SKIP);
+        }
+        if session.flags.intersects(SessionFlags::LISTENING | SessionFlags::TRACKING) {
+            self.subscriptions.deliver_after_command(session, &mut connection.out);
+        }
+        if session.blocked.is_some() || session.flags.contains(SessionFlags::CLOSE_AFTER_REPLY) {
+            return Step::Stop;
+        }
+        Step::Done
+    }
 }
 
 /// Whether a RESP2 connection with subscriptions may run the command.
@@ -376,6 +397,17 @@ fn is_for_listeners(found: Found) -> bool {
     // Compares the full name: `LATENCY RESET` and the like are not `RESET`.
     found.command.flags.contains(Flags::PUSH_REPLY)
         || matches!(NUMBERED[found.id.0 as usize].0.as_str(), "ping" | "quit" | "reset")
+}
+
+/// Ends the effect of `CLIENT CACHING`, which holds for one command or a whole transaction.
+pub(super) fn end_caching(connection: &mut Connection, found: Found) {
+    let in_multi = connection.session.in_multi();
+    if let Some(tracking) = connection.session.tracking.as_mut().filter(|tracking| tracking.caching)
+        && !in_multi
+        && !super::refusals::full_name(found).starts_with("client|")
+    {
+        tracking.caching = false;
+    }
 }
 
 /// Whether a command, or one of the transaction that it runs, writes.

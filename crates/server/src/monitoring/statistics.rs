@@ -67,6 +67,8 @@ pub struct WorkerStatistics {
     pub turn_since_ms: ThreadCounter,
     /// The I/O backend.
     pub backend: OnceLock<&'static str>,
+    /// Bytes of memory of the interpreter of scripts.
+    pub script_bytes: ThreadCounter,
     /// Sessions that were parked.
     pub parked: ThreadCounter,
     /// User CPU time of the thread, in microseconds, at its last tick.
@@ -201,6 +203,7 @@ impl WorkerStatistics {
             current_client: ThreadCounter::new(),
             turn_since_ms: ThreadCounter::new(),
             backend: OnceLock::new(),
+            script_bytes: ThreadCounter::default(),
             parked: ThreadCounter::new(),
             cpu_user_us: ThreadCounter::new(),
             cpu_system_us: ThreadCounter::new(),

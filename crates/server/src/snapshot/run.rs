@@ -156,6 +156,11 @@ impl Run {
         for (name, value) in properties {
             encoder.write_aux(name.as_bytes(), value.as_bytes(), &mut bytes);
         }
+        let mut libraries = self.snapshots.cut_libraries.lock().unwrap_or_else(PoisonError::into_inner);
+        for source in std::mem::take(&mut *libraries) {
+            encoder.write_function(&source, &mut bytes);
+        }
+        drop(libraries);
         self.lock_output().append(&bytes);
         self.stop_after_error();
     }

@@ -28,6 +28,7 @@ impl Worker {
             || connection.moving_to.is_some()
             || connection.awaits_turns()
             || connection.awaits_log()
+            || self.executor.scripts.is_paused(connection.session.id)
         {
             return;
         }

@@ -1,6 +1,7 @@
 //! The start of a worker: its thread, its CPUs and its event loop.
 
 use std::io;
+use std::rc::Rc;
 
 use base::limits::REPLAY_THREAD;
 use config::{Config, IoBackend, parse_cpu_list};
@@ -13,6 +14,8 @@ use super::Worker;
 use crate::admin::host::WorkerHost;
 use crate::connection::listeners::Listeners;
 use crate::executor::LogReplay;
+use crate::pubsub::LocalSubscriptions;
+use crate::script_runs::MakeHost;
 use crate::shared::Shared;
 use crate::shared::loading::Replay;
 use crate::shared::worker_pool::Ready;
@@ -48,7 +51,12 @@ pub fn start(shared: &'static Shared, index: usize, listeners: Listeners) -> io:
 
 /// Makes a replay of requests on the calling thread, which is no worker.
 pub fn replay(shared: &'static Shared) -> Box<dyn Replay> {
-    Box::new(LogReplay::new(shared, |subscriptions| WorkerHost::new(shared, REPLAY_THREAD, subscriptions)))
+    let make_host = |subscriptions: Rc<LocalSubscriptions>| -> MakeHost {
+        Box::new(move || Box::new(WorkerHost::of_script(shared, REPLAY_THREAD, Rc::clone(&subscriptions))))
+    };
+    Box::new(LogReplay::new(shared, make_host, |subscriptions, scripts| {
+        WorkerHost::new(shared, REPLAY_THREAD, subscriptions, scripts)
+    }))
 }
 
 fn announce_backend(reactor: &Reactor) {

@@ -238,6 +238,9 @@ impl Worker {
         if let Some(connection) = self.connections.find_mut(token) {
             connection.session.blocked = None;
             connection.kept_latches = None;
+            if connection.session.unfinished.is_some() {
+                self.executor.scripts.abandon(connection.session.id);
+            }
         }
     }
 

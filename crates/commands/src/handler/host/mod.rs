@@ -12,6 +12,7 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod scripting;
 
 pub use self::access::{AccessControl, DenialEvent};
 pub use self::clients::{ClientAdmin, ClientFacts, ClientFilter, ClientKind};
@@ -27,6 +28,10 @@ pub use self::process::{
     Clock, ConfigAdmin, Crash, Debugging, Lifecycle, Reload, ReplyBufferSetting, Secrets, ShutdownOptions,
 };
 pub use self::pubsub::{CacheInvalidation, PubSub};
+pub use self::scripting::{
+    FunctionFacts, LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, ScriptName, ScriptRequest,
+    Scripting,
+};
 
 /// The server, as seen by commands.
 pub trait Host:
@@ -45,6 +50,7 @@ pub trait Host:
     + Migrations
     + Debugging
     + Secrets
+    + Scripting
 {
 }
 
@@ -64,5 +70,6 @@ impl<T> Host for T where
         + Migrations
         + Debugging
         + Secrets
+        + Scripting
 {
 }

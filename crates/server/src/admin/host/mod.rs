@@ -9,6 +9,7 @@ mod monitoring;
 mod persistence;
 mod process;
 mod pubsub;
+mod scripting;
 
 use std::rc::Rc;
 
@@ -16,6 +17,7 @@ use commands::host::ServerReport;
 use commands::session::{Session, SessionFlags};
 
 use crate::pubsub::LocalSubscriptions;
+use crate::script_runs::WorkerScripts;
 use crate::shared::Shared;
 
 /// The host for the commands of one worker.
@@ -24,13 +26,26 @@ pub struct WorkerHost {
     thread: usize,
     /// The subscriptions of the worker.
     pub subscriptions: Rc<LocalSubscriptions>,
+    /// The scripts of the worker; `None` for the commands of scripts.
+    pub scripts: Option<Rc<WorkerScripts>>,
 }
 
 impl WorkerHost {
     /// Returns the host for a worker.
     #[must_use]
-    pub fn new(shared: &'static Shared, thread: usize, subscriptions: Rc<LocalSubscriptions>) -> Self {
-        Self { shared, thread, subscriptions }
+    pub fn new(
+        shared: &'static Shared,
+        thread: usize,
+        subscriptions: Rc<LocalSubscriptions>,
+        scripts: Rc<WorkerScripts>,
+    ) -> Self {
+        Self { shared, thread, subscriptions, scripts: Some(scripts) }
+    }
+
+    /// Returns the host for the commands of scripts.
+    #[must_use]
+    pub fn of_script(shared: &'static Shared, thread: usize, subscriptions: Rc<LocalSubscriptions>) -> Self {
+        Self { shared, thread, subscriptions, scripts: None }
     }
 
     /// Removes the state of a connection that is gone.

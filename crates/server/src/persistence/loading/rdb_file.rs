@@ -69,6 +69,9 @@ pub enum RdbFault {
         /// The type of the value.
         value_type: ValueType,
     },
+    /// A library of functions can't be loaded.
+    #[error("failed to load a library of functions: {0}")]
+    Library(String),
     /// The file can't be read.
     #[error("{0}")]
     Disk(#[from] io::Error),
@@ -368,11 +371,10 @@ impl Reading {
                 return Err(self.error(RdbFault::Database { db: *db, count }));
             }
             Event::Function(source) => {
-                let first_line = source.split(|byte| *byte == b'\n').next().unwrap_or_default();
-                log::warn!(
-                    "The RDB file has a library of functions, which this version can't load; it is skipped: {}",
-                    first_line.escape_ascii()
-                );
+                if let Err(error) = crate::script_runs::load_from_file(self.shared, source) {
+                    let problem = error.text().escape_ascii().to_string();
+                    return Err(self.error(RdbFault::Library(problem)));
+                }
             }
             Event::ModuleAux(id) => {
                 log::warn!(

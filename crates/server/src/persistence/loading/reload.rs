@@ -106,6 +106,9 @@ fn unlogged<T>(shared: &'static Shared, flushes: bool, load: impl FnOnce() -> T)
     let mut latching = Latching::new(&shared.keyspace, REPLAY_THREAD, clock::unix_micros() as u64);
     latching.mode.now = Millis(clock::unix_millis());
     latch_all(&mut latching);
+    if flushes {
+        shared.scripts.libraries.flush();
+    }
     let cleared = flushes.then(|| latching.clear(None));
     latching.release();
     shared.hub.invalidate_all();

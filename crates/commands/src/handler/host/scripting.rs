@@ -1,0 +1,116 @@
+//! Scripts and functions.
+
+use std::sync::Arc;
+
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use crate::context::Ctx;
+use crate::error::CommandError;
+
+/// What a request runs.
+#[derive(Clone, Copy, Debug)]
+pub enum ScriptName<'a> {
+    /// A script, by its text.
+    Body(&'a [u8]),
+    /// A script, by its digest.
+    Sha(&'a [u8]),
+    /// A function, by its name.
+    Function(&'a [u8]),
+}
+
+/// A request that runs a script or function.
+#[derive(Clone, Copy)]
+pub struct ScriptRequest<'a> {
+    /// What is run.
+    pub name: ScriptName<'a>,
+    /// Whether it may only read.
+    pub reads_only: bool,
+    /// Its keys.
+    pub keys: Args<'a>,
+    /// Its other arguments.
+    pub arguments: Args<'a>,
+}
+
+/// Scripts and functions are killed by different commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ScriptKind {
+    Script,
+    Function,
+}
+
+/// A library of functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryFacts {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its text, with the first line.
+    pub code: Vec<u8>,
+    /// Its functions.
+    pub functions: Vec<FunctionFacts>,
+}
+
+/// A function of a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionFacts {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its description.
+    pub description: Option<Vec<u8>>,
+    /// What it declares about itself.
+    pub flags: Vec<&'static str>,
+}
+
+/// A function that runs.
+#[derive(Clone, Debug)]
+pub struct RunningFunction {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The request that runs it.
+    pub command: Vec<Vec<u8>>,
+    /// How long it has run, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What happens to the libraries that exist when others are restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestorePolicy {
+    /// They are deleted.
+    Flush,
+    /// A library of the same name is an error.
+    Append,
+    /// Those of the same names are replaced.
+    Replace,
+}
+
+/// Scripts and functions.
+pub trait Scripting {
+    /// Runs a script or function under the latches of the request, and writes its reply.
+    fn run_script(
+        &self,
+        ctx: &mut Ctx<'_>,
+        request: ScriptRequest<'_>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> Result<(), CommandError>;
+    /// Adds a script to the cache, and returns its digest.
+    fn load_script(&self, body: &[u8]) -> Result<[u8; 40], CommandError>;
+    /// Returns the text of a cached script. `sha` is in any case.
+    fn script_body(&self, sha: &[u8]) -> Option<Arc<[u8]>>;
+    /// Empties the cache of scripts.
+    fn flush_scripts(&self);
+    /// Ends the running scripts or functions that have written nothing.
+    fn kill_script(&self, kind: ScriptKind) -> Result<(), CommandError>;
+    /// Adds a library, and returns its name.
+    fn load_library(&self, code: &[u8], replaces: bool) -> Result<Vec<u8>, CommandError>;
+    /// Deletes a library.
+    fn delete_library(&self, name: &[u8]) -> Result<(), CommandError>;
+    /// Deletes all libraries.
+    fn flush_libraries(&self);
+    /// Returns all libraries, by name.
+    fn libraries(&self) -> Vec<Arc<LibraryFacts>>;
+    /// Adds libraries, all or none.
+    fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError>;
+    /// Returns the function that has run longest.
+    fn running_function(&self) -> Option<RunningFunction>;
+}

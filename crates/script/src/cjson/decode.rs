@@ -1,0 +1,290 @@
+//! JSON becomes Lua values.
+
+use mlua::{Lua, Table, Value};
+
+use super::Settings;
+use crate::failure::library_error;
+
+/// Returns the value of a JSON text.
+pub(super) fn decode(lua: &Lua, text: &[u8], settings: Settings, marker: &Table) -> mlua::Result<Value> {
+    if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
+        return Err(library_error(lua, "JSON parser does not support UTF-16 or UTF-32"));
+    }
+    let mut decoder = Decoder { lua, text, at: 0, settings, marker, depth: 0 };
+    let first = decoder.token();
+    let value = decoder.value(first)?;
+    match decoder.token() {
+        Token { kind: Kind::End, .. } => Ok(value),
+        other => Err(decoder.unexpected("the end", &other)),
+    }
+}
+
+struct Decoder<'a> {
+    lua: &'a Lua,
+    text: &'a [u8],
+    at: usize,
+    settings: Settings,
+    marker: &'a Table,
+    depth: i64,
+}
+
+struct Token {
+    kind: Kind,
+    /// Where it begins.
+    at: usize,
+}
+
+enum Kind {
+    ObjectBegin,
+    ObjectEnd,
+    ArrayBegin,
+    ArrayEnd,
+    Colon,
+    Comma,
+    Text(Vec<u8>),
+    Number(f64),
+    Boolean(bool),
+    Null,
+    End,
+    Error(&'static str),
+}
+
+impl Kind {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::ObjectBegin => "T_OBJ_BEGIN",
+            Self::ObjectEnd => "T_OBJ_END",
+            Self::ArrayBegin => "T_ARR_BEGIN",
+            Self::ArrayEnd => "T_ARR_END",
+            Self::Colon => "T_COLON",
+            Self::Comma => "T_COMMA",
+            Self::Text(_) => "T_STRING",
+            Self::Number(_) => "T_NUMBER",
+            Self::Boolean(_) => "T_BOOLEAN",
+            Self::Null => "T_NULL",
+            Self::End => "T_END",
+            Self::Error(problem) => problem,
+        }
+    }
+}
+
+impl Decoder<'_> {
+    fn unexpected(&self, expected: &str, found: &Token) -> mlua::Error {
+        let text =
+            format!("Expected {expected} but found {} at character {}", found.kind.name(), found.at + 1);
+        library_error(self.lua, text)
+    }
+
+    fn value(&mut self, token: Token) -> mlua::Result<Value> {
+        Ok(match token.kind {
+            Kind::Text(text) => Value::String(self.lua.create_string(text)?),
+            Kind::Number(number) => Value::Number(number),
+            Kind::Boolean(value) => Value::Boolean(value),
+            Kind::Null => Value::NULL,
+            Kind::ObjectBegin => self.object()?,
+            Kind::ArrayBegin => self.array()?,
+            _ => return Err(self.unexpected("value", &token)),
+        })
+    }
+
+    fn enter(&mut self) -> mlua::Result<()> {
+        self.depth += 1;
+        if self.depth > self.settings.decode_depth_max {
+            let (depth, at) = (self.depth, self.at);
+            let text = format!("Found too many nested data structures ({depth}) at character {at}");
+            return Err(library_error(self.lua, text));
+        }
+        Ok(())
+    }
+
+    fn object(&mut self) -> mlua::Result<Value> {
+        self.enter()?;
+        let table = self.lua.create_table()?;
+        let mut token = self.token();
+        if !matches!(token.kind, Kind::ObjectEnd) {
+            loop {
+                let Kind::Text(key) = token.kind else {
+                    return Err(self.unexpected("object key string", &token));
+                };
+                let colon = self.token();
+                if !matches!(colon.kind, Kind::Colon) {
+                    return Err(self.unexpected("colon", &colon));
+                }
+                let next = self.token();
+                let value = self.value(next)?;
+                table.raw_set(self.lua.create_string(key)?, value)?;
+                let after = self.token();
+                match after.kind {
+                    Kind::ObjectEnd => break,
+                    Kind::Comma => token = self.token(),
+                    _ => return Err(self.unexpected("comma or object end", &after)),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(Value::Table(table))
+    }
+
+    fn array(&mut self) -> mlua::Result<Value> {
+        self.enter()?;
+        let table = self.lua.create_table()?;
+        if self.settings.marks_arrays {
+            table.set_metatable(Some(self.marker.clone()))?;
+        }
+        let mut token = self.token();
+        if !matches!(token.kind, Kind::ArrayEnd) {
+            for index in 1_i64.. {
+                table.raw_set(index, self.value(token)?)?;
+                let after = self.token();
+                match after.kind {
+                    Kind::ArrayEnd => break,
+                    Kind::Comma => token = self.token(),
+                    _ => return Err(self.unexpected("comma or array end", &after)),
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(Value::Table(table))
+    }
+
+    fn token(&mut self) -> Token {
+        while self.text.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        let at = self.at;
+        let Some(&byte) = self.text.get(at) else { return Token { kind: Kind::End, at } };
+        let single = match byte {
+            b'{' => Some(Kind::ObjectBegin),
+            b'}' => Some(Kind::ObjectEnd),
+            b'[' => Some(Kind::ArrayBegin),
+            b']' => Some(Kind::ArrayEnd),
+            b':' => Some(Kind::Colon),
+            b',' => Some(Kind::Comma),
+            _ => None,
+        };
+        if let Some(kind) = single {
+            self.at += 1;
+            return Token { kind, at };
+        }
+        let rest = &self.text[at..];
+        for (word, kind) in
+            [(&b"true"[..], Kind::Boolean(true)), (b"false", Kind::Boolean(false)), (b"null", Kind::Null)]
+        {
+            if rest.starts_with(word) {
+                self.at += word.len();
+                return Token { kind, at };
+            }
+        }
+        let kind = match byte {
+            b'"' => return self.string_token(at),
+            b'-' | b'0'..=b'9' | b'i' | b'I' | b'n' | b'N' => self.number(rest),
+            _ => Kind::Error("invalid token"),
+        };
+        Token { kind, at }
+    }
+
+    fn number(&mut self, rest: &[u8]) -> Kind {
+        let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
+        let digits = rest.strip_prefix(b"-").unwrap_or(rest);
+        let lower: Vec<u8> = digits.iter().take(8).map(u8::to_ascii_lowercase).collect();
+        let sign = if rest.len() == digits.len() { 1.0 } else { -1.0 };
+        for (word, value) in [(&b"infinity"[..], f64::INFINITY), (b"inf", f64::INFINITY), (b"nan", f64::NAN)]
+        {
+            if lower.starts_with(word) {
+                if !self.settings.decodes_invalid {
+                    return Kind::Error("invalid token");
+                }
+                self.at += rest.len() - digits.len() + word.len();
+                return Kind::Number(sign * value);
+            }
+        }
+        if !digits.first().is_some_and(u8::is_ascii_digit) {
+            return Kind::Error("invalid token");
+        }
+        if let [b'0', b'x' | b'X', hex @ ..] = digits {
+            let len = hex.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hex.len());
+            if !self.settings.decodes_invalid || len == 0 {
+                return Kind::Error("invalid number");
+            }
+            self.at += rest.len() - digits.len() + 2 + len;
+            let digit = |byte: &u8| f64::from(char::from(*byte).to_digit(16).unwrap_or(0));
+            return Kind::Number(sign * hex[..len].iter().fold(0.0, |sum, byte| sum * 16.0 + digit(byte)));
+        }
+        let has_leading_zero = matches!(digits, [b'0', next, ..] if next.is_ascii_digit());
+        if has_leading_zero && !self.settings.decodes_invalid {
+            return Kind::Error("invalid number");
+        }
+        let mut len = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+        // The longest beginning that is a number.
+        while len > 0 {
+            let text = std::str::from_utf8(&rest[..len]).unwrap_or_default();
+            if let Ok(value) = text.parse::<f64>() {
+                self.at += len;
+                return Kind::Number(value);
+            }
+            len -= 1;
+        }
+        Kind::Error("invalid number")
+    }
+
+    fn string_token(&mut self, began: usize) -> Token {
+        let mut text = Vec::new();
+        let mut at = began + 1;
+        let failed = |problem, at| Token { kind: Kind::Error(problem), at };
+        loop {
+            match self.text.get(at) {
+                None => return failed("unexpected end of string", at),
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let escaped = match self.text.get(at + 1) {
+                        Some(b'"') => b'"',
+                        Some(b'\\') => b'\\',
+                        Some(b'/') => b'/',
+                        Some(b'b') => 8,
+                        Some(b'f') => 12,
+                        Some(b'n') => b'\n',
+                        Some(b'r') => b'\r',
+                        Some(b't') => b'\t',
+                        Some(b'u') => match self.unicode(at) {
+                            Some((character, size)) => {
+                                let mut buffer = [0; 4];
+                                text.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
+                                at += size;
+                                continue;
+                            }
+                            None => return failed("invalid unicode escape code", at),
+                        },
+                        _ => return failed("invalid escape code", at),
+                    };
+                    text.push(escaped);
+                    at += 2;
+                }
+                Some(&byte) => {
+                    text.push(byte);
+                    at += 1;
+                }
+            }
+        }
+        self.at = at + 1;
+        Token { kind: Kind::Text(text), at: began }
+    }
+
+    /// The character of a `\u` escape, with that of a second surrogate, and its size.
+    fn unicode(&self, at: usize) -> Option<(char, usize)> {
+        let unit = |at: usize| -> Option<u32> {
+            let digits = self.text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+            let mut value = 0;
+            for digit in digits {
+                value = value * 16 + char::from(*digit).to_digit(16)?;
+            }
+            Some(value)
+        };
+        let first = unit(at)?;
+        if !(0xD800..0xE000).contains(&first) {
+            return char::from_u32(first).map(|character| (character, 6));
+        }
+        let second = unit(at + 6).filter(|second| (0xDC00..0xE000).contains(second))?;
+        let code = 0x1_0000 + ((first.checked_sub(0xD800)?) << 10) + (second - 0xDC00);
+        (first < 0xDC00).then(|| char::from_u32(code)).flatten().map(|character| (character, 12))
+    }
+}

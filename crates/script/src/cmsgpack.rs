@@ -1,0 +1,294 @@
+//! The library `cmsgpack`: MessagePack from and to Lua values.
+
+use mlua::{Lua, MultiValue, Table, Value};
+
+use crate::failure::{bad_argument, library_error};
+use crate::memory::host_function;
+
+/// Tables in tables beyond this depth are packed as nil.
+const NESTING_MAX: usize = 16;
+
+/// Nested input beyond this depth is refused: it must not exhaust the stack.
+const UNPACKED_NESTING_MAX: usize = 1_000;
+
+/// Results of one call.
+const RESULT_COUNT_MAX: usize = 7_900;
+
+/// The library.
+pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    library.set("_NAME", "cmsgpack")?;
+    library.set("_VERSION", "lua-cmsgpack 0.4.0")?;
+    library.set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
+    library.set(
+        "pack",
+        host_function(lua, |lua, args: MultiValue| {
+            if args.is_empty() {
+                return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
+            }
+            let mut out = Vec::new();
+            for arg in &args {
+                pack(&mut out, arg, 0)?;
+            }
+            lua.create_string(out)
+        })?,
+    )?;
+    library.set(
+        "unpack",
+        host_function(lua, |lua, args: MultiValue| {
+            let text = text_at(lua, &args, "unpack")?;
+            let (_, values) = unpack(lua, &text.as_bytes(), 0, 0)?;
+            Ok(MultiValue::from_iter(values))
+        })?,
+    )?;
+    library.set(
+        "unpack_one",
+        host_function(lua, |lua, args: MultiValue| {
+            let text = text_at(lua, &args, "unpack_one")?;
+            let offset = integer_at(lua, &args, 1, 0)?;
+            with_offset(lua, &text, 1, offset)
+        })?,
+    )?;
+    library.set(
+        "unpack_limit",
+        host_function(lua, |lua, args: MultiValue| {
+            let text = text_at(lua, &args, "unpack_limit")?;
+            if args.len() < 2 {
+                return Err(bad_argument(lua, 2, "unpack_limit", "number expected, got no value"));
+            }
+            let (limit, offset) = (integer_at(lua, &args, 1, 0)?, integer_at(lua, &args, 2, 0)?);
+            with_offset(lua, &text, limit, offset)
+        })?,
+    )?;
+    Ok(library)
+}
+
+fn text_at(lua: &Lua, args: &MultiValue, function: &str) -> mlua::Result<mlua::String> {
+    let value = args.front().cloned().unwrap_or(Value::Nil);
+    let found = if args.is_empty() { "no value" } else { value.type_name() };
+    lua.coerce_string(value)?
+        .ok_or_else(|| bad_argument(lua, 1, function, &format!("string expected, got {found}")))
+}
+
+fn integer_at(lua: &Lua, args: &MultiValue, index: usize, default: i64) -> mlua::Result<i64> {
+    match args.get(index) {
+        None | Some(Value::Nil) => Ok(default),
+        Some(value) => match lua.coerce_number(value.clone())? {
+            Some(number) => Ok(crate::conversion::to_integer(number)),
+            None => Err(bad_argument(
+                lua,
+                index + 1,
+                "unpack",
+                &format!("number expected, got {}", value.type_name()),
+            )),
+        },
+    }
+}
+
+fn with_offset(lua: &Lua, text: &mlua::String, limit: i64, offset: i64) -> mlua::Result<MultiValue> {
+    let bytes = text.as_bytes();
+    if limit < 0 || offset < 0 {
+        let text = format!("Invalid request to unpack with offset of {offset} and limit of {}.", bytes.len());
+        return Err(library_error(lua, text));
+    }
+    if offset as usize > bytes.len() {
+        let text = format!("Start offset {offset} greater than input length {}.", bytes.len());
+        return Err(library_error(lua, text));
+    }
+    let (end, values) = unpack(lua, &bytes, offset as usize, limit as usize)?;
+    let next = if end == bytes.len() { -1.0 } else { end as f64 };
+    Ok(std::iter::once(Value::Number(next)).chain(values).collect())
+}
+
+/// Unpacks at most `limit` values, or all if it is 0. Returns where it ended.
+fn unpack(lua: &Lua, bytes: &[u8], offset: usize, limit: usize) -> mlua::Result<(usize, Vec<Value>)> {
+    let mut reader = Reader { lua, bytes, at: offset };
+    let mut values = Vec::new();
+    while reader.at < bytes.len() && (limit == 0 || values.len() < limit) {
+        if values.len() >= RESULT_COUNT_MAX {
+            return Err(library_error(lua, "too many results to unpack"));
+        }
+        values.push(reader.value(0)?);
+    }
+    Ok((reader.at, values))
+}
+
+fn pack(out: &mut Vec<u8>, value: &Value, nesting: usize) -> mlua::Result<()> {
+    match value {
+        Value::Boolean(value) => out.push(if *value { 0xC3 } else { 0xC2 }),
+        Value::Integer(number) => pack_integer(out, *number),
+        Value::Number(number) => pack_number(out, *number),
+        Value::String(text) => pack_string(out, &text.as_bytes()),
+        Value::Table(_) if nesting == NESTING_MAX => out.push(0xC0),
+        Value::Table(table) => pack_table(out, table, nesting)?,
+        _ => out.push(0xC0),
+    }
+    Ok(())
+}
+
+fn pack_integer(out: &mut Vec<u8>, number: i64) {
+    match number {
+        0..=0x7F => out.push(number as u8),
+        -32..=-1 => out.push(number as i8 as u8),
+        0x80..=0xFF => out.extend_from_slice(&[0xCC, number as u8]),
+        0x100..=0xFFFF => with_tag(out, 0xCD, &(number as u16).to_be_bytes()),
+        0x1_0000..=0xFFFF_FFFF => with_tag(out, 0xCE, &(number as u32).to_be_bytes()),
+        0x1_0000_0000.. => with_tag(out, 0xCF, &number.to_be_bytes()),
+        -128..=-33 => with_tag(out, 0xD0, &(number as i8).to_be_bytes()),
+        -32_768..=-129 => with_tag(out, 0xD1, &(number as i16).to_be_bytes()),
+        -2_147_483_648..=-32_769 => with_tag(out, 0xD2, &(number as i32).to_be_bytes()),
+        _ => with_tag(out, 0xD3, &number.to_be_bytes()),
+    }
+}
+
+fn with_tag(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
+}
+
+fn pack_number(out: &mut Vec<u8>, number: f64) {
+    if number.fract() == 0.0 && (-9.2e18..=9.2e18).contains(&number) {
+        return pack_integer(out, number as i64);
+    }
+    let short = number as f32;
+    if f64::from(short).to_bits() == number.to_bits() {
+        with_tag(out, 0xCA, &short.to_be_bytes());
+    } else {
+        with_tag(out, 0xCB, &number.to_be_bytes());
+    }
+}
+
+fn pack_string(out: &mut Vec<u8>, text: &[u8]) {
+    match text.len() {
+        len @ 0..=31 => out.push(0xA0 | len as u8),
+        len @ 32..=0xFF => out.extend_from_slice(&[0xD9, len as u8]),
+        len @ 0x100..=0xFFFF => with_tag(out, 0xDA, &(len as u16).to_be_bytes()),
+        len => with_tag(out, 0xDB, &(len as u32).to_be_bytes()),
+    }
+    out.extend_from_slice(text);
+}
+
+fn pack_table(out: &mut Vec<u8>, table: &Table, nesting: usize) -> mlua::Result<()> {
+    let (mut greatest, mut count, mut is_array) = (0, 0_usize, true);
+    for pair in table.pairs::<Value, Value>() {
+        count += 1;
+        match pair?.0 {
+            Value::Integer(index) if index >= 1 => greatest = greatest.max(index),
+            _ => is_array = false,
+        }
+    }
+    if is_array && greatest as usize == count {
+        pack_len(out, count, 0x90, 0xDC);
+        for index in 1..=count {
+            pack(out, &table.raw_get(index)?, nesting + 1)?;
+        }
+        return Ok(());
+    }
+    pack_len(out, count, 0x80, 0xDE);
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        pack(out, &key, nesting + 1)?;
+        pack(out, &value, nesting + 1)?;
+    }
+    Ok(())
+}
+
+/// The header of an array or map; `long` is the tag for 16-bit lengths, the next one that for 32-bit lengths.
+fn pack_len(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
+    match len {
+        0..=15 => out.push(short | len as u8),
+        16..=0xFFFF => with_tag(out, long, &(len as u16).to_be_bytes()),
+        _ => with_tag(out, long + 1, &(len as u32).to_be_bytes()),
+    }
+}
+
+struct Reader<'a> {
+    lua: &'a Lua,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> mlua::Result<&'a [u8]> {
+        let end = self.at.checked_add(len);
+        match end.and_then(|end| self.bytes.get(self.at..end)) {
+            Some(bytes) => {
+                self.at += len;
+                Ok(bytes)
+            }
+            None => Err(library_error(self.lua, "Missing bytes in input.")),
+        }
+    }
+
+    /// An unsigned number of 1, 2, 4 or 8 bytes.
+    fn unsigned(&mut self, size: usize) -> mlua::Result<u64> {
+        Ok(self.take(size)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn value(&mut self, nesting: usize) -> mlua::Result<Value> {
+        if nesting > UNPACKED_NESTING_MAX {
+            return Err(library_error(self.lua, "Bad data format in input."));
+        }
+        let tag = self.take(1)?[0];
+        Ok(match tag {
+            0x00..=0x7F => Value::Number(f64::from(tag)),
+            0xE0..=0xFF => Value::Number(f64::from(tag as i8)),
+            0x80..=0x8F => self.map(usize::from(tag & 15), nesting)?,
+            0x90..=0x9F => self.array(usize::from(tag & 15), nesting)?,
+            0xA0..=0xBF => self.text(usize::from(tag & 31))?,
+            0xC0 => Value::Nil,
+            0xC2 => Value::Boolean(false),
+            0xC3 => Value::Boolean(true),
+            0xC4 | 0xD9 => self.sized_text(1)?,
+            0xC5 | 0xDA => self.sized_text(2)?,
+            0xC6 | 0xDB => self.sized_text(4)?,
+            0xCA => Value::Number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),
+            0xCB => Value::Number(f64::from_bits(self.unsigned(8)?)),
+            0xCC..=0xCF => Value::Number(self.unsigned(1 << (tag - 0xCC))? as f64),
+            0xD0 => Value::Number(f64::from(self.unsigned(1)? as i8)),
+            0xD1 => Value::Number(f64::from(self.unsigned(2)? as i16)),
+            0xD2 => Value::Number(f64::from(self.unsigned(4)? as i32)),
+            0xD3 => Value::Number(self.unsigned(8)? as i64 as f64),
+            0xDC | 0xDD => {
+                let len = self.unsigned(2 << (tag - 0xDC))? as usize;
+                self.array(len, nesting)?
+            }
+            0xDE | 0xDF => {
+                let len = self.unsigned(2 << (tag - 0xDE))? as usize;
+                self.map(len, nesting)?
+            }
+            _ => return Err(library_error(self.lua, "Bad data format in input.")),
+        })
+    }
+
+    fn sized_text(&mut self, size: usize) -> mlua::Result<Value> {
+        let len = self.unsigned(size)? as usize;
+        self.text(len)
+    }
+
+    fn text(&mut self, len: usize) -> mlua::Result<Value> {
+        self.lua.create_string(self.take(len)?).map(Value::String)
+    }
+
+    /// Reserves nothing on the word of the input.
+    fn array(&mut self, len: usize, nesting: usize) -> mlua::Result<Value> {
+        let table = self.lua.create_table()?;
+        for index in 1..=len {
+            table.raw_set(index, self.value(nesting + 1)?)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn map(&mut self, len: usize, nesting: usize) -> mlua::Result<Value> {
+        let table = self.lua.create_table()?;
+        for _ in 0..len {
+            let (key, value) = (self.value(nesting + 1)?, self.value(nesting + 1)?);
+            let is_key = !key.is_nil() && !matches!(key, Value::Number(number) if number.is_nan());
+            if !is_key {
+                return Err(library_error(self.lua, "Bad data format in input."));
+            }
+            table.raw_set(key, value)?;
+        }
+        Ok(Value::Table(table))
+    }
+}

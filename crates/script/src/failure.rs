@@ -1,0 +1,110 @@
+//! The errors that functions of the host raise in a script.
+//!
+//! Lua sees them as userdata; the sandbox replaces them by [`explain`] before a script does.
+
+use std::fmt;
+
+use mlua::{Error, IntoLua, Lua, Value};
+
+/// An error that a function of the host raises.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// A table with the field `err`, as errors of commands are. `is_counted`: it is in the statistics already.
+    Reply { text: Vec<u8>, is_counted: bool },
+    /// A text, as errors of Lua's own libraries are.
+    Text(Vec<u8>),
+    /// The script is to end whatever it does: it was killed, or must be run again.
+    End(End),
+}
+
+/// Why a script ends without a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Killed,
+    Again,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply { text, .. } | Self::Text(text) => write!(out, "{}", text.escape_ascii()),
+            Self::End(end) => write!(out, "{end:?}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::external(failure)
+    }
+}
+
+/// An error of the API, as a reply with the code `ERR`.
+pub(crate) fn api_error(text: &str) -> Error {
+    Failure::Reply { text: format!("ERR {text}").into_bytes(), is_counted: false }.into()
+}
+
+/// An error of a library, which begins with the place in the script that called it.
+pub(crate) fn library_error(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
+    let mut full = place_of_caller(lua);
+    full.extend_from_slice(text.as_ref());
+    Failure::Text(full).into()
+}
+
+/// The error of an argument of a library's function.
+pub(crate) fn bad_argument(lua: &Lua, number: usize, function: &str, problem: &str) -> Error {
+    library_error(lua, format!("bad argument #{number} to '{function}' ({problem})"))
+}
+
+/// As Lua's `luaL_where(L, 1)`: the place in the function that called the running one.
+fn place_of_caller(lua: &Lua) -> Vec<u8> {
+    let place = lua.inspect_stack(1, |debug| {
+        let line = debug.current_line()?;
+        let source = debug.source();
+        Some(format!("{}:{line}: ", source.short_src.as_deref().unwrap_or("?")))
+    });
+    place.flatten().unwrap_or_default().into_bytes()
+}
+
+/// Returns what a script sees of an error: a table, a text, or nil if it must not catch it.
+pub(crate) fn explain(lua: &Lua, error: &Error) -> mlua::Result<Value> {
+    match failure_of(error) {
+        Some(Failure::Reply { text, is_counted }) => reply_table(lua, text, *is_counted),
+        Some(Failure::Text(text)) => lua.create_string(text)?.into_lua(lua),
+        Some(Failure::End(_)) => Ok(Value::Nil),
+        None => lua.create_string(text_of(error))?.into_lua(lua),
+    }
+}
+
+/// The table for an error reply.
+pub(crate) fn reply_table(lua: &Lua, text: &[u8], is_counted: bool) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    if is_counted {
+        table.raw_set("ignore_error_stats_update", true)?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// The failure within an error of the binding.
+pub(crate) fn failure_of(error: &Error) -> Option<&Failure> {
+    match error {
+        Error::CallbackError { cause, .. } => failure_of(cause),
+        Error::ExternalError(inner) => inner.downcast_ref::<Failure>(),
+        _ => None,
+    }
+}
+
+/// The text of an error of Lua or the binding.
+pub(crate) fn text_of(error: &Error) -> String {
+    match error {
+        Error::CallbackError { cause, .. } => text_of(cause),
+        Error::RuntimeError(text) | Error::MemoryError(text) => {
+            text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+        }
+        Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}

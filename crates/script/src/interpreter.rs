@@ -1,0 +1,363 @@
+//! The interpreter of one thread: its Lua state, the compiled scripts and the loaded libraries.
+//!
+//! Owns the state. Lends the [`Server`] of a run to the functions of the API while the run lasts.
+//! Invariants: a run has one server; the server is back in the hands of the caller when the run ends.
+
+pub(crate) mod api;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use wire::reply::ReplyBuffer;
+use wire::request::{Args, ArgsBuf};
+
+use crate::conversion::{self, ErrorReply};
+use crate::failure::{End, Failure, failure_of, text_of};
+use crate::random::Random;
+use crate::{bit, cjson, cmsgpack, memory, structure};
+
+/// What a running script asks of the server.
+pub trait Server: 'static {
+    /// Runs a command and writes its reply, in RESP3 if `is_resp3`. `false`: the script must be run again with other
+    /// latches, and is to end here.
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>) -> bool;
+    /// Whether the user may run a command. `None`: it is no valid request.
+    fn is_allowed(&mut self, args: Args<'_>) -> Option<bool>;
+    /// Writes a line to the server's log. `false`: as with [`Self::call`].
+    fn log(&mut self, level: LogLevel, text: &[u8]) -> bool;
+    /// Sets to where the changes of the script propagate: bit 0 append-only file, bit 1 replicas.
+    fn set_propagation(&mut self, flags: u8);
+    /// Called regularly while a script runs.
+    fn interrupt(&mut self) -> Verdict;
+}
+
+/// Whether a script may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Continue,
+    /// It is to end with an error.
+    Kill,
+    /// It runs too long: the thread is to do something else, then to continue it.
+    Yield,
+}
+
+/// The levels of lines that scripts log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LogLevel {
+    Debug,
+    Verbose,
+    Notice,
+    Warning,
+}
+
+/// The settings of an interpreter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The memory that scripts may use, in bytes.
+    pub memory_max: usize,
+    /// Whether the deprecated functions `getfenv`, `setfenv` and `newproxy` exist.
+    pub allows_insecure_api: bool,
+    /// The constants that name the server: name and value.
+    pub versions: Vec<(&'static str, Version)>,
+}
+
+/// The value of a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Version {
+    Number(u32),
+    Text(&'static str),
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Run<'a> {
+    /// A script, by its digest; `body` is what follows the shebang.
+    Script {
+        /// The digest in lower case.
+        sha: &'a [u8; 40],
+        /// Its code.
+        body: &'a [u8],
+    },
+    /// A function of a library.
+    Function {
+        /// Its name.
+        name: &'a [u8],
+    },
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A reply is written.
+    Replied,
+    /// An error is written, which the caller counts unless that has happened.
+    Failed(ErrorReply),
+    /// The script was killed.
+    Killed,
+    /// Nothing is written: it must be run again.
+    Again,
+}
+
+/// The parts that the functions of the API use.
+pub(crate) struct Running<S> {
+    pub(crate) server: RefCell<Option<Box<S>>>,
+    pub(crate) is_resp3: Cell<bool>,
+    pub(crate) random: Cell<Random>,
+    pub(crate) request: RefCell<ArgsBuf>,
+    pub(crate) reply: RefCell<Vec<u8>>,
+    /// The interrupts that the code of a library may still see.
+    pub(crate) interrupts_left: Cell<u32>,
+    /// Called when the server answers [`Verdict::Yield`].
+    pub(crate) pause: RefCell<Option<Box<dyn Fn()>>>,
+}
+
+/// See the module documentation.
+pub struct Interpreter<S: Server> {
+    pub(crate) lua: Lua,
+    pub(crate) running: Rc<Running<S>>,
+    pub(crate) parts: Parts,
+    scripts: HashMap<[u8; 40], Function>,
+    pub(crate) functions: HashMap<Vec<u8>, Function>,
+    settings: Settings,
+    run_count: u32,
+}
+
+/// The parts of the sandbox that the interpreter uses.
+pub(crate) struct Parts {
+    globals: Table,
+    environment: Table,
+    run: Function,
+    run_function: Function,
+    pub(crate) run_library: Function,
+    pub(crate) environment_for_library: Function,
+}
+
+/// Instructions between two calls of [`Server::interrupt`].
+const INTERRUPT_INSTRUCTION_COUNT: u32 = 100_000;
+
+/// Runs between two steps of the garbage collector, and the size of a step.
+const COLLECT_RUN_COUNT: u32 = 50;
+const COLLECT_STEP_KB: i32 = 50;
+
+/// Compiled scripts that are kept.
+const COMPILED_COUNT_MAX: usize = 2_000;
+
+const SANDBOX: &str = include_str!("sandbox.lua");
+
+impl<S: Server> Interpreter<S> {
+    /// A new interpreter.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn new(settings: Settings) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::OS | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
+        let running = Rc::new(Running {
+            server: RefCell::new(None),
+            is_resp3: Cell::new(false),
+            random: Cell::new(Random::new()),
+            request: RefCell::new(ArgsBuf::new()),
+            reply: RefCell::new(Vec::new()),
+            interrupts_left: Cell::new(0),
+            pause: RefCell::new(None),
+        });
+        let own = lua.create_table()?;
+        for (name, library) in [
+            ("bit", bit::library(&lua)?),
+            ("cjson", cjson::library(&lua)?),
+            ("cmsgpack", cmsgpack::library(&lua)?),
+            ("struct", structure::library(&lua)?),
+        ] {
+            own.set(name, library)?;
+        }
+        let host = api::host_functions(&lua, &running)?;
+        host.set("limit_on", memory::limit_function(&lua, settings.memory_max)?)?;
+        host.set("limit_off", memory::limit_function(&lua, 0)?)?;
+        let api = api::script_api(&lua, &running, &settings)?;
+        let insecure = settings.allows_insecure_api;
+        let sandbox = lua.load(SANDBOX).set_name("=sandbox").set_mode(ChunkMode::Text);
+        let built: Table = sandbox.call((host, api, own, insecure))?;
+        let parts = Parts {
+            globals: built.get("globals")?,
+            environment: built.get("G")?,
+            run: built.get("run")?,
+            run_function: built.get("run_function")?,
+            run_library: built.get("run_library")?,
+            environment_for_library: built.get("environment_for_library")?,
+        };
+        set_hook(&lua, &running)?;
+        let (scripts, functions) = (HashMap::new(), HashMap::new());
+        Ok(Self { lua, running, parts, scripts, functions, settings, run_count: 0 })
+    }
+
+    /// The settings that it was made with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The memory that it uses, in bytes.
+    #[must_use]
+    pub fn used_memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Sets what is called when a script runs too long.
+    pub fn set_pause(&self, pause: impl Fn() + 'static) {
+        *self.running.pause.borrow_mut() = Some(Box::new(pause));
+    }
+
+    /// Compiles a script, unless that has happened.
+    ///
+    /// # Errors
+    /// The text of the error, for the client.
+    pub fn compile(&mut self, sha: &[u8; 40], body: &[u8]) -> Result<(), Vec<u8>> {
+        if self.scripts.contains_key(sha) {
+            return Ok(());
+        }
+        let chunk = self.lua.load(body).set_name("@user_script").set_mode(ChunkMode::Text);
+        let compiled = chunk.set_environment(self.parts.environment.clone()).into_function();
+        let function = compiled.map_err(|error| {
+            let text = match body.first() {
+                Some(27) => "user_script:1: unexpected symbol near '<bytecode>'".to_owned(),
+                _ => text_of(&error),
+            };
+            format!("ERR Error compiling script (new function): {text}").into_bytes()
+        })?;
+        if self.scripts.len() >= COMPILED_COUNT_MAX {
+            self.scripts.clear();
+        }
+        self.scripts.insert(*sha, function);
+        Ok(())
+    }
+
+    /// Forgets all compiled scripts.
+    pub fn forget_scripts(&mut self) {
+        self.scripts.clear();
+        // Garbage that is not collected now is collected later.
+        let _ = self.lua.gc_collect();
+    }
+
+    /// Runs a script or function with its server, and writes its reply. Returns the server.
+    pub fn run(
+        &mut self,
+        run: Run<'_>,
+        (keys, arguments): (Args<'_>, Args<'_>),
+        server: Box<S>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> (Box<S>, Outcome) {
+        *self.running.server.borrow_mut() = Some(server);
+        self.running.is_resp3.set(false);
+        let mark = out.mark();
+        let result = self.call(run, keys, arguments);
+        self.settle_memory();
+        let outcome = match result {
+            Ok((true, value)) => match conversion::to_reply(&value, self.running.is_resp3.get(), out) {
+                None => Outcome::Replied,
+                Some(error) => Outcome::Failed(error),
+            },
+            Ok((false, Value::Error(error))) => self.failed(&error, out),
+            Ok((false, value)) => {
+                let error = conversion::failure_reply(&value);
+                out.error(&error.text);
+                Outcome::Failed(error)
+            }
+            Err(error) => self.failed(&error, out),
+        };
+        if matches!(outcome, Outcome::Again) {
+            out.truncate(mark);
+        }
+        self.run_count += 1;
+        if self.run_count.is_multiple_of(COLLECT_RUN_COUNT) {
+            // A collection that fails is tried again.
+            let _ = self.lua.gc_step_kbytes(COLLECT_STEP_KB);
+        }
+        let server = self.running.server.borrow_mut().take().expect("put there above");
+        (server, outcome)
+    }
+
+    /// Turns the limit off, also after an error that has skipped that, and collects garbage if it fills half of the memory:
+    /// an allocation that fails does not collect it.
+    pub(crate) fn settle_memory(&self) {
+        let _ = self.lua.set_memory_limit(0);
+        if self.lua.used_memory() > self.settings.memory_max / 2 {
+            // Errors of finalizers are of no interest.
+            let _ = self.lua.gc_collect();
+        }
+    }
+
+    fn failed(&self, error: &mlua::Error, out: &mut ReplyBuffer<'_>) -> Outcome {
+        match failure_of(error) {
+            Some(Failure::End(End::Again)) => Outcome::Again,
+            Some(Failure::End(End::Killed)) => Outcome::Killed,
+            _ => {
+                let text = conversion::one_line(format!("ERR {}", text_of(error)).as_bytes());
+                out.error(&text);
+                Outcome::Failed(ErrorReply { text, is_counted: false })
+            }
+        }
+    }
+
+    fn call(&mut self, run: Run<'_>, keys: Args<'_>, arguments: Args<'_>) -> mlua::Result<(bool, Value)> {
+        match run {
+            Run::Script { sha, body } => {
+                if let Err(text) = self.compile(sha, body) {
+                    return Err(Failure::Text(text).into());
+                }
+                self.parts.globals.raw_set("KEYS", array(&self.lua, keys)?)?;
+                self.parts.globals.raw_set("ARGV", array(&self.lua, arguments)?)?;
+                self.parts.run.call(&self.scripts[sha])
+            }
+            Run::Function { name } => {
+                let Some(callback) = self.functions.get(name) else {
+                    return Err(Failure::Text(b"Function not found".to_vec()).into());
+                };
+                let (keys, arguments) = (array(&self.lua, keys)?, array(&self.lua, arguments)?);
+                self.parts.run_function.call((callback, keys, arguments))
+            }
+        }
+    }
+}
+
+fn array(lua: &Lua, args: Args<'_>) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(args.len(), 0)?;
+    for (index, arg) in args.iter().enumerate() {
+        table.raw_set(index + 1, lua.create_string(arg)?)?;
+    }
+    Ok(table)
+}
+
+fn set_hook<S: Server>(lua: &Lua, running: &Rc<Running<S>>) -> mlua::Result<()> {
+    let running = Rc::clone(running);
+    let triggers = HookTriggers::new().every_nth_instruction(INTERRUPT_INSTRUCTION_COUNT);
+    lua.set_global_hook(triggers, move |_, _| {
+        loop {
+            let verdict = match running.server.try_borrow_mut() {
+                Ok(mut server) => server.as_mut().map(|server| server.interrupt()),
+                Err(_) => Some(Verdict::Continue),
+            };
+            // Without a server a library is loaded.
+            let Some(verdict) = verdict else {
+                let Some(left) = running.interrupts_left.get().checked_sub(1) else {
+                    let text = b"ERR FUNCTION LOAD timeout".to_vec();
+                    return Err(Failure::Reply { text, is_counted: false }.into());
+                };
+                running.interrupts_left.set(left);
+                return Ok(VmState::Continue);
+            };
+            match verdict {
+                Verdict::Continue => return Ok(VmState::Continue),
+                Verdict::Kill => return Err(Failure::End(End::Killed).into()),
+                Verdict::Yield => match &*running.pause.borrow() {
+                    Some(pause) => pause(),
+                    None => return Ok(VmState::Continue),
+                },
+            }
+        }
+    })
+}

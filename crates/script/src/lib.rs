@@ -1,0 +1,24 @@
+//! Lua scripts and functions: the interpreter, its sandbox, its libraries, and the conversion of replies.
+//!
+//! Knows the protocol, but no keys, latches or connections: what a script asks of the server goes through [`Server`].
+//! One [`Interpreter`] belongs to one thread. Start reading at [`Interpreter::run`].
+//!
+//! Invariant: no script can reach a value of the host other than through the functions of the API.
+
+mod bit;
+mod cjson;
+mod cmsgpack;
+mod conversion;
+mod failure;
+mod interpreter;
+mod library;
+mod memory;
+mod number;
+mod random;
+mod source;
+mod structure;
+
+pub use self::conversion::ErrorReply;
+pub use self::interpreter::{Interpreter, LogLevel, Outcome, Run, Server, Settings, Verdict, Version};
+pub use self::library::{LibraryError, LibraryHeader, LoadedFunction, LoadedLibrary};
+pub use self::source::{Analysis, ScriptFlags, Shebang, ShebangError, analyse, sha1_hex};

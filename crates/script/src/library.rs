@@ -1,0 +1,283 @@
+//! Libraries of functions: their first line, and what they register when they are loaded.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::{ChunkMode, Function, Lua, MultiValue, Table, Value};
+
+use crate::failure::{Failure, api_error, failure_of, text_of};
+use crate::interpreter::api;
+use crate::interpreter::{Interpreter, Server};
+use crate::memory::host_function;
+use crate::source::ScriptFlags;
+
+/// A function that a library has registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedFunction {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its description.
+    pub description: Option<Vec<u8>>,
+    /// What it declares about itself.
+    pub flags: ScriptFlags,
+}
+
+/// A library that was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedLibrary {
+    /// Its functions, in the order of their registration.
+    pub functions: Vec<LoadedFunction>,
+}
+
+/// Why a library is refused: the text of the error, which begins with its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryError(pub Vec<u8>);
+
+impl LibraryError {
+    fn new(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+/// The first line of a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryHeader {
+    /// The name of the language, as written.
+    pub engine: Vec<u8>,
+    /// The name of the library.
+    pub name: Vec<u8>,
+    /// Where the code begins.
+    pub size: usize,
+}
+
+impl LibraryHeader {
+    /// Parses the first line of a library.
+    ///
+    /// # Errors
+    /// If it is missing or malformed, or names another language than Lua.
+    pub fn parse(code: &[u8]) -> Result<Self, LibraryError> {
+        if !code.starts_with(b"#!") {
+            return Err(LibraryError::new("ERR Missing library metadata"));
+        }
+        let Some(size) = code.iter().position(|byte| *byte == b'\n') else {
+            return Err(LibraryError::new("ERR Invalid library metadata"));
+        };
+        let mut words = code[2..size].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let engine = words.next().unwrap_or_default().to_vec();
+        let mut name = None;
+        for word in words {
+            let given = match word.get(..5) {
+                Some(prefix) if prefix.eq_ignore_ascii_case(b"name=") => &word[5..],
+                _ => return Err(LibraryError([b"ERR Invalid metadata value given: ", word].concat())),
+            };
+            if name.replace(given.to_vec()).is_some() {
+                return Err(LibraryError::new(
+                    "ERR Invalid metadata value, name argument was given multiple times",
+                ));
+            }
+        }
+        let name = name.ok_or_else(|| LibraryError::new("ERR Library name was not given"))?;
+        if !is_valid_name(&name) {
+            return Err(LibraryError::new(
+                "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one \
+                 character long",
+            ));
+        }
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(LibraryError([b"ERR Engine '", &engine[..], b"' not found"].concat()));
+        }
+        Ok(Self { engine: b"LUA".to_vec(), name, size })
+    }
+}
+
+fn is_valid_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// How many interrupts the code of a library may see: some ten million instructions.
+const LOAD_INTERRUPT_COUNT: u32 = 200;
+
+type Registered = Rc<RefCell<Option<Vec<(LoadedFunction, Function)>>>>;
+
+impl<S: Server> Interpreter<S> {
+    /// Runs the code of a library, and keeps the functions that it registers, which replace those of the same names. Code
+    /// that runs too many instructions is ended.
+    ///
+    /// # Errors
+    /// If the code fails; then nothing is kept.
+    pub fn load_library(&mut self, code: &[u8]) -> Result<LoadedLibrary, LibraryError> {
+        let header = LibraryHeader::parse(code)?;
+        let registered: Registered = Rc::new(RefCell::new(Some(Vec::new())));
+        let result = self.run_library(&code[header.size..], &registered);
+        let functions = registered.borrow_mut().take().unwrap_or_default();
+        result?;
+        if functions.is_empty() {
+            return Err(LibraryError::new("ERR No functions registered"));
+        }
+        for (index, (function, _)) in functions.iter().enumerate() {
+            if !is_valid_name(&function.name) {
+                return Err(LibraryError::new(
+                    "ERR Function names can only contain letters, numbers, or underscores(_) and must be at least one \
+                     character long",
+                ));
+            }
+            if functions[..index].iter().any(|(earlier, _)| earlier.name == function.name) {
+                return Err(LibraryError::new("ERR Function already exists in the library"));
+            }
+        }
+        let mut loaded = Vec::new();
+        for (function, callback) in functions {
+            self.functions.insert(function.name.clone(), callback);
+            loaded.push(function);
+        }
+        Ok(LoadedLibrary { functions: loaded })
+    }
+
+    /// Forgets a function.
+    pub fn forget_function(&mut self, name: &[u8]) {
+        self.functions.remove(name);
+    }
+
+    /// Forgets all functions.
+    pub fn forget_functions(&mut self) {
+        self.functions.clear();
+    }
+
+    fn run_library(&mut self, code: &[u8], registered: &Registered) -> Result<(), LibraryError> {
+        let failed = |stage: &str, error: mlua::Error| {
+            let text = match failure_of(&error) {
+                Some(Failure::Reply { text, .. }) => text.clone(),
+                Some(other) => [b"ERR ", other.to_string().as_bytes()].concat(),
+                None => [b"ERR ", text_of(&error).as_bytes()].concat(),
+            };
+            let shown = if stage == "compiling function" {
+                text.strip_prefix(b"ERR ").unwrap_or(&text)
+            } else {
+                &text
+            };
+            let line = [b"ERR Error ", stage.as_bytes(), b": ", shown].concat();
+            LibraryError(crate::conversion::one_line(&line))
+        };
+        let (environment, finish) =
+            self.library_environment(registered).map_err(|error| failed("registering functions", error))?;
+        let chunk = self.lua.load(code).set_name("@user_function").set_mode(ChunkMode::Text);
+        let main = chunk.set_environment(environment).into_function();
+        let main = main.map_err(|error| failed("compiling function", error))?;
+        self.running.interrupts_left.set(LOAD_INTERRUPT_COUNT);
+        let result = match self.parts.run_library.call::<(bool, Value)>(main) {
+            Ok((true, _)) => Ok(()),
+            Ok((false, Value::Error(error))) => Err(*error),
+            Ok((false, Value::String(text))) => Err(mlua::Error::RuntimeError(text.to_string_lossy())),
+            Ok((false, _)) => Err(mlua::Error::RuntimeError("unknown error".to_owned())),
+            Err(error) => Err(error),
+        };
+        self.settle_memory();
+        let finished = finish.call::<()>(());
+        result.and(finished).map_err(|error| failed("registering functions", error))
+    }
+
+    fn library_environment(&self, registered: &Registered) -> mlua::Result<(Table, Function)> {
+        let api = api::common_api(&self.lua, &self.running, self.settings())?;
+        // The code of a library runs no commands.
+        for name in [
+            "call",
+            "pcall",
+            "acl_check_cmd",
+            "set_repl",
+            "setresp",
+            "sha1hex",
+            "error_reply",
+            "status_reply",
+        ] {
+            api.raw_set(name, Value::Nil)?;
+        }
+        let list = Rc::clone(registered);
+        api.set(
+            "register_function",
+            host_function(&self.lua, move |lua, args: MultiValue| {
+                let mut list = list.borrow_mut();
+                let Some(list) = list.as_mut() else {
+                    return Err(api_error(
+                        "server.register_function can only be called on FUNCTION LOAD command",
+                    ));
+                };
+                let (function, callback) = registration(lua, &args)?;
+                list.push((function, callback));
+                Ok(())
+            })?,
+        )?;
+        self.parts.environment_for_library.call(api)
+    }
+}
+
+/// Reads the arguments of `register_function`.
+fn registration(lua: &Lua, args: &MultiValue) -> mlua::Result<(LoadedFunction, Function)> {
+    let text = |value: &Value| -> mlua::Result<Option<Vec<u8>>> {
+        Ok(match value {
+            Value::String(_) | Value::Number(_) | Value::Integer(_) => {
+                lua.coerce_string(value.clone())?.map(|text| text.as_bytes().to_vec())
+            }
+            _ => None,
+        })
+    };
+    match args.iter().collect::<Vec<_>>()[..] {
+        [Value::Table(named)] => named_registration(named, &text),
+        [_] => Err(api_error(
+            "calling server.register_function with a single argument is only applicable to Lua table (representing \
+             named arguments).",
+        )),
+        [name, callback] => {
+            let Some(name) = text(name)? else {
+                return Err(api_error("first argument to server.register_function must be a string"));
+            };
+            let Value::Function(callback) = callback else {
+                return Err(api_error("second argument to server.register_function must be a function"));
+            };
+            let function = LoadedFunction { name, description: None, flags: ScriptFlags::empty() };
+            Ok((function, callback.clone()))
+        }
+        _ => Err(api_error("wrong number of arguments to server.register_function")),
+    }
+}
+
+fn named_registration(
+    named: &Table,
+    text: &dyn Fn(&Value) -> mlua::Result<Option<Vec<u8>>>,
+) -> mlua::Result<(LoadedFunction, Function)> {
+    let (mut name, mut description, mut callback, mut flags) = (None, None, None, ScriptFlags::empty());
+    for pair in named.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        let Some(key) = text(&key)? else {
+            return Err(api_error("named argument key given to server.register_function is not a string"));
+        };
+        let must_be = |what: &str| {
+            let key = String::from_utf8_lossy(&key).to_lowercase();
+            api_error(&format!("{key} argument given to server.register_function must be a {what}"))
+        };
+        match &key.to_ascii_lowercase()[..] {
+            b"function_name" => name = Some(text(&value)?.ok_or_else(|| must_be("string"))?),
+            b"description" => description = Some(text(&value)?.ok_or_else(|| must_be("string"))?),
+            b"callback" => match value {
+                Value::Function(function) => callback = Some(function),
+                _ => return Err(must_be("function")),
+            },
+            b"flags" => {
+                let Value::Table(list) = value else {
+                    return Err(api_error(
+                        "flags argument to server.register_function must be a table representing function flags",
+                    ));
+                };
+                for flag in list.sequence_values::<Value>() {
+                    let known =
+                        text(&flag?)?.and_then(|name| ScriptFlags::by_name(&name.to_ascii_lowercase()));
+                    flags |= known.ok_or_else(|| api_error("unknown flag given"))?;
+                }
+            }
+            _ => return Err(api_error("unknown argument given to server.register_function")),
+        }
+    }
+    let name = name.ok_or_else(|| api_error("server.register_function must get a function name argument"))?;
+    let callback =
+        callback.ok_or_else(|| api_error("server.register_function must get a callback argument"))?;
+    Ok((LoadedFunction { name, description, flags }, callback))
+}

@@ -1,0 +1,249 @@
+-- The sandbox: what scripts see of Lua. Run once in each interpreter, with the functions of the host.
+--
+-- Lua 5.1 has no read-only tables. A protected table is an empty proxy in front of the real one, which no script can
+-- reach: reading goes through `__index`, every way to write is refused. Errors of the host are userdata; `pcall`,
+-- `xpcall` and `coroutine.resume` turn them into what scripts expect, and pass on those that end the script.
+local host, api, libraries, allows_insecure = ...
+
+local raw = {
+    coroutine = coroutine, error = error, getfenv = getfenv, getmetatable = getmetatable, load = load,
+    loadstring = loadstring, math = math, next = next, newproxy = newproxy, os = os, pairs = pairs, pcall = pcall,
+    rawequal = rawequal, rawget = rawget, rawset = rawset, select = select, setfenv = setfenv,
+    setmetatable = setmetatable, string = string, table = table, tostring = tostring, type = type, xpcall = xpcall,
+    concat = table.concat, byte = string.byte,
+}
+local type, error, next, pairs, rawget, rawset, tostring = type, error, next, pairs, rawget, rawset, tostring
+local raw_pcall, raw_xpcall, raw_setmetatable, raw_getmetatable = pcall, xpcall, setmetatable, getmetatable
+local explain, where = host.explain, host.where
+
+-- Protected tables --------------------------------------------------------------------------------------------
+
+local READONLY = "Attempt to modify a readonly table"
+local backing = raw_setmetatable({}, {__mode = "k"})
+
+local function refuse() error(READONLY, 2) end
+
+local function protect(real)
+    local proxy = {}
+    backing[proxy] = real
+    return raw_setmetatable(proxy, {__index = real, __newindex = refuse})
+end
+
+local shown_metatable = protect({__index = refuse, __newindex = refuse})
+local string_metatable
+
+local globals = {}
+local G = {}
+
+local function getmetatable(value)
+    if backing[value] ~= nil and value ~= nil then return shown_metatable end
+    if type(value) == "string" then return string_metatable end
+    return raw_getmetatable(value)
+end
+
+-- Functions that write to a table, guarded against protected ones.
+local function guarded(write)
+    return function(target, ...)
+        if target ~= nil and backing[target] then error(READONLY, 0) end
+        return write(target, ...)
+    end
+end
+
+local function next_of(target, key) return next(target ~= nil and backing[target] or target, key) end
+
+-- Errors ------------------------------------------------------------------------------------------------------
+
+local function settle(ok, failure, ...)
+    if ok then return true, failure, ... end
+    if type(failure) == "userdata" then
+        local explained = explain(failure)
+        if explained == nil then error(failure, 0) end
+        failure = explained
+    end
+    if type(failure) == "table" then
+        local text = failure.err
+        if type(text) == "string" or type(text) == "number" then failure = text end
+    end
+    return false, failure
+end
+
+local function settle_resumed(ok, failure, ...)
+    if ok then return true, failure, ... end
+    if type(failure) == "userdata" then
+        local explained = explain(failure)
+        if explained == nil then error(failure, 0) end
+        failure = explained
+    end
+    return false, failure
+end
+
+local function pass_on(ok, failure, ...)
+    if not ok and type(failure) == "userdata" and explain(failure) == nil then error(failure, 0) end
+    return ok, failure, ...
+end
+
+local function handle(failure)
+    if type(failure) == "userdata" then
+        local explained = explain(failure)
+        if explained == nil then return failure end
+        failure = explained
+    end
+    local source, line = where()
+    if type(failure) ~= "table" then failure = {err = "ERR " .. tostring(failure)} end
+    if source and not backing[failure] then
+        rawset(failure, "source", source)
+        rawset(failure, "line", line)
+    end
+    return failure
+end
+
+-- Loading of code ---------------------------------------------------------------------------------------------
+
+local function loadstring(code, name)
+    if type(code) == "string" and raw.byte(code, 1) == 27 then return nil, "bytecode is not loaded" end
+    local loaded, failure = raw.loadstring(code, name)
+    if loaded then raw.setfenv(loaded, G) end
+    return loaded, failure
+end
+
+local function load(read, name)
+    if type(read) ~= "function" then
+        error("bad argument #1 to 'load' (function expected, got " .. (read == nil and "no value" or type(read)) .. ")", 2)
+    end
+    local parts, count = {}, 0
+    while true do
+        local part = read()
+        if part == nil or part == "" then break end
+        if type(part) ~= "string" then error("reader function must return a string", 2) end
+        count = count + 1
+        parts[count] = part
+    end
+    return loadstring(raw.concat(parts), name or "=(load)")
+end
+
+-- The globals -------------------------------------------------------------------------------------------------
+
+local function copy(source)
+    local result = {}
+    for name, value in pairs(source) do result[name] = value end
+    return result
+end
+
+local strings, tables, maths, coroutines = copy(raw.string), copy(raw.table), copy(raw.math), copy(raw.coroutine)
+for _, name in pairs({"insert", "remove", "sort", "setn"}) do
+    if tables[name] then tables[name] = guarded(tables[name]) end
+end
+maths.random, maths.randomseed = host.random, host.randomseed
+strings.rep = host.rep(raw.string.rep)
+function coroutines.resume(...) return settle_resumed(raw.coroutine.resume(...)) end
+
+for _, name in pairs({
+    "assert", "error", "gcinfo", "ipairs", "rawequal", "select", "tonumber", "tostring", "type", "unpack",
+}) do
+    globals[name] = _G[name]
+end
+globals._VERSION = _VERSION
+globals._G = G
+globals.load, globals.loadstring, globals.getmetatable = load, loadstring, getmetatable
+globals.rawset, globals.setmetatable = guarded(rawset), guarded(raw_setmetatable)
+function globals.rawget(target, key)
+    return rawget(target ~= nil and backing[target] or target, key)
+end
+function globals.next(target, key) return next_of(target, key) end
+function globals.pairs(target)
+    if target ~= nil and backing[target] then return next_of, target, nil end
+    return pairs(target)
+end
+local raw_collectgarbage = collectgarbage
+function globals.collectgarbage(what, ...)
+    -- The settings of the collector are those of the server.
+    if what == "stop" or what == "restart" or what == "setpause" or what == "setstepmul" then return 0 end
+    return raw_collectgarbage(what, ...)
+end
+function globals.pcall(...) return settle(raw_pcall(...)) end
+function globals.xpcall(run, handler)
+    return pass_on(raw_xpcall(run, function(failure)
+        if type(failure) == "userdata" then
+            local explained = explain(failure)
+            if explained == nil then return failure end
+            failure = explained
+        end
+        return handler(failure)
+    end))
+end
+if allows_insecure then
+    globals.newproxy = newproxy
+    function globals.getfenv(target)
+        if type(target) == "function" then
+            local environment = raw.getfenv(target)
+            return environment == _G and G or environment
+        end
+        return G
+    end
+    function globals.setfenv(target, environment)
+        if type(target) ~= "function" then error("'setfenv' cannot change environment of given object", 2) end
+        return raw.setfenv(target, environment)
+    end
+end
+globals.os = protect({clock = raw.os.clock})
+globals.string, globals.table, globals.math = protect(strings), protect(tables), protect(maths)
+globals.coroutine = protect(coroutines)
+for name, library in pairs(libraries) do globals[name] = protect(library) end
+globals.server = protect(api)
+globals.redis = globals.server
+globals.__server__err__handler, globals.__redis__err__handler = handle, handle
+raw_getmetatable("").__index = strings
+string_metatable = protect({__index = globals.string})
+
+raw_setmetatable(globals, {__index = function(_, name)
+    if type(name) ~= "string" and type(name) ~= "number" then
+        error("Second argument to luaProtectedTableError must be a string or number", 2)
+    end
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end})
+backing[G] = globals
+raw_setmetatable(G, {__index = globals, __newindex = refuse})
+
+-- What the host calls -----------------------------------------------------------------------------------------
+
+local limit_on, limit_off = host.limit_on, host.limit_off
+
+local function finish(...)
+    limit_off()
+    return ...
+end
+
+-- Runs a script.
+local function run(script)
+    limit_on()
+    return finish(raw_xpcall(script, handle))
+end
+
+-- Runs the code of a library.
+local function run_library(main)
+    limit_on()
+    return finish(raw_pcall(main))
+end
+
+-- Runs a function of a library.
+local function run_function(callback, keys, arguments)
+    limit_on()
+    return finish(raw_xpcall(function() return callback(keys, arguments) end, handle))
+end
+
+-- The environment of a library while its code runs: `server` registers functions there, and runs no commands. Returns it
+-- with the function that ends this.
+local function environment_for_library(library_api)
+    raw_setmetatable(library_api, {__index = function(_, name)
+        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+    end})
+    local protected = protect(library_api)
+    local while_loading = raw_setmetatable({server = protected, redis = protected}, {__index = globals})
+    local metatable = {__index = while_loading, __newindex = refuse}
+    local environment = raw_setmetatable({}, metatable)
+    backing[environment] = globals
+    return environment, function() metatable.__index = globals end
+end
+
+return {globals = globals, G = G, run = run, run_function = run_function, run_library = run_library,
+        environment_for_library = environment_for_library}

@@ -1,0 +1,74 @@
+//! Scripts and functions.
+
+use std::sync::Arc;
+
+use commands::context::Ctx;
+use commands::error::CommandError;
+use commands::host::{LibraryFacts, RestorePolicy, RunningFunction, ScriptKind, ScriptRequest, Scripting};
+use wire::reply::ReplyBuffer;
+
+use super::WorkerHost;
+use crate::script_runs::WorkerScripts;
+
+impl WorkerHost {
+    /// The scripts of the worker. Commands of scripts can't reach them.
+    fn worker_scripts(&self) -> Result<&WorkerScripts, CommandError> {
+        self.scripts.as_deref().ok_or(CommandError::new("ERR Scripts can't run scripts"))
+    }
+}
+
+impl Scripting for WorkerHost {
+    fn run_script(
+        &self,
+        ctx: &mut Ctx<'_>,
+        request: ScriptRequest<'_>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> Result<(), CommandError> {
+        self.worker_scripts()?.run(ctx, request, out)
+    }
+
+    fn load_script(&self, body: &[u8]) -> Result<[u8; 40], CommandError> {
+        self.worker_scripts()?.add(body, true).map(|script| script.sha)
+    }
+
+    fn script_body(&self, sha: &[u8]) -> Option<Arc<[u8]>> {
+        self.scripts.as_ref()?.script_of(sha).map(|script| Arc::clone(&script.body))
+    }
+
+    fn flush_scripts(&self) {
+        self.shared.scripts.cache.flush();
+        if let Some(scripts) = &self.scripts {
+            scripts.reset();
+        }
+    }
+
+    fn kill_script(&self, kind: ScriptKind) -> Result<(), CommandError> {
+        self.shared.scripts.running.kill(kind)
+    }
+
+    fn load_library(&self, code: &[u8], replaces: bool) -> Result<Vec<u8>, CommandError> {
+        let scripts = self.worker_scripts()?;
+        self.shared.scripts.libraries.load(code, replaces, &mut |code| scripts.load_library(code))
+    }
+
+    fn delete_library(&self, name: &[u8]) -> Result<(), CommandError> {
+        self.shared.scripts.libraries.delete(name)
+    }
+
+    fn flush_libraries(&self) {
+        self.shared.scripts.libraries.flush();
+    }
+
+    fn libraries(&self) -> Vec<Arc<LibraryFacts>> {
+        self.shared.scripts.libraries.all().libraries.clone()
+    }
+
+    fn restore_libraries(&self, codes: &[&[u8]], policy: RestorePolicy) -> Result<(), CommandError> {
+        let scripts = self.worker_scripts()?;
+        self.shared.scripts.libraries.restore(codes, policy, &mut |code| scripts.load_library(code))
+    }
+
+    fn running_function(&self) -> Option<RunningFunction> {
+        self.shared.scripts.running.function()
+    }
+}

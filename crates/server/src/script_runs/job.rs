@@ -1,0 +1,298 @@
+//! A run of a script: what it holds, and what it has done. The interpreter asks it for everything ([`script::Server`]).
+//!
+//! Owns the latches and effects of the request while the script runs, and a session of its own, as scripts select
+//! databases for themselves. Owns nothing borrowed, so that it can be put aside while the script pauses.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::DbIndex;
+use commands::context::{Ctx, Effects, PlannedKey};
+use commands::host::{Host, ScriptKind};
+use commands::session::{Session, SessionFlags};
+use config::Config;
+use keyspace::{Latched, Latches};
+use os::clock::Ticks;
+use script::{LogLevel, Run, ScriptFlags, Server, Verdict};
+use sync::atomic::{AtomicBool, Ordering};
+use wire::reply::{Protocol, ReplyBuffer};
+use wire::request::{Args, ArgsBuf};
+
+use crate::scripts::ScriptLatches;
+use crate::scripts::cache::Script;
+use crate::scripts::running::RunningScript;
+use crate::shared::Shared;
+
+/// How long a script runs until its worker serves others, in nanoseconds.
+const SLICE_NS_MAX: u64 = 1_000_000;
+
+/// What is run.
+#[derive(Clone)]
+pub enum Code {
+    /// A script.
+    Script(Arc<Script>),
+    /// A function of a library.
+    Function {
+        /// Its name.
+        name: Vec<u8>,
+        /// What it declares about itself.
+        flags: ScriptFlags,
+    },
+}
+
+impl Code {
+    /// What it declares about itself.
+    #[must_use]
+    pub fn flags(&self) -> ScriptFlags {
+        match self {
+            Self::Script(script) => script.flags(),
+            Self::Function { flags, .. } => *flags,
+        }
+    }
+
+    /// How it is killed.
+    #[must_use]
+    pub fn kind(&self) -> ScriptKind {
+        match self {
+            Self::Script(_) => ScriptKind::Script,
+            Self::Function { .. } => ScriptKind::Function,
+        }
+    }
+
+    /// What the interpreter runs.
+    #[must_use]
+    pub fn run(&self) -> Run<'_> {
+        match self {
+            Self::Script(script) => Run::Script { sha: &script.sha, body: script.code() },
+            Self::Function { name, .. } => Run::Function { name },
+        }
+    }
+
+    fn name(&self) -> Vec<u8> {
+        match self {
+            Self::Script(script) => script.sha.to_vec(),
+            Self::Function { name, .. } => name.clone(),
+        }
+    }
+}
+
+/// See the module documentation.
+pub struct Job {
+    pub(super) shared: &'static Shared,
+    pub(super) thread: usize,
+    pub(super) host: Box<dyn Host>,
+    pub(super) data: Latched<'static>,
+    pub(super) latches: Latches<'static>,
+    pub(super) effects: Effects,
+    pub(super) session: Session,
+    pub(super) config: Arc<Config>,
+    pub(super) code: Option<Code>,
+    pub(super) keys: Rc<ArgsBuf>,
+    pub(super) arguments: Rc<ArgsBuf>,
+    pub(super) reads_only: bool,
+    pub(super) allows_oom: bool,
+    pub(super) has_written: bool,
+    pub(super) has_met_undeclared: bool,
+    /// Whether the worker may do something else while the script runs.
+    pub(super) may_pause: bool,
+    /// The connection whose request it is; 0: it is gone.
+    pub(super) client: u64,
+    pub(super) again: ScriptLatches,
+    pub(super) protocol: Protocol,
+    pub(super) out: Vec<u8>,
+    pub(super) planned: Vec<PlannedKey>,
+    pub(super) found: Vec<u32>,
+    pub(super) running: Option<Arc<RunningScript>>,
+    /// Pauses the script; `None`: it can't pause.
+    pub(super) pause: Option<Rc<dyn Fn()>>,
+    pub(super) started: Ticks,
+    pub(super) slice_began: Ticks,
+    /// Whether the script pauses, so that its next slice begins when it continues.
+    pub(super) pauses: bool,
+}
+
+impl Job {
+    pub(super) fn new(shared: &'static Shared, host: Box<dyn Host>, thread: usize, ctx: &Ctx<'_>) -> Self {
+        let users = shared.access.users();
+        let (peer, local) = ("lua".to_owned(), String::new());
+        let session = Session::new(0, peer, local, ctx.session.connected_at, &users);
+        let now = Ticks::now();
+        Self {
+            shared,
+            thread,
+            host,
+            data: ctx.data.companion(now.to_raw()),
+            latches: Latches::default(),
+            effects: Effects::default(),
+            session,
+            config: shared.config.load_full(),
+            code: None,
+            keys: Rc::default(),
+            arguments: Rc::default(),
+            reads_only: false,
+            allows_oom: false,
+            has_written: false,
+            has_met_undeclared: false,
+            may_pause: false,
+            client: 0,
+            again: ScriptLatches::Declared,
+            protocol: Protocol::Resp2,
+            out: Vec::new(),
+            planned: Vec::new(),
+            found: Vec::new(),
+            running: None,
+            pause: None,
+            started: now,
+            slice_began: now,
+            pauses: false,
+        }
+    }
+
+    /// Takes over what the context holds, and the client for which the script runs.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.data.exchange(&mut self.data);
+        self.data.mode = ctx.data.mode;
+        self.config = self.shared.config.load_full();
+        let (own, caller) = (&mut self.session, &mut *ctx.session);
+        own.id = caller.id;
+        own.db = caller.db;
+        own.user = Arc::clone(&caller.user);
+        own.users_version = caller.users_version;
+        own.authenticated = true;
+        own.is_import_source = caller.is_import_source;
+        own.tracking = caller.tracking.take();
+        own.flags = caller.flags & (SessionFlags::NO_TOUCH | SessionFlags::TRACKING);
+        own.flags |= SessionFlags::IN_EXEC | SessionFlags::IN_SCRIPT;
+        own.flags |= caller.flags & (SessionFlags::TRACKING_BCAST | SessionFlags::TRACKING_NOLOOP);
+        self.protocol = caller.protocol;
+        self.has_written = false;
+        self.has_met_undeclared = false;
+        self.again = ScriptLatches::Declared;
+        self.out.clear();
+        self.started = Ticks::now();
+        self.slice_began = self.started;
+        if self.data.logs() && !self.data.effects.is_transaction() {
+            self.data.effects.begin_transaction();
+        }
+        self.client = ctx.session.id;
+    }
+
+    /// Gives back to the context what the script held. `in_transaction`: the request is part of a transaction.
+    pub(super) fn end(&mut self, ctx: &mut Ctx<'_>, in_transaction: bool) {
+        self.data.effects.is_muted = false;
+        if self.data.effects.is_transaction() && !in_transaction {
+            self.data.effects.end_transaction();
+        }
+        // The effects of its commands stand for it.
+        ctx.effects.is_logged = self.data.logs();
+        ctx.data.exchange(&mut self.data);
+        ctx.session.tracking = self.session.tracking.take();
+        ctx.effects.dirty += std::mem::take(&mut self.effects.dirty);
+        ctx.effects.needs_barrier |= std::mem::take(&mut self.effects.needs_barrier);
+        if let Some(running) = self.running.take() {
+            self.shared.scripts.running.leave(&running);
+        }
+        self.code = None;
+    }
+
+    /// Like [`Self::end`], for a client that is gone. Returns the number of changes.
+    pub(super) fn end_orphan(&mut self, data: &mut Latched<'static>) -> u64 {
+        self.data.effects.is_muted = false;
+        if self.data.effects.is_transaction() {
+            self.data.effects.end_transaction();
+        }
+        data.exchange(&mut self.data);
+        self.session.tracking = None;
+        if let Some(running) = self.running.take() {
+            self.shared.scripts.running.leave(&running);
+        }
+        self.code = None;
+        std::mem::take(&mut self.effects.dirty)
+    }
+
+    /// Enters the list of the scripts that run long.
+    fn register(&mut self) -> &Arc<RunningScript> {
+        let (shared, code) = (self.shared, &self.code);
+        let slots = if self.running.is_some() { Vec::new() } else { self.data.held_slots() };
+        self.running.get_or_insert_with(|| {
+            let words = self.keys.args().iter().chain(self.arguments.args().iter()).map(<[u8]>::to_vec);
+            let kind = code.as_ref().map_or(ScriptKind::Script, Code::kind);
+            let name = code.as_ref().map(Code::name).unwrap_or_default();
+            let verb: &[u8] = match (kind, self.reads_only) {
+                (ScriptKind::Script, _) => b"evalsha",
+                (ScriptKind::Function, false) => b"fcall",
+                (ScriptKind::Function, true) => b"fcall_ro",
+            };
+            let count = self.keys.args().len().to_string().into_bytes();
+            let command = [verb.to_vec(), name.clone(), count].into_iter().chain(words).collect();
+            let running = Arc::new(RunningScript {
+                kind,
+                name,
+                command,
+                started: self.started,
+                client: self.client,
+                slots,
+                has_written: AtomicBool::new(self.has_written),
+                is_killed: AtomicBool::new(false),
+            });
+            shared.scripts.running.enter(&running);
+            running
+        })
+    }
+}
+
+impl Server for Job {
+    fn call(&mut self, args: Args<'_>, is_resp3: bool, out: &mut Vec<u8>) -> bool {
+        self.session.protocol = if is_resp3 { Protocol::Resp3 } else { Protocol::Resp2 };
+        match self.request(args, out) {
+            Ok(()) => true,
+            Err(super::request::Refusal::Again) => false,
+            Err(super::request::Refusal::Error(error)) => {
+                out.clear();
+                ReplyBuffer::new(out, self.session.protocol).error(error.text());
+                true
+            }
+        }
+    }
+
+    fn is_allowed(&mut self, args: Args<'_>) -> Option<bool> {
+        let found = self.find(args)?;
+        if !found.command.accepts(args.len()) {
+            return None;
+        }
+        let (db, db_count): (DbIndex, usize) = (self.session.db, self.data.db_count());
+        Some(self.session.user.check(found.id, args, db, db_count).is_ok())
+    }
+
+    fn log(&mut self, level: LogLevel, text: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(text);
+        match level {
+            LogLevel::Debug => log::trace!("{text}"),
+            LogLevel::Verbose => log::debug!("{text}"),
+            LogLevel::Notice => log::info!("{text}"),
+            LogLevel::Warning => log::warn!("{text}"),
+        }
+        true
+    }
+
+    fn set_propagation(&mut self, flags: u8) {
+        // There is one log, for the file and for replicas.
+        self.data.effects.is_muted = flags & 1 == 0;
+    }
+
+    fn interrupt(&mut self) -> Verdict {
+        let running = self.register();
+        if running.is_killed.load(Ordering::Acquire) && !running.has_written.load(Ordering::Relaxed) {
+            return Verdict::Kill;
+        }
+        let now = Ticks::now();
+        if std::mem::take(&mut self.pauses) {
+            self.slice_began = now;
+        }
+        if self.may_pause && now.ns_since(self.slice_began) > SLICE_NS_MAX {
+            self.pauses = true;
+            return Verdict::Yield;
+        }
+        Verdict::Continue
+    }
+}

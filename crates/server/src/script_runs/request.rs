@@ -1,0 +1,287 @@
+//! A command of a script: checked as a request of a client is, and run under the latches of the script.
+
+use std::sync::Arc;
+
+use base::Slot;
+use base::limits::SLOT_COUNT;
+use commands::acl::DenialContext;
+use commands::command::{Access, Flags, find_keys};
+use commands::context::{Ctx, PlannedKey};
+use commands::error::CommandError;
+use commands::host::DenialEvent;
+use commands::reply::Reply;
+use commands::session::SessionFlags;
+use commands::table::Found;
+use keyspace::{TOKEN, slot_of_hash};
+use os::clock::Ticks;
+use sync::atomic::Ordering;
+use wire::reply::ReplyBuffer;
+use wire::request::Args;
+
+use super::job::Job;
+use crate::scripts::{ScriptLatches, errors};
+use crate::shared::modes::GlobalFlags;
+
+/// Why a command is not run.
+pub(super) enum Refusal {
+    /// The reply is an error.
+    Error(CommandError),
+    /// The script must be run again, with other latches.
+    Again,
+}
+
+impl From<CommandError> for Refusal {
+    fn from(error: CommandError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl Job {
+    /// The command or subcommand of a request.
+    pub(super) fn find(&self, args: Args<'_>) -> Option<Found> {
+        let found = self.shared.commands.find(args.name())?;
+        if found.command.subcommands.is_empty() || args.len() < 2 {
+            return Some(found);
+        }
+        self.shared.commands.find_sub(found, args.at(1))
+    }
+
+    /// Runs a command, and writes its reply.
+    pub(super) fn request(&mut self, args: Args<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let container = self.shared.commands.find(args.name());
+        let container =
+            container.ok_or_else(|| self.counted(None, CommandError::new(errors::UNKNOWN_COMMAND)))?;
+        let Some(found) = self.find(args) else {
+            let after = format!("'. Try {} HELP.", container.command.name.to_uppercase());
+            let error = CommandError::quote("ERR unknown subcommand '", args.at(1), &after);
+            return Err(self.counted(None, error).into());
+        };
+        self.check(found, args)?;
+        self.plan(found, args)?;
+        self.hold(found, args)?;
+        if found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+            self.has_written |= found.command.flags.contains(Flags::WRITE);
+            if let Some(running) = &self.running {
+                running.has_written.store(self.has_written, Ordering::Release);
+            }
+        }
+        self.run(found, args, out);
+        Ok(())
+    }
+
+    /// Counts an error of a request that is not run.
+    fn counted(&self, found: Option<Found>, error: CommandError) -> CommandError {
+        let statistics = self.shared.monitoring.statistics.thread(self.thread);
+        if let Some(found) = found {
+            statistics.command(found.id).rejected.add(1);
+        }
+        statistics.errors.add(1);
+        self.shared.monitoring.errors.count(error.code());
+        error
+    }
+
+    /// Checks whether the script may run the command.
+    fn check(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+        let flags = found.command.flags;
+        let refused = |job: &Self, text| Err(job.counted(Some(found), CommandError::new(text)));
+        if !found.command.accepts(args.len()) {
+            return refused(self, errors::WRONG_ARITY);
+        }
+        if flags.contains(Flags::NOSCRIPT) {
+            let is_redis = self.config.extended_redis_compatibility;
+            let text = if is_redis { errors::NOT_IN_SCRIPTS_OF_REDIS } else { errors::NOT_IN_SCRIPTS };
+            return refused(self, text);
+        }
+        if self.session.user.is_restricted() {
+            self.check_permissions(found, args)?;
+        }
+        if self.reads_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+            return refused(self, errors::READ_ONLY);
+        }
+        if flags.contains(Flags::WRITE) {
+            self.check_writes(found)?;
+        }
+        if flags.contains(Flags::DENYOOM)
+            && self.data.mode.is_over_memory_limit
+            && !self.allows_oom
+            && !self.has_written
+        {
+            return Err(self.counted(Some(found), CommandError::OUT_OF_MEMORY));
+        }
+        Ok(())
+    }
+
+    /// Checks the modes of the server in which nothing is written. A script that has written goes on.
+    fn check_writes(&self, found: Found) -> Result<(), CommandError> {
+        let modes = self.shared.modes.flags.load();
+        let refusing = GlobalFlags::NO_REPLICAS | GlobalFlags::APPEND_FAILED | GlobalFlags::UNSAVED;
+        if modes & refusing == 0 || self.has_written {
+            return Ok(());
+        }
+        let failure = self.shared.persistence.append_only.failure();
+        let error = match failure.filter(|_| modes & GlobalFlags::APPEND_FAILED != 0) {
+            Some(failure) => {
+                CommandError::owned(format!("MISCONF Errors writing to the AOF file: {failure}"))
+            }
+            None if modes & GlobalFlags::NO_REPLICAS != 0 => CommandError::NO_REPLICAS,
+            None if modes & GlobalFlags::UNSAVED != 0 => {
+                CommandError::unsaved(self.config.extended_redis_compatibility)
+            }
+            None => return Ok(()),
+        };
+        Err(self.counted(Some(found), error))
+    }
+
+    fn check_permissions(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+        let user = Arc::clone(&self.session.user);
+        let Err(denial) = user.check(found.id, args, self.session.db, self.data.db_count()) else {
+            return Ok(());
+        };
+        let name = user.full_name(found.id);
+        let object = denial.object(name, args);
+        let event = DenialEvent {
+            what: Some(denial.what),
+            context: DenialContext::Lua,
+            object: &object,
+            user: user.name(),
+        };
+        self.host.record_denial(&self.session, &event);
+        let error = denial.error(user.name(), name);
+        let text = error.text();
+        let reason = text.strip_prefix(b"NOPERM ").unwrap_or(text);
+        let error = CommandError::quoting([b"ERR ACL failure in script: ", reason].concat());
+        Err(self.counted(Some(found), error))
+    }
+
+    /// Finds the keys.
+    fn plan(&mut self, found: Found, args: Args<'_>) -> Result<(), CommandError> {
+        self.planned.clear();
+        if found.command.keys.is_empty() {
+            return Ok(());
+        }
+        self.found.clear();
+        if !find_keys(found.command, args, &mut self.found) {
+            let error = CommandError::new("ERR Invalid arguments specified for command");
+            return Err(self.counted(Some(found), error));
+        }
+        let hasher = self.shared.keyspace.hasher();
+        let keys = self.found.iter().map(|arg| PlannedKey::new(hasher.hash(args.at(*arg as usize)), *arg));
+        self.planned.extend(keys);
+        Ok(())
+    }
+
+    /// Checks that the latches that the command needs are held.
+    fn hold(&mut self, found: Found, args: Args<'_>) -> Result<(), Refusal> {
+        if self.data.holds_everything() && !self.reads_only {
+            return Ok(());
+        }
+        let command = found.command;
+        let reaches = !self.session.user.is_restricted() || {
+            let (db, db_count) = (self.session.db, self.data.db_count());
+            self.session.user.may_read_all_keys(found.id, args, db, db_count)
+        };
+        let access = if reaches { command.access.of_request(args) } else { command.access.of_own_keys() };
+        let (needs_all, writes) = match access {
+            Access::None => (command.flags.contains(Flags::READONLY), false),
+            Access::ReadAll => (true, false),
+            Access::WriteAll => (true, true),
+            Access::Write => (false, true),
+            Access::Read => (false, self.session.remembers_reads()),
+            _ => (false, false),
+        };
+        let is_held = |key: &PlannedKey| {
+            let slot = slot_of_hash(key.hash);
+            if writes { self.data.holds_for_writing(slot) } else { self.data.holds(slot) }
+        };
+        let all_held = (!needs_all || self.data.holds_everything()) && self.planned.iter().all(is_held);
+        if all_held {
+            return Ok(());
+        }
+        self.has_met_undeclared = true;
+        self.extend(needs_all, writes)
+    }
+
+    /// Latches what a command needs and the script does not hold. A script that only reads takes what is free, and is run
+    /// again otherwise. One that holds the token waits: see `docs/design/scripts.md` for why that ends.
+    #[cold]
+    fn extend(&mut self, needs_all: bool, writes: bool) -> Result<(), Refusal> {
+        if !self.data.holds_for_writing(TOKEN) || self.pause.is_none() {
+            let only_reads = self.reads_only && !needs_all && !writes;
+            let slots = self.planned.iter().map(|key| slot_of_hash(key.hash));
+            let (latches, data) = (&mut self.latches, &mut self.data);
+            if only_reads && slots.into_iter().all(|slot| latches.try_latch_extra_to_read(data, slot)) {
+                return Ok(());
+            }
+            self.again = ScriptLatches::Everything;
+            return Err(Refusal::Again);
+        }
+        if needs_all {
+            if !self.has_written {
+                self.again = ScriptLatches::Everything;
+                return Err(Refusal::Again);
+            }
+            let all: Vec<Slot> = (0..SLOT_COUNT as u16).map(Slot::new).collect();
+            self.latches.latch_free_too(&mut self.data, &all);
+            all.into_iter().for_each(|slot| self.wait_for(slot));
+            return Ok(());
+        }
+        for index in 0..self.planned.len() {
+            self.wait_for(slot_of_hash(self.planned[index].hash));
+        }
+        Ok(())
+    }
+
+    /// Waits for a latch, while the worker serves others.
+    fn wait_for(&mut self, slot: Slot) {
+        while !self.latches.try_latch_extra(&mut self.data, slot) {
+            match &self.pause {
+                Some(pause) => pause(),
+                None => sync::thread::yield_now(),
+            }
+        }
+    }
+
+    fn run(&mut self, found: Found, args: Args<'_>, out: &mut Vec<u8>) {
+        let began = Ticks::now();
+        let (db, dirty_before) = (self.session.db, self.effects.dirty);
+        self.effects.has_emptied = false;
+        let protocol = self.session.protocol;
+        let mut ctx = Ctx {
+            data: &mut self.data,
+            session: &mut self.session,
+            config: &self.config,
+            host: &*self.host,
+            command: found.command,
+            id: found.id,
+            planned: &self.planned,
+            args,
+            effects: &mut self.effects,
+            hasher: self.shared.keyspace.hasher(),
+        };
+        let result = (found.command.run)(&mut ctx, args, Reply::new(ReplyBuffer::new(out, protocol)));
+        if ctx.session.tracking.is_some() {
+            ctx.remember_reads();
+        }
+        self.effects.log_request(&mut self.data, found.command, args, db, dirty_before);
+        self.session.blocked = None;
+        self.session.unfinished = None;
+        self.session.flags.remove(SessionFlags::CLOSE_AFTER_REPLY);
+        let statistics = self.shared.monitoring.statistics.thread(self.thread);
+        if let Err(error) = result {
+            out.clear();
+            ReplyBuffer::new(out, protocol).error(error.text());
+            statistics.command(found.id).failed.add(1);
+            statistics.errors.add(1);
+            self.shared.monitoring.errors.count(error.code());
+        }
+        statistics.ran(found.id, 1, Ticks::now().ns_since(began));
+        statistics.commands_processed.add(1);
+        let unshown = Flags::SKIP_MONITOR | Flags::ADMIN;
+        if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) && !found.command.flags.intersects(unshown)
+        {
+            let now = os::clock::unix_micros();
+            let line: Arc<[u8]> = crate::monitoring::monitor::line(&self.session, found, args, now).into();
+            self.shared.hub.post_to_monitors(self.thread, &line);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! The scripts of one worker: which latches a request needs, and running it.
+//!
+//! Owns the interpreters of the worker: one that is idle, and one for each script that is paused. Touches the connection
+//! only through the context of its request.
+//! Invariant: a paused script has a connection that continues it, or is an orphan, which the worker continues.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use commands::command::Access;
+use commands::context::Ctx;
+use commands::error::CommandError;
+use commands::host::{Host, ScriptName, ScriptRequest};
+use commands::identity::{REDIS_VERSION, VALKEY_VERSION};
+use commands::index::PlanKind;
+use commands::session::{Session, SessionFlags};
+use commands::table::Found;
+use keyspace::Latched;
+use script::{LoadedLibrary, Outcome, ScriptFlags, Settings, Version};
+use sync::Mode;
+use sync::atomic::Ordering;
+use wire::reply::ReplyBuffer;
+use wire::request::{Args, ArgsBuf};
+
+use super::engine::{Engine, Progress};
+use super::job::{Code, Job};
+use crate::scripts::cache::Script;
+use crate::scripts::{ScriptLatches, Totals, errors};
+use crate::shared::Shared;
+use crate::shared::modes::GlobalFlags;
+
+/// Scripts that a worker pauses at once. A further one is refused.
+const PAUSED_COUNT_MAX: usize = 16;
+
+/// Scripts that a worker finds without a lock.
+const KNOWN_COUNT_MAX: usize = 1_000;
+
+/// The client of a paused script whose connection is gone.
+const NO_CLIENT: u64 = u64::MAX;
+
+/// Makes the host for the commands of scripts.
+pub type MakeHost = Box<dyn Fn() -> Box<dyn Host>>;
+
+/// The latches that a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptPlan {
+    /// None: it will be refused, or continues with those that it has.
+    Nothing,
+    /// Those of its keys.
+    Declared(Mode),
+    /// Those of its keys, and the token, for writing: it may latch further slots while it runs.
+    WithToken,
+    /// All.
+    Everything(Mode),
+}
+
+/// See the module documentation.
+pub struct WorkerScripts {
+    shared: &'static Shared,
+    thread: usize,
+    make_host: MakeHost,
+    /// Whether a script may pause: there is a worker that continues it.
+    may_pause: bool,
+    idle: RefCell<Option<Engine>>,
+    paused: RefCell<Vec<Engine>>,
+    known: RefCell<Known>,
+    /// What the request that is being latched runs.
+    planned: RefCell<Option<Code>>,
+    /// The latches with which the script that has just run must be run again.
+    again: Cell<Option<ScriptLatches>>,
+}
+
+/// Scripts that were found in the cache, while its generation is this one.
+#[derive(Default)]
+struct Known {
+    generation: u64,
+    by_sha: HashMap<[u8; 40], Arc<Script>>,
+    by_body: HashMap<Arc<[u8]>, Arc<Script>>,
+}
+
+impl WorkerScripts {
+    /// The scripts of a worker. `may_pause`: it continues paused scripts.
+    pub fn new(shared: &'static Shared, thread: usize, make_host: MakeHost, may_pause: bool) -> Rc<Self> {
+        Rc::new(Self {
+            shared,
+            thread,
+            make_host,
+            may_pause,
+            idle: RefCell::default(),
+            paused: RefCell::default(),
+            known: RefCell::default(),
+            planned: RefCell::default(),
+            again: Cell::new(None),
+        })
+    }
+
+    /// The latches for a request that runs a script.
+    pub fn plan(
+        &self,
+        found: Found,
+        args: Args<'_>,
+        session: &Session,
+        latches: ScriptLatches,
+    ) -> ScriptPlan {
+        if session.unfinished.is_some() {
+            return ScriptPlan::Nothing;
+        }
+        let Ok(code) = self.resolve(name_of(found, args)) else { return ScriptPlan::Nothing };
+        let reads_only = matches!(found.command.access, Access::Script { reads_only: true })
+            || code.flags().contains(ScriptFlags::NO_WRITES);
+        let keeps_to_keys = matches!(&code, Code::Script(script) if script.analysis.keeps_to_keys);
+        let needs_everything = match &code {
+            Code::Script(script) => script.needs_everything.load(Ordering::Relaxed),
+            Code::Function { .. } => false,
+        };
+        *self.planned.borrow_mut() = Some(code);
+        let mode = if reads_only && !session.remembers_reads() { Mode::Read } else { Mode::Write };
+        match latches {
+            _ if needs_everything || latches == ScriptLatches::Everything => {
+                ScriptPlan::Everything(Mode::Write)
+            }
+            _ if keeps_to_keys => ScriptPlan::Declared(mode),
+            _ if !self.may_pause => ScriptPlan::Everything(mode),
+            // What only reads can be run again at any time.
+            _ if mode == Mode::Read => ScriptPlan::Declared(mode),
+            _ => ScriptPlan::WithToken,
+        }
+    }
+
+    /// Returns the latches with which the script that has just run must be run again.
+    pub fn take_again(&self) -> Option<ScriptLatches> {
+        self.again.take()
+    }
+
+    /// Finds what a request runs.
+    fn resolve(&self, name: ScriptName<'_>) -> Result<Code, CommandError> {
+        match name {
+            ScriptName::Function(name) => {
+                let set = self.shared.scripts.libraries.all();
+                let function = set.functions.get(name).ok_or(errors::FUNCTION_NOT_FOUND)?;
+                Ok(Code::Function { name: name.to_vec(), flags: function.flags })
+            }
+            ScriptName::Sha(sha) => self.script_of(sha).ok_or(errors::NO_SCRIPT).map(Code::Script),
+            ScriptName::Body(body) => self.script(body).map(Code::Script),
+        }
+    }
+
+    /// What the planned request runs, if it is this one.
+    fn take_planned(&self, name: ScriptName<'_>) -> Option<Code> {
+        let is_same = |code: &Code| match (code, name) {
+            (Code::Script(script), ScriptName::Body(body)) => script.body[..] == *body,
+            (Code::Script(script), ScriptName::Sha(sha)) => script.sha.eq_ignore_ascii_case(sha),
+            (Code::Function { name, .. }, ScriptName::Function(given)) => name == given,
+            _ => false,
+        };
+        self.planned.take().filter(is_same)
+    }
+
+    fn known(&self) -> std::cell::RefMut<'_, Known> {
+        let mut known = self.known.borrow_mut();
+        let generation = self.shared.scripts.cache.generation();
+        if known.generation != generation || known.by_sha.len() + known.by_body.len() > KNOWN_COUNT_MAX {
+            known.by_sha.clear();
+            known.by_body.clear();
+            known.generation = generation;
+        }
+        known
+    }
+
+    /// The cached script with this digest, in any case.
+    pub fn script_of(&self, sha: &[u8]) -> Option<Arc<Script>> {
+        let mut digest = <[u8; 40]>::try_from(sha).ok()?;
+        digest.make_ascii_lowercase();
+        let mut known = self.known();
+        if let Some(script) = known.by_sha.get(&digest) {
+            return Some(Arc::clone(script));
+        }
+        let script = self.shared.scripts.cache.find(&digest)?;
+        known.by_sha.insert(digest, Arc::clone(&script));
+        Some(script)
+    }
+
+    /// The script with this text, which is added to the cache.
+    fn script(&self, body: &[u8]) -> Result<Arc<Script>, CommandError> {
+        if let Some(script) = self.known().by_body.get(body) {
+            return Ok(Arc::clone(script));
+        }
+        let script = self.add(body, false)?;
+        self.known().by_body.insert(Arc::clone(&script.body), Arc::clone(&script));
+        Ok(script)
+    }
+
+    /// Adds a script to the cache.
+    pub fn add(&self, body: &[u8], stays: bool) -> Result<Arc<Script>, CommandError> {
+        let compile = |sha: &[u8; 40], code: &[u8]| self.with_engine(|engine| engine.compile(sha, code));
+        self.shared.scripts.cache.add(body, stays, compile)
+    }
+
+    /// Loads a library.
+    pub fn load_library(&self, code: &[u8]) -> Result<LoadedLibrary, CommandError> {
+        self.with_engine(|engine| engine.load_library(code))
+    }
+
+    /// Frees what scripts have left in the idle interpreter.
+    pub fn reset(&self) {
+        if let Some(engine) = &*self.idle.borrow() {
+            engine.forget_scripts();
+        }
+    }
+
+    fn with_engine<R>(
+        &self,
+        act: impl FnOnce(&mut Engine) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
+        let mut engine = self.take_engine()?;
+        let result = act(&mut engine);
+        self.put_back(engine);
+        result
+    }
+
+    fn take_engine(&self) -> Result<Engine, CommandError> {
+        let is_insecure = self.shared.config.load().lua_enable_insecure_api;
+        if let Some(engine) = self.idle.borrow_mut().take_if(|engine| engine.is_insecure == is_insecure) {
+            return Ok(engine);
+        }
+        Engine::new(settings(self.shared)).map_err(super::no_interpreter)
+    }
+
+    fn put_back(&self, engine: Engine) {
+        self.idle.borrow_mut().get_or_insert(engine);
+    }
+
+    /// Runs a script or function, begins it or continues it, and writes its reply. If it pauses, or must be run again with
+    /// other latches, nothing is written.
+    pub fn run(
+        &self,
+        ctx: &mut Ctx<'_>,
+        request: ScriptRequest<'_>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> Result<(), CommandError> {
+        if ctx.session.unfinished.take().is_some()
+            && let Some(mut engine) = self.take_paused(ctx.session.id)
+        {
+            let progress = engine.go_on();
+            return self.went_on(engine, progress, ctx, out);
+        }
+        let code = match self.take_planned(request.name) {
+            Some(code) => code,
+            None => self.resolve(request.name)?,
+        };
+        self.feed_monitors(ctx);
+        self.check(&code, request.reads_only, ctx)?;
+        if self.paused.borrow().len() >= PAUSED_COUNT_MAX {
+            return Err(errors::busy(code.kind()));
+        }
+        let mut engine = self.take_engine()?;
+        if matches!(code, Code::Function { .. })
+            && let Err(error) = self.follow_libraries(&mut engine)
+        {
+            self.put_back(engine);
+            return Err(error);
+        }
+        if let Code::Script(script) = &code {
+            self.shared.scripts.cache.touch(script);
+        }
+        if ctx.data.holds_everything() {
+            Totals::count(&self.shared.scripts.totals.exclusive);
+        }
+        let mut job = engine.job.take().unwrap_or_else(|| self.new_job(ctx));
+        job.reads_only = request.reads_only || code.flags().contains(ScriptFlags::NO_WRITES);
+        job.allows_oom = code.flags().contains(ScriptFlags::ALLOW_OOM);
+        job.code = Some(code);
+        job.may_pause = self.may_pause && !ctx.session.flags.contains(SessionFlags::IN_EXEC);
+        refill(&mut job.keys, request.keys);
+        refill(&mut job.arguments, request.arguments);
+        job.begin(ctx);
+        let progress = engine.begin(job);
+        self.went_on(engine, progress, ctx, out)
+    }
+
+    /// Shows the request to monitors, before its commands.
+    fn feed_monitors(&self, ctx: &Ctx<'_>) {
+        if self.shared.modes.flags.is_set(GlobalFlags::MONITORED) {
+            let found = Found { command: ctx.command, id: ctx.id, shape: PlanKind::Other };
+            let now = os::clock::unix_micros();
+            let line: Arc<[u8]> = crate::monitoring::monitor::line(ctx.session, found, ctx.args, now).into();
+            self.shared.hub.post_to_monitors(self.thread, &line);
+        }
+    }
+
+    fn new_job(&self, ctx: &Ctx<'_>) -> Box<Job> {
+        Box::new(Job::new(self.shared, (self.make_host)(), self.thread, ctx))
+    }
+
+    /// Checks what a script declares about itself.
+    fn check(&self, code: &Code, reads_only: bool, ctx: &Ctx<'_>) -> Result<(), CommandError> {
+        let flags = code.flags();
+        if flags.contains(ScriptFlags::WITHOUT_SHEBANG) {
+            return Ok(());
+        }
+        if reads_only && !flags.contains(ScriptFlags::NO_WRITES) {
+            return Err(errors::WRITES);
+        }
+        let takes_memory = !flags.intersects(ScriptFlags::ALLOW_OOM | ScriptFlags::NO_WRITES);
+        if takes_memory && ctx.data.mode.is_over_memory_limit {
+            return Err(errors::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    /// Loads the libraries that there are.
+    fn follow_libraries(&self, engine: &mut Engine) -> Result<(), CommandError> {
+        let libraries = &self.shared.scripts.libraries;
+        let generation = libraries.generation();
+        if engine.libraries_generation == Some(generation) {
+            return Ok(());
+        }
+        engine.forget_functions();
+        for library in &libraries.all().libraries {
+            engine.load_library(&library.code)?;
+        }
+        engine.libraries_generation = Some(generation);
+        Ok(())
+    }
+
+    fn take_paused(&self, client: u64) -> Option<Engine> {
+        let mut paused = self.paused.borrow_mut();
+        let place = paused.iter().position(|engine| engine.client == client)?;
+        Some(paused.swap_remove(place))
+    }
+
+    fn went_on(
+        &self,
+        mut engine: Engine,
+        progress: Progress,
+        ctx: &mut Ctx<'_>,
+        out: &mut ReplyBuffer<'_>,
+    ) -> Result<(), CommandError> {
+        let (mut job, outcome) = match progress {
+            Progress::Done(job, outcome) => (job, outcome),
+            Progress::Paused => {
+                engine.client = ctx.session.id;
+                ctx.session.unfinished = Some(1);
+                self.paused.borrow_mut().push(engine);
+                return Ok(());
+            }
+        };
+        if let (Outcome::Again, Some(Code::Script(script))) = (&outcome, &job.code) {
+            script.needs_everything.store(true, Ordering::Relaxed);
+        }
+        let kind = job.code.as_ref().map_or(commands::host::ScriptKind::Script, Code::kind);
+        if job.has_met_undeclared && !matches!(outcome, Outcome::Again) {
+            Totals::count(&self.shared.scripts.totals.undeclared);
+        }
+        job.end(ctx, ctx.session.flags.contains(SessionFlags::IN_EXEC));
+        let result = match outcome {
+            Outcome::Failed(error) if !error.is_counted => Err(CommandError::quoting(error.text)),
+            Outcome::Replied | Outcome::Failed(_) => {
+                out.raw(&job.out);
+                Ok(())
+            }
+            Outcome::Killed => Err(errors::killed(kind)),
+            Outcome::Again => {
+                Totals::count(&self.shared.scripts.totals.repeated);
+                self.again.set(Some(job.again));
+                Ok(())
+            }
+        };
+        self.retire(engine, job);
+        result
+    }
+
+    fn retire(&self, mut engine: Engine, job: Box<Job>) {
+        engine.client = 0;
+        engine.job = Some(job);
+        let statistics = self.shared.monitoring.statistics.thread(self.thread);
+        statistics.script_bytes.set(engine.used_memory() as u64);
+        self.put_back(engine);
+    }
+
+    /// Whether a client's script is paused.
+    #[must_use]
+    pub fn is_paused(&self, client: u64) -> bool {
+        self.paused.borrow().iter().any(|engine| engine.client == client)
+    }
+
+    /// Whether no script is paused.
+    #[must_use]
+    pub fn has_none_paused(&self) -> bool {
+        self.paused.borrow().is_empty()
+    }
+
+    /// Handles the end of a connection: its script is ended if it has written nothing, and otherwise continued.
+    pub fn abandon(&self, client: u64) {
+        for engine in self.paused.borrow_mut().iter_mut().filter(|engine| engine.client == client) {
+            engine.client = NO_CLIENT;
+            self.shared.scripts.running.end_of_client(client);
+        }
+    }
+
+    /// Whether there are scripts whose connections are gone.
+    #[must_use]
+    pub fn has_orphans(&self) -> bool {
+        self.paused.borrow().iter().any(|engine| engine.client == NO_CLIENT)
+    }
+
+    /// Continues a script whose connection is gone. If it ends, `data` has its latches and effects, which the caller
+    /// releases; then returns the number of its changes.
+    pub fn continue_orphan(&self, data: &mut Latched<'static>) -> Option<u64> {
+        let mut engine = self.take_paused(NO_CLIENT)?;
+        match engine.go_on() {
+            Progress::Paused => {
+                self.paused.borrow_mut().push(engine);
+                None
+            }
+            Progress::Done(mut job, _) => {
+                let dirty = job.end_orphan(data);
+                self.retire(engine, job);
+                Some(dirty)
+            }
+        }
+    }
+}
+
+/// The settings of an interpreter.
+pub(super) fn settings(shared: &Shared) -> Settings {
+    let config = shared.config.load();
+    let is_redis = config.extended_redis_compatibility;
+    Settings {
+        memory_max: usize::try_from(config.lua_memory_limit).unwrap_or(usize::MAX),
+        allows_insecure_api: config.lua_enable_insecure_api,
+        versions: vec![
+            ("REDIS_VERSION", Version::Text(REDIS_VERSION)),
+            ("REDIS_VERSION_NUM", Version::Number(version_number(REDIS_VERSION))),
+            ("VALKEY_VERSION", Version::Text(VALKEY_VERSION)),
+            ("VALKEY_VERSION_NUM", Version::Number(version_number(VALKEY_VERSION))),
+            ("SERVER_NAME", Version::Text(if is_redis { "redis" } else { "valkey" })),
+        ],
+    }
+}
+
+fn refill(buffer: &mut Rc<ArgsBuf>, args: Args<'_>) {
+    let mut fresh = match Rc::get_mut(buffer) {
+        Some(own) => std::mem::take(own),
+        None => ArgsBuf::new(),
+    };
+    fresh.clear();
+    fresh.extend(args);
+    *buffer = Rc::new(fresh);
+}
+
+/// What a request runs.
+fn name_of<'a>(found: Found, args: Args<'a>) -> ScriptName<'a> {
+    match found.command.name {
+        "eval" | "eval_ro" => ScriptName::Body(args.at(1)),
+        "evalsha" | "evalsha_ro" => ScriptName::Sha(args.at(1)),
+        _ => ScriptName::Function(args.at(1)),
+    }
+}
+
+/// A version as a number: a byte for each of its three parts.
+fn version_number(version: &str) -> u32 {
+    version.split('.').take(3).fold(0, |number, part| number << 8 | part.parse::<u32>().unwrap_or(0))
+}

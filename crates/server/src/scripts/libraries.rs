@@ -1,0 +1,164 @@
+//! The libraries of functions, of all workers.
+//!
+//! The list is an immutable value with a generation. A worker loads the libraries into its interpreter when it next runs a
+//! function; a library is accepted when the interpreter of one worker has loaded it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use commands::error::CommandError;
+use commands::host::{FunctionFacts, LibraryFacts, RestorePolicy};
+use script::{LibraryHeader, LoadedLibrary, ScriptFlags};
+use sync::atomic::{AtomicU64, Ordering};
+use sync::{Mutex, MutexGuard};
+
+/// A function, with what is known about it.
+#[derive(Clone, Debug)]
+pub struct FunctionEntry {
+    /// What it declares about itself.
+    pub flags: ScriptFlags,
+}
+
+/// All libraries at one time.
+#[derive(Clone, Default)]
+pub struct LibrarySet {
+    /// By name, sorted.
+    pub libraries: Vec<Arc<LibraryFacts>>,
+    /// By the name of the function.
+    pub functions: HashMap<Vec<u8>, FunctionEntry>,
+}
+
+/// See the module documentation.
+#[derive(Default)]
+pub struct Libraries {
+    set: Mutex<Arc<LibrarySet>>,
+    generation: AtomicU64,
+}
+
+/// Loads a library in an interpreter.
+pub type Loader<'a> = &'a mut dyn FnMut(&[u8]) -> Result<LoadedLibrary, CommandError>;
+
+impl Libraries {
+    fn lock(&self) -> MutexGuard<'_, Arc<LibrarySet>> {
+        self.set.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The libraries.
+    #[must_use]
+    pub fn all(&self) -> Arc<LibrarySet> {
+        Arc::clone(&self.lock())
+    }
+
+    /// Changes with the libraries.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Adds a library, and returns its name.
+    pub fn load(&self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
+        let mut set = self.lock();
+        let mut changed = LibrarySet::clone(&set);
+        let name = changed.add(code, replaces, loader)?;
+        self.replace(&mut set, changed);
+        Ok(name)
+    }
+
+    /// Deletes a library.
+    pub fn delete(&self, name: &[u8]) -> Result<(), CommandError> {
+        let mut set = self.lock();
+        let mut changed = LibrarySet::clone(&set);
+        if !changed.remove(name) {
+            return Err(CommandError::new("ERR Library not found"));
+        }
+        self.replace(&mut set, changed);
+        Ok(())
+    }
+
+    /// Deletes all libraries.
+    pub fn flush(&self) {
+        self.replace(&mut self.lock(), LibrarySet::default());
+    }
+
+    /// Adds libraries, all or none.
+    pub fn restore(
+        &self,
+        codes: &[&[u8]],
+        policy: RestorePolicy,
+        loader: Loader<'_>,
+    ) -> Result<(), CommandError> {
+        let mut set = self.lock();
+        let mut changed = match policy {
+            RestorePolicy::Flush => LibrarySet::default(),
+            RestorePolicy::Append | RestorePolicy::Replace => LibrarySet::clone(&set),
+        };
+        let mut given = LibrarySet::default();
+        for code in codes {
+            given.add(code, false, loader)?;
+        }
+        for library in &given.libraries {
+            if policy == RestorePolicy::Append && changed.find(&library.name).is_ok() {
+                let name = String::from_utf8_lossy(&library.name);
+                return Err(CommandError::owned(format!("ERR Library {name} already exists")));
+            }
+            changed.remove(&library.name);
+        }
+        for library in &given.libraries {
+            changed.add(&library.code, false, loader)?;
+        }
+        self.replace(&mut set, changed);
+        Ok(())
+    }
+
+    fn replace(&self, set: &mut MutexGuard<'_, Arc<LibrarySet>>, changed: LibrarySet) {
+        **set = Arc::new(changed);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl LibrarySet {
+    fn find(&self, name: &[u8]) -> Result<usize, usize> {
+        self.libraries.binary_search_by(|library| library.name[..].cmp(name))
+    }
+
+    fn remove(&mut self, name: &[u8]) -> bool {
+        let Ok(place) = self.find(name) else { return false };
+        let library = self.libraries.remove(place);
+        library.functions.iter().for_each(|function| drop(self.functions.remove(&function.name)));
+        true
+    }
+
+    fn add(&mut self, code: &[u8], replaces: bool, loader: Loader<'_>) -> Result<Vec<u8>, CommandError> {
+        let header = LibraryHeader::parse(code).map_err(|error| CommandError::quoting(error.0))?;
+        let exists = self.find(&header.name).is_ok();
+        if exists && !replaces {
+            return Err(CommandError::quoting(
+                [b"ERR Library '", &header.name[..], b"' already exists"].concat(),
+            ));
+        }
+        let loaded = loader(code)?;
+        self.remove(&header.name);
+        for function in &loaded.functions {
+            if self.functions.contains_key(&function.name) {
+                return Err(CommandError::quoting(
+                    [b"ERR Function ", &function.name[..], b" already exists"].concat(),
+                ));
+            }
+        }
+        let mut facts =
+            LibraryFacts { name: header.name.clone(), code: code.to_vec(), functions: Vec::new() };
+        for function in loaded.functions {
+            let entry = FunctionEntry { flags: function.flags };
+            self.functions.insert(function.name.clone(), entry);
+            let flags = function.flags.names().collect();
+            facts.functions.push(FunctionFacts {
+                name: function.name,
+                description: function.description,
+                flags,
+            });
+        }
+        let place = self.find(&header.name).unwrap_or_else(|place| place);
+        self.libraries.insert(place, Arc::new(facts));
+        Ok(header.name)
+    }
+}

@@ -1,0 +1,118 @@
+//! The scripts that run long: what `SCRIPT KILL`, `FUNCTION STATS` and busy clients look at.
+//!
+//! A script enters the list when it is first interrupted, after about a millisecond, so brief ones never touch it.
+
+use std::sync::Arc;
+
+use base::Slot;
+use commands::error::CommandError;
+use commands::host::{RunningFunction, ScriptKind};
+use os::clock::Ticks;
+use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::{Mutex, MutexGuard};
+
+/// A script that runs.
+pub struct RunningScript {
+    /// How it can be killed.
+    pub kind: ScriptKind,
+    /// The name of the function, or the digest of the script.
+    pub name: Vec<u8>,
+    /// The request.
+    pub command: Vec<Vec<u8>>,
+    /// The client that runs it.
+    pub client: u64,
+    /// The slots that it held when it entered the list.
+    pub slots: Vec<Slot>,
+    /// When it began.
+    pub started: Ticks,
+    /// Whether it has written: then it can't be killed.
+    pub has_written: AtomicBool,
+    /// Whether it is to end.
+    pub is_killed: AtomicBool,
+}
+
+/// The scripts that run long.
+#[derive(Default)]
+pub struct RunningScripts {
+    list: Mutex<Vec<Arc<RunningScript>>>,
+    count: AtomicUsize,
+}
+
+impl RunningScripts {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<RunningScript>>> {
+        self.list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Enters a script.
+    pub fn enter(&self, script: &Arc<RunningScript>) {
+        let mut list = self.lock();
+        list.push(Arc::clone(script));
+        self.count.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// Removes a script.
+    pub fn leave(&self, script: &Arc<RunningScript>) {
+        let mut list = self.lock();
+        list.retain(|other| !Arc::ptr_eq(other, script));
+        self.count.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// Ends the scripts of a kind that have written nothing.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn kill(&self, kind: ScriptKind) -> Result<(), CommandError> {
+        const UNKILLABLE: CommandError = CommandError::new(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        );
+        let list = self.lock();
+        if list.is_empty() {
+            return Err(CommandError::new("NOTBUSY No scripts in execution right now."));
+        }
+        let mut result = Err(None);
+        for script in list.iter().filter(|script| script.kind == kind) {
+            if script.has_written.load(Ordering::Acquire) {
+                result = result.or(Err(Some(UNKILLABLE)));
+            } else {
+                script.is_killed.store(true, Ordering::Release);
+                result = Ok(());
+            }
+        }
+        result.map_err(|error| error.unwrap_or_else(|| super::errors::busy(list[0].kind)))
+    }
+
+    /// Ends the script of a client that is gone, unless it has written.
+    pub fn end_of_client(&self, client: u64) {
+        for script in self.lock().iter().filter(|script| script.client == client) {
+            if !script.has_written.load(Ordering::Acquire) {
+                script.is_killed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// The function that has run longest.
+    #[must_use]
+    pub fn function(&self) -> Option<RunningFunction> {
+        let list = self.lock();
+        let now = Ticks::now();
+        list.iter().find(|script| script.kind == ScriptKind::Function).map(|script| RunningFunction {
+            name: script.name.clone(),
+            command: script.command.clone(),
+            duration_ms: now.ns_since(script.started) / 1_000_000,
+        })
+    }
+
+    /// The kind of a script that has run longer than this and holds the slot; `None`: there is none.
+    #[must_use]
+    pub fn busy_in(&self, slot: Slot, threshold_ms: u64) -> Option<ScriptKind> {
+        if self.count.load(Ordering::Relaxed) == 0 || threshold_ms == 0 {
+            return None;
+        }
+        let now = Ticks::now();
+        let is_busy = |script: &&Arc<RunningScript>| {
+            now.ns_since(script.started) / 1_000_000 >= threshold_ms && script.slots.contains(&slot)
+        };
+        self.lock().iter().find(is_busy).map(|script| script.kind)
+    }
+}
