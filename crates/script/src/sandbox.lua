@@ -154,6 +154,14 @@ function globals.pairs(target)
     if target ~= nil and backing[target] then return next_of, target, nil end
     return pairs(target)
 end
+-- Lua 5.1.5 counts the results in an `int`, which overflows.
+local raw_unpack, tonumber = unpack, tonumber
+function globals.unpack(list, first, last)
+    local from = tonumber(first or 1)
+    local to = tonumber(last or (type(list) == "table" and #list or 0))
+    if from and to and not (to - from < 8000) then error("too many results to unpack", 2) end
+    return raw_unpack(list, first, last)
+end
 local raw_collectgarbage = collectgarbage
 function globals.collectgarbage(what, ...)
     -- The settings of the collector are those of the server.
