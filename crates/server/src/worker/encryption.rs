@@ -274,9 +274,14 @@ impl Worker {
         self.encrypt_queued(token);
     }
 
-    /// Encrypts queued output while there is little in the reactor.
+    /// Encrypts queued output while there is little in the reactor. The queue of a connection that is being moved moves along: the
+    /// reactor takes no more from it here.
     pub(super) fn encrypt_queued(&mut self, token: Token) {
-        let Some(connection) = self.connections.find_mut(token) else { return };
+        let Some(connection) =
+            self.connections.find_mut(token).filter(|connection| connection.moving_to.is_none())
+        else {
+            return;
+        };
         let id = connection.id;
         let Some(encryption) = &mut connection.encryption else { return };
         let stream = &mut encryption.stream;
